@@ -1,0 +1,1 @@
+"""Certificates: pure x509 and the decisions about their life."""

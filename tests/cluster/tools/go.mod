@@ -1,0 +1,3 @@
+module ultraserver-webhook.io/cluster-tools
+
+go 1.26

@@ -1,0 +1,1 @@
+"""The admission server, and the way of a review through it."""

@@ -1,0 +1,1 @@
+"""AdmissionReview in and out, the Flask app, health."""

@@ -1,0 +1,1 @@
+"""Pure core: workloads, match, merge, evaluate, patch."""

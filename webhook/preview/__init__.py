@@ -1,0 +1,1 @@
+"""Dry run of the engine the cluster uses."""

@@ -1,0 +1,1 @@
+"""The rule table: the default rows, their schema, strict loading and lint."""
