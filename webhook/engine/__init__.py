@@ -1,1 +1,6 @@
-"""Pure core: workloads, match, merge, evaluate, patch."""
+"""Pure core: workloads, match, merge, evaluate, patch. Its README states the rule."""
+
+from webhook.engine.evaluate import evaluate
+from webhook.engine.outcome import Outcome, Request, RuleOutcome, Verdict
+
+__all__ = ["Outcome", "Request", "RuleOutcome", "Verdict", "evaluate"]

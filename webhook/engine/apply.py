@@ -1,0 +1,104 @@
+"""Applying rules to a job: which fire, what they add, what they say."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from webhook.engine.match import failed_condition
+from webhook.engine.merge import Additions, Merge
+from webhook.engine.outcome import RuleOutcome, State
+from webhook.engine.placeholders import UnknownPlaceholderError, render
+from webhook.engine.table import Mode, OnConflict, Rule, Shape, Table
+from webhook.engine.tree import Json, get, put, shown
+from webhook.engine.workloads import Job
+
+
+@dataclass
+class Progress:
+    """What evaluating has gathered so far."""
+
+    object: Json
+    rules: list[RuleOutcome] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    denials: list[str] = field(default_factory=list)
+    additions: dict[str, Additions] = field(default_factory=dict)
+
+
+def shape_messages(shape: Shape, values: Mapping[str, str], progress: Progress) -> None:
+    """What the shape itself has to say."""
+    if shape.warn:
+        progress.warnings.append(render(shape.warn, values))
+    if shape.deny:
+        progress.denials.append(render(shape.deny, values))
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A rule that matched, with its fragment and messages filled in."""
+
+    rule: Rule
+    fragment: Json
+    warn: str
+    deny: str
+
+
+def apply_rules(table: Table, job: Job, shape: Shape, values: Mapping[str, str], progress: Progress) -> None:
+    """Applies every rule of the table that fires; the progress holds what came of each."""
+    matched = [(rule, _match(rule, job, shape, values)) for rule in table.rules]
+    by_whom = {
+        rule.replaces: rule.name
+        for rule, ready in matched
+        if rule.replaces and isinstance(ready, _Ready) and rule.mode is Mode.ENFORCE
+    }
+    for rule, ready in matched:
+        if isinstance(ready, str):
+            progress.rules.append(RuleOutcome(rule.name, State.SKIPPED, ready))
+        elif rule.name in by_whom:
+            why = f"{by_whom[rule.name]} stands in its place"
+            progress.rules.append(RuleOutcome(rule.name, State.SKIPPED, why))
+        else:
+            _fire(ready, job, progress)
+
+
+def _match(rule: Rule, job: Job, shape: Shape, values: Mapping[str, str]) -> _Ready | str:
+    if rule.mode is Mode.OFF:
+        return "switched off in the table"
+    failed = failed_condition(rule.match, job, shape)
+    if failed:
+        return failed
+    try:
+        texts = (render(text or "", values) for text in (rule.warn, rule.deny))
+        return _Ready(rule, render(rule.add, values), *texts)
+    except UnknownPlaceholderError as missing:
+        return f"the job has nothing for $({missing})"
+
+
+def _fire(ready: _Ready, job: Job, progress: Progress) -> None:
+    rule, path = ready.rule, job.templates[ready.rule.match.role]
+    merge = Merge(path, rule.on_conflict)
+    template = merge.apply(get(progress.object, path), ready.fragment)
+    if rule.mode is Mode.SHADOW:
+        progress.rules.append(RuleOutcome(rule.name, State.SHADOWED, _shadow(ready, merge)))
+        return
+    progress.rules.append(RuleOutcome(rule.name, State.FIRED, rule.reason))
+    progress.object = put(progress.object, path, template)
+    role = progress.additions.setdefault(rule.match.role, {})
+    for place, added in merge.additions.items():
+        earlier = role.get(place)
+        role[place] = [*earlier, *added] if isinstance(earlier, list) else added
+    progress.warnings.extend(filter(None, (ready.warn, *(f"rule {rule.name}: {m}" for m in merge.missing))))
+    progress.denials.extend(filter(None, (ready.deny,)))
+    for conflict in merge.conflicts:
+        theirs, ours = shown(conflict.theirs, 40), shown(conflict.ours, 40)
+        said = f"{conflict.path} is {theirs}, rule {rule.name} has {ours}"
+        if rule.on_conflict is OnConflict.DENY:
+            progress.denials.append(f"{said}; remove yours, or opt out")
+        else:
+            kept = "kept yours" if rule.on_conflict is OnConflict.KEEP else "replaced yours"
+            progress.warnings.append(f"{kept}: {said}")
+
+
+def _shadow(ready: _Ready, merge: Merge) -> str:
+    would = [f"add to {place}" for place in merge.additions]
+    would += [f"meet a conflict at {conflict.path}" for conflict in merge.conflicts]
+    would += [f"say {message!r}" for message in (ready.warn, ready.deny) if message]
+    return "would " + (", ".join(would) or "change nothing")

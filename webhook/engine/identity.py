@@ -1,0 +1,65 @@
+"""The job label's value: who a job is in the whole cluster, as a label can say it."""
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from webhook.engine.outcome import Request
+from webhook.engine.tree import Json, get
+
+LIMIT: Final = 63
+"""Characters of a label value (Kubernetes, "Labels and Selectors")."""
+
+_PLAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
+_DIGITS: Final = 20
+
+
+def job_id(request: Request, name: str, generate_name: str, uid: str) -> str:
+    """The value for a job; a valid label value of at most 63 characters.
+
+    A named job is ``<namespace>.<name>``: a namespace has no dot, so no two jobs share one. What is too
+    long, and what has no name yet, is a readable beginning, an underscore (which neither names nor
+    namespaces can have, so that no plain value looks like it) and 80 bits of a hash.
+
+    Args:
+        request: what is being created; namespace, user and the object's times matter.
+        name: of the job; empty where the API server will generate one.
+        generate_name: the beginning of the name to come.
+        uid: of the review that this job was first seen in.
+    """
+    if name:
+        plain = f"{request.namespace}.{name}"
+        if len(plain) <= LIMIT and _PLAIN.fullmatch(plain):
+            return plain
+        return _hashed(plain, [request.namespace, name])
+    seen = [request.namespace, generate_name, request.username, *created(request.object), uid]
+    return _hashed(f"{request.namespace}.{generate_name}", ["", *seen])
+
+
+def first_uid(request: Request, generate_name: str, recorded: str, label: Json) -> str:
+    """The uid to compute an unnamed job's value from: that of the first of the API server's calls.
+
+    A webhook that is invoked again for the same object gets a review with another uid (kube-apiserver,
+    ``pkg/admission/plugin/webhook/request/admissionreview.go``). The uid of the first call is in the
+    record. It counts only if the label follows from it together with the times in ``managedFields``, which
+    the API server writes anew for every object: a copied record does not open the door.
+    """
+    if recorded and label == job_id(request, "", generate_name, recorded):
+        return recorded
+    return request.uid
+
+
+def created(obj: Json) -> Sequence[str]:
+    """The times that the API server put into ``metadata.managedFields`` of an object being created."""
+    fields = get(obj, ("metadata", "managedFields"))
+    entries = fields if isinstance(fields, list) else []
+    return [str(entry.get("time")) for entry in entries if isinstance(entry, dict)]
+
+
+def _hashed(readable: str, parts: Sequence[str]) -> str:
+    # Every part is length-delimited by JSON, so that no two lists of parts run together.
+    number = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_DIGITS]
+    start = re.sub(r"[^A-Za-z0-9.-]+", "-", readable)[: LIMIT - _DIGITS - 1].strip(".-") or "job"
+    return f"{start}_{number}"

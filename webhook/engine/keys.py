@@ -1,0 +1,20 @@
+"""Every label and annotation key that is this project's own, in one place."""
+
+from typing import Final
+
+PREFIX: Final = "ultraserver-webhook.io/"
+
+INJECT: Final = PREFIX + "inject"
+"""Label or annotation on the job: ``false`` opts out, ``true`` makes any job a candidate."""
+
+NODE_CONFIG: Final = PREFIX + "node-config"
+"""Annotation on the job: the node config (``"4"``, ``"2"`` or ``"1"``) to use whatever the table says."""
+
+JOB: Final = PREFIX + "job"
+"""Label on the worker template: unique to a job in the cluster, always computed, never taken over."""
+
+ADDED: Final = PREFIX + "added"
+"""Annotation on a pod template: the record of what the webhook added to it (see ``record.py``)."""
+
+ON: Final = frozenset({"true", "enabled"})
+OFF: Final = frozenset({"false", "disabled"})

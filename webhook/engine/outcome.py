@@ -1,0 +1,93 @@
+"""What goes into an evaluation and what comes out of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from webhook.engine.patch import Operation
+from webhook.engine.tree import Json
+
+
+class Verdict(StrEnum):
+    """Allowed, allowed with warnings, or denied."""
+
+    ALLOWED = "allowed"
+    WARNED = "allowed with warnings"
+    DENIED = "denied"
+
+
+class State(StrEnum):
+    """What became of a rule."""
+
+    FIRED = "fired"
+    SKIPPED = "skipped"
+    SHADOWED = "shadowed"
+
+
+class JobError(ValueError):
+    """A job that cannot be; the message names the field, the value and the fix."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an evaluation may know.
+
+    Attributes:
+        object: the object as received. Never changed.
+        namespace: where it is being created.
+        uid: of the review; it stands for the name of a job that has none yet.
+        username: who creates it.
+    """
+
+    object: Json
+    namespace: str = "default"
+    uid: str = ""
+    username: str = ""
+
+
+@dataclass(frozen=True)
+class RuleOutcome:
+    """What became of one rule.
+
+    Attributes:
+        why: for a fired rule its reason; for a skipped one the condition that failed.
+    """
+
+    name: str
+    state: State
+    why: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What evaluating a table against an object gave.
+
+    Attributes:
+        revision: of the table.
+        reason: why the object was or was not a matter for the table, in one line.
+        after: the object as the operations make it; the received one where there are none.
+        operations: RFC 6902, against the received object, in order.
+        warnings: one a line, for the person who applied it.
+        denials: why the job is refused; none where it is not.
+        facts: what the webhook found out about the job (workload, shape, node config, workers, id).
+    """
+
+    revision: str
+    reason: str
+    after: Json
+    operations: tuple[Operation, ...] = ()
+    rules: tuple[RuleOutcome, ...] = ()
+    warnings: tuple[str, ...] = ()
+    denials: tuple[str, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Denied if anything denies, warned if anything warns."""
+        if self.denials:
+            return Verdict.DENIED
+        return Verdict.WARNED if self.warnings else Verdict.ALLOWED
+
+    def fired(self) -> tuple[str, ...]:
+        """Names of the rules that fired, in the order of the table."""
+        return tuple(rule.name for rule in self.rules if rule.state is State.FIRED)

@@ -1,0 +1,125 @@
+"""The record of what was added, kept on the pod template itself, so that it can be taken back exactly.
+
+A job that is exported, renamed or resized and applied again carries the old terms. The record tells them
+from what a person wrote, by content and whatever the table has become since; a term that a person changed
+afterwards is the person's. A forged record can only make a job lose what is its own.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from webhook.engine import keys
+from webhook.engine.merge import TERMS
+from webhook.engine.tree import Json, digest, drop, edit, get, parse_pointer, put
+
+ANNOTATION = ("metadata", "annotations", keys.ADDED)
+JOB_LABEL = ("metadata", "labels", keys.JOB)
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the webhook added to one pod template.
+
+    Attributes:
+        table: revision of the table that it came from.
+        uid: of the review, for a job that had no name.
+        added: see ``merge.Additions``; pointers are relative to the template.
+    """
+
+    table: str = ""
+    uid: str = ""
+    added: Mapping[str, str | list[str]] = field(default_factory=dict)
+
+
+def read(template: Json) -> Record | None:
+    """The record on a template, None where there is none or it cannot be read."""
+    text = get(template, ANNOTATION)
+    if not isinstance(text, str):
+        return None
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    added = raw.get("added") if isinstance(raw, dict) else None
+    if not isinstance(added, dict) or not all(_is_entry(key, value) for key, value in added.items()):
+        return None
+    return Record(str(raw.get("table", "")), str(raw.get("uid", "")), added)
+
+
+def _is_entry(key: str, value: Json) -> bool:
+    texts = value if isinstance(value, list) else [value]
+    return key.startswith("/") and all(isinstance(text, str) for text in texts)
+
+
+def write(template: Json, record: Record) -> Json:
+    """The template with a record on it."""
+    raw: dict[str, Json] = {"table": record.table, **({"uid": record.uid} if record.uid else {})}
+    text = json.dumps({**raw, "added": record.added}, separators=(",", ":"), ensure_ascii=False)
+    return put(template, ANNOTATION, text)
+
+
+def strip(template: Json) -> Json:
+    """The template as it was before the webhook: without what the record names, the record and the job label.
+
+    The job label goes even where no record names it: its value is computed, never taken over.
+    """
+    record = read(template)
+    if record:
+        # Lists first: dropping a map entry may empty a parent that a list entry is reached through.
+        for place, digests in sorted(record.added.items(), key=lambda entry: isinstance(entry[1], str)):
+            path = parse_pointer(place)
+            if isinstance(digests, str):
+                template = edit(template, path, _without_value(digests))
+            elif path[-1] == TERMS:
+                template = edit(template, path, _without_expressions(set(digests)))
+            else:
+                template = edit(template, path, _without_items(digests))
+    return drop(drop(template, ANNOTATION), JOB_LABEL)
+
+
+def _without_value(wanted: str) -> Callable[[Json], Json]:
+    return lambda value: None if digest(value) == wanted else value
+
+
+def _without_items(digests: list[str]) -> Callable[[Json], Json]:
+    def change(items: Json) -> Json:
+        wanted = Counter(digests)
+        left = (
+            [item for item in items if not _take(wanted, digest(item))] if isinstance(items, list) else items
+        )
+        return items if isinstance(items, list) and len(left) == len(items) else left
+
+    return change
+
+
+def _take(wanted: Counter[str], found: str) -> bool:
+    taken = wanted[found] > 0
+    wanted[found] -= taken
+    return taken
+
+
+def _without_expressions(digests: set[str]) -> Callable[[Json], Json]:
+    def change(terms: Json) -> Json:
+        if not isinstance(terms, list):
+            return terms
+        left = [(term, _bare(term, digests)) for term in terms]
+        if all(term is bare for term, bare in left):
+            return terms
+        return [bare for term, bare in left if bare or not term]
+
+    return change
+
+
+def _bare(term: Json, digests: set[str]) -> Json:
+    """A node selector term without the expressions that were added to it, the last added first."""
+    for kind, expressions in term.items() if isinstance(term, dict) else ():
+        for index, expression in enumerate(expressions if isinstance(expressions, list) else ()):
+            rest = [*expressions[:index], *expressions[index + 1 :]]
+            before = {
+                key: rest if key == kind else value for key, value in term.items() if key != kind or rest
+            }
+            if digest([before, expression]) in digests:
+                return _bare(before, digests)
+    return term

@@ -1,0 +1,41 @@
+"""What placeholders stand for in one job."""
+
+from webhook.engine.identity import job_id
+from webhook.engine.match import PLACED_ROLE
+from webhook.engine.outcome import Request
+from webhook.engine.table import Shape, Table
+from webhook.engine.workloads import Job, admitted_types, first_container
+
+
+def placeholder_values(table: Table, job: Job, shape: Shape, request: Request, uid: str) -> dict[str, str]:
+    """The value of every placeholder that this job has one for.
+
+    Args:
+        table: for its instance types.
+        job: an object opened.
+        shape: of the job.
+        request: what is being created.
+        uid: of the review that an unnamed job was first seen in.
+
+    Raises:
+        WrongTypeError: if a field that a placeholder quotes is not text.
+    """
+    values = {
+        "job.namespace": request.namespace,
+        "job.id": job_id(request, job.name, job.generate_name, uid),
+        "job.workers": str(job.workers()),
+        "job.instanceType": admitted_types(job.template(PLACED_ROLE), table.candidates)[0],
+        "shape.name": shape.name,
+        "shape.nodeConfig": str(shape.node_config),
+    }
+    if job.name:
+        values["job.name"] = job.name
+    if shape.topology_key:
+        values["shape.topologyKey"] = shape.topology_key
+    values |= {f"field.{name}": job.field(name) for name in job.workload.fields}
+    for role in job.templates:
+        main = first_container(job.template(role))
+        for source, key in (("image", "image"), ("name", "container")):
+            if isinstance(main.get(source), str) and main[source]:
+                values[f"{role}.{key}"] = main[source]
+    return values

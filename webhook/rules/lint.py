@@ -1,0 +1,206 @@
+"""What the schema cannot see: rows that contradict each other, or Kubernetes, or can never fire."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from webhook.documents import Json, Path
+from webhook.engine import keys
+from webhook.engine.placeholders import JOB, PATTERN, ROLE, names
+from webhook.engine.table import Rule, Shape, Table, Workload
+
+Found = Iterator[tuple[Path, str]]
+
+_NEGATIVE = (
+    "{} here makes kube-scheduler 1.36 match the job's own namespace too; use an empty namespaceSelector "
+    "and tell jobs apart by a label"
+)
+
+COUNTS = range(1, 1025)
+"""Worker counts that reachability is tried with; shapes repeat long before the end."""
+
+
+def problems_of(table: Table, values: Mapping[str, str]) -> Found:
+    """Every problem of a table whose fragments still quote the table's own values."""
+    yield from _duplicates(table)
+    yield from _values(values)
+    yield from _shapes(table)
+    for index, rule in enumerate(table.rules):
+        at: Path = ("rules", index)
+        yield from _rule(table, rule, at)
+        yield from _quoted(table, rule, values, at)
+        yield from _fragment(rule, at)
+
+
+def _duplicates(table: Table) -> Found:
+    sections = (("workloads", table.workloads), ("shapes", table.shapes), ("rules", table.rules))
+    for section, row_names in ((section, [row.name for row in rows]) for section, rows in sections):
+        counts = Counter(row_names)
+        for index, name in enumerate(row_names):
+            if counts[name] > 1:
+                yield (section, index, "name"), f"{name!r} is the name of {counts[name]} rows"
+    kinds = Counter(kind for row in table.workloads for kind in row.kinds)
+    for index, workload in enumerate(table.workloads):
+        for kind in workload.kinds:
+            if kinds[kind] > 1:
+                yield ("workloads", index, "kinds"), f"{kind} is opened by {kinds[kind]} workloads"
+    seen: dict[str, str] = {}
+    for index, rule in enumerate(table.rules):
+        content = repr((rule.match, rule.add, rule.warn, rule.deny))
+        if content in seen:
+            yield ("rules", index), f"says the same as rule {seen[content]!r}; remove one"
+        seen.setdefault(content, rule.name)
+
+
+def _values(values: Mapping[str, str]) -> Found:
+    for name, text in values.items():
+        for quoted in names(text):
+            if quoted.startswith("value."):
+                yield ("values", name), f"a value cannot quote another value, $({quoted})"
+
+
+def _shapes(table: Table) -> Found:
+    for index, shape in enumerate(table.shapes):
+        at: Path = ("shapes", index)
+        earlier = [row for row in table.shapes[:index] if row.node_config == shape.node_config]
+        if all(any(n in row.workers for row in earlier) for n in _counts(shape)):
+            names_ = ", ".join(row.name for row in earlier)
+            yield (
+                (*at, "workers"),
+                f"unreachable: {names_} with the same node config fits every such count and is tried first",
+            )
+        for strictness in ("together", "apart"):
+            if getattr(shape, strictness) != "none" and not shape.topology_key:
+                yield (*at, strictness), f"{strictness} needs a topologyKey"
+        for part in ("warn", "deny"):
+            for quoted in names(getattr(shape, part)):
+                if quoted not in JOB or (quoted == "shape.topologyKey" and not shape.topology_key):
+                    yield (*at, part), f"unknown placeholder $({quoted}); known are {_list(JOB)}"
+
+
+def _counts(shape: Shape) -> Iterable[int]:
+    return (n for n in {*COUNTS, shape.workers.number} if n in shape.workers)
+
+
+def _rule(table: Table, rule: Rule, at: Path) -> Found:
+    if not (rule.add or rule.warn or rule.deny):
+        yield at, "does nothing: give it add, warn or deny"
+    known = {workload.name for workload in table.workloads}
+    for name in rule.match.workloads:
+        if name not in known:
+            yield (*at, "match", "workload"), f"unknown workload {name!r}; known are {_list(known)}"
+    if known.issuperset(rule.match.workloads) and not _workloads(table, rule):
+        yield (*at, "match", "role"), f"unreachable: no workload it matches has the role {rule.match.role}"
+    if not matching_shapes(table, rule):
+        yield (*at, "match", "shape"), "unreachable: no shape of the table is like that"
+    yield from _fields(table, rule, at)
+    if rule.replaces:
+        yield from _replaces(table, rule, (*at, "replaces"))
+
+
+def _fields(table: Table, rule: Rule, at: Path) -> Found:
+    for name in rule.match.fields:
+        for workload in _workloads(table, rule):
+            if name not in workload.fields:
+                yield (*at, "match", "fields", name), f"workload {workload.name} has no field {name!r}"
+
+
+def _replaces(table: Table, rule: Rule, path: Path) -> Found:
+    other = next((row for row in table.rules if row.name == rule.replaces and row is not rule), None)
+    if other is None:
+        yield path, f"must be the name of another rule, not {rule.replaces!r}"
+    elif other.match.role != rule.match.role:
+        yield path, f"{other.name} speaks about another role"
+    elif other.replaces:
+        yield path, f"{other.name} itself replaces {other.replaces}"
+
+
+def matching_shapes(table: Table, rule: Rule) -> list[Shape]:
+    """The shapes that a rule's match allows."""
+    wanted = rule.match.shape.items()
+    return [shape for shape in table.shapes if all(shape.facts()[key] in allowed for key, allowed in wanted)]
+
+
+def _workloads(table: Table, rule: Rule) -> list[Workload]:
+    named = rule.match.workloads
+    return [
+        row for row in table.workloads if rule.match.role in row.roles and (not named or row.name in named)
+    ]
+
+
+def _quoted(table: Table, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
+    allowed = set(JOB) | {f"value.{name}" for name in values}
+    workloads = _workloads(table, rule)
+    if workloads:
+        shared = (
+            {f"{role}.{name}" for role in row.roles for name in ROLE}
+            | {f"field.{name}" for name in row.fields}
+            for row in workloads
+        )
+        allowed |= set.intersection(*shared)
+    parts = (("add", rule.add), ("warn", rule.warn), ("deny", rule.deny))
+    for path, text in (found for part, node in parts for found in _texts(node, (*at, part))):
+        inner = [name for quoted in names(text) for name in (quoted, *names(values.get(quoted[6:], "")))]
+        for quoted in inner:
+            if quoted not in allowed:
+                yield path, f"unknown placeholder $({quoted}); known here are {_list(allowed)}"
+            elif quoted == "job.name" and rule.match.named is not True:
+                yield path, "$(job.name) is empty for generateName jobs: match `named: true` as well"
+            elif quoted == "shape.topologyKey":
+                bare = [shape.name for shape in matching_shapes(table, rule) if not shape.topology_key]
+                if bare:
+                    yield path, f"shape {bare[0]} has no topologyKey: match `shape` more narrowly"
+
+
+def _texts(node: Json, path: Path) -> Iterator[tuple[Path, str]]:
+    if isinstance(node, str):
+        yield path, node
+    elif isinstance(node, Mapping):
+        for key, value in node.items():
+            yield from _texts(value, (*path, key))
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            yield from _texts(value, (*path, index))
+
+
+def _maps(node: Json, path: Path) -> Iterator[tuple[Path, Mapping[str, Json]]]:
+    if isinstance(node, Mapping):
+        yield path, node
+        for key, value in node.items():
+            yield from _maps(value, (*path, key))
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            yield from _maps(value, (*path, index))
+
+
+def _fragment(rule: Rule, at: Path) -> Found:
+    labelled = (rule.add.get("metadata") or {}).get("labels") or {}
+    for path, node in _maps(rule.add, (*at, "add")):
+        for key in node:
+            if PATTERN.search(key):
+                yield (*path, key), "a key cannot be a placeholder"
+        if keys.ADDED in node:
+            yield (*path, keys.ADDED), "this annotation is the webhook's own record"
+        for item in (node.get("namespaceSelector") or {}).get("matchExpressions") or ():
+            if item.get("operator") in {"NotIn", "DoesNotExist"}:
+                yield (*path, "namespaceSelector"), _NEGATIVE.format(item["operator"])
+        terms = node.get("nodeSelectorTerms")
+        if terms is not None and len(terms) != 1:
+            yield (*path, "nodeSelectorTerms"), "terms are alternatives, so a rule can require only one"
+        if _selects_job(node) and keys.JOB not in labelled:
+            yield path, f"selects by {keys.JOB}: add that label in the same rule, or a job repels itself"
+    if labelled.get(keys.JOB, "$(job.id)") != "$(job.id)":
+        yield (*at, "add", "metadata", "labels", keys.JOB), "the value of this label must be $(job.id)"
+
+
+def _selects_job(node: Mapping[str, Json]) -> bool:
+    selector = node.get("labelSelector")
+    if not isinstance(selector, Mapping):
+        return False
+    expressions = selector.get("matchExpressions") or ()
+    return keys.JOB in (selector.get("matchLabels") or {}) or any(
+        e.get("key") == keys.JOB for e in expressions
+    )
+
+
+def _list(known: Iterable[str]) -> str:
+    return ", ".join(sorted(known))

@@ -1,0 +1,188 @@
+"""From a file to a table: read, laid over the packaged one if it says so, checked, built.
+
+Strict: everything that is wrong is reported at once, with file, line and path, and nothing is guessed.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path as FilePath
+from typing import Any
+
+from webhook.documents import Document, DocumentError, Json, read_documents
+from webhook.engine.placeholders import render
+from webhook.engine.table import (
+    Candidates,
+    Count,
+    Field,
+    Match,
+    Mode,
+    OnConflict,
+    Rule,
+    Shape,
+    Table,
+    Workload,
+)
+from webhook.engine.tree import parse_pointer
+from webhook.rules.draft import Draft
+from webhook.rules.lint import problems_of
+from webhook.rules.problems import Problem, TableError
+from webhook.rules.schema import violations
+
+DEFAULT = "default.yaml"
+SOURCE = "packaged default"
+
+
+def load_default() -> Table:
+    """The packaged table."""
+    return build(default_draft())
+
+
+def load_file(path: FilePath) -> Table:
+    """The table of a file.
+
+    Raises:
+        TableError: with every problem of the table.
+        OSError: if the file cannot be read.
+    """
+    return load_text(path.read_bytes(), str(path))
+
+
+def load_text(text: str | bytes, source: str) -> Table:
+    """The table of a text.
+
+    Raises:
+        TableError: with every problem of the table.
+    """
+    return build(draft_of(text, source))
+
+
+def default_draft() -> Draft:
+    """The packaged table as written."""
+    return draft_of(files("webhook.rules").joinpath(DEFAULT).read_bytes(), SOURCE)
+
+
+def draft_of(text: str | bytes, source: str) -> Draft:
+    """A table as written, with ``extends`` resolved and the schema kept.
+
+    Raises:
+        TableError: if it cannot be read or breaks the schema.
+    """
+    draft = Draft.of(_read(text, source))
+    _check(draft)
+    if draft.raw.get("extends"):
+        document = draft.origins[()][0]
+        draft = default_draft().extended_by(document)
+        _check(draft)
+    return draft
+
+
+def build(draft: Draft) -> Table:
+    """The table of a draft.
+
+    Raises:
+        TableError: with every problem that the schema cannot see.
+    """
+    raw = draft.raw
+    table = Table(
+        revision=hashlib.sha256(json.dumps(raw, sort_keys=True).encode()).hexdigest()[:12],
+        candidates=_candidates(raw["candidates"]),
+        workloads=tuple(map(_workload, raw["workloads"])),
+        shapes=tuple(map(_shape, raw["shapes"])),
+        rules=tuple(map(_rule, raw["rules"])),
+    )
+    values: dict[str, str] = raw.get("values", {})
+    problems = [draft.problem(path, message) for path, message in problems_of(table, values)]
+    if problems:
+        raise TableError(problems)
+    return _with_values(table, values)
+
+
+def _read(text: str | bytes, source: str) -> Document:
+    try:
+        documents = read_documents(text, source)
+    except DocumentError as error:
+        raise TableError([Problem(error.source, error.line, "", error.message)]) from error
+    if len(documents) != 1:
+        raise TableError([Problem(source, 1, "", f"a rule table is one document, here are {len(documents)}")])
+    return documents[0]
+
+
+def _check(draft: Draft) -> None:
+    problems = [draft.problem(path, message) for path, message in violations(draft.raw)]
+    if problems:
+        raise TableError(set(problems))
+
+
+def _candidates(raw: Mapping[str, Any]) -> Candidates:
+    return Candidates(tuple(raw["requests"]), raw["instanceTypeLabel"], tuple(raw["instanceTypes"]))
+
+
+def _workload(raw: Mapping[str, Any]) -> Workload:
+    fields = raw.get("fields", {}).items()
+    return Workload(
+        name=raw["name"],
+        kinds=tuple(raw["kinds"]),
+        roles={role: parse_pointer(path) for role, path in raw["roles"].items()},
+        workers=parse_pointer(raw["workers"]),
+        fields={name: Field(parse_pointer(row["path"]), row["default"]) for name, row in fields},
+        node_config_env=raw.get("nodeConfigEnv"),
+    )
+
+
+def _shape(raw: Mapping[str, Any]) -> Shape:
+    workers = raw["workers"]
+    count = (
+        Count(workers) if isinstance(workers, int) else Count(int(workers.rsplit(" ", 1)[1]), multiple=True)
+    )
+    return Shape(
+        name=raw["name"],
+        workers=count,
+        node_config=raw["nodeConfig"],
+        topology_key=raw.get("topologyKey"),
+        together=raw.get("together", "none"),
+        apart=raw.get("apart", "none"),
+        warn=raw.get("warn"),
+        deny=raw.get("deny"),
+    )
+
+
+def _rule(raw: Mapping[str, Any]) -> Rule:
+    match = raw["match"]
+    return Rule(
+        name=raw["name"],
+        reason=raw["reason"],
+        match=Match(
+            role=match["role"],
+            workloads=_many(match.get("workload")),
+            shape={key: _many(value) for key, value in match.get("shape", {}).items()},
+            named=match.get("named"),
+            requests=_many(match.get("requests")),
+            fields={place: _many(value) for place, value in match.get("fields", {}).items()},
+        ),
+        add=raw.get("add", {}),
+        on_conflict=OnConflict(raw.get("onConflict", OnConflict.KEEP)),
+        mode=Mode(raw.get("mode", Mode.ENFORCE)),
+        replaces=raw.get("replaces"),
+        warn=raw.get("warn"),
+        deny=raw.get("deny"),
+    )
+
+
+def _many(value: Json) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    return tuple(map(str, value)) if isinstance(value, list) else (str(value),)
+
+
+def _with_values(table: Table, values: Mapping[str, str]) -> Table:
+    """The table with its own values filled in; what a job gives stays open."""
+    known = {f"value.{name}": text for name, text in values.items()}
+
+    def filled(rule: Rule) -> Rule:
+        add, warn, deny = (render(part, known, partial=True) for part in (rule.add, rule.warn, rule.deny))
+        return replace(rule, add=add, warn=warn, deny=deny)
+
+    return replace(table, rules=tuple(map(filled, table.rules)))

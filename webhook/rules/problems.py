@@ -1,0 +1,31 @@
+"""What is wrong with a rule table, and where."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One mistake in a rule table.
+
+    Attributes:
+        source: the file.
+        line: 1-based line in it.
+        path: JSON pointer of the place, as it stands in that file.
+    """
+
+    source: str
+    line: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}: {self.path or '/'}: {self.message}"
+
+
+class TableError(ValueError):
+    """A rule table that cannot be used; carries every problem found, in the order of the file."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(problems))
+        super().__init__("\n".join(map(str, self.problems)))

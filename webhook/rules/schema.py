@@ -1,0 +1,79 @@
+"""The published JSON Schema of the rule table, which is also what loading uses."""
+
+import difflib
+import json
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError, relevance
+from referencing import Registry, Resource
+
+from webhook.documents import Path
+
+TABLE = "table.schema.json"
+POD_TEMPLATE = "podtemplate.schema.json"
+
+LONGEST = 200
+"""Characters of a message; jsonschema quotes whole values."""
+
+
+@cache
+def _read(name: str) -> dict[str, Any]:
+    schema: dict[str, Any] = json.loads(files("webhook.rules").joinpath(name).read_text(encoding="utf-8"))
+    return schema
+
+
+def bundled() -> dict[str, Any]:
+    """The schema as one document, for editors and other tools."""
+    table = json.loads(json.dumps(_read(TABLE)))
+    table["$defs"]["rule"]["properties"]["add"]["$ref"] = "#/$defs/podTemplate"
+    pod = json.loads(json.dumps(_read(POD_TEMPLATE)))
+    for key in ("$schema", "$id"):
+        pod.pop(key, None)
+    # Its own references are relative to itself; inside the table's schema they need the whole way.
+    text = json.dumps(pod).replace('"#/$defs/', '"#/$defs/podTemplate/$defs/')
+    table["$defs"]["podTemplate"] = json.loads(text)
+    return dict(table)
+
+
+@cache
+def _validator() -> Draft202012Validator:
+    table, pod = _read(TABLE), _read(POD_TEMPLATE)
+    base = table["$id"].rsplit("/", 1)[0]
+    resource = Resource.from_contents({**pod, "$id": f"{base}/{POD_TEMPLATE}"})
+    return Draft202012Validator(table, registry=Registry().with_resource(f"{base}/{POD_TEMPLATE}", resource))
+
+
+def violations(raw: Any) -> Iterator[tuple[Path, str]]:  # noqa: ANN401 - a document of whatever content
+    """Where a table breaks the schema, and how: path and message of every violation."""
+    for error in _validator().iter_errors(raw):
+        yield from _explain(error)
+
+
+def _explain(error: ValidationError) -> Iterator[tuple[Path, str]]:
+    path = tuple(error.absolute_path)
+    if error.validator == "additionalProperties" and isinstance(error.validator_value, bool):
+        known = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
+        for key in error.instance if isinstance(error.instance, dict) else ():
+            if key not in known:
+                yield (*path, key), _unknown(key, list(known))
+    elif error.context and error.validator in {"anyOf", "oneOf"}:
+        deepest = max(error.context, key=relevance)
+        yield tuple(deepest.absolute_path), _short(deepest.message)
+    elif error.validator == "const":
+        yield path, f"must be {json.dumps(error.validator_value)}"
+    else:
+        yield path, _short(error.message)
+
+
+def _unknown(key: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(key, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(known)[:12])}"
+    return f"unknown key {key!r}; {hint}"
+
+
+def _short(message: str) -> str:
+    return message if len(message) <= LONGEST else f"{message[:120]} … {message[-70:]}"
