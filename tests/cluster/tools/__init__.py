@@ -1,0 +1,1 @@
+"""The control plane's programs: their versions and how they are built."""

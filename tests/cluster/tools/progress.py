@@ -1,0 +1,99 @@
+"""Runs long commands and never keeps quiet for long about them."""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from typing import IO
+
+HEARTBEAT_SECONDS = 10.0
+TAIL_LINES = 30
+
+
+class PhaseError(RuntimeError):
+    """A command of the build failed."""
+
+
+def say(text: str) -> None:
+    """Writes one line at once, even into a pipe."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+class Progress:
+    """Runs a known number of phases, with a line for each and a sign of life in between."""
+
+    def __init__(self, phases: int) -> None:
+        self._phases = phases
+        self._done = 0
+        self._start = time.monotonic()
+
+    def phase(self, name: str, command: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> None:
+        """Runs ``command`` to its end.
+
+        Args:
+            name: what the phase is called in the report.
+            command: the program and its arguments.
+            cwd: the folder it runs in.
+            env: its whole environment.
+
+        Raises:
+            PhaseError: the command failed; the message ends with what it said last.
+        """
+        self._done += 1
+        began = time.monotonic()
+        # Standard output is a list of packages that nobody reads; the news is on standard error.
+        with subprocess.Popen(
+            command, cwd=cwd, env=dict(env), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                lines = self._follow(name, process, began)
+            except BaseException:
+                process.terminate()
+                raise
+        if process.returncode:
+            raise PhaseError(f"{name}: {' '.join(command)} failed:\n" + "\n".join(lines[-TAIL_LINES:]))
+        self._line(
+            name, f"done in {time.monotonic() - began:.1f} s, {len(lines)} packages fetched or compiled"
+        )
+
+    def _follow(self, name: str, process: subprocess.Popen[str], began: float) -> list[str]:
+        if process.stderr is None:
+            raise PhaseError(f"{name}: no standard error to follow")
+        news: queue.Queue[str | None] = queue.Queue()
+        reader = threading.Thread(target=_read, args=(process.stderr, news), daemon=True)
+        reader.start()
+        lines: list[str] = []
+        spoken = began
+        while True:
+            now = time.monotonic()
+            if now - spoken >= HEARTBEAT_SECONDS:
+                spoken = now
+                latest = f", now {lines[-1]}" if lines else ""
+                self._line(name, f"working, {len(lines)} packages{latest}")
+            try:
+                line = news.get(timeout=1)
+            except queue.Empty:
+                continue
+            if line is None:
+                reader.join()
+                return lines
+            lines.append(line)
+
+    def _line(self, name: str, text: str) -> None:
+        elapsed = time.monotonic() - self._start
+        say(f"[{self._done}/{self._phases}] {elapsed:5.0f} s  {name:<24} {text}")
+
+
+def _read(stream: IO[str], news: queue.Queue[str | None]) -> None:
+    for line in stream:
+        news.put(line.rstrip("\n"))
+    news.put(None)
