@@ -1,0 +1,64 @@
+# Everything a person does with this repository. `make help` lists it; only Python 3.11+ and make are needed.
+.DEFAULT_GOAL := help
+SHELL := bash
+PYTHON ?= python3
+BIN := .venv/bin
+JOB ?= examples/four-node.yaml
+PORT ?= 8443
+CERTS := .dev/certs
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.venv/.run: pyproject.toml constraints.txt
+	@echo "Installing into .venv (once; half a minute)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, this is " + sys.version)'
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	@touch $@
+
+.venv/.dev: .venv/.run
+	@echo "Installing what tests and lint need"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+.PHONY: run
+run: .venv/.run ## Serve on loopback, send it a job and show what comes back (JOB=path.yaml, PORT=8443)
+	@$(BIN)/python -m certs dev --dir $(CERTS)
+	@$(BIN)/ultraserver-webhook serve --host 127.0.0.1 --port $(PORT) --preview --log-format text \
+	    --tls-cert $(CERTS)/tls.crt --tls-key $(CERTS)/tls.key & server=$$!; \
+	trap 'kill $$server 2>/dev/null; wait $$server; exit 0' INT TERM; \
+	$(BIN)/ultraserver-webhook review $(JOB) --url https://127.0.0.1:$(PORT)/mutate --ca $(CERTS)/ca.crt --wait 20 \
+	    || { kill $$server 2>/dev/null; exit 1; }; \
+	printf '\nServing on https://127.0.0.1:%s (CA: %s). Ctrl-C stops it.\n' $(PORT) $(CERTS)/ca.crt; \
+	wait $$server
+
+.PHONY: test
+test: .venv/.dev ## Run every test: unit, property, HTTP and, where its programs are built, the real control plane
+	@$(BIN)/pytest --numprocesses auto --dist loadgroup --cov --cov-report term $(ARGS)
+
+.PHONY: lint
+lint: .venv/.dev ## Check style, types and the direction of imports
+	@$(BIN)/ruff format --check
+	@$(BIN)/ruff check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/ultraserver-webhook rules lint
+
+.PHONY: format
+format: .venv/.dev ## Format the code
+	@$(BIN)/ruff format --quiet
+	@$(BIN)/ruff check --fix --quiet
+
+.PHONY: cluster-tools
+cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller manager, kubectl and mpi-operator (minutes, once)
+	@$(BIN)/python -m tests.cluster.tools.build
+
+.PHONY: cluster
+cluster: cluster-tools ## Start a control plane with 24 UltraServers and the webhook, for kubectl; Ctrl-C stops it
+	@$(BIN)/python -m tests.cluster
+
+.PHONY: clean
+clean: ## Remove what can be made again, the control plane's programs excepted
+	@rm -rf .venv .dev .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build

@@ -1,0 +1,154 @@
+"""AdmissionReview v1 in and out, and nothing else: bytes to request, outcome to response.
+
+Source of the format: Kubernetes, "Dynamic Admission Control", request and response.
+"""
+
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from webhook.engine import Outcome, Request
+
+API_VERSION: Final = "admission.k8s.io/v1"
+KIND: Final = "AdmissionReview"
+
+WARNING_LIMIT: Final = 256
+"""Characters of one warning; the API server cuts what is longer."""
+
+WARNINGS_LIMIT: Final = 4096
+"""Characters of all warnings together; the API server drops what is beyond."""
+
+
+class BadReviewError(ValueError):
+    """A body that is no AdmissionReview v1; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Review:
+    """A review as received.
+
+    Attributes:
+        concerns_us: whether it is about creating an object itself; nothing else is ever mutated.
+    """
+
+    uid: str
+    request: Request
+    kind: str
+    name: str
+    concerns_us: bool
+
+
+def decode(body: bytes) -> Review:
+    """The review of a request body.
+
+    NaN, infinities, text that is not UTF-8 and more than 1024 levels are refused. A key that is there
+    twice counts with its last value, as for Go: the API server, which writes its bodies itself, sends none.
+
+    Raises:
+        BadReviewError: if it is no AdmissionReview v1 with a request that can be answered.
+    """
+    try:
+        raw = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BadReviewError(f"the body is not JSON: {error}") from error
+    if not isinstance(raw, dict) or raw.get("kind") != KIND or raw.get("apiVersion") != API_VERSION:
+        found = f"{raw.get('apiVersion')} {raw.get('kind')}" if isinstance(raw, dict) else type(raw).__name__
+        raise BadReviewError(f"expected an {API_VERSION} {KIND}, got {found[:80]}")
+    request = raw.get("request")
+    if not isinstance(request, dict):
+        raise BadReviewError("/request is missing or no map: a review without a request cannot be answered")
+    uid = _text(request, "uid")
+    if not uid:
+        raise BadReviewError("/request/uid is empty: the answer must repeat it")
+    creates = _text(request, "operation") == "CREATE" and not _text(request, "subResource")
+    obj = request.get("object")
+    if creates and not isinstance(obj, dict):
+        raise BadReviewError("/request/object is missing or no map: there is nothing to look at")
+    user = request.get("userInfo")
+    return Review(
+        uid=uid,
+        request=Request(
+            object=obj,
+            namespace=_text(request, "namespace"),
+            uid=uid,
+            username=_text(user, "username") if isinstance(user, dict) else "",
+        ),
+        kind=str(obj.get("kind")) if isinstance(obj, dict) else "",
+        name=_text(request, "name"),
+        concerns_us=creates,
+    )
+
+
+def _text(source: Mapping[str, Any], key: str) -> str:
+    value = source.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadReviewError(f"/request/{key} must be text, not {type(value).__name__}")
+    return value
+
+
+def encode(uid: str, outcome: Outcome | None) -> bytes:
+    """The response to a review; None allows it untouched.
+
+    A denial is a well-formed response. Patch and patchType are there together or not at all.
+    """
+    response: dict[str, Any] = {"uid": uid, "allowed": True}
+    if outcome is not None:
+        response["auditAnnotations"] = audit(outcome)
+        if outcome.warnings:
+            response["warnings"] = limited(outcome.warnings)
+        if outcome.denials:
+            response["allowed"] = False
+            response["status"] = _status(422, "Invalid", "; ".join(outcome.denials))
+        elif outcome.operations:
+            response["patchType"] = "JSONPatch"
+            response["patch"] = base64.b64encode(orjson.dumps(outcome.operations)).decode()
+    return _review(response)
+
+
+def failure(uid: str, message: str) -> bytes:
+    """The response to a review that could not be evaluated, to be sent with HTTP 500.
+
+    The API server looks at the HTTP status first, so that the failurePolicy decides what becomes of the
+    object; whoever reads the body finds the same in it.
+    """
+    return _review({"uid": uid, "allowed": False, "status": _status(500, "InternalError", message)})
+
+
+def audit(outcome: Outcome) -> dict[str, str]:
+    """What goes into the API server's audit log; it puts the webhook's name before each key."""
+    notes = {"table": outcome.revision, "outcome": f"{outcome.verdict}: {outcome.reason}"}
+    if outcome.fired():
+        notes["rules"] = ",".join(outcome.fired())
+    if "shape" in outcome.facts:
+        notes["shape"] = outcome.facts["shape"]
+    return notes
+
+
+def limited(warnings: Iterable[str]) -> list[str]:
+    """The warnings that the API server passes on, the rest counted in the last one."""
+    result: list[str] = []
+    left = WARNINGS_LIMIT - len("and 9999 more")
+    every = list(warnings)
+    for index, warning in enumerate(every):
+        # The API server puts "Warning:" and line ends around it, which must not come from within.
+        line = " ".join(warning.split())
+        cut = line if len(line) <= WARNING_LIMIT else line[: WARNING_LIMIT - 1] + "…"
+        left -= len(cut.encode())
+        if left < 0:
+            result.append(f"and {len(every) - index} more")
+            break
+        result.append(cut)
+    return result
+
+
+def _status(code: int, reason: str, message: str) -> dict[str, Any]:
+    return {"code": code, "reason": reason, "message": message, "status": "Failure"}
+
+
+def _review(response: Mapping[str, Any]) -> bytes:
+    return orjson.dumps({"apiVersion": API_VERSION, "kind": KIND, "response": response})

@@ -1,0 +1,159 @@
+"""The command line: serve, preview, review, rules."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from webhook.client import ReviewError, send_review
+from webhook.documents import DocumentError, dump_yaml, read_documents
+from webhook.engine.table import Table
+from webhook.preview.run import FORMATS, Preview, preview
+from webhook.preview.terminal import coloured, summary
+from webhook.rules.load import default_draft, draft_of, load_default, load_file
+from webhook.rules.problems import TableError
+from webhook.rules.schema import bundled
+from webhook.rules.show import overview
+from webhook.settings import ENVIRONMENT, RULES, serve_options
+
+SAME, DIFFERENT, FAILED = 0, 1, 2
+"""Exit codes of ``preview``, as ``kubectl diff`` has them (greater than 1 is an error)."""
+
+
+@click.group(context_settings={"auto_envvar_prefix": ENVIRONMENT, "help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="ultraserver-webhook")
+def main() -> None:
+    """Places plain MPIJobs whole onto AWS Neuron UltraServers."""
+
+
+@main.command()
+@serve_options
+def serve(**options: Any) -> None:  # noqa: ANN401 - click passes what settings.py names
+    """Serve admission reviews over TLS."""
+    # Imported here: gunicorn and Flask cost a quarter of a second that other commands need not pay.
+    from webhook.compose import run  # noqa: PLC0415
+
+    try:
+        run(table=_table(options.pop("rules")), **options)
+    except ValueError as error:
+        _fail(str(error))
+
+
+@main.command("preview")
+@click.argument("files", nargs=-1, metavar="FILE...", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("-f", "--filename", "more", multiple=True, type=click.Path(path_type=Path, allow_dash=True))
+@click.option("-n", "--namespace", default="default", show_default=True, help="For documents that name none.")
+@click.option("-o", "--output", "form", type=click.Choice(list(FORMATS)), default="diff", show_default=True)
+@RULES
+def preview_command(
+    files: tuple[Path, ...], more: tuple[Path, ...], namespace: str, form: str, rules: Path | None
+) -> NoReturn:
+    """Show what would be done to the objects of files, without a cluster; - is standard input.
+
+    Exits with 0 if nothing would change, 1 if something would, 2 if something would be denied or is wrong.
+    """
+    table = _table(rules)
+    try:
+        texts = [_read(path) for path in (*files, *more)] or [("<stdin>", sys.stdin.buffer.read())]
+        documents = [document for source, text in texts for document in read_documents(text, source)]
+        shown = preview(table, documents, namespace)
+    except (DocumentError, OSError) as error:
+        _fail(str(error))
+    text = FORMATS[form](shown)
+    click.echo(coloured(text) if form == "diff" else text, nl=False)
+    for item in shown:
+        click.echo(summary(item), err=True)
+    sys.exit(_exit_code(shown))
+
+
+@main.command()
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--url", required=True, help="Where the webhook is, with /mutate.")
+@click.option(
+    "--ca", type=click.Path(exists=True, path_type=Path), required=True, help="PEM file to verify it by."
+)
+@click.option(
+    "-n", "--namespace", default="default", show_default=True, help="For a document that names none."
+)
+@click.option("--wait", default=0.0, help="Seconds to wait for the webhook to be ready.")
+def review(file: Path, url: str, ca: Path, namespace: str, wait: float) -> None:
+    """Send an object to a running webhook, as the API server would, and show its answer."""
+    try:
+        source, text = _read(file)
+        for document in read_documents(text, source):
+            click.echo(send_review(document, url, ca, namespace, wait), nl=False)
+    except (DocumentError, ReviewError, OSError) as error:
+        _fail(str(error))
+
+
+@main.group()
+def rules() -> None:
+    """Check and show rule tables."""
+
+
+@rules.command()
+@click.argument("files", nargs=-1, metavar="[FILE...]", type=click.Path(path_type=Path))
+def lint(files: tuple[Path, ...]) -> None:
+    """Report everything that is wrong with rule tables; the packaged one if none is given."""
+    failed = False
+    for path in files or (None,):
+        name = path or "packaged default"
+        try:
+            table = load_file(path) if path else load_default()
+            click.echo(
+                f"{name}: {len(table.shapes)} shapes, {len(table.rules)} rules, revision {table.revision}"
+            )
+        except TableError as error:
+            failed = True
+            click.echo(str(error), err=True)
+        except OSError as error:
+            failed = True
+            click.echo(f"{name}: {error.strerror}", err=True)
+    sys.exit(1 if failed else 0)
+
+
+@rules.command()
+@click.option(
+    "-o", "--output", "form", type=click.Choice(("table", "yaml")), default="table", show_default=True
+)
+@RULES
+def show(form: str, rules: Path | None) -> None:
+    """Show a rule table: what it says in short, or all of it with `extends` resolved."""
+    table = _table(rules)
+    if form == "table":
+        click.echo(overview(table), nl=False)
+    else:
+        draft = draft_of(rules.read_bytes(), str(rules)) if rules else default_draft()
+        click.echo(dump_yaml(draft.raw), nl=False)
+
+
+@rules.command()
+def schema() -> None:
+    """Print the JSON Schema of rule tables, for editors."""
+    click.echo(json.dumps(bundled(), indent=2))
+
+
+def _table(path: Path | None) -> Table:
+    try:
+        return load_file(path) if path else load_default()
+    except TableError as error:
+        _fail(f"{error}\nthe rule table is wrong in {len(error.problems)} places")
+
+
+def _read(path: Path) -> tuple[str, bytes]:
+    if str(path) == "-":
+        return "<stdin>", sys.stdin.buffer.read()
+    return str(path), path.read_bytes()
+
+
+def _exit_code(shown: list[Preview]) -> int:
+    if any(item.outcome.denials for item in shown):
+        return FAILED
+    return DIFFERENT if any(item.changed for item in shown) else SAME
+
+
+def _fail(message: str) -> NoReturn:
+    click.echo(f"error: {message}", err=True)
+    sys.exit(FAILED)

@@ -1,0 +1,146 @@
+"""A dry run: the function the cluster calls, and its answer as people and tools want to read it."""
+
+import difflib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jsonpatch
+
+from webhook.documents import Document, DocumentError, Json, dump_yaml, expand_lists
+from webhook.engine import Outcome, Request, evaluate
+from webhook.engine.table import Table
+from webhook.engine.tree import get
+
+UID = "preview"
+"""Stands for the review's uid, by which a job without a name is told from others."""
+
+
+class PatchError(AssertionError):
+    """The operations do not lead to the object they should: a mistake of this program."""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """One document and what the webhook would do to it.
+
+    Attributes:
+        source: where it was read, ``file:line``.
+    """
+
+    source: str
+    object: Json
+    namespace: str
+    outcome: Outcome
+
+    @property
+    def title(self) -> str:
+        """Kind, namespace and name."""
+        name, beginning = (get(self.object, ("metadata", key)) for key in ("name", "generateName"))
+        name = name or f"{beginning or ''}*"
+        return f"{self.object.get('kind', 'Unknown')} {self.namespace}/{name}"
+
+    @property
+    def changed(self) -> bool:
+        """Whether the webhook would change it."""
+        return bool(self.outcome.operations)
+
+
+def preview(table: Table, documents: Iterable[Document], namespace: str = "default") -> list[Preview]:
+    """What the webhook would do to each document, Lists opened.
+
+    Every patch is applied by ``jsonpatch``, which knows nothing of the code that made it.
+
+    Args:
+        table: the rules.
+        documents: as read from a file.
+        namespace: for documents that name none.
+
+    Raises:
+        DocumentError: if a document is no Kubernetes object.
+        PatchError: if a patch does not give what it should.
+    """
+    return [_one(table, document, namespace) for document in expand_lists(documents)]
+
+
+def _one(table: Table, document: Document, namespace: str) -> Preview:
+    obj = document.value
+    if not isinstance(obj, dict):
+        raise DocumentError(
+            document.source, document.line, 1, "a Kubernetes object is a map with apiVersion and kind"
+        )
+    found = get(obj, ("metadata", "namespace"))
+    there = found if isinstance(found, str) and found else namespace
+    outcome = evaluate(table, Request(obj, there, UID))
+    verify(obj, outcome)
+    return Preview(f"{document.source}:{document.line}", obj, there, outcome)
+
+
+def verify(received: Json, outcome: Outcome) -> None:
+    """Applies the operations and compares.
+
+    Raises:
+        PatchError: if they do not apply, or give something else.
+    """
+    try:
+        applied = jsonpatch.apply_patch(received, list(outcome.operations))
+    except jsonpatch.JsonPatchException as error:
+        raise PatchError(f"the patch does not apply: {error}") from error
+    if applied != outcome.after:
+        raise PatchError("the patch gives another object than the engine")
+
+
+def as_diff(previews: Iterable[Preview]) -> str:
+    """A unified diff of the YAML of every document that would change."""
+    return "".join(
+        unified(item.object, item.outcome.after, f"{item.source} ({item.title})", "after ultraserver-webhook")
+        for item in previews
+    )
+
+
+def unified(before: Json, after: Json, source: str, target: str) -> str:
+    """A unified diff of two objects as YAML; empty where they are the same."""
+    old, new = (dump_yaml(obj).splitlines(keepends=True) for obj in (before, after))
+    return "".join(difflib.unified_diff(old, new, source, target))
+
+
+def as_yaml(previews: Iterable[Preview]) -> str:
+    """Every document as it would be stored, in one stream."""
+    return "---\n".join(dump_yaml(item.outcome.after) for item in previews)
+
+
+def as_json(previews: Iterable[Preview]) -> str:
+    """Everything about every document: verdict, rules, warnings, facts and patch."""
+    return json.dumps([explained(item) for item in previews], indent=2, ensure_ascii=False) + "\n"
+
+
+def as_patch(previews: Iterable[Preview]) -> str:
+    """The RFC 6902 patch of each document, one JSON list a line."""
+    return "".join(json.dumps(list(item.outcome.operations), ensure_ascii=False) + "\n" for item in previews)
+
+
+def explained(item: Preview) -> Mapping[str, Any]:
+    """One preview as a value."""
+    outcome = item.outcome
+    return {
+        "source": item.source,
+        "object": item.title,
+        "verdict": outcome.verdict,
+        "reason": outcome.reason,
+        "table": outcome.revision,
+        "facts": dict(outcome.facts),
+        "rules": [{"name": rule.name, "state": rule.state, "why": rule.why} for rule in outcome.rules],
+        "warnings": list(outcome.warnings),
+        "denials": list(outcome.denials),
+        "patch": list(outcome.operations),
+    }
+
+
+FORMATS: Mapping[str, Callable[[Iterable[Preview]], str]] = {
+    "diff": as_diff,
+    "yaml": as_yaml,
+    "json": as_json,
+    "patch": as_patch,
+}
+"""What ``-o`` takes."""

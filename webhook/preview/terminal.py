@@ -1,0 +1,38 @@
+"""A preview for people at a terminal: coloured diff, and a few lines on what was decided and why."""
+
+import click
+
+from webhook.engine.outcome import State, Verdict
+from webhook.preview.run import Preview
+
+_DIFF = {"+++": "bold", "---": "bold", "@@": "cyan", "+": "green", "-": "red"}
+_VERDICT = {Verdict.ALLOWED: "green", Verdict.WARNED: "yellow", Verdict.DENIED: "red"}
+
+
+def coloured(diff: str) -> str:
+    """A unified diff with colours; click takes them away where nobody sees them."""
+    return "".join(_line(line) for line in diff.splitlines(keepends=True))
+
+
+def _line(line: str) -> str:
+    style = next((value for start, value in _DIFF.items() if line.startswith(start)), None)
+    if style == "bold":
+        return click.style(line, bold=True)
+    return click.style(line, fg=style) if style else line
+
+
+def summary(item: Preview) -> str:
+    """Verdict, shape, the rules that fired, warnings and denials of one document."""
+    outcome = item.outcome
+    verdict = click.style(outcome.verdict, fg=_VERDICT[outcome.verdict])
+    lines = [f"{item.source}: {item.title}: {verdict}: {outcome.reason}"]
+    if "shape" in outcome.facts:
+        facts = outcome.facts
+        lines.append(
+            f"  shape    {facts['shape']} ({facts['workers']} workers, node config {facts['nodeConfig']})"
+        )
+    lines += [f"  fired    {rule.name}: {rule.why}" for rule in outcome.rules if rule.state is State.FIRED]
+    lines += [f"  shadow   {rule.name}: {rule.why}" for rule in outcome.rules if rule.state is State.SHADOWED]
+    lines += [click.style(f"  warning  {text}", fg="yellow") for text in outcome.warnings]
+    lines += [click.style(f"  denied   {text}", fg="red") for text in outcome.denials]
+    return "\n".join(lines)

@@ -1,0 +1,41 @@
+"""A rule table in short, for people."""
+
+from collections.abc import Iterable
+
+from webhook.engine.table import Mode, Rule, Table
+
+
+def overview(table: Table) -> str:
+    """Shapes and rules, a line each, and why each rule is there."""
+    shapes = [
+        (row.name, str(row.workers), str(row.node_config), row.together, row.apart, row.topology_key or "-")
+        for row in table.shapes
+    ]
+    head = ("SHAPE", "WORKERS", "NODE CONFIG", "TOGETHER", "APART", "TOPOLOGY KEY")
+    rules = [(row.name, row.mode, row.match.role, _when(row), row.reason) for row in table.rules]
+    return (
+        f"revision {table.revision}\n\n"
+        + _columns([head, *shapes])
+        + "\n"
+        + _columns([("RULE", "MODE", "ROLE", "WHEN", "REASON"), *rules])
+    )
+
+
+def _when(rule: Rule) -> str:
+    match = rule.match
+    parts = [f"{key} {'|'.join(values)}" for key, values in match.shape.items()]
+    parts += [f"workload {'|'.join(match.workloads)}"] if match.workloads else []
+    parts += [] if match.named is None else ["named" if match.named else "unnamed"]
+    parts += [f"asks for {'|'.join(match.requests)}"] if match.requests else []
+    parts += [f"{key} {'|'.join(values)}" for key, values in match.fields.items()]
+    parts += [f"replaces {rule.replaces}"] if rule.replaces and rule.mode is not Mode.OFF else []
+    return ", ".join(parts) or "always"
+
+
+def _columns(rows: list[tuple[str, ...]]) -> str:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "".join(_row(row, widths) for row in rows)
+
+
+def _row(row: Iterable[str], widths: list[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n"

@@ -1,0 +1,41 @@
+"""What the command line and the environment may say to ``serve``, in one place."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from webhook.logs import LEVELS
+
+ENVIRONMENT = "ULTRASERVER_WEBHOOK"
+"""Prefix of environment variables: ``--tls-cert`` of ``serve`` is ``ULTRASERVER_WEBHOOK_SERVE_TLS_CERT``."""
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+RULES = click.option("--rules", type=_FILE, help="Rule table; the packaged one if not given.")
+
+_SERVE = (
+    click.option("--host", default="0.0.0.0", show_default=True, help="Address to listen on."),  # noqa: S104
+    click.option("--port", default=8443, show_default=True, help="Port for the API server."),
+    click.option(
+        "--tls-cert", type=_FILE, required=True, help="PEM certificate chain; read again when it changes."
+    ),
+    click.option("--tls-key", type=_FILE, required=True, help="PEM private key of it."),
+    RULES,
+    click.option("--workers", default=1, show_default=True, help="Processes; replicas are the way to more."),
+    click.option("--threads", default=4, show_default=True, help="Threads of a process that evaluate."),
+    click.option(
+        "--preview/--no-preview", default=False, show_default=True, help="Serve POST /preview as well."
+    ),
+    click.option("--preview-port", type=int, help="Serve it over plain HTTP on this loopback port instead."),
+    click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True),
+    click.option("--log-format", type=click.Choice(("json", "text")), default="json", show_default=True),
+)
+
+
+def serve_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Every option of ``serve``, in the order of its help."""
+    for option in reversed(_SERVE):
+        command = option(command)
+    return command
