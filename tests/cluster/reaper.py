@@ -1,0 +1,55 @@
+"""Stops what a control plane started when the process that started it is gone, in whatever way.
+
+Run as a script, with the seconds between SIGTERM and SIGKILL as its argument. Standard input is a pipe from
+the starter that says ``+PID`` for every process group begun and ``-PID`` for every one ended. A starter that
+ends, even by SIGKILL, closes the pipe: what is left then is stopped, the last begun first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+
+
+def alive(group: int) -> bool:
+    """Whether a process group still has a member."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def stop_group(group: int, grace: float) -> None:
+    """Ends a process group: SIGTERM, time to finish, SIGKILL."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, sign)
+        deadline = time.monotonic() + grace
+        while time.monotonic() < deadline:
+            if not alive(group):
+                return
+            time.sleep(0.05)
+
+
+def main() -> None:
+    """Listens until the starter is gone, then cleans up."""
+    # Ctrl-C in a terminal is for the starter, which may still want to stop things itself.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    grace = float(sys.argv[1])
+    groups: list[int] = []
+    for line in sys.stdin:
+        group = int(line[1:])
+        if line.startswith("+"):
+            groups.append(group)
+        elif group in groups:
+            groups.remove(group)
+    for group in reversed(groups):
+        stop_group(group, grace)
+
+
+if __name__ == "__main__":
+    main()

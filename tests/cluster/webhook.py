@@ -1,0 +1,173 @@
+"""The webhook as a process on loopback, and its registration with the API server."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.cluster.controlplane import answers_ok
+from tests.cluster.process import ClusterError, Program, Programs, free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.cluster.kubectl import Kubectl
+
+NAME = "ultraserver-webhook"
+INJECT = "ultraserver-webhook.io/inject"
+READY_SECONDS = 30.0
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+EVERYWHERE_BUT = {
+    "matchExpressions": [
+        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]},
+        {"key": INJECT, "operator": "NotIn", "values": ["disabled"]},
+    ]
+}
+
+_POD = {"spec": {"containers": [{"name": "probe", "image": "example.invalid/probe"}]}}
+PROBE = {
+    "apiVersion": "kubeflow.org/v2beta1",
+    "kind": "MPIJob",
+    "metadata": {"name": "probe"},
+    "spec": {
+        "mpiReplicaSpecs": {"Launcher": {"template": _POD}, "Worker": {"replicas": 1, "template": _POD}}
+    },
+}
+
+
+@dataclass(frozen=True)
+class RunningWebhook:
+    """A webhook that answers, and what is needed to reach it."""
+
+    program: Program
+    url: str
+    ca: Path
+
+
+def development_certificates(folder: Path) -> None:
+    """Has the project's own program make ``ca.crt``, ``tls.crt`` and ``tls.key`` in ``folder``.
+
+    Raises:
+        ClusterError: it failed; the message has what it said.
+    """
+    command = [sys.executable, "-m", "certs", "dev", "--dir", str(folder)]
+    done = subprocess.run(command, cwd=REPOSITORY, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise ClusterError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+
+
+def start(programs: Programs, folder: Path, rules: Path | None = None, name: str = NAME) -> RunningWebhook:
+    """Starts a webhook and waits until it says that it is ready.
+
+    Args:
+        programs: what stops it again.
+        folder: gets the development certificates.
+        rules: a table other than the packaged one.
+        name: names the log, when there are several.
+    """
+    development_certificates(folder)
+    (port,) = free_ports(1)
+    command = [sys.executable, "-m", "webhook", "serve", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--tls-cert", str(folder / "tls.crt"), "--tls-key", str(folder / "tls.key")]
+    if rules is not None:
+        command += ["--rules", str(rules)]
+    program = programs.start(name, command, cwd=REPOSITORY)
+    url, ca = f"https://127.0.0.1:{port}", folder / "ca.crt"
+    program.wait_ready(lambda: answers_ok(f"{url}/readyz", ca), READY_SECONDS)
+    return RunningWebhook(program, url, ca)
+
+
+def configuration(
+    running: RunningWebhook, name: str = NAME, namespaces: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The MutatingWebhookConfiguration for a running webhook.
+
+    Args:
+        running: what is to be asked.
+        name: of the configuration; the webhook in it is called ``mpijobs.<name>.io``.
+        namespaces: a selector of namespaces other than "all that are not opted out".
+    """
+    hook = {
+        "name": qualified(name),
+        "clientConfig": {
+            "url": f"{running.url}/mutate",
+            "caBundle": base64.b64encode(running.ca.read_bytes()).decode(),
+        },
+        "rules": [
+            {
+                "apiGroups": ["kubeflow.org"],
+                "apiVersions": ["v2beta1"],
+                "resources": ["mpijobs"],
+                # Creation only: the operator never changes existing workers, and Kueue compares templates.
+                "operations": ["CREATE"],
+                "scope": "Namespaced",
+            }
+        ],
+        "namespaceSelector": namespaces or EVERYWHERE_BUT,
+        "admissionReviewVersions": ["v1"],
+        # An installation may fail open; here a review that went wrong must not pass for a plain job.
+        "failurePolicy": "Fail",
+        "matchPolicy": "Equivalent",
+        "reinvocationPolicy": "IfNeeded",
+        "sideEffects": "None",
+        "timeoutSeconds": 5,
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": [hook],
+    }
+
+
+def qualified(name: str) -> str:
+    """What the webhook of the configuration ``name`` is called: in metrics, audit annotations and errors."""
+    return f"mpijobs.{name}.io"
+
+
+@contextlib.contextmanager
+def registered(inside: Kubectl, document: dict[str, Any]) -> Iterator[None]:
+    """Registers a webhook, waits until the API server asks it, and takes it away again at the end.
+
+    Args:
+        inside: kubectl for a namespace that the document selects; it is asked there by a dry run.
+        document: a ``configuration``.
+
+    Raises:
+        ClusterError: the API server still does not ask the webhook after ten seconds.
+    """
+    name = document["metadata"]["name"]
+    inside.create(document)
+    try:
+        # The API server learns of configurations by watching them, a moment after it stored one.
+        deadline = time.monotonic() + 10
+        while not _asked(inside, name):
+            if time.monotonic() > deadline:
+                raise ClusterError(f"the API server does not ask the webhook {qualified(name)}")
+            time.sleep(0.1)
+        yield
+    finally:
+        inside.run("delete", "mutatingwebhookconfiguration", name)
+
+
+def _asked(inside: Kubectl, name: str) -> bool:
+    """Whether a dry-run job leads to one more request in the API server's own count."""
+    before = _requests(inside, name)
+    inside.run("create", "--dry-run=server", "-f", "-", stdin=json.dumps(PROBE), check=False)
+    return _requests(inside, name) > before
+
+
+def _requests(kubectl: Kubectl, name: str) -> float:
+    metrics = kubectl.run("get", "--raw", "/metrics").stdout
+    lines = (
+        line for line in metrics.splitlines() if line.startswith("apiserver_admission_webhook_request_total{")
+    )
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if f'name="{qualified(name)}"' in line)
