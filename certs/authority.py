@@ -1,0 +1,238 @@
+"""X.509 for the webhook: an authority and the serving certificates it issues. No clock, no files.
+
+``now`` is always a parameter. The one thing that is not passed in is randomness: keys and serial numbers
+come from the operating system's generator through ``cryptography``, as they must.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+BACKDATE = timedelta(minutes=5)
+"""How long before ``now`` a certificate begins: nodes' clocks differ by a few minutes at most."""
+
+_AUTHORITY_NAME = "ultraserver-webhook authority"
+_COMMON_NAME_LIMIT = 64  # RFC 5280, ub-common-name
+
+
+class CertificateError(ValueError):
+    """A certificate or key cannot be made or read as asked; the message says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate and its private key, an authority's or a server's.
+
+    Attributes:
+        certificate: The certificate.
+        key: Its private key, ECDSA on P-256.
+    """
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+    def certificate_pem(self) -> bytes:
+        """The certificate as PEM."""
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    def key_pem(self) -> bytes:
+        """The private key as unencrypted PKCS 8 PEM."""
+        return self.key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+
+
+def service_names(service: str, namespace: str, cluster_domain: str = "cluster.local") -> list[str]:
+    """The DNS names of a Service, the one that the API server asks for first.
+
+    Args:
+        service: Name of the Service.
+        namespace: Its namespace.
+        cluster_domain: The cluster's DNS domain.
+
+    Returns:
+        ``<svc>.<ns>.svc``, the name with the cluster's domain, and the two short ones.
+    """
+    host = f"{service}.{namespace}"
+    return [f"{host}.svc", f"{host}.svc.{cluster_domain}", host, service]
+
+
+def new_authority(now: datetime, lifetime: timedelta) -> Pair:
+    """Make a self-signed authority that may sign serving certificates only, no further authorities.
+
+    Args:
+        now: The present, with a time zone.
+        lifetime: How long from now it is good.
+
+    Raises:
+        CertificateError: ``now`` has no time zone, or ``lifetime`` is not positive.
+    """
+    _check_times(now, lifetime)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name(_AUTHORITY_NAME)
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    builder = (
+        _builder(name, name, key, now - BACKDATE, now + lifetime)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(identifier, critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False
+        )
+    )
+    return Pair(builder.sign(key, hashes.SHA256()), key)
+
+
+def issue(
+    authority: Pair,
+    now: datetime,
+    lifetime: timedelta,
+    dns_names: Sequence[str],
+    ip_addresses: Iterable[str] = (),
+) -> Pair:
+    """Issue a serving certificate.
+
+    It never outlives its authority, nor begins before it: where the lifetime would, it is cut.
+
+    Args:
+        authority: Who signs.
+        now: The present, with a time zone.
+        lifetime: How long from now it is good, at most.
+        dns_names: Its DNS names; the first one that fits is its common name as well, for people.
+        ip_addresses: Its IP addresses, v4 or v6.
+
+    Raises:
+        CertificateError: No name at all or a malformed one, ``authority`` is none or is over or has not
+            begun, ``now`` has no time zone, or ``lifetime`` is not positive.
+    """
+    _check_times(now, lifetime)
+    _check_authority(authority.certificate, now)
+    names = _alternative_names(dns_names, ip_addresses)
+    issuer = authority.certificate
+    begin = max(now - BACKDATE, issuer.not_valid_before_utc)
+    end = min(now + lifetime, issuer.not_valid_after_utc)
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _name(next((n for n in dns_names if len(n) <= _COMMON_NAME_LIMIT), "webhook"))
+    identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    builder = (
+        _builder(subject, issuer.subject, key, begin, end)
+        .add_extension(names, critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False
+        )
+    )
+    return Pair(builder.sign(authority.key, hashes.SHA256()), key)
+
+
+def load(certificate_pem: bytes, key_pem: bytes) -> Pair:
+    """Read a pair that `Pair.certificate_pem` and `Pair.key_pem` wrote.
+
+    Args:
+        certificate_pem: The certificate; of a chain, the first.
+        key_pem: Its private key, unencrypted.
+
+    Raises:
+        CertificateError: One of them cannot be read, the key is not ECDSA on P-256, or they are not of
+            one pair.
+    """
+    try:
+        certificate = x509.load_pem_x509_certificate(certificate_pem)
+    except ValueError as error:
+        raise CertificateError(f"the certificate cannot be read: {error}") from error
+    try:
+        key = serialization.load_pem_private_key(key_pem, password=None)
+    except (ValueError, TypeError) as error:
+        raise CertificateError(f"the private key cannot be read: {error}") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise CertificateError("the private key is not ECDSA on P-256")
+    if certificate.public_key() != key.public_key():
+        raise CertificateError("the private key is not the certificate's")
+    return Pair(certificate, key)
+
+
+def signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    """Whether ``authority`` signed ``certificate``."""
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except Exception:  # noqa: BLE001 - InvalidSignature, ValueError or TypeError: no, whichever
+        return False
+    return True
+
+
+def _check_times(now: datetime, lifetime: timedelta) -> None:
+    if now.tzinfo is None:
+        raise CertificateError(f"now ({now}) has no time zone")
+    if lifetime <= timedelta(seconds=1):  # certificates count whole seconds
+        raise CertificateError(f"a lifetime of {lifetime} is none")
+
+
+def _check_authority(authority: x509.Certificate, now: datetime) -> None:
+    try:
+        constraints = authority.extensions.get_extension_for_class(x509.BasicConstraints).value
+    except x509.ExtensionNotFound as error:
+        raise CertificateError(f"{authority.subject.rfc4514_string()} is no authority") from error
+    if not constraints.ca:
+        raise CertificateError(f"{authority.subject.rfc4514_string()} is no authority")
+    if not authority.not_valid_before_utc <= now < authority.not_valid_after_utc:
+        raise CertificateError(
+            f"the authority is good from {authority.not_valid_before_utc:%Y-%m-%dT%H:%M:%SZ} to "
+            f"{authority.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}, and it is {now}"
+        )
+
+
+def _alternative_names(dns_names: Sequence[str], ip_addresses: Iterable[str]) -> x509.SubjectAlternativeName:
+    try:
+        names: list[x509.GeneralName] = [x509.DNSName(name) for name in dns_names]
+        names += [x509.IPAddress(ipaddress.ip_address(address)) for address in ip_addresses]
+    except ValueError as error:
+        raise CertificateError(f"a name of the certificate is malformed: {error}") from error
+    if not names or not all(dns_names):
+        raise CertificateError("a serving certificate needs a name, and no empty one")
+    return x509.SubjectAlternativeName(names)
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, begin: datetime, end: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begin)
+        .not_valid_after(end)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,  # an RSA key's use; ECDSA only signs
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )

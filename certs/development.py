@@ -1,0 +1,129 @@
+"""Certificates for a developer's own machine: made when missing, kept while they are good."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import tempfile
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+
+from certs import authority
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+LIFETIME = timedelta(days=30)
+KEEP_FOR = timedelta(days=1)
+"""Files that are good for less than this are made again, so that they do not end in mid-session."""
+
+DEFAULT_HOSTS = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What `ensure` did.
+
+    Attributes:
+        made: Whether the files were written.
+        why: The reason, as the end of a sentence.
+        expires: When the serving certificate ends.
+    """
+
+    made: bool
+    why: str
+    expires: datetime
+
+
+def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> Outcome:
+    """Have ``ca.crt``, ``tls.crt`` and ``tls.key`` for ``hosts`` in ``directory``.
+
+    The authority's key is thrown away once it has signed: whoever trusts ``ca.crt`` trusts one
+    certificate, and a stolen directory signs no other.
+
+    Args:
+        directory: Where to; made when missing.
+        hosts: DNS names and IP addresses to be served.
+        now: The present, with a time zone.
+
+    Raises:
+        CertificateError: A host is malformed.
+        OSError: The directory cannot be written.
+    """
+    lacking, expires = _lacking(directory, hosts, now)
+    if not lacking and expires is not None:
+        return Outcome(made=False, why="it is good for these hosts", expires=expires)
+    dns_names = [host for host in hosts if not _is_ip(host)]
+    ip_addresses = [host for host in hosts if _is_ip(host)]
+    signer = authority.new_authority(now, LIFETIME)
+    leaf = authority.issue(signer, now, LIFETIME, dns_names, ip_addresses)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write(directory / "ca.crt", signer.certificate_pem(), 0o644)
+    # The key first: a server that watches takes up a pair when it matches.
+    write(directory / "tls.key", leaf.key_pem(), 0o600)
+    write(directory / "tls.crt", leaf.certificate_pem(), 0o644)
+    return Outcome(made=True, why=lacking, expires=leaf.certificate.not_valid_after_utc)
+
+
+def write(path: Path, content: bytes, mode: int) -> None:
+    """Replace a file so that a reader sees the old content or the new, never a part.
+
+    Args:
+        path: Which file.
+        content: Its new content.
+        mode: Its permissions, from its first moment.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)  # noqa: PTH105 - a name, not a Path
+    except BaseException:
+        os.unlink(name)  # noqa: PTH108
+        raise
+
+
+def _lacking(directory: Path, hosts: Sequence[str], now: datetime) -> tuple[str, datetime | None]:
+    """Why the files cannot stay, or an empty reason and their end."""
+    try:
+        ca = x509.load_pem_x509_certificate((directory / "ca.crt").read_bytes())
+        pair = authority.load((directory / "tls.crt").read_bytes(), (directory / "tls.key").read_bytes())
+    except FileNotFoundError as error:
+        return f"there was no {os.path.basename(error.filename)}", None  # noqa: PTH119
+    except ValueError as error:
+        return str(error), None
+    if not authority.signed_by(pair.certificate, ca):
+        return "tls.crt was not signed by ca.crt", None
+    expires = min(pair.certificate.not_valid_after_utc, ca.not_valid_after_utc)
+    if expires - now < KEEP_FOR:
+        return f"it was good until {expires:%Y-%m-%d %H:%M} UTC only", None
+    try:
+        names = pair.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return "it named no host", None
+    held = {str(name) for name in names.get_values_for_type(x509.DNSName)}
+    held |= {str(address) for address in names.get_values_for_type(x509.IPAddress)}
+    missing = [host for host in hosts if _canonical(host) not in held]
+    return (f"it lacked {', '.join(missing)}" if missing else ""), expires
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _canonical(host: str) -> str:
+    return str(ipaddress.ip_address(host)) if _is_ip(host) else host

@@ -1,0 +1,69 @@
+"""A program that the tests start: the real server around a tiny application.
+
+``python -m tests.server.program '{"certificate": ..., "key": ..., "threads": 2, "limits": {...}}'``
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from webhook.server import Limits, Listener, ServerSettings, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+    """Answer by path; what a test wants to know is in the body."""
+    path = environ["PATH_INFO"]
+    status = "200 OK"
+    if path == "/echo":
+        body = environ["wsgi.input"].read()
+    elif path.startswith("/sleep/"):
+        time.sleep(float(path.removeprefix("/sleep/")))
+        body = b"slept"
+    elif path == "/fail":
+        raise RuntimeError("the application failed")
+    elif path == "/large":
+        body = b"x" * 8_000_000
+    elif path == "/tls":
+        tls = environ["webhook.tls"].status()
+        body = json.dumps(
+            {
+                "reloads": tls.reloads,
+                "failures": tls.failures,
+                "error": tls.error,
+                "expires": str(tls.expires),
+            }
+        ).encode()
+    elif path == "/where":
+        body = f"{environ['wsgi.url_scheme']} {environ['SERVER_PORT']} {environ['REMOTE_ADDR']}".encode()
+    else:
+        body = f"{os.getpid()}".encode()
+    start_response(status, [("Content-Length", str(len(body))), ("Content-Type", "text/plain")])
+    return [body]
+
+
+def other(_environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+    """The application of a second listener."""
+    start_response("200 OK", [("Content-Length", "5")])
+    return [b"other"]
+
+
+def main() -> None:
+    """Serve as the argument says."""
+    given = json.loads(sys.argv[1])
+    others = [(Listener("127.0.0.1", 0, tls=False), lambda: other)] if given.pop("second", False) else []
+    given["certificate"], given["key"] = Path(given["certificate"]), Path(given["key"])
+    given["limits"] = Limits(**given.get("limits", {}))
+    given["listener"] = Listener("127.0.0.1", 0)
+    serve(lambda: application, ServerSettings(**given), others)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Keep-alive, pipelining, limits and nonsense on the wire."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.server.conftest import Server, answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def test_keep_alive_serves_many_requests_on_one_connection(start: Callable[..., Server]) -> None:
+    server = start()
+    with server.client() as client:
+        assert client.get("/") == 200
+        sock = client.connection.sock
+        for _ in range(50):
+            assert client.get("/") == 200
+            assert client.headers["Connection"] == "keep-alive"
+        assert client.connection.sock is sock
+
+
+def test_keep_alive_outlives_the_api_servers_ninety_seconds(start: Callable[..., Server]) -> None:
+    with pytest.raises(AssertionError, match="keepalive_seconds is 60"):
+        start(keepalive_seconds=60)
+
+
+def test_pipelined_requests_are_answered_in_order(start: Callable[..., Server]) -> None:
+    sock = start().tls()
+    one = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n%03d"
+    last = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    sock.sendall(b"".join(one % number for number in range(100)) + last)
+    bodies = [part[:3] for part in answer(sock).split(b"\r\n\r\n")[1:]]
+    assert bodies[:100] == [b"%03d" % number for number in range(100)]
+    assert len(bodies) == 101
+
+
+def test_body_in_many_pieces_arrives_whole(start: Callable[..., Server]) -> None:
+    sock = start().tls()
+    body = os.urandom(300_000)
+    sock.sendall(
+        b"POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
+    )
+    for at in range(0, len(body), 7000):
+        sock.sendall(body[at : at + 7000])
+    assert answer(sock).partition(b"\r\n\r\n")[2] == body
+
+
+def test_a_client_that_expects_100_continue_gets_it_once_before_its_body(
+    start: Callable[..., Server],
+) -> None:
+    sock = start().tls()
+    sock.sendall(
+        b"POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: 4\r\n\r\n"
+    )
+    assert sock.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+    sock.sendall(b"body")
+    said = answer(sock)
+    assert said.startswith(b"HTTP/1.1 200")
+    assert said.endswith(b"body")
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", b"414"),
+        (b"GET / HTTP/1.1\r\nX: " + b"a" * 5000 + b"\r\n\r\n", b"431"),
+        (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 100 + b"\r\n", b"431"),
+        (b"GET / HTTP/1.1\r\n" + b"X: yyyyyyyyyy\r\n" * 2000, b"431"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 4194305\r\n\r\n", b"413"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 1e3\r\n\r\n", b"400"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", b"400"),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"411"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"400"),
+        (b"\x00\xff\r\n\r\n", b"400"),
+    ],
+    ids=["line", "field", "fields", "head", "body", "length", "lengths", "chunked", "http2", "bytes"],
+)
+def test_requests_outside_the_limits_are_refused_with_a_reason_and_closed(
+    start: Callable[..., Server], sent: bytes, status: bytes
+) -> None:
+    server = start()
+    sock = server.tls()
+    sock.sendall(sent)
+    assert answer(sock).split(b" ", 2)[1] == status
+    with server.client() as client:
+        assert client.get("/") == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\x00" * 100,
+        os.urandom(3000),
+        b"\x16\x03\x01\xff\xff" + b"A" * 70000,
+    ],
+    ids=["plain http", "zeros", "random", "long record"],
+)
+def test_bytes_that_are_no_tls_do_no_harm(start: Callable[..., Server], sent: bytes) -> None:
+    server = start()
+    sock = server.tcp()
+    sock.sendall(sent)
+    assert not answer(sock).startswith(b"HTTP")
+    with server.client() as client:
+        assert client.get("/") == 200
+    assert "Traceback" not in server.log()
+
+
+def test_an_error_in_the_application_is_a_500_without_its_text(start: Callable[..., Server]) -> None:
+    server = start()
+    with server.client() as client:
+        assert client.get("/fail") == 500
+        assert b"the application failed" not in client.content
+        assert client.get("/") == 200
+    assert "RuntimeError: the application failed" in server.log()
+
+
+def test_no_header_changes_what_the_application_is_told_of_the_peer(start: Callable[..., Server]) -> None:
+    server = start()
+    sock = server.tls()
+    sock.sendall(
+        b"GET /where HTTP/1.1\r\nHost: x\r\nX-Forwarded-Proto: http\r\nX-Forwarded-For: 6.6.6.6\r\n"
+        b"Script-Name: /where\r\nConnection: close\r\n\r\n"
+    )
+    assert answer(sock).endswith(f"https {server.ports[0]} 127.0.0.1".encode())
+
+
+def test_a_second_listener_serves_its_own_application_without_tls(start: Callable[..., Server]) -> None:
+    server = start(second=True)
+    sock: socket.socket = server.tcp(door=1)
+    sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert answer(sock).endswith(b"other")

@@ -1,0 +1,114 @@
+"""Serve a WSGI application over TLS: gunicorn's processes and signals, this project's worker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from gunicorn.app.base import BaseApplication
+
+from webhook.serving.settings import Limits, Listener, ServerSettings, WsgiApp
+from webhook.serving.tls import TlsFiles, TlsStatus
+from webhook.serving.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["Limits", "Listener", "ServerSettings", "TlsFiles", "TlsStatus", "WsgiApp", "serve"]
+
+
+def serve(
+    make_app: Callable[[], WsgiApp],
+    settings: ServerSettings,
+    others: Sequence[tuple[Listener, Callable[[], WsgiApp]]] = (),
+) -> NoReturn:
+    """Serve until SIGTERM or SIGINT, then finish what has begun and exit.
+
+    Args:
+        make_app: Makes the application; called in every worker process, so that threads and files that
+            it opens are the worker's own.
+        settings: How to serve it.
+        others: Further listeners with applications of their own, in the same processes and under the
+            same limits.
+
+    Raises:
+        ValueError: The certificate and key cannot be used.
+        SystemExit: The server stopped: 0 when told to, 3 when the application could not be made, 1 when
+            an address could not be bound.
+    """
+    _Application(make_app, settings, others).run()
+    raise SystemExit(0)
+
+
+class _Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
+    """Gives gunicorn its settings, and the worker what it serves.
+
+    Attributes:
+        settings: As given to `serve`.
+        listeners: The listeners, in gunicorn's order.
+        tls: The certificate in use; loaded before the workers start, so that a bad one stops the start,
+            and tickets of one worker are good at the others until the first rotation.
+    """
+
+    def __init__(
+        self,
+        make_app: Callable[[], WsgiApp],
+        settings: ServerSettings,
+        others: Sequence[tuple[Listener, Callable[[], WsgiApp]]],
+    ) -> None:
+        self.settings = settings
+        self.listeners = [settings.listener, *(listener for listener, _ in others)]
+        self._make_app = make_app
+        self._make_others = [make for _, make in others]
+        self.tls = TlsFiles(settings.certificate, settings.key, lambda _: None)
+        super().__init__()
+
+    def load_config(self) -> None:
+        """Set what differs from gunicorn's defaults."""
+        for name, value in gunicorn_settings(self.settings, self.listeners).items():
+            self.cfg.set(name, value)
+
+    def load(self) -> WsgiApp:
+        """Make the main application, in the worker."""
+        return self._make_app()
+
+    def applications(self, main: WsgiApp) -> list[WsgiApp]:
+        """The application of each listener, in their order; called once in each worker."""
+        return [main, *(make() for make in self._make_others)]
+
+
+def gunicorn_settings(settings: ServerSettings, listeners: Sequence[Listener]) -> dict[str, Any]:
+    """Translate the settings into gunicorn's own names.
+
+    gunicorn's ``keepalive`` and ``threads`` are its own workers' matter and are not set.
+
+    Returns:
+        Names and values for ``Config.set``.
+    """
+    values: dict[str, Any] = {
+        "bind": [listener.address for listener in listeners],
+        "worker_class": Worker,
+        "workers": settings.workers,
+        "timeout": settings.timeout_seconds,
+        # Longer than the worker's own patience, so that it is the worker that ends the waiting.
+        "graceful_timeout": settings.graceful_seconds + 2,
+        "worker_tmp_dir": settings.worker_tmp_dir,
+        "limit_request_line": settings.limits.request_line,
+        "limit_request_fields": settings.limits.header_fields,
+        "limit_request_field_size": settings.limits.request_line,
+        # No header of a peer changes what the application is told about it: nothing proxies this server.
+        "forwarded_allow_ips": "",
+        "sendfile": False,
+        "http_parser": "python",  # the same one wherever this is installed
+        # A writable home directory would be needed, and nothing here uses it.
+        "control_socket_disable": True,
+        "loglevel": settings.log_level,
+    }
+    if settings.listener.tls:
+        # The worker does TLS by itself; with these gunicorn's log says https.
+        values["certfile"] = str(settings.certificate)
+        values["keyfile"] = str(settings.key)
+    if settings.pidfile is not None:
+        values["pidfile"] = str(settings.pidfile)
+    if settings.log_config is not None:
+        values["logconfig_dict"] = dict(settings.log_config)
+    return values
