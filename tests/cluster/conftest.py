@@ -1,8 +1,8 @@
 """Fixtures: one control plane and one registered webhook a session, a namespace of its own for every test.
 
-A test that asks for any of them is marked ``cluster``, and all of those go to one worker of pytest-xdist
-when it runs with ``--dist loadgroup``, so that the control plane is started once. With another
-distribution every worker that gets such a test starts its own, which is slower and as correct.
+A test that asks for any of them is marked ``cluster``. Under pytest-xdist one worker gets all tests of this
+folder (``tests/conftest.py``), so that the control plane is started once; with a ``--dist`` other than
+``load`` every worker that gets such a test starts its own, which is slower and as correct.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ _numbers = itertools.count()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs the control plane, before xdist looks at the groups and ``-m`` at the marks."""
+    """Marks what needs the control plane, before ``-m`` looks at the marks."""
     for item in items:
         if "tools" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.cluster)
-            item.add_marker(pytest.mark.xdist_group("cluster"))
 
 
 @pytest.fixture(scope="session")

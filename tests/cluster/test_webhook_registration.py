@@ -41,4 +41,4 @@ def test_a_job_in_an_opted_out_namespace_stays_as_it_was_written(
 ) -> None:
     assert registered_webhook.url
     stored = plain_namespace.apply(JOB)
-    assert worker_template(stored) == worker_template(yaml.safe_load(JOB)) | {"metadata": {}}
+    assert worker_template(stored) == worker_template(yaml.safe_load(JOB))
