@@ -1,16 +1,22 @@
-"""How pytest-xdist shares out the tests."""
+"""How hard Hypothesis tries, and how pytest-xdist shares out the tests."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from xdist.remote import Producer  # type: ignore[import-untyped]
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 CLUSTER = "tests/cluster/"
+
+# These machines are small and noisy, so no example has a deadline.
+settings.register_profile("default", deadline=None)
+settings.register_profile("thorough", deadline=None, max_examples=4000)
+settings.load_profile("default")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -21,7 +27,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     """
     from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 - the hook is called by xdist only
 
-    class OneControlPlane(LoadScopeScheduling):  # type: ignore[misc] - xdist is untyped
+    class OneControlPlane(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             return CLUSTER if nodeid.startswith(CLUSTER) else nodeid
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from webhook.engine.match import failed_condition
-from webhook.engine.merge import Additions, Merge
+from webhook.engine.merge import Additions, Conflict, Merge
 from webhook.engine.outcome import RuleOutcome, State
 from webhook.engine.placeholders import UnknownPlaceholderError, render
 from webhook.engine.table import Mode, OnConflict, Rule, Shape, Table
-from webhook.engine.tree import Json, get, put, shown
+from webhook.engine.tree import Json, get, put, same, shown
 from webhook.engine.workloads import Job
 
 
@@ -88,13 +88,21 @@ def _fire(ready: _Ready, job: Job, progress: Progress) -> None:
     progress.warnings.extend(filter(None, (ready.warn, *(f"rule {rule.name}: {m}" for m in merge.missing))))
     progress.denials.extend(filter(None, (ready.deny,)))
     for conflict in merge.conflicts:
-        theirs, ours = shown(conflict.theirs, 40), shown(conflict.ours, 40)
-        said = f"{conflict.path} is {theirs}, rule {rule.name} has {ours}"
+        said = f"{conflict.path} {_difference(conflict)} rule {rule.name}"
         if rule.on_conflict is OnConflict.DENY:
             progress.denials.append(f"{said}; remove yours, or opt out")
         else:
             kept = "kept yours" if rule.on_conflict is OnConflict.KEEP else "replaced yours"
             progress.warnings.append(f"{kept}: {said}")
+
+
+def _difference(conflict: Conflict) -> str:
+    """How the user's choice differs, to stand before the rule's name: a whole container is no message."""
+    theirs, ours = conflict.theirs, conflict.ours
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        keys = sorted(k for k in theirs.keys() | ours.keys() if not same(theirs.get(k), ours.get(k)))
+        return f"differs in {', '.join(keys)} from"
+    return f"is {shown(theirs, 40)}, not {shown(ours, 40)} of"
 
 
 def _shadow(ready: _Ready, merge: Merge) -> str:

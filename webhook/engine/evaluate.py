@@ -92,7 +92,9 @@ def _write_records(table: Table, job: Job, uid: str, progress: Progress) -> None
     for role, added in progress.additions.items():
         if added:
             path = job.templates[role]
-            written = record.Record(table.revision, uid, added)
+            # The uid matters only where the label that follows from it is.
+            labelled = pointer(record.JOB_LABEL) in added
+            written = record.Record(table.revision, uid if labelled else "", added)
             progress.object = put(progress.object, path, record.write(get(progress.object, path), written))
 
 

@@ -148,5 +148,5 @@ def digest(value: Json) -> str:
 
 def shown(value: Json, limit: int = 60) -> str:
     """A value as JSON for a message, cut to a length in characters."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,138 @@
+"""What must hold for every object, whatever is in it."""
+
+import copy
+import json
+import random
+from typing import Any
+
+import jsonpatch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.engine.strategies import JSON, broken_jobs, jobs
+from webhook.engine import Outcome, Request, evaluate, keys
+from webhook.engine.outcome import Verdict
+from webhook.engine.patch import counterparts, operations
+from webhook.engine.tree import parse_pointer, pointer, same
+from webhook.rules.load import load_default
+
+TABLE = load_default()
+
+
+def answer(job: Any, uid: str = "uid-1", namespace: str = "default") -> Outcome:
+    return evaluate(TABLE, Request(job, namespace, uid, "someone"))
+
+
+@given(jobs() | broken_jobs())
+def test_the_patch_applies_and_gives_what_the_engine_says(job: Any) -> None:
+    outcome = answer(job)
+    # By way of text, as on the wire: the generated parts may share lists among themselves.
+    received, sent = (json.loads(json.dumps(part)) for part in (job, outcome.operations))
+    assert same(jsonpatch.apply_patch(received, sent), outcome.after)
+
+
+@given(jobs() | broken_jobs())
+def test_a_second_evaluation_has_nothing_left_to_do(job: Any) -> None:
+    once = answer(job)
+    again = answer(once.after, uid="another uid, as the API server sends it")
+    assert again.operations == ()
+    assert again.denials == once.denials
+
+
+@given(jobs() | broken_jobs())
+def test_the_received_object_is_not_changed(job: Any) -> None:
+    before = copy.deepcopy(job)
+    answer(job)
+    assert same(job, before)
+
+
+@given(jobs())
+def test_what_the_user_wrote_is_still_there(job: Any) -> None:
+    before = copy.deepcopy(job)
+    for role in before["spec"]["mpiReplicaSpecs"].values():
+        # The one label that is never the user's.
+        ((role["template"].get("metadata") or {}).get("labels") or {}).pop(keys.JOB, None)
+    assert_kept(without_void(before), answer(job).after, ())
+
+
+def assert_kept(before: Any, after: Any, path: tuple[str, ...]) -> None:
+    """Every leaf of before stands in after; lists keep their elements in their order."""
+    if isinstance(before, dict):
+        for key, value in before.items():
+            assert key in after, (*path, key)
+            assert_kept(value, after[key], (*path, key))
+    elif isinstance(before, list):
+        rest = iter(after)
+        for item in before:
+            found = next(
+                (other for other in rest if counterparts(item, other) or _term_of(item, other)), None
+            )
+            assert found is not None or item in (None, {}), (path, item)
+            assert_kept(item, found, path)
+    else:
+        assert same(before, after), path
+
+
+def _term_of(before: Any, after: Any) -> bool:
+    """A node selector term may have got expressions, and is the same alternative all the same."""
+    if not (isinstance(before, dict) and isinstance(after, dict) and "matchExpressions" in after):
+        return False
+    mine = before.get("matchExpressions") or []
+    return after["matchExpressions"][: len(mine)] == mine
+
+
+@given(jobs(), st.randoms(use_true_random=False))
+def test_evaluation_depends_on_nothing_but_its_arguments(job: Any, rng: random.Random) -> None:
+    first, second = answer(job), answer(shuffled(copy.deepcopy(job), rng))
+    assert same(first.after, second.after)
+    assert first.operations == answer(job).operations
+    assert (first.rules, first.warnings, first.denials) == (second.rules, second.warnings, second.denials)
+
+
+def shuffled(node: Any, rng: random.Random) -> Any:
+    if isinstance(node, dict):
+        items = [(key, shuffled(value, rng)) for key, value in node.items()]
+        rng.shuffle(items)
+        return dict(items)
+    return [shuffled(item, rng) for item in node] if isinstance(node, list) else node
+
+
+@given(jobs(named=True), st.sampled_from([1, 2, 4, 8]))
+def test_an_exported_job_that_is_renamed_moved_and_resized_gets_its_own_terms(
+    job: Any, replicas: int
+) -> None:
+    def changed(job: Any) -> Any:
+        job = copy.deepcopy(job)
+        job["metadata"] |= {"name": "renamed", "namespace": "elsewhere"}
+        job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = replicas
+        return job
+
+    exported = answer(changed(answer(job).after), namespace="elsewhere")
+    fresh = answer(changed(job), namespace="elsewhere")
+    assert exported.denials == fresh.denials
+    if fresh.verdict is not Verdict.DENIED:
+        assert same(without_void(exported.after), without_void(fresh.after))
+
+
+def without_void(node: Any) -> Any:
+    """The object without nulls and empty parents, which say nothing and which taking back removes."""
+    if isinstance(node, dict):
+        kept = {key: without_void(value) for key, value in node.items()}
+        return {key: value for key, value in kept.items() if value not in (None, {}, []) or value is False}
+    return [without_void(item) for item in node] if isinstance(node, list) else node
+
+
+@given(JSON, JSON)
+def test_operations_lead_from_any_tree_to_any_other(before: Any, after: Any) -> None:
+    applied = jsonpatch.apply_patch({"it": before}, operations({"it": before}, {"it": after}))
+    assert same(applied, {"it": after})
+
+
+@given(JSON)
+def test_equal_trees_need_no_operation(tree: Any) -> None:
+    assert operations(tree, json.loads(json.dumps(tree))) == []
+
+
+@given(st.lists(st.text(max_size=4)))
+def test_a_pointer_says_its_path_again(path: list[str]) -> None:
+    assert parse_pointer(pointer(path)) == tuple(path)
