@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
@@ -41,10 +41,12 @@ class Files:
 
     @property
     def certificate(self) -> Path:
+        """Where the server reads its certificate."""
         return self.directory / "tls.crt"
 
     @property
     def key(self) -> Path:
+        """Where the server reads its key."""
         return self.directory / "tls.key"
 
     def issue(self, days: int = 1) -> authority.Pair:
@@ -66,7 +68,7 @@ class Server:
         startup: Seconds from starting the process to its first answer.
     """
 
-    def __init__(self, files: Files, stack: ExitStack, **settings: Any) -> None:
+    def __init__(self, files: Files, stack: ExitStack, **settings: Any) -> None:  # noqa: ANN401
         self.files = files
         self.context = files.client_context()
         self.stack = stack
@@ -91,6 +93,7 @@ class Server:
         self._reader.start()
         stack.callback(self.stop)
         assert self._listening.wait(PATIENCE), self.log()
+        assert self.ports, self.log()
         with self.client() as client:
             assert client.get("/") == 200
         self.startup = time.monotonic() - begun
@@ -105,6 +108,7 @@ class Server:
         self._listening.set()
 
     def log(self) -> str:
+        """What the server has logged so far."""
         return "".join(self.lines)
 
     def wait_for(self, what: Callable[[], bool], message: str) -> None:
@@ -119,12 +123,13 @@ class Server:
         sock = socket.create_connection(("127.0.0.1", self.ports[door]), timeout=PATIENCE)
         return self.stack.enter_context(sock)
 
-    def tls(self, context: ssl.SSLContext | None = None, **arguments: Any) -> ssl.SSLSocket:
+    def tls(self, context: ssl.SSLContext | None = None, **arguments: Any) -> ssl.SSLSocket:  # noqa: ANN401
         """A TLS connection, its handshake done, closed at the end of the test."""
         sock = (context or self.context).wrap_socket(self.tcp(), server_hostname="localhost", **arguments)
         return self.stack.enter_context(sock)
 
     def client(self) -> Client:
+        """A client with a connection of its own."""
         return Client(self)
 
     def stop(self) -> int:
@@ -151,13 +156,14 @@ class Client:
             "localhost", server.ports[0], context=server.context, timeout=PATIENCE
         )
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.connection.close()
 
     def post(self, path: str, body: bytes, headers: dict[str, str] | None = None) -> bytes:
+        """Send a body; return that of the response, which must be a 200."""
         self.connection.request("POST", path, body, headers or {})
         response = self.connection.getresponse()
         content = response.read()
@@ -165,6 +171,7 @@ class Client:
         return content
 
     def get(self, path: str) -> int:
+        """Ask for a path; return the status, and keep ``content`` and ``headers``."""
         self.connection.request("GET", path)
         response = self.connection.getresponse()
         self.content = response.read()

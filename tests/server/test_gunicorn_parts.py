@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import inspect
-import socket
+from typing import TYPE_CHECKING
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.config import Config
 from gunicorn.http import RequestParser, wsgi
 from gunicorn.http.errors import NoMoreData
+from gunicorn.util import write_error
 from gunicorn.workers.base import Worker as Base
 
-from webhook.server import Listener, gunicorn_settings
+from webhook.server import Listener, ServerSettings, gunicorn_settings
 from webhook.serving.connection import Sink
+
+if TYPE_CHECKING:
+    from tests.server.conftest import Files
 
 
 def parameters(function: object) -> list[str]:
@@ -37,8 +41,6 @@ def test_the_base_worker_has_what_the_worker_uses() -> None:
 
 def test_a_handled_error_goes_out_by_sendall_alone() -> None:
     sink = Sink()
-    from gunicorn.util import write_error  # noqa: PLC0415 - named here to say whose it is
-
     write_error(sink, 400, "Bad Request", "why")
     assert sink.data.startswith(b"HTTP/1.1 400 Bad Request\r\nConnection: close")
 
@@ -69,14 +71,11 @@ def test_an_incomplete_request_raises_no_more_data() -> None:
     raise AssertionError("an incomplete request was taken")
 
 
-def test_every_setting_is_known_to_gunicorn(files: object) -> None:
-    from webhook.server import ServerSettings  # noqa: PLC0415
-
-    settings = ServerSettings(files.certificate, files.key)  # type: ignore[attr-defined]
+def test_every_setting_is_known_to_gunicorn(files: Files) -> None:
+    settings = ServerSettings(files.certificate, files.key)
     config = Config()
     for name, value in gunicorn_settings(settings, [settings.listener, Listener("::1", 0)]).items():
         config.set(name, value)
     assert config.address == [("0.0.0.0", 8443), ("::1", 0)]  # noqa: S104
     assert config.worker_class_str
     assert {"load_config", "load", "run", "wsgi"} <= set(dir(BaseApplication))
-    assert socket.has_ipv6

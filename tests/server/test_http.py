@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -56,7 +55,8 @@ def test_a_client_that_expects_100_continue_gets_it_once_before_its_body(
 ) -> None:
     sock = start().tls()
     sock.sendall(
-        b"POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: 4\r\n\r\n"
+        b"POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+        b"Connection: close\r\nContent-Length: 4\r\n\r\n"
     )
     assert sock.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
     sock.sendall(b"body")
@@ -126,13 +126,13 @@ def test_no_header_changes_what_the_application_is_told_of_the_peer(start: Calla
     sock = server.tls()
     sock.sendall(
         b"GET /where HTTP/1.1\r\nHost: x\r\nX-Forwarded-Proto: http\r\nX-Forwarded-For: 6.6.6.6\r\n"
-        b"Script-Name: /where\r\nConnection: close\r\n\r\n"
+        b"SCRIPT_NAME: /where\r\nConnection: close\r\n\r\n"
     )
     assert answer(sock).endswith(f"https {server.ports[0]} 127.0.0.1".encode())
 
 
 def test_a_second_listener_serves_its_own_application_without_tls(start: Callable[..., Server]) -> None:
     server = start(second=True)
-    sock: socket.socket = server.tcp(door=1)
+    sock = server.tcp(door=1)
     sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     assert answer(sock).endswith(b"other")

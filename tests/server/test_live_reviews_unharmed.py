@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import ssl
 import threading
 import time
@@ -14,6 +13,7 @@ import pytest
 from tests.server.conftest import PATIENCE, Client, Server, answer
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Iterator
 
 THREADS = 2

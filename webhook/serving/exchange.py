@@ -60,10 +60,10 @@ class Exchange:
         environ["wsgi.multithread"] = True
         environ["wsgi.url_scheme"] = self._schemes[peer.door]
         environ[TLS_KEY] = worker.tls
-        if not worker.alive:
-            response.force_close()
         parts = self._apps[peer.door](environ, response.start_response)
         try:
+            if not worker.alive:  # asked after the application: the signal may have come meanwhile
+                response.force_close()
             for part in parts:
                 response.write(part)
             response.close()
