@@ -13,7 +13,7 @@ SECONDS=0
 # bash is process 1 of its container, where a signal without a handler is ignored.
 trap 'exit 143' TERM INT
 
-say() { printf '%s\n' "$*"; }
+say() { printf '%s\n' "$@"; }
 die() {
   printf '%s\n' "ERROR: $1" "${@:2}" >&2
   exit 1
@@ -58,7 +58,7 @@ pods() {
 }
 
 # Never a prompt, never without an end. Everything else is the image's own ssh configuration, as mpirun uses it.
-ssh=(timeout 30 ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o LogLevel=ERROR)
+ssh=(timeout 30 ssh -o BatchMode=yes -o ConnectTimeout=5 -o ServerAliveInterval=5 -o LogLevel=ERROR)
 ssh_policy() {
   # A worker's host key is as new as its pod and nothing vouches for it; the job's own key pair is what protects
   # the session. So where the image leaves ssh at its default, which is to ask, any host key will do. An image

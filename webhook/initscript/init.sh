@@ -19,7 +19,7 @@ case $n in
   1) wants='4' ;;
   *) die "NEURON_ULTRASERVER_NODE_CONFIG is \"$n\": it must be 4, 2 or 1" ;;
 esac
-say "Using $n-node config" ""
+say "Using $n-node config"
 read_hosts
 all=("${!hosts[@]}") count=${#hosts[@]}
 ((count)) || die "$hostfile lists no worker"
@@ -126,7 +126,7 @@ for i in "${all[@]}"; do
     continue
   fi
   members[${server[i]}]+=" $i"
-  twins[${server[i]} ${node[i]}]+=" $i"
+  twins[${server[i]}.${node[i]}]+=" $i"
 done
 for s in ${members[@]+"${!members[@]}"}; do
   # shellcheck disable=SC2206 # the indexes are meant to be split
@@ -140,7 +140,7 @@ for s in ${twins[@]+"${!twins[@]}"}; do
   # shellcheck disable=SC2206
   here=(${twins[$s]})
   if ((${#here[@]} > 1)); then
-    bad "server ${s% *}: node id ${s#* } is claimed by $(pods "${here[@]}"), it must be unique: two workers on one" \
+    bad "server ${s%.*}: node id ${s#*.} is claimed by $(pods "${here[@]}"), it must be unique: two workers on one" \
       "node, or a driver that reports wrong ids; see the nodes of these pods, then $placed"
   fi
 done

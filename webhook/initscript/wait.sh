@@ -1,6 +1,7 @@
 # The first init container: until every worker answers ssh.
 declare -A up=()
 next=0
+say "Waiting at most $limit s until every worker answers ssh"
 while :; do
   read_hosts
   todo=() missing=() count=0

@@ -1,0 +1,50 @@
+"""How tests run the two containers and the job in a fleet."""
+
+from subprocess import CompletedProcess
+
+from tests.initscript.harness import Fleet
+from webhook.initscript import Stage, command
+
+OUT = "/root/ultraserver_init"
+# One write a rank, so that lines of several ranks cannot mix.
+SHOW = 'echo "$(printf "%s|" RANK=$OMPI_COMM_WORLD_RANK HOST=$(hostname) $(env | grep -E "^NEURON_(GLOBAL|RT)_"))"'
+
+
+def settings(fleet: Fleet, **more: str) -> dict[str, str]:
+    """The environment that the webhook gives the init containers."""
+    return {
+        "NEURON_ULTRASERVER_NODE_CONFIG": "4",
+        "ULTRASERVER_WORKERS": str(len(fleet.workers)),
+        "ULTRASERVER_WAIT_SECONDS": "30",
+        **more,
+    }
+
+
+def container(fleet: Fleet, stage: Stage, **more: str) -> CompletedProcess[str]:
+    """Runs an init container in the launcher."""
+    return fleet.run(command(stage), settings(fleet, **more))
+
+
+def mpirun(fleet: Fleet, env: dict[str, str] | None = None, *arguments: str) -> list[dict[str, str]]:
+    """Runs a program that shows its host and variables.
+
+    Args:
+        fleet: Where.
+        env: More of the main container's environment, after the operator's own.
+        arguments: Of mpirun.
+
+    Returns:
+        What each rank showed, by rank.
+    """
+    operator = {
+        "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+        "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
+        "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    }
+    done = fleet.run(["mpirun", *arguments, "sh", "-c", SHOW], {**operator, **(env or {})})
+    assert not done.returncode, done.stderr
+    shown = [line.strip("|").split("|") for line in done.stdout.splitlines() if line.startswith("RANK=")]
+    ranks = [dict(pair.split("=", 1) for pair in pairs) for pairs in shown]
+    return sorted(ranks, key=lambda rank: int(rank.pop("RANK")))
