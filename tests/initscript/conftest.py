@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.initscript.harness import missing
+from tests.initscript.machine import missing
 
 LACKING = missing()
 

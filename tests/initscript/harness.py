@@ -1,8 +1,8 @@
 """Pods on this machine: every one has its own network, mount, process and host name namespaces.
 
 A fleet is a launcher and its workers on a bridge of their own. Workers run Debian's sshd with its stock
-configuration; /etc, /root, /run, /tmp and /sys/class are each pod's own, under their true paths. All of it hangs
-on one process: when that dies, for whatever reason, the kernel removes the rest.
+configuration; /etc, /root, /run, /tmp and /sys/class are each pod's own, under their true paths. All of it
+hangs on one process: when that dies, for whatever reason, the kernel removes the rest.
 """
 
 import os
@@ -16,24 +16,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
+from tests.initscript.machine import PATH, child, enter, keygen
 from tests.initscript.topology import Sysfs, servers
 
 HERE = Path(__file__).parent
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-PROGRAMS = ("sshd", "ssh", "ssh-keygen", "mpirun", "ip", "unshare", "nsenter", "setpriv")
 # As mpi-operator's base image has it.
 BASE_IMAGE_SSH = "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n"
 MPIUSER = 2000
 Format = Literal["openmpi", "hydra"]
-
-
-def missing() -> list[str]:
-    """What this machine lacks to run a fleet, if anything."""
-    lacking = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
-    if not lacking:
-        probe = subprocess.run(["unshare", "--mount", "--net", "--pid", "--fork", "true"], check=False, capture_output=True)
-        lacking = ["the right to make namespaces"] if probe.returncode else []
-    return lacking
 
 
 class Fleet:
@@ -85,15 +75,21 @@ class Fleet:
         self.folder = Path(tempfile.mkdtemp(prefix="us-fleet-", dir=shm if shm.is_dir() else None))
         self.folder.chmod(0o755)
         key = self.folder / "id_rsa"
-        keygen(key)
+        # The operator's kind of key, in the operator's kind of file.
+        keygen(key, "-t", "ecdsa", "-b", "521", "-m", "PEM")
         self._root = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--net", "--pid", "--fork", "--kill-child",
-             "--mount-proc", "bash", HERE / "fleet.sh"],
+            ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--net", "--pid", "--fork",
+             "--kill-child", "--mount-proc", "bash", HERE / "fleet.sh"],
             stdout=subprocess.PIPE,
         )  # fmt: skip
-        assert self._root.stdout is not None
-        assert self._root.stdout.readline() == b"ready\n"
-        self.start(self.launcher, *(name for number, name in enumerate(self.workers) if number not in self._late))
+        try:
+            assert self._root.stdout is not None
+            assert self._root.stdout.readline() == b"ready\n"
+            prompt = (name for number, name in enumerate(self.workers) if number not in self._late)
+            self.start(self.launcher, *prompt)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(
@@ -111,13 +107,13 @@ class Fleet:
         for name in names:
             self._prepare(name)
             number = 0 if name == self.launcher else self.workers.index(name) + 1
-            sshd = ["/usr/sbin/sshd", "-De", "-o", "StrictModes=no", "-h", self._key(name), *self._sshd]
+            sshd = ["/usr/sbin/sshd", "-De", "-o", "StrictModes=no", "-h", str(self._key(name)), *self._sshd]
             program = ["sleep", "infinity"] if name == self.launcher else [*self._as_user(), *sshd]
-            inside = ["--mount", "--net", "--pid", f"--target={_child(self._root.pid)}"]
+            node = [str(HERE / "node.sh"), str(self.folder / name), name, str(number), *program]
             with (self.folder / f"{name}.log").open("ab") as log:
                 self._pods[name] = subprocess.Popen(
-                    ["nsenter", *inside, "--", "unshare", "--net", "--mount", "--uts", "bash", HERE / "node.sh",
-                     self.folder / name, name, str(number), *program],
+                    [*enter(child(self._root.pid), "mount", "net", "pid"),
+                     "unshare", "--net", "--mount", "--uts", "bash", *node],
                     stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                 )  # fmt: skip
         for name in names:
@@ -129,7 +125,12 @@ class Fleet:
         self._pods.pop(name).wait(30)
 
     def run(
-        self, command: Sequence[str], env: Mapping[str, str] | None = None, *, pod: str = "", timeout: float = 120
+        self,
+        command: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        *,
+        pod: str = "",
+        timeout: float = 120,
     ) -> subprocess.CompletedProcess[str]:
         """Runs a container's command in a pod, the launcher unless another is named.
 
@@ -180,7 +181,7 @@ class Fleet:
         return [*self._inside(pod), *self._as_user(), "env", "-i", *entries, *command]
 
     def _inside(self, pod: str) -> list[str]:
-        return ["nsenter", "--mount", "--net", "--uts", "--pid", f"--target={self._init(pod)}", "--"]
+        return enter(self._init(pod), "mount", "net", "uts", "pid")
 
     def _as_user(self) -> list[str]:
         if self.uid == 0:
@@ -188,7 +189,7 @@ class Fleet:
         return ["setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups"]
 
     def _init(self, name: str) -> int:
-        return _child(_child(self._pods[name].pid))
+        return child(child(self._pods[name].pid))
 
     def _key(self, name: str) -> Path:
         return self.folder / name / "host_key"
@@ -200,7 +201,7 @@ class Fleet:
         for path in ("etc/mpi", "etc/ssh", "work", "root/.ssh", "sys"):
             (folder / path).mkdir(parents=True)
         (folder / "root").chmod(0o700)
-        keygen(self._key(name))
+        keygen(self._key(name), "-t", "ed25519")
         public = (self.folder / "id_rsa.pub").read_text()
         (folder / "root/.ssh/authorized_keys").write_text(public)
         self._etc(name, folder / "etc")
@@ -213,8 +214,8 @@ class Fleet:
             shutil.copy(self.folder / "id_rsa", folder / "root/.ssh/id_rsa")
             # As the operator mounts the Secret: owned by root, and open to other users outside /root.
             (folder / "root/.ssh/id_rsa").chmod(0o644 if self.uid else 0o600)
-        for path in (folder / "root", folder / "root/.ssh", self._key(name)):
-            os.chown(path, self.uid, self.uid)
+        for owned in (folder / "root", folder / "root/.ssh", self._key(name)):
+            os.chown(owned, self.uid, self.uid)
 
     def _etc(self, name: str, etc: Path) -> None:
         every = (self.launcher, *self.workers)
@@ -237,12 +238,3 @@ class Fleet:
                     return
             time.sleep(0.02)
         raise TimeoutError((self.folder / f"{name}.log").read_text())
-
-
-def keygen(path: Path) -> None:
-    """Makes a key pair."""
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
-
-
-def _child(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])

@@ -7,7 +7,8 @@ from webhook.initscript import Stage, command
 
 OUT = "/root/ultraserver_init"
 # One write a rank, so that lines of several ranks cannot mix.
-SHOW = 'echo "$(printf "%s|" RANK=$OMPI_COMM_WORLD_RANK HOST=$(hostname) $(env | grep -E "^NEURON_(GLOBAL|RT)_"))"'
+VALUES = '$(env | grep -E "^NEURON_(GLOBAL|RT)_")'
+SHOW = f'echo "$(printf "%s|" RANK=${{OMPI_COMM_WORLD_RANK-$PMI_RANK}} HOST=$(hostname) {VALUES})"'
 
 
 def settings(fleet: Fleet, **more: str) -> dict[str, str]:
@@ -43,7 +44,26 @@ def mpirun(fleet: Fleet, env: dict[str, str] | None = None, *arguments: str) -> 
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     }
-    done = fleet.run(["mpirun", *arguments, "sh", "-c", SHOW], {**operator, **(env or {})})
+    return show(fleet, ["mpirun", *arguments], {**operator, **(env or {})})
+
+
+def hydra(fleet: Fleet, ranks: int, hostfile: str) -> list[dict[str, str]]:
+    """The same with MPICH's launcher, which Intel MPI shares.
+
+    Args:
+        fleet: Where.
+        ranks: How many.
+        hostfile: What HYDRA_HOST_FILE is.
+
+    Returns:
+        What each rank showed, by rank.
+    """
+    return show(fleet, ["mpiexec.hydra", "-n", str(ranks)], {"HYDRA_HOST_FILE": hostfile})
+
+
+def show(fleet: Fleet, launcher: list[str], env: dict[str, str]) -> list[dict[str, str]]:
+    """Runs the program that shows its host and variables, and takes apart what it says."""
+    done = fleet.run([*launcher, "sh", "-c", SHOW], env)
     assert not done.returncode, done.stderr
     shown = [line.strip("|").split("|") for line in done.stdout.splitlines() if line.startswith("RANK=")]
     ranks = [dict(pair.split("=", 1) for pair in pairs) for pairs in shown]

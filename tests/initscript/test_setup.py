@@ -1,13 +1,14 @@
 """The way it should go: sshd plays the workers, mpirun runs the job."""
 
 import re
+import shutil
 
 import pytest
 
 from tests.initscript.harness import Fleet
-from tests.initscript.run import OUT, container, mpirun, settings
-from webhook.initscript import command
+from tests.initscript.run import OUT, container, hydra, mpirun, settings
 from tests.initscript.topology import Sysfs, pairs, servers, single
+from webhook.initscript import command
 
 pytestmark = pytest.mark.fleet
 
@@ -18,7 +19,9 @@ def test_mpirun_runs_in_topology_order_and_every_rank_sees_its_variables() -> No
         done = container(fleet, "init")
         assert done.stdout.startswith("Using 4-node config\n"), done
         ranks = mpirun(fleet, {"OMPI_MCA_orte_default_hostfile": f"{OUT}/new_hostfile"})
-        order = sorted(fleet.sysfs, key=lambda pod: (fleet.sysfs[pod]["server_id_4"], fleet.sysfs[pod]["node_id_4"]))
+        order = sorted(
+            fleet.sysfs, key=lambda pod: (fleet.sysfs[pod]["server_id_4"], fleet.sysfs[pod]["node_id_4"])
+        )
         assert [rank["HOST"] for rank in ranks] == [pod for pod in order for _ in range(2)]
         for number, rank in enumerate(ranks):
             sysfs = fleet.sysfs[rank.pop("HOST")]
@@ -29,13 +32,20 @@ def test_mpirun_runs_in_topology_order_and_every_rank_sees_its_variables() -> No
                 "NEURON_RT_ULTRASERVER_SERVER_ID": sysfs["server_id_4"],
                 "NEURON_RT_ULTRASERVER_NODE_ID": sysfs["node_id_4"],
             }
-        assert fleet.read(fleet.launcher, f"{OUT}/new_hostfile") == "".join(f"{fleet.fqdn(pod)} slots=2\n" for pod in order)
+        assert fleet.read(fleet.launcher, f"{OUT}/new_hostfile") == "".join(
+            f"{fleet.fqdn(pod)} slots=2\n" for pod in order
+        )
 
 
 def test_the_tables_of_the_document_are_printed() -> None:
     with Fleet(4) as fleet:
         lines = [re.sub(" +", " ", line) for line in container(fleet, "init").stdout.splitlines()]
-    assert lines[:4] == ["Using 4-node config", "", "Number of worker nodes: 4", "MODES SERVER_ID NODE_ID FQDN"]
+    assert lines[:4] == [
+        "Using 4-node config",
+        "",
+        "Number of worker nodes: 4",
+        "MODES SERVER_ID NODE_ID FQDN",
+    ]
     assert "1,3,4 9000000000000000 2 demo-worker-0.demo.default.svc" in lines
     at = lines.index("Sorted nodes:")
     assert lines[at + 1 : at + 3] == [
@@ -53,17 +63,37 @@ def test_the_format_of_intel_and_mpich_is_kept() -> None:
     assert new.splitlines() == [f"demo-worker-{number}.demo.default.svc:32" for number in (1, 3, 0, 2)]
 
 
+@pytest.mark.skipif(shutil.which("mpiexec.hydra") is None, reason="no MPICH here")
+def test_mpich_runs_in_topology_order_and_every_rank_sees_its_variables() -> None:
+    with Fleet(4, style="hydra", slots=2) as fleet:
+        assert not container(fleet, "init").returncode
+        ranks = hydra(fleet, 8, f"{OUT}/new_hostfile")
+    assert [rank["HOST"][-1] for rank in ranks] == list("11330022")
+    assert [rank["NEURON_GLOBAL_TOPOID"] for rank in ranks] == list("00112233")
+
+
 @pytest.mark.parametrize(
     ("config", "topology", "expected"),
     [
         ("4", servers(4, "trn3"), [("1", "9000000000000000", str(node)) for node in (2, 0, 3, 1)]),
-        ("2", servers(4), [("3", f"{0x9000000000000000 - node // 2:016x}", str(node % 2)) for node in (2, 0, 3, 1)]),
+        (
+            "2",
+            servers(4),
+            [("3", f"{0x9000000000000000 - node // 2:016x}", str(node % 2)) for node in (2, 0, 3, 1)],
+        ),
         ("2", pairs(2), [("2", "1f2e3d4c5b6a7988", "1"), ("2", "1f2e3d4c5b6a7988", "0")]),
         ("1", [single()], [("4", "0000000000000000", "-1")]),
         ("1", servers(3), [("4", "0000000000000000", "-1")] * 3),
         ("1", [{}], [("4", "0000000000000000", "-1")]),
     ],
-    ids=["trn3", "two of four", "pair over the other links", "single", "three singles", "no UltraServer driver"],
+    ids=[
+        "trn3",
+        "two of four",
+        "pair over the other links",
+        "single",
+        "three singles",
+        "no UltraServer driver",
+    ],
 )
 def test_each_node_config_gets_its_mode_and_ids(
     config: str, topology: list[Sysfs], expected: list[tuple[str, str, str]]
@@ -85,7 +115,10 @@ def test_the_node_config_is_four_unless_set() -> None:
 
 
 def test_what_else_is_in_etc_environment_stays_and_older_values_go() -> None:
-    before = 'LANG=C.UTF-8\n# NEURON_GLOBAL_TOPOID=a comment\nexport NEURON_RT_ULTRASERVER_MODE=9\nA="b \\ $c"\nNEURON_GLOBAL_TOPOID=7'
+    before = (
+        "LANG=C.UTF-8\n# NEURON_GLOBAL_TOPOID=a comment\nexport NEURON_RT_ULTRASERVER_MODE=9\n"
+        'A="b \\ $c"\nNEURON_GLOBAL_TOPOID=7'
+    )
     with Fleet(4) as fleet:
         fleet.write("demo-worker-1", "/etc/environment", before)
         fleet.run(["chmod", "640", "/etc/environment"], pod="demo-worker-1")
@@ -138,8 +171,10 @@ def test_two_runs_on_the_same_workers_leave_whole_files() -> None:
 
 
 def test_as_process_one_it_ends_when_it_is_told_to() -> None:
-    # A shell without a handler would outlive the signal there, until the kubelet kills it after the grace period.
-    ending = 'unshare --pid --fork --mount-proc "$@" & sleep 2; kill $(cat /proc/$!/task/$!/children); wait $!'
+    # A shell without a handler would outlive the signal there, until the kubelet's grace period is over.
+    ending = (
+        'unshare --pid --fork --mount-proc "$@" & sleep 2; kill $(cat /proc/$!/task/$!/children); wait $!'
+    )
     with Fleet(4, late={0}) as fleet:
         run = fleet.spawn(["bash", "-c", ending, "ending", *command("wait")], settings(fleet))
         printed, _ = run.communicate(timeout=15)

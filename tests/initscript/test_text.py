@@ -45,7 +45,19 @@ def test_it_needs_no_temporary_file_of_bash(stage: Stage) -> None:
 @stages
 def test_it_leans_on_bash_coreutils_and_ssh_only(stage: Stage) -> None:
     words = set(re.findall(r"(?:^|[|;&(`]|\bthen|\bdo)\s*([a-z][a-z0-9_-]*)", text(stage), re.MULTILINE))
-    assert not words & {"grep", "sed", "awk", "python", "python3", "perl", "hostname", "ping", "find", "xargs", "cmp"}
+    assert not words & {
+        "grep",
+        "sed",
+        "awk",
+        "python",
+        "python3",
+        "perl",
+        "hostname",
+        "ping",
+        "find",
+        "xargs",
+        "cmp",
+    }
     assert "mpirun" not in text(stage)
 
 

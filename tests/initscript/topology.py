@@ -9,7 +9,7 @@ NOT_IN_A_SERVER: Sysfs = {"server_id_4": "0000000000000000", "node_id_4": "-1"}
 
 
 def trn2u(server: str, node: int) -> Sysfs:
-    """A node of a whole Trn2 UltraServer: four good links, so two-node ids are those of its vertical pairs."""
+    """A node of a whole Trn2 UltraServer: four good links, two-node ids of its vertical pairs."""
     pair = f"{int(server, 16) - node // 2:016x}"
     return {
         "ultraserver_mode": "1,3,4",

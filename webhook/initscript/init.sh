@@ -204,17 +204,17 @@ for i in ${todo[@]+"${todo[@]}"}; do
 done
 stop_if_bad
 
-# A session must see them, or the job would run without and nobody would know.
-# shellcheck disable=SC2016 # expanded there, not here
-remote='echo @ok; echo "@${NEURON_GLOBAL_TOPOID-} ${NEURON_GLOBAL_TOPOID0_HOST-}@"'
-ask_all ${todo[@]+"${todo[@]}"}
-deaf=()
-for i in ${todo[@]+"${todo[@]}"}; do
-  [[ ${answer[i]} == *"@${args[i]%% *} $leader@"* ]] || deaf+=("$i")
-done
-if ((${#deaf[@]})); then
-  say "" "WARNING: /etc/environment is written, but an ssh session does not see it on: $(pods "${deaf[@]}")" \
-    "Its sshd needs \"UsePAM yes\" and pam_env in /etc/pam.d/sshd; or let the program read /etc/environment itself."
+# A session must see them, or the job would run without and nobody would know. All workers are made from one
+# template, so asking one tells.
+# shellcheck disable=SC2016
+remote='echo @ok; echo "@$NEURON_GLOBAL_TOPOID $NEURON_GLOBAL_TOPOID0_HOST@"'
+if ((${#todo[@]})); then
+  i=${todo[0]}
+  ask_all "$i"
+  if [[ ${answer[i]} != *"@${args[i]%% *} $leader@"* ]]; then
+    say "" "WARNING: /etc/environment is written, but an ssh session on ${hosts[i]%%.*} does not see it." \
+      'Its sshd needs "UsePAM yes" and pam_env in /etc/pam.d/sshd; or let the program read /etc/environment itself.'
+  fi
 fi
 
 new=$(mktemp "$out/.new_hostfile.XXXXXX")
