@@ -184,7 +184,7 @@ trap "rm -f \"$t\"" EXIT
 if [ -e "$f" ]; then cp -p "$f" "$t"; else chmod 644 "$t"; fi &&
 printf %s "$new" >"$t" && mv -f "$t" "$f" 2>/dev/null && echo @ok && exit
 fi
-printf %s "$new" >"$f" && echo @ok || echo "uid $(id -u) cannot write $f"'
+{ printf %s "$new" >"$f"; } 2>/dev/null && echo @ok || echo "uid $(id -u) cannot write $f"'
 todo=()
 for i in "${all[@]}"; do
   if is_self "$i"; then
