@@ -1,0 +1,72 @@
+"""How the two containers' time grows with the number of workers, and what the document's loop would take.
+
+All sshd of a fleet share this machine's processors, where real workers have their own. So every login is held
+for a second without using any, as name lookups and PAM do, and the table says how much the launcher computed.
+"""
+
+import resource
+import sys
+import time
+
+import pytest
+
+from tests.initscript.harness import Fleet
+from tests.initscript.run import container, settings
+from webhook.initscript import Stage
+
+pytestmark = pytest.mark.fleet
+HOLD = "sleep 1\n"
+# The waiting loop of the document, without its pauses.
+LOOP = "while read -r host _; do ssh -n $host echo $host; done </etc/mpi/hostfile"
+
+
+def cpu() -> float:
+    """Processor seconds of the children so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+STAGES: tuple[Stage, ...] = ("wait", "init")
+
+
+def measure(workers: int) -> dict[str, float]:
+    """Times the containers in a fleet of this size."""
+    with Fleet(workers) as fleet:
+        for pod in fleet.workers:
+            (fleet.folder / pod / "root/.bashrc").write_text(HOLD)
+        result: dict[str, float] = {}
+        before = cpu()
+        for stage in STAGES:
+            start = time.monotonic()
+            assert not container(fleet, stage).returncode
+            result[stage] = time.monotonic() - start
+        result["cpu"] = cpu() - before
+        if workers <= 16:
+            start = time.monotonic()
+            assert not fleet.run(["bash", "-c", LOOP], settings(fleet)).returncode
+            result["loop"] = time.monotonic() - start
+    return result
+
+
+def table(found: dict[int, dict[str, float]]) -> str:
+    """What was measured, for people."""
+    lines = ["", "workers   wait s   init s   both, times   launcher's CPU s   document's loop s"]
+    for size, row in found.items():
+        both = (row["wait"] + row["init"]) / (found[4]["wait"] + found[4]["init"])
+        loop = f"{row['loop']:.1f}" if "loop" in row else "-"
+        lines.append(
+            f"{size:7} {row['wait']:8.1f} {row['init']:8.1f} {both:13.1f} {row['cpu']:18.1f} {loop:>19}"
+        )
+    return "\n".join([*lines, ""])
+
+
+@pytest.mark.bench
+def test_time_grows_far_less_than_the_number_of_workers(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = (4, 16, 64)
+    found = {size: measure(size) for size in sizes}
+    with capsys.disabled():
+        sys.stdout.write(table(found))
+    total = {size: found[size]["wait"] + found[size]["init"] for size in sizes}
+    assert total[16] < 4 / 1.5 * total[4]
+    assert total[64] < 16 / 2 * total[4]
+    assert found[16]["wait"] < found[16]["loop"] / 2

@@ -1,0 +1,70 @@
+"""How tests run the two containers and the job in a fleet."""
+
+from subprocess import CompletedProcess
+
+from tests.initscript.harness import Fleet
+from webhook.initscript import Stage, command
+
+OUT = "/root/ultraserver_init"
+# One write a rank, so that lines of several ranks cannot mix.
+VALUES = '$(env | grep -E "^NEURON_(GLOBAL|RT)_")'
+SHOW = f'echo "$(printf "%s|" RANK=${{OMPI_COMM_WORLD_RANK-$PMI_RANK}} HOST=$(hostname) {VALUES})"'
+
+
+def settings(fleet: Fleet, **more: str) -> dict[str, str]:
+    """The environment that the webhook gives the init containers."""
+    return {
+        "NEURON_ULTRASERVER_NODE_CONFIG": "4",
+        "ULTRASERVER_WORKERS": str(len(fleet.workers)),
+        "ULTRASERVER_WAIT_SECONDS": "30",
+        **more,
+    }
+
+
+def container(fleet: Fleet, stage: Stage, **more: str) -> CompletedProcess[str]:
+    """Runs an init container in the launcher."""
+    return fleet.run(command(stage), settings(fleet, **more))
+
+
+def mpirun(fleet: Fleet, env: dict[str, str] | None = None, *arguments: str) -> list[dict[str, str]]:
+    """Runs a program that shows its host and variables.
+
+    Args:
+        fleet: Where.
+        env: More of the main container's environment, after the operator's own.
+        arguments: Of mpirun.
+
+    Returns:
+        What each rank showed, by rank.
+    """
+    operator = {
+        "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+        "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
+        "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    }
+    return show(fleet, ["mpirun", *arguments], {**operator, **(env or {})})
+
+
+def hydra(fleet: Fleet, ranks: int, hostfile: str) -> list[dict[str, str]]:
+    """The same with MPICH's launcher, which Intel MPI shares.
+
+    Args:
+        fleet: Where.
+        ranks: How many.
+        hostfile: What HYDRA_HOST_FILE is.
+
+    Returns:
+        What each rank showed, by rank.
+    """
+    return show(fleet, ["mpiexec.hydra", "-n", str(ranks)], {"HYDRA_HOST_FILE": hostfile})
+
+
+def show(fleet: Fleet, launcher: list[str], env: dict[str, str]) -> list[dict[str, str]]:
+    """Runs the program that shows its host and variables, and takes apart what it says."""
+    done = fleet.run([*launcher, "sh", "-c", SHOW], env)
+    assert not done.returncode, done.stderr
+    shown = [line.strip("|").split("|") for line in done.stdout.splitlines() if line.startswith("RANK=")]
+    ranks = [dict(pair.split("=", 1) for pair in pairs) for pairs in shown]
+    return sorted(ranks, key=lambda rank: int(rank.pop("RANK")))

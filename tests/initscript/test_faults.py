@@ -1,0 +1,215 @@
+"""What can be wrong with the workers: each is named, all at once, with what to do."""
+
+import pytest
+
+from tests.initscript.harness import BASE_IMAGE_SSH, Fleet
+from tests.initscript.run import container, settings
+from tests.initscript.topology import SERVERS, changed, servers, single, trn2u
+from webhook.initscript import command
+
+pytestmark = pytest.mark.fleet
+
+
+def errors(fleet: Fleet, **more: str) -> list[str]:
+    """The errors of an init that has to fail and must not have written a hostfile."""
+    done = container(fleet, "init", **more)
+    assert done.returncode == 1, done
+    assert not fleet.read(fleet.launcher, "/root/ultraserver_init/new_hostfile")
+    assert all(len(fleet.environment(pod)) in (0, 5) for pod in fleet.workers if pod in fleet.running)
+    lines = done.stderr.splitlines()
+    assert all(line.startswith("ERROR: ") for line in lines)
+    return [line.removeprefix("ERROR: ") for line in lines]
+
+
+def test_a_worker_that_comes_late_is_waited_for_and_named_meanwhile() -> None:
+    with Fleet(4, late={2}) as fleet:
+        run = fleet.spawn(command("wait"), settings(fleet))
+        assert run.stdout is not None
+        assert run.stdout.readline() == "Waiting at most 30 s until every worker answers ssh\n"
+        assert "3 of 4 workers answer ssh" in (line := run.stdout.readline())
+        assert line.endswith("missing: demo-worker-2\n")
+        fleet.start("demo-worker-2")
+        printed, _ = run.communicate(timeout=30)
+    assert printed.splitlines()[-1].startswith("All 4 workers answer ssh after ")
+    assert run.returncode == 0
+
+
+def test_workers_that_never_come_are_named_with_where_to_look() -> None:
+    with Fleet(4, late={1, 3}) as fleet:
+        done = container(fleet, "wait", ULTRASERVER_WAIT_SECONDS="6")
+    assert done.returncode == 1
+    first, *rest = done.stderr.splitlines()
+    assert (
+        first == "ERROR: 2 of 4 workers did not answer ssh within 6 s; missing: demo-worker-1 demo-worker-3"
+    )
+    assert rest[0].startswith(
+        "pod demo-worker-1: ssh: connect to host demo-worker-1.demo.default.svc port 22: "
+    )
+    assert rest[1].startswith("pod demo-worker-3: ")
+    assert "kubectl describe pod -n default <pod>" in done.stderr
+    assert "FailedScheduling" in done.stderr
+
+
+def test_workers_that_the_hostfile_does_not_list_yet_are_waited_for() -> None:
+    with Fleet(4) as fleet:
+        done = container(fleet, "wait", ULTRASERVER_WORKERS="6", ULTRASERVER_WAIT_SECONDS="3")
+        assert "2 of 6 workers did not answer" in done.stderr
+        assert (
+            "and 2 that /etc/mpi/hostfile does not list yet"
+            not in done.stderr.splitlines()[0].split("missing: ")[0]
+        )
+        assert "run this container again" in errors(fleet, ULTRASERVER_WORKERS="6")[0]
+
+
+def test_a_worker_that_died_after_the_wait_is_named() -> None:
+    with Fleet(4) as fleet:
+        assert not container(fleet, "wait").returncode
+        fleet.stop("demo-worker-3")
+        found = errors(fleet)
+    assert len(found) == 2
+    assert found[0].startswith("pod demo-worker-3: did not answer ssh: ssh: connect to host demo-worker-3.")
+
+
+def test_a_worker_that_dies_halfway_is_named_and_no_hostfile_is_written() -> None:
+    with Fleet(4) as fleet:
+        # The worker's shell of the second phase is where it dies.
+        fleet.write(
+            "demo-worker-2",
+            "/root/.bashrc",
+            "[[ $BASH_EXECUTION_STRING == *readlink* ]] && kill -KILL $PPID; :",
+        )
+        found = errors(fleet)
+    assert len(found) == 2
+    assert found[0].startswith("pod demo-worker-2: its five NEURON_ variables could not be written")
+
+
+def test_a_wrong_mode_is_named_with_what_the_node_can_do() -> None:
+    topology = changed(servers(4), 1, ultraserver_mode="3,4")
+    with Fleet(topology) as fleet:
+        found = errors(fleet)
+    assert found[0] == (
+        "pod demo-worker-1 (server 9000000000000000, node 0): ultraserver_mode is 3,4, node config 4 needs "
+        "1 (1=X4 2=X2H 3=X2V 4=X1): the node supports node config 2 1; choose that one, or have the node "
+        "repaired and keep jobs off it (kubectl cordon)"
+    )
+    assert found[1:] == ["1 problem(s). Which node a pod is on: kubectl get pods -n default -o wide"]
+
+
+def test_duplicate_node_ids_are_named_with_their_pods() -> None:
+    with Fleet(changed(servers(4), 2, node_id_4="1")) as fleet:
+        found = errors(fleet)
+    assert len(found) == 2
+    assert found[0].startswith(
+        "server 9000000000000000: node id 1 is claimed by demo-worker-2 demo-worker-3,"
+    )
+
+
+def test_a_job_split_over_two_servers_is_told_who_is_where() -> None:
+    topology = [trn2u(SERVERS[number // 2], number) for number in range(4)]
+    with Fleet(topology) as fleet:
+        found = errors(fleet)
+    told = "holds 2 of this job's workers, node config 4 needs 4:"
+    assert sorted(line.split("; ")[0] for line in found[:2]) == [
+        f"server {SERVERS[1]} {told} demo-worker-2 demo-worker-3",
+        f"server {SERVERS[0]} {told} demo-worker-0 demo-worker-1",
+    ]
+
+
+def test_a_node_outside_a_working_server_is_named() -> None:
+    with Fleet([*servers(3), {**single(), "ultraserver_mode": "1,4"}]) as fleet:
+        found = errors(fleet)
+    assert len(found) == 2
+    assert found[0].startswith(
+        "pod demo-worker-3: server id 0000000000000000, node id -1: its node is not in a working UltraServer"
+    )
+
+
+def test_a_node_without_the_driver_is_named() -> None:
+    with Fleet([*servers(3), {}]) as fleet:
+        found = errors(fleet)
+    assert found[0].startswith(
+        "pod demo-worker-3 (server -, node -): ultraserver_mode is -, node config 4 needs 1"
+    )
+
+
+def test_a_node_that_is_still_electing_is_waited_for() -> None:
+    with Fleet(
+        changed(servers(4), 0, ultraserver_mode="busy", node_id_4="busy", server_id_4="0" * 16)
+    ) as fleet:
+        run = fleet.spawn(command("init"), settings(fleet))
+        assert run.stdout is not None
+        while "Asking again" not in (line := run.stdout.readline()):
+            assert line
+        assert line.endswith("demo-worker-0\n")
+        for file, value in servers(4)[0].items():
+            (fleet.folder / "demo-worker-0/sys/neuron_device" / file).write_text(value)
+        printed, _ = run.communicate(timeout=30)
+        assert run.returncode == 0, printed
+        assert fleet.environment("demo-worker-0")["NEURON_RT_ULTRASERVER_NODE_ID"] == "2"
+
+
+def test_a_node_that_never_ends_its_election_is_named() -> None:
+    with Fleet(
+        changed(servers(4), 0, ultraserver_mode="busy", node_id_4="busy", server_id_4="0" * 16)
+    ) as fleet:
+        found = errors(fleet, ULTRASERVER_WAIT_SECONDS="2")
+    assert len(found) == 2
+    assert found[0].startswith("pod demo-worker-0: its node is still setting up its UltraServer (mode busy")
+
+
+def test_all_failures_are_told_in_one_run() -> None:
+    topology = [*servers(4), trn2u(SERVERS[0], 0), trn2u(SERVERS[0], 0)]
+    topology = changed(changed(topology, 0, ultraserver_mode="4"), 1, server_id_4="0" * 16, node_id_4="-1")
+    with Fleet(topology, late={5}) as fleet:
+        found = errors(fleet)
+    assert found[0].startswith(
+        "6 workers cannot form UltraServers of 4 nodes: make replicas a multiple of 4, or"
+    )
+    assert [line.split(":")[0] for line in found[1:4]] == [
+        "pod demo-worker-0 (server 9000000000000000, node 2)", "pod demo-worker-1", "pod demo-worker-5",
+    ]  # fmt: skip
+    assert found[4].startswith("4 problem(s).")
+
+
+@pytest.mark.parametrize("config", ["3", "", "four", "4 "])
+def test_a_node_config_that_does_not_exist_is_refused(config: str) -> None:
+    with Fleet(4) as fleet:
+        done = container(fleet, "init", NEURON_ULTRASERVER_NODE_CONFIG=config)
+    if config:
+        assert done.stderr == f'ERROR: NEURON_ULTRASERVER_NODE_CONFIG is "{config}": it must be 4, 2 or 1\n'
+    else:
+        assert done.stdout.startswith("Using 4-node config\n")
+
+
+def test_a_missing_mount_is_named() -> None:
+    with Fleet(1) as fleet:
+        fleet.run(["rm", "/etc/mpi/hostfile"])
+        for stage in ("wait", "init"):
+            done = fleet.run(command(stage), settings(fleet))
+            assert "the volume mpi-job-config must be mounted at /etc/mpi" in done.stderr
+
+
+@pytest.mark.parametrize("image", ["", BASE_IMAGE_SSH, "Host *\n  StrictHostKeyChecking no\n"])
+def test_a_changed_host_key_is_no_obstacle_unless_the_image_says_so(image: str) -> None:
+    with Fleet(4, launcher_ssh=image) as fleet:
+        old = (fleet.folder / "demo-worker-1/host_key.pub").read_text()
+        fleet.write(fleet.launcher, "/root/.ssh/known_hosts", f"demo-worker-1.demo.default.svc {old}")
+        fleet.stop("demo-worker-1")
+        fleet.start("demo-worker-1")
+        assert not container(fleet, "wait").returncode
+        assert not container(fleet, "init").returncode
+
+
+def test_an_image_that_insists_on_known_host_keys_is_obeyed_and_never_hangs() -> None:
+    with Fleet(2, launcher_ssh="Host *\n  StrictHostKeyChecking yes\n") as fleet:
+        done = container(fleet, "wait", ULTRASERVER_WAIT_SECONDS="3")
+    assert "pod demo-worker-0: Host key verification failed." in done.stderr
+
+
+def test_an_image_without_ssh_says_so() -> None:
+    with Fleet(2) as fleet:
+        env = settings(fleet, ULTRASERVER_WAIT_SECONDS="2", PATH="/root/bin")
+        fleet.run(["bash", "-c", "mkdir /root/bin; ln -s /usr/bin/{bash,timeout,sleep} /root/bin"])
+        done = fleet.run(["/bin/bash", *command("wait")[1:]], env)
+    assert "ssh" in done.stderr
+    assert "No such file" in done.stderr

@@ -1,0 +1,182 @@
+"""The way it should go: sshd plays the workers, mpirun runs the job."""
+
+import re
+import shutil
+
+import pytest
+
+from tests.initscript.harness import Fleet
+from tests.initscript.run import OUT, container, hydra, mpirun, settings
+from tests.initscript.topology import Sysfs, pairs, servers, single
+from webhook.initscript import command
+
+pytestmark = pytest.mark.fleet
+
+
+def test_mpirun_runs_in_topology_order_and_every_rank_sees_its_variables() -> None:
+    with Fleet(8, slots=2) as fleet:
+        assert container(fleet, "wait").stdout.splitlines()[-1].startswith("All 8 workers answer ssh after ")
+        done = container(fleet, "init")
+        assert done.stdout.startswith("Using 4-node config\n"), done
+        ranks = mpirun(fleet, {"OMPI_MCA_orte_default_hostfile": f"{OUT}/new_hostfile"})
+        order = sorted(
+            fleet.sysfs, key=lambda pod: (fleet.sysfs[pod]["server_id_4"], fleet.sysfs[pod]["node_id_4"])
+        )
+        assert [rank["HOST"] for rank in ranks] == [pod for pod in order for _ in range(2)]
+        for number, rank in enumerate(ranks):
+            sysfs = fleet.sysfs[rank.pop("HOST")]
+            assert rank == {
+                "NEURON_GLOBAL_TOPOID": str(number // 2),
+                "NEURON_GLOBAL_TOPOID0_HOST": fleet.fqdn(order[0]),
+                "NEURON_RT_ULTRASERVER_MODE": "1",
+                "NEURON_RT_ULTRASERVER_SERVER_ID": sysfs["server_id_4"],
+                "NEURON_RT_ULTRASERVER_NODE_ID": sysfs["node_id_4"],
+            }
+        assert fleet.read(fleet.launcher, f"{OUT}/new_hostfile") == "".join(
+            f"{fleet.fqdn(pod)} slots=2\n" for pod in order
+        )
+
+
+def test_the_tables_of_the_document_are_printed() -> None:
+    with Fleet(4) as fleet:
+        lines = [re.sub(" +", " ", line) for line in container(fleet, "init").stdout.splitlines()]
+    assert lines[:4] == [
+        "Using 4-node config",
+        "",
+        "Number of worker nodes: 4",
+        "MODES SERVER_ID NODE_ID FQDN",
+    ]
+    assert "1,3,4 9000000000000000 2 demo-worker-0.demo.default.svc" in lines
+    at = lines.index("Sorted nodes:")
+    assert lines[at + 1 : at + 3] == [
+        "TOPO_ID SERVER_ID NODE_ID MODE FQDN",
+        "0 9000000000000000 0 1 demo-worker-1.demo.default.svc",
+    ]
+    assert "NEURON_GLOBAL_TOPOID0 node will be: demo-worker-1.demo.default.svc" in lines
+    assert lines[-4:] == [f"demo-worker-{number}.demo.default.svc slots=1" for number in (1, 3, 0, 2)]
+
+
+def test_the_format_of_intel_and_mpich_is_kept() -> None:
+    with Fleet(4, style="hydra", slots=32) as fleet:
+        assert not container(fleet, "init").returncode
+        new = fleet.read(fleet.launcher, f"{OUT}/new_hostfile")
+    assert new.splitlines() == [f"demo-worker-{number}.demo.default.svc:32" for number in (1, 3, 0, 2)]
+
+
+@pytest.mark.skipif(shutil.which("mpiexec.hydra") is None, reason="no MPICH here")
+def test_mpich_runs_in_topology_order_and_every_rank_sees_its_variables() -> None:
+    with Fleet(4, style="hydra", slots=2) as fleet:
+        assert not container(fleet, "init").returncode
+        ranks = hydra(fleet, 8, f"{OUT}/new_hostfile")
+    assert [rank["HOST"][-1] for rank in ranks] == list("11330022")
+    assert [rank["NEURON_GLOBAL_TOPOID"] for rank in ranks] == list("00112233")
+
+
+@pytest.mark.parametrize(
+    ("config", "topology", "expected"),
+    [
+        ("4", servers(4, "trn3"), [("1", "9000000000000000", str(node)) for node in (2, 0, 3, 1)]),
+        (
+            "2",
+            servers(4),
+            [("3", f"{0x9000000000000000 - node // 2:016x}", str(node % 2)) for node in (2, 0, 3, 1)],
+        ),
+        ("2", pairs(2), [("2", "1f2e3d4c5b6a7988", "1"), ("2", "1f2e3d4c5b6a7988", "0")]),
+        ("1", [single()], [("4", "0000000000000000", "-1")]),
+        ("1", servers(3), [("4", "0000000000000000", "-1")] * 3),
+        ("1", [{}], [("4", "0000000000000000", "-1")]),
+    ],
+    ids=[
+        "trn3",
+        "two of four",
+        "pair over the other links",
+        "single",
+        "three singles",
+        "no UltraServer driver",
+    ],
+)
+def test_each_node_config_gets_its_mode_and_ids(
+    config: str, topology: list[Sysfs], expected: list[tuple[str, str, str]]
+) -> None:
+    with Fleet(topology) as fleet:
+        done = container(fleet, "init", NEURON_ULTRASERVER_NODE_CONFIG=config)
+        assert not done.returncode, done
+        names = ("MODE", "SERVER_ID", "NODE_ID")
+        found = [fleet.environment(pod) for pod in fleet.workers]
+    assert [tuple(env[f"NEURON_RT_ULTRASERVER_{name}"] for name in names) for env in found] == expected
+    assert sorted(int(env["NEURON_GLOBAL_TOPOID"]) for env in found) == list(range(len(expected)))
+
+
+def test_the_node_config_is_four_unless_set() -> None:
+    with Fleet(4) as fleet:
+        env = settings(fleet)
+        del env["NEURON_ULTRASERVER_NODE_CONFIG"]
+        assert fleet.run(command("init"), env).stdout.startswith("Using 4-node config\n")
+
+
+def test_what_else_is_in_etc_environment_stays_and_older_values_go() -> None:
+    before = (
+        "LANG=C.UTF-8\n# NEURON_GLOBAL_TOPOID=a comment\nexport NEURON_RT_ULTRASERVER_MODE=9\n"
+        'A="b \\ $c"\nNEURON_GLOBAL_TOPOID=7'
+    )
+    with Fleet(4) as fleet:
+        fleet.write("demo-worker-1", "/etc/environment", before)
+        fleet.run(["chmod", "640", "/etc/environment"], pod="demo-worker-1")
+        fleet.run(["rm", "/etc/environment"], pod="demo-worker-2")
+        assert not container(fleet, "init").returncode
+        kept, *own = fleet.read("demo-worker-1", "/etc/environment").split("NEURON_GLOBAL_TOPOID=0\n")
+        mode = fleet.run(["stat", "-c", "%a", "/etc/environment"], pod="demo-worker-1").stdout
+        assert fleet.environment("demo-worker-2")["NEURON_GLOBAL_TOPOID"] == "3"
+    assert kept == 'LANG=C.UTF-8\n# NEURON_GLOBAL_TOPOID=a comment\nA="b \\ $c"\n'
+    assert len(own) == 1
+    assert mode == "640\n"
+
+
+def test_a_second_run_changes_nothing() -> None:
+    with Fleet(4) as fleet:
+        first = container(fleet, "init").stdout
+        stamp = ["stat", "-c", "%i %Y", "/etc/environment"]
+        files = [fleet.run(stamp, pod=pod).stdout for pod in fleet.workers]
+        assert container(fleet, "init").stdout == first
+        assert [fleet.run(stamp, pod=pod).stdout for pod in fleet.workers] == files
+        assert all(len(fleet.environment(pod)) == 5 for pod in fleet.workers)
+
+
+def test_a_run_killed_at_any_moment_leaves_whole_files_and_can_be_repeated() -> None:
+    with Fleet(4) as fleet:
+        for pause in (0.1, 0.3, 0.45, 0.6, 0.75):
+            run = fleet.spawn(["timeout", "-s", "KILL", str(pause), *command("init")], settings(fleet))
+            run.communicate(timeout=30)
+            assert all(len(fleet.environment(pod)) in (0, 5) for pod in fleet.workers)
+        assert not container(fleet, "init").returncode
+        assert len(mpirun(fleet)) == 4
+
+
+def test_two_jobs_at_once_do_not_meet() -> None:
+    with Fleet(4, job="one") as one, Fleet(8, job="two") as two:
+        runs = [fleet.spawn(command("init"), settings(fleet)) for fleet in (one, two)]
+        for run, fleet in zip(runs, (one, two), strict=True):
+            printed, _ = run.communicate(timeout=60)
+            assert not run.returncode, printed
+            assert {rank["HOST"] for rank in mpirun(fleet)} == set(fleet.workers)
+
+
+def test_two_runs_on_the_same_workers_leave_whole_files() -> None:
+    with Fleet(4) as fleet:
+        runs = [fleet.spawn(command("init"), settings(fleet)) for _ in range(3)]
+        for run in runs:
+            run.communicate(timeout=60)
+            assert not run.returncode
+        assert all(len(fleet.environment(pod)) == 5 for pod in fleet.workers)
+
+
+def test_as_process_one_it_ends_when_it_is_told_to() -> None:
+    # A shell without a handler would outlive the signal there, until the kubelet's grace period is over.
+    ending = (
+        'unshare --pid --fork --mount-proc "$@" & sleep 2; kill $(cat /proc/$!/task/$!/children); wait $!'
+    )
+    with Fleet(4, late={0}) as fleet:
+        run = fleet.spawn(["bash", "-c", ending, "ending", *command("wait")], settings(fleet))
+        printed, _ = run.communicate(timeout=15)
+    assert "Waiting at most 30 s" in printed
+    assert run.returncode == 143
