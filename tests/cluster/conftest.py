@@ -38,16 +38,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.cluster)
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips what needs programs that are not built, or fails it where ``REQUIRE_CLUSTER=1``."""
+    if not item.get_closest_marker("cluster") or not build.missing(build.directory()):
+        return
+    reason = "the control plane's programs are not built: make cluster-tools"
+    if os.environ.get("REQUIRE_CLUSTER") == "1":
+        pytest.fail(reason, pytrace=False)
+    # Here and not in a fixture, so that the summary folds all of them into one line.
+    pytest.skip(reason)
+
+
 @pytest.fixture(scope="session")
 def tools() -> Path:
-    """The folder of the control plane's programs; without it tests are skipped, or fail in CI."""
-    folder = build.directory()
-    if build.missing(folder):
-        reason = "the control plane's programs are not built: make cluster-tools"
-        if os.environ.get("REQUIRE_CLUSTER") == "1":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
-    return folder
+    """The folder of the control plane's programs."""
+    return build.directory()
 
 
 @pytest.fixture(scope="session")
