@@ -79,7 +79,7 @@ def decode(body: bytes) -> Review:
             object=obj,
             namespace=_text(request, "namespace"),
             uid=uid,
-            username=_text(user, "username") if isinstance(user, dict) else "",
+            username=_text(user, "username", "/request/userInfo") if isinstance(user, dict) else "",
         ),
         kind=str(obj.get("kind")) if isinstance(obj, dict) else "",
         name=_text(request, "name"),
@@ -87,12 +87,12 @@ def decode(body: bytes) -> Review:
     )
 
 
-def _text(source: Mapping[str, Any], key: str) -> str:
+def _text(source: Mapping[str, Any], key: str, at: str = "/request") -> str:
     value = source.get(key)
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise BadReviewError(f"/request/{key} must be text, not {type(value).__name__}")
+        raise BadReviewError(f"{at}/{key} must be text, not {type(value).__name__}")
     return value
 
 

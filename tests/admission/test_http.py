@@ -1,0 +1,162 @@
+"""HTTP around reviews: paths, methods, content types, limits, health, and a mistake of our own."""
+
+import json
+import logging
+from typing import Any, NoReturn
+
+import pytest
+from flask.testing import FlaskClient
+
+from tests.admission.reviews import UID, response, review, send, well_formed
+from tests.helpers import mpijob
+from webhook.admission.app import MAX_BODY
+from webhook.engine import Outcome, Request
+from webhook.engine.table import Table
+from webhook.rules.load import load_default
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "application/json",
+        "application/json; charset=utf-8",
+        "Application/JSON",
+        "application/json;charset=UTF-8",
+    ],
+)
+def test_json_is_taken_whatever_its_charset_and_case(client: FlaskClient, content_type: str) -> None:
+    well_formed(send(client, review(mpijob()), content_type=content_type))
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/plain", "application/yaml", "application/x-www-form-urlencoded", "application/jsonx"],
+)
+def test_another_content_type_is_415_with_the_reason(client: FlaskClient, content_type: str) -> None:
+    answer = send(client, review(mpijob()), content_type=content_type)
+    assert answer.status_code == 415
+    assert answer.get_json() == {"error": f"the content type must be application/json, not {content_type}"}
+
+
+def test_a_missing_content_type_is_415(client: FlaskClient) -> None:
+    answer = client.post("/mutate", data=json.dumps(review(mpijob())))
+    assert answer.status_code == 415
+    assert answer.get_json()["error"].endswith("not missing")
+
+
+def test_the_timeout_that_the_api_server_appends_to_the_path_is_no_matter(client: FlaskClient) -> None:
+    answer = client.post("/mutate?timeout=10s", json=review(mpijob()))
+    assert "patch" in well_formed(answer)
+
+
+@pytest.mark.parametrize("method", ["get", "put", "delete", "patch"])
+def test_only_post_is_taken(client: FlaskClient, method: str) -> None:
+    answer = getattr(client, method)("/mutate")
+    assert answer.status_code == 405
+    assert "POST" in answer.headers["Allow"]
+    assert "error" in answer.get_json()
+
+
+def test_another_path_is_404_as_json(client: FlaskClient) -> None:
+    answer = client.post("/validate", json=review(mpijob()))
+    assert answer.status_code == 404
+    assert "error" in answer.get_json()
+
+
+def _of_length(size: int) -> bytes:
+    body = json.dumps(review(mpijob())).encode()
+    return body + b" " * (size - len(body))
+
+
+def test_a_body_of_exactly_4_mib_is_read(client: FlaskClient) -> None:
+    assert MAX_BODY == 4 * 1024 * 1024
+    well_formed(send(client, _of_length(MAX_BODY)))
+
+
+def test_a_body_of_one_byte_more_is_413_with_the_reason(client: FlaskClient) -> None:
+    answer = send(client, _of_length(MAX_BODY + 1))
+    assert answer.status_code == 413
+    assert "error" in answer.get_json()
+
+
+def test_livez_and_readyz_are_well_and_readyz_names_the_table(client: FlaskClient) -> None:
+    assert client.get("/livez").get_json() == {"status": "ok"}
+    assert client.get("/readyz").get_json() == {"status": "ok", "table": load_default().revision}
+
+
+def test_preview_is_not_there_unless_it_is_asked_for(client: FlaskClient) -> None:
+    assert client.post("/preview", data="{}").status_code == 404
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine with a mistake in it."""
+
+    def evaluate(table: Table, request: Request) -> NoReturn:
+        raise RuntimeError(f"secret detail of {table.revision} {request.uid}")
+
+    monkeypatch.setattr("webhook.admission.app.evaluate", evaluate)
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_mistake_of_our_own_is_a_well_formed_500_without_a_traceback(client: FlaskClient) -> None:
+    answer = send(client, review(mpijob()))
+    assert answer.status_code == 500
+    inner = well_formed(answer)
+    assert inner["allowed"] is False
+    assert inner["status"]["code"] == 500
+    assert UID in inner["status"]["message"]
+    assert "secret" not in answer.get_data(as_text=True)
+    assert "Traceback" not in answer.get_data(as_text=True)
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_mistake_of_our_own_is_logged_with_uid_and_traceback(
+    client: FlaskClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    send(client, review(mpijob()))
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert record.__dict__["uid"] == UID
+    assert record.exc_info is not None
+
+
+def test_an_operation_that_cannot_be_written_is_a_mistake_of_our_own_too(
+    client: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def evaluate(_table: Table, request: Request) -> Outcome:
+        return Outcome("r", "why", request.object, ({"op": "add", "path": "/x", "value": object()},))
+
+    monkeypatch.setattr("webhook.admission.app.evaluate", evaluate)
+    answer = send(client, review(mpijob()))
+    assert answer.status_code == 500
+    well_formed(answer)
+
+
+def _only_record(caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
+    (record,) = [record for record in caplog.records if record.name == "webhook.admission"]
+    return {**record.__dict__, "text": record.getMessage()}
+
+
+def test_each_review_is_one_line_of_log_without_the_object(
+    client: FlaskClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    response(client, mpijob(annotations={"note": "private"}))
+    found = _only_record(caplog)
+    assert found["text"] == "allowed: MPIJob default/train"
+    assert (found["uid"], found["verdict"], found["object"]) == (UID, "allowed", "train")
+    assert "ultraserver-nodes" in found["rules"]
+    assert "private" not in repr(found)
+
+
+def test_a_denial_is_logged_with_its_reason(client: FlaskClient, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    response(client, mpijob(annotations={"ultraserver-webhook.io/inject": "maybe"}))
+    assert 'use "true" to opt in' in _only_record(caplog)["denials"]
+
+
+def test_a_bad_review_is_logged_with_its_reason(
+    client: FlaskClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    send(client, "{")
+    assert _only_record(caplog)["reason"].startswith("the body is not JSON")

@@ -1,0 +1,173 @@
+"""Bodies that are no review, and bodies at the edge of one: 400 with a reason, never a mistake of ours."""
+
+import json
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from tests.admission.reviews import UID, response, review, send, well_formed
+from tests.helpers import WORKER, mpijob
+from webhook.engine.tree import put
+
+REVIEW = review(mpijob())
+
+
+def _changed(*path: str, to: Any) -> Any:  # noqa: ANN401
+    return put(REVIEW, path, to)
+
+
+def _without(*path: str) -> Any:  # noqa: ANN401
+    holder = put(REVIEW, (), REVIEW)
+    *way, last = path
+    for key in way:
+        holder = holder[key]
+    return put(REVIEW, way, {key: value for key, value in holder.items() if key != last})
+
+
+EXPECTED = "expected an admission.k8s.io/v1 AdmissionReview, got "
+NO_REQUEST = "/request is missing or no map: a review without a request cannot be answered"
+NO_UID = "/request/uid is empty: the answer must repeat it"
+NO_OBJECT = "/request/object is missing or no map: there is nothing to look at"
+
+MALFORMED: dict[str, tuple[Any, str]] = {
+    "a list": ([], EXPECTED + "list"),
+    "null": (None, EXPECTED + "NoneType"),
+    "a number": (7, EXPECTED + "int"),
+    "an empty map": ({}, EXPECTED + "None None"),
+    "v1beta1": (
+        _changed("apiVersion", to="admission.k8s.io/v1beta1"),
+        EXPECTED + "admission.k8s.io/v1beta1 AdmissionReview",
+    ),
+    "another kind": (_changed("kind", to="ConversionReview"), EXPECTED + "admission.k8s.io/v1 Conv"),
+    "a kind that is no text": (_changed("kind", to=["AdmissionReview"]), EXPECTED + "admission.k8s.io/v1 ["),
+    "no request": (_without("request"), NO_REQUEST),
+    "a request that is null": (_changed("request", to=None), NO_REQUEST),
+    "a request that is a list": (_changed("request", to=[1]), NO_REQUEST),
+    "a response and no request": ({**_without("request"), "response": {"uid": "u"}}, NO_REQUEST),
+    "no uid": (_without("request", "uid"), NO_UID),
+    "an empty uid": (_changed("request", "uid", to=""), NO_UID),
+    "a uid that is a number": (_changed("request", "uid", to=7), "/request/uid must be text, not int"),
+    "an operation that is a list": (
+        _changed("request", "operation", to=["CREATE"]),
+        "/request/operation must be text, not list",
+    ),
+    "a namespace that is a number": (
+        _changed("request", "namespace", to=7),
+        "/request/namespace must be text, not int",
+    ),
+    "a name that is a map": (_changed("request", "name", to={}), "/request/name must be text, not dict"),
+    "a subresource that is true": (
+        _changed("request", "subResource", to=True),
+        "/request/subResource must be text, not bool",
+    ),
+    "a user name that is a number": (
+        _changed("request", "userInfo", "username", to=7),
+        "/request/userInfo/username must be text, not int",
+    ),
+    "no object at CREATE": (_without("request", "object"), NO_OBJECT),
+    "a null object at CREATE": (_changed("request", "object", to=None), NO_OBJECT),
+    "a list for an object at CREATE": (_changed("request", "object", to=[{}]), NO_OBJECT),
+    "a text for an object at CREATE": (_changed("request", "object", to="{}"), NO_OBJECT),
+}
+
+
+@pytest.mark.parametrize(("body", "reason"), MALFORMED.values(), ids=MALFORMED)
+def test_what_is_no_review_is_400_with_the_reason(client: FlaskClient, body: Any, reason: str) -> None:  # noqa: ANN401
+    answer = send(client, body)
+    assert answer.status_code == 400
+    assert answer.get_json()["error"].startswith(reason)
+
+
+TEXT = json.dumps(REVIEW)
+
+NOT_JSON: dict[str, bytes] = {
+    "nothing": b"",
+    "white space": b" \n",
+    "text": b"hello",
+    "YAML": b"kind: AdmissionReview",
+    "cut off": TEXT.encode()[:-1],
+    "something behind it": TEXT.encode() + b"{}",
+    "NaN": TEXT.replace('"replicas": 4', '"replicas": NaN').encode(),
+    "infinity": TEXT.replace('"replicas": 4', '"replicas": -Infinity').encode(),
+    "a number beyond any float": TEXT.replace('"replicas": 4', '"replicas": 1e999').encode(),
+    "Latin-1": TEXT.replace('"name": "train"', '"name": "tr\xe4in"').encode("latin-1"),
+    "UTF-16": TEXT.encode("utf-16"),
+    "a byte order mark": TEXT.encode("utf-8-sig"),
+    "a lone surrogate, escaped": TEXT.replace('"train"', '"\\ud800"').encode(),
+    "a lone surrogate, encoded": TEXT.replace('"train"', '"\ud800"').encode("utf-8", "surrogatepass"),
+    "a trailing comma": TEXT.encode()[:-1] + b",}",
+    "a comment": TEXT.encode() + b" // done",
+}
+
+
+@pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON)
+def test_what_is_not_json_is_400_with_the_reason(client: FlaskClient, body: bytes) -> None:
+    answer = send(client, body)
+    assert answer.status_code == 400
+    assert answer.get_json()["error"].startswith("the body is not JSON: ")
+
+
+@pytest.mark.parametrize("digits", ["9" * 30, "1" + "0" * 300, "18446744073709551616"])
+def test_a_number_of_workers_beyond_64_bits_is_denied_not_crashed_over(
+    client: FlaskClient, digits: str
+) -> None:
+    answer = send(client, TEXT.replace('"replicas": 4', f'"replicas": {digits}'))
+    inner = well_formed(answer)
+    assert inner["allowed"] is False
+    assert inner["status"]["message"].startswith("/spec/mpiReplicaSpecs/Worker/replicas is ")
+
+
+def test_a_key_that_is_there_twice_counts_with_its_last_value(client: FlaskClient) -> None:
+    twice = TEXT.replace('"replicas": 4', '"replicas": 4, "replicas": 2')
+    assert well_formed(send(client, twice))["auditAnnotations"]["shape"] == "two-node"
+    assert well_formed(send(client, TEXT))["auditAnnotations"]["shape"] == "four-node"
+
+
+def _nested(levels: int, place: tuple[str, ...]) -> str:
+    text = json.dumps(review(put(mpijob(), place, "HERE")))
+    return text.replace('"HERE"', "[" * levels + "]" * levels)
+
+
+PLACES: dict[str, tuple[str, ...]] = {
+    "kind": ("kind",),
+    "annotations": ("metadata", "annotations"),
+    "opt-in": ("metadata", "annotations", "ultraserver-webhook.io/inject"),
+    "ssh directory": ("spec", "sshAuthMountPath"),
+    "replicas": ("spec", "mpiReplicaSpecs", "Worker", "replicas"),
+    "template": WORKER,
+    "labels": (*WORKER, "metadata", "labels"),
+    "affinity": (*WORKER, "spec", "affinity"),
+    "node selector": (*WORKER, "spec", "nodeSelector"),
+    "an unknown field": (*WORKER, "spec", "mine"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("levels", [500, 990, 1010, 1100, 100_000])
+def test_a_body_nested_deeper_than_any_object_is_400(
+    client: FlaskClient, place: tuple[str, ...], levels: int
+) -> None:
+    answer = send(client, _nested(levels, place))
+    assert answer.status_code == 400
+    assert "error" in answer.get_json()
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_a_user_field_nested_as_deep_as_a_review_may_be_is_answered(
+    client: FlaskClient, place: tuple[str, ...]
+) -> None:
+    levels = 254 - 2 - len(place)  # the review and its request are two
+    well_formed(send(client, _nested(levels, place)))
+    assert send(client, _nested(levels + 1, place)).status_code == 400
+
+
+def test_a_review_without_user_and_name_is_answered(client: FlaskClient) -> None:
+    inner = response(client, mpijob(generate_name="gen-"), userInfo=None, name=None, subResource=None)
+    assert inner["allowed"] is True
+    assert "patch" in inner
+
+
+def test_an_uid_of_any_length_and_letters_is_echoed(client: FlaskClient) -> None:
+    for uid in (UID, "x" * 10_000, "\u2028\x00\U0001f680"):
+        assert response(client, mpijob(), uid=uid)["uid"] == uid

@@ -1,0 +1,150 @@
+"""What a review is answered with (domain.md: the format of AdmissionReview v1)."""
+
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from tests.admission.reviews import patched, response, review, send, well_formed
+from tests.helpers import LAUNCHER, WORKER, mpijob
+from webhook.admission.app import create_app
+from webhook.engine.tree import get, put
+from webhook.rules.load import load_default, load_text
+
+EXTENDED = "{apiVersion: ultraserver-webhook.io/v1alpha1, kind: RuleTable, extends: default, "
+
+
+def test_a_plain_job_is_allowed_with_a_patch_that_places_it(client: FlaskClient) -> None:
+    inner = response(client, mpijob())
+    after = patched(mpijob(), inner)
+    assert inner["allowed"] is True
+    assert get(after, (*WORKER, "spec", "nodeSelector")) == {
+        "node.kubernetes.io/instance-type": "trn2u.48xlarge"
+    }
+    names = [item["name"] for item in get(after, (*LAUNCHER, "spec", "initContainers"))]
+    assert names == ["wait-hostfilename", "ultraserver-init-container"]
+    assert "warnings" not in inner
+
+
+def test_the_uid_of_the_review_is_echoed(client: FlaskClient) -> None:
+    assert response(client, mpijob(), uid="Über-1")["uid"] == "Über-1"
+
+
+def test_the_namespace_of_the_request_counts_not_that_of_the_object(client: FlaskClient) -> None:
+    inner = response(client, mpijob(), namespace="ml")
+    label = (*WORKER, "metadata", "labels", "ultraserver-webhook.io/job")
+    assert get(patched(mpijob(), inner), label) == "ml.train"
+
+
+def test_audit_annotations_name_the_rules_that_fired_and_the_revision(client: FlaskClient) -> None:
+    notes = response(client, mpijob())["auditAnnotations"]
+    assert notes["table"] == load_default().revision
+    assert notes["rules"].split(",")[:2] == ["ultraserver-nodes", "apart-from-other-jobs"]
+    assert "wait-hostfilename" not in notes["rules"].split(",")
+    assert notes["shape"] == "four-node"
+    assert notes["outcome"] == "allowed: its workers ask for aws.amazon.com/neuron"
+
+
+def test_what_is_mutated_already_is_allowed_without_a_patch(client: FlaskClient) -> None:
+    once = patched(mpijob(), response(client, mpijob()))
+    assert "patch" not in response(client, once)
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": []}},
+        {"apiVersion": "kubeflow.org/v1", "kind": "MPIJob", "metadata": {"name": "x"}},
+        {"apiVersion": "v1", "kind": None},
+        {},
+    ],
+    ids=["a pod", "another version of MPIJob", "no kind", "nothing at all"],
+)
+def test_a_kind_that_no_workload_row_opens_is_allowed_untouched(client: FlaskClient, obj: Any) -> None:  # noqa: ANN401
+    inner = response(client, obj)
+    assert inner["allowed"] is True
+    assert "patch" not in inner
+    assert "warnings" not in inner
+
+
+@pytest.mark.parametrize("operation", ["UPDATE", "DELETE", "CONNECT", ""])
+def test_only_creation_is_mutated(client: FlaskClient, operation: str) -> None:
+    for obj in (mpijob(), None):
+        inner = response(client, obj, operation=operation, oldObject=mpijob())
+        assert inner["allowed"] is True
+        assert "patch" not in inner
+
+
+def test_a_subresource_is_never_mutated(client: FlaskClient) -> None:
+    inner = response(client, mpijob(), subResource="status")
+    assert inner["allowed"] is True
+    assert "patch" not in inner
+
+
+def test_dry_run_is_answered_like_any_other(client: FlaskClient) -> None:
+    assert response(client, mpijob(), dryRun=True) == response(client, mpijob())
+
+
+DENIED = [
+    (
+        mpijob(annotations={"ultraserver-webhook.io/node-config": "3"}),
+        (
+            '/metadata/annotations/ultraserver-webhook.io/node-config is "3": '
+            "the node config must be one of 4, 2, 1"
+        ),
+    ),
+    (
+        mpijob(annotations={"ultraserver-webhook.io/inject": "maybe"}),
+        (
+            '/metadata/annotations/ultraserver-webhook.io/inject is "maybe": '
+            'use "true" to opt in, "false" to opt out, or remove it'
+        ),
+    ),
+    (
+        put(mpijob(), ("spec", "mpiReplicaSpecs", "Worker", "replicas"), "four"),
+        (
+            '/spec/mpiReplicaSpecs/Worker/replicas is "four": '
+            "the number of workers must be a whole number, 0 or more"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("obj", "message"), DENIED, ids=["node config", "inject", "replicas"])
+def test_a_job_that_cannot_be_is_denied_naming_field_value_and_fix(
+    client: FlaskClient, obj: dict[str, Any], message: str
+) -> None:
+    inner = response(client, obj)
+    assert inner["allowed"] is False
+    assert inner["status"] == {"code": 422, "reason": "Invalid", "message": message, "status": "Failure"}
+
+
+def test_every_reason_of_a_denial_is_in_its_message() -> None:
+    rules = "rules: [{name: no-%d, reason: r, match: {role: worker}, deny: no %d}]"
+    both = (rules % (1, 1))[:-1] + ", " + (rules % (2, 2))[len("rules: [") :]
+    client = create_app(load_text(EXTENDED + both + "}", "t")).test_client()
+    assert response(client, mpijob())["status"]["message"] == "no 1; no 2"
+
+
+def test_many_long_warnings_stay_within_what_the_api_server_passes_on() -> None:
+    rows = ", ".join(
+        f'{{name: w-{i}, reason: r, match: {{role: worker}}, warn: "{i}\\n{"é" * 300}"}}' for i in range(40)
+    )
+    client = create_app(load_text(f"{EXTENDED} rules: [{rows}]}}", "t")).test_client()
+    warnings = response(client, mpijob())["warnings"]
+    assert sum(len(text.encode()) for text in warnings) <= 4096
+    assert warnings[0].startswith("0 é")
+    assert warnings[0].endswith("…")
+    assert len(warnings[0]) == 256
+    assert warnings[-1] == f"and {40 - len(warnings) + 1} more"
+
+
+def test_a_warning_is_answered_for_what_is_worth_a_persons_attention(client: FlaskClient) -> None:
+    (warning,) = response(client, mpijob(3))["warnings"]
+    assert warning.startswith("3 workers form no pairs")
+
+
+def test_an_answer_to_a_denial_is_still_http_200(client: FlaskClient) -> None:
+    answer = send(client, review(DENIED[0][0]))
+    assert answer.status_code == 200
+    well_formed(answer)
