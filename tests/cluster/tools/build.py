@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parents[2] / ".cache"
 MARKER = "complete.json"
+# Begins the names of what stands beside the programs while they are built.
+SCRATCH = ".cluster-tools-"
 CRD = "kubeflow.org_mpijobs.yaml"
 
 PROGRAMS = {
@@ -159,7 +161,7 @@ def main() -> int:
         return 0
     target.parent.mkdir(parents=True, exist_ok=True)
     # A second build of the same tools waits here, and then finds them built.
-    with (target.parent / ".lock").open("w") as lock:
+    with (target.parent / f"{SCRATCH}lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if missing(target):
             go = golang.find(CACHE / "go-toolchain", progress.say)
@@ -167,7 +169,9 @@ def main() -> int:
                 f"building Kubernetes {kubernetes_version()} for the cluster tests, once, with {go.version}"
             )
             report = progress.Progress(len(PROGRAMS) + 1)
-            with tempfile.TemporaryDirectory(prefix=".building-", dir=target.parent) as staging:
+            for remains in target.parent.glob(f"{SCRATCH}build-*"):
+                shutil.rmtree(remains)  # of a build that was killed: whoever has the lock is the only builder
+            with tempfile.TemporaryDirectory(prefix=f"{SCRATCH}build-", dir=target.parent) as staging:
                 build_into(target, Path(staging), go, report)
     progress.say(f"cluster tools are ready in {target} after {time.monotonic() - start:.0f} s")
     return 0
