@@ -10,7 +10,7 @@ Refused although kubectl takes it, each because a person is better served by kno
 * a key written twice: kubectl keeps the last one and says nothing;
 * a ``<<`` that overrides a key written before it: kubectl takes the merged one, other YAML the written one;
 * tags other than ``!!str !!int !!float !!bool !!null !!map !!seq``: kubectl ignores or decodes them;
-* text after ``...`` (kubectl drops it), after a JSON object (it goes on as YAML), a byte order mark in between;
+* text after ``...`` (kubectl drops it) or after a JSON object (it goes on as YAML); byte order marks inside;
 * ``NaN``, ``Infinity`` and ``1e999`` in JSON: kubectl, failing to read JSON, makes them strings as in YAML;
 * surrogate escapes without their other half: kubectl replaces them;
 * more than 100 levels, and aliases that expand to more than a megabyte or so.

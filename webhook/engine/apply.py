@@ -23,7 +23,7 @@ class Progress:
     additions: dict[str, Additions] = field(default_factory=dict)
 
 
-def shape_messages(shape: Shape, values: Mapping[str, str], progress: Progress) -> None:
+def shape_messages(shape: Shape, values: Mapping[str, Json], progress: Progress) -> None:
     """What the shape itself has to say."""
     if shape.warn:
         progress.warnings.append(render(shape.warn, values))
@@ -41,7 +41,7 @@ class _Ready:
     deny: str
 
 
-def apply_rules(table: Table, job: Job, shape: Shape, values: Mapping[str, str], progress: Progress) -> None:
+def apply_rules(table: Table, job: Job, shape: Shape, values: Mapping[str, Json], progress: Progress) -> None:
     """Applies every rule of the table that fires; the progress holds what came of each."""
     matched = [(rule, _match(rule, job, shape, values)) for rule in table.rules]
     by_whom = {
@@ -59,7 +59,7 @@ def apply_rules(table: Table, job: Job, shape: Shape, values: Mapping[str, str],
             _fire(ready, job, progress)
 
 
-def _match(rule: Rule, job: Job, shape: Shape, values: Mapping[str, str]) -> _Ready | str:
+def _match(rule: Rule, job: Job, shape: Shape, values: Mapping[str, Json]) -> _Ready | str:
     if rule.mode is Mode.OFF:
         return "switched off in the table"
     failed = failed_condition(rule.match, job, shape)

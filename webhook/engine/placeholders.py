@@ -6,6 +6,9 @@ from typing import Final
 
 from webhook.engine.tree import Json
 
+ABSENT: Final = object()
+"""The value of a placeholder for a map that the job does not have."""
+
 PATTERN: Final = re.compile(r"(\$?)\$\(([a-z][A-Za-z0-9]*\.[A-Za-z0-9][A-Za-z0-9_-]*)\)")
 """A placeholder, or with a second dollar the text of one.
 
@@ -30,6 +33,14 @@ ROLE: Final[dict[str, str]] = {
 }
 """For every role of a workload, ``$(ROLE.image)`` and ``$(ROLE.container)``."""
 
+ROLE_MAPS: Final[dict[str, str]] = {
+    "securityContext": "securityContext of the first container of the role's template",
+}
+"""As ``ROLE``, but a map: it stands alone, and its key goes where the job has none."""
+
+SCRIPTS: Final = ("script.wait", "script.init")
+"""The text of the scripts in ``webhook/initscript``."""
+
 
 class UnknownPlaceholderError(LookupError):
     """A placeholder for which this job has nothing to put in."""
@@ -47,7 +58,7 @@ def names(node: Json) -> Iterator[str]:
             yield from names(value)
 
 
-def render(node: Json, values: Mapping[str, str], *, partial: bool = False) -> Json:
+def render(node: Json, values: Mapping[str, Json], *, partial: bool = False) -> Json:
     """The tree with every placeholder replaced.
 
     Args:
@@ -61,13 +72,18 @@ def render(node: Json, values: Mapping[str, str], *, partial: bool = False) -> J
     if isinstance(node, str):
         return _text(node, values, partial) if "$(" in node else node
     if isinstance(node, dict):
-        return {key: render(value, values, partial=partial) for key, value in node.items()}
+        filled = ((key, render(value, values, partial=partial)) for key, value in node.items())
+        return {key: value for key, value in filled if value is not ABSENT}
     if isinstance(node, list):
         return [render(value, values, partial=partial) for value in node]
     return node
 
 
-def _text(text: str, values: Mapping[str, str], partial: bool) -> str:  # noqa: FBT001
+def _text(text: str, values: Mapping[str, Json], partial: bool) -> Json:  # noqa: FBT001
+    alone = PATTERN.fullmatch(text)
+    if alone and not alone[1] and not isinstance(values.get(alone[2], text), str):
+        return values[alone[2]]
+
     def replacement(found: re.Match[str]) -> str:
         if found[1]:
             return found[0] if partial else found[0][1:]
@@ -75,6 +91,6 @@ def _text(text: str, values: Mapping[str, str], partial: bool) -> str:  # noqa: 
             if partial:
                 return found[0]
             raise UnknownPlaceholderError(found[2])
-        return values[found[2]]
+        return str(values[found[2]])
 
     return PATTERN.sub(replacement, text)

@@ -30,10 +30,12 @@ class Field:
     Attributes:
         path: where it is in the object.
         default: what stands for it where it is missing or null.
+        parent: it is a path of files, and the directory that it is in is meant.
     """
 
     path: Path
     default: str
+    parent: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@
 from webhook.engine.identity import job_id
 from webhook.engine.match import PLACED_ROLE
 from webhook.engine.outcome import Request
+from webhook.engine.placeholders import ABSENT, ROLE_MAPS
 from webhook.engine.table import Shape, Table
+from webhook.engine.tree import Json
 from webhook.engine.workloads import Job, admitted_types, first_container
 
 
-def placeholder_values(table: Table, job: Job, shape: Shape, request: Request, uid: str) -> dict[str, str]:
+def placeholder_values(table: Table, job: Job, shape: Shape, request: Request, uid: str) -> dict[str, Json]:
     """The value of every placeholder that this job has one for.
 
     Args:
@@ -20,7 +22,7 @@ def placeholder_values(table: Table, job: Job, shape: Shape, request: Request, u
     Raises:
         WrongTypeError: if a field that a placeholder quotes is not text.
     """
-    values = {
+    values: dict[str, Json] = {
         "job.namespace": request.namespace,
         "job.id": job_id(request, job.name, job.generate_name, uid),
         "job.workers": str(job.workers()),
@@ -38,4 +40,7 @@ def placeholder_values(table: Table, job: Job, shape: Shape, request: Request, u
         for source, key in (("image", "image"), ("name", "container")):
             if isinstance(main.get(source), str) and main[source]:
                 values[f"{role}.{key}"] = main[source]
+        for name in ROLE_MAPS:
+            found = main.get(name)
+            values[f"{role}.{name}"] = found if isinstance(found, dict) and found else ABSENT
     return values

@@ -40,7 +40,8 @@ class Job:
         found = get(self.object, row.path)
         if found is not None and not isinstance(found, str):
             raise WrongTypeError(pointer(row.path), "text", found)
-        return found or row.default
+        text = found or row.default
+        return text.rstrip("/").rpartition("/")[0] if row.parent else text
 
     def workers(self) -> int:
         """The number of workers; 0 where the field is missing.

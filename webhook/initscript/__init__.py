@@ -13,6 +13,9 @@ VERSION: Final = "1"
 
 Stage = Literal["wait", "init"]
 
+STAGES: Final[tuple[Stage, ...]] = ("wait", "init")
+"""Every script; the rule table quotes each as ``$(script.STAGE)``."""
+
 _SOURCES: Final[dict[Stage, tuple[str, ...]]] = {
     "wait": ("common.sh", "wait.sh"),
     "init": ("common.sh", "init.sh"),

@@ -11,7 +11,10 @@ import jsonpatch
 from webhook.documents import Document, DocumentError, Json, dump_yaml, expand_lists
 from webhook.engine import Outcome, Request, evaluate
 from webhook.engine.table import Table
-from webhook.engine.tree import get
+from webhook.engine.tree import digest, get
+
+LINES = 20
+"""A text with more lines than this is cut short in a diff."""
 
 UID = "preview"
 """Stands for the review's uid, by which a job without a name is told from others."""
@@ -100,9 +103,24 @@ def as_diff(previews: Iterable[Preview]) -> str:
 
 
 def unified(before: Json, after: Json, source: str, target: str) -> str:
-    """A unified diff of two objects as YAML; empty where they are the same."""
-    old, new = (dump_yaml(obj).splitlines(keepends=True) for obj in (before, after))
+    """A unified diff of two objects as YAML, long texts abridged; empty where they are the same."""
+    old, new = (dump_yaml(abridged(obj)).splitlines(keepends=True) for obj in (before, after))
     return "".join(difflib.unified_diff(old, new, source, target))
+
+
+def abridged(value: Json) -> Json:
+    """A value with every text of many lines cut short; the digest tells two such texts apart.
+
+    A script of 300 lines is no answer to "what would be changed"; ``-o yaml`` has all of it.
+    """
+    if isinstance(value, dict):
+        return {key: abridged(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [abridged(item) for item in value]
+    if not isinstance(value, str) or value.count("\n") <= LINES:
+        return value
+    first, _, rest = value.partition("\n")
+    return f"{first}\n... {rest.count(chr(10))} more lines ({digest(value)}), -o yaml shows them\n"
 
 
 def as_yaml(previews: Iterable[Preview]) -> str:

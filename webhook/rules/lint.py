@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from webhook.documents import Json, Path
 from webhook.engine import keys
-from webhook.engine.placeholders import JOB, PATTERN, ROLE, names
+from webhook.engine.placeholders import JOB, PATTERN, ROLE, ROLE_MAPS, SCRIPTS, names
 from webhook.engine.table import Rule, Shape, Table, Workload
 
 Found = Iterator[tuple[Path, str]]
@@ -128,11 +128,11 @@ def _workloads(table: Table, rule: Rule) -> list[Workload]:
 
 
 def _quoted(table: Table, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
-    allowed = set(JOB) | {f"value.{name}" for name in values}
+    allowed = {*JOB, *SCRIPTS, *(f"value.{name}" for name in values)}
     workloads = _workloads(table, rule)
     if workloads:
         shared = (
-            {f"{role}.{name}" for role in row.roles for name in ROLE}
+            {f"{role}.{name}" for role in row.roles for name in (*ROLE, *ROLE_MAPS)}
             | {f"field.{name}" for name in row.fields}
             for row in workloads
         )

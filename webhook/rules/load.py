@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path as FilePath
 from typing import Any
 
+from webhook import initscript
 from webhook.documents import Document, DocumentError, Json, read_documents
 from webhook.engine.placeholders import render
 from webhook.engine.table import (
@@ -127,7 +128,10 @@ def _workload(raw: Mapping[str, Any]) -> Workload:
         kinds=tuple(raw["kinds"]),
         roles={role: parse_pointer(path) for role, path in raw["roles"].items()},
         workers=parse_pointer(raw["workers"]),
-        fields={name: Field(parse_pointer(row["path"]), row["default"]) for name, row in fields},
+        fields={
+            name: Field(parse_pointer(row["path"]), row["default"], row.get("parent", False))
+            for name, row in fields
+        },
         node_config_env=raw.get("nodeConfigEnv"),
     )
 
@@ -180,6 +184,7 @@ def _many(value: Json) -> tuple[str, ...]:
 def _with_values(table: Table, values: Mapping[str, str]) -> Table:
     """The table with its own values filled in; what a job gives stays open."""
     known = {f"value.{name}": text for name, text in values.items()}
+    known |= {f"script.{stage}": initscript.text(stage) for stage in initscript.STAGES}
 
     def filled(rule: Rule) -> Rule:
         add, warn, deny = (render(part, known, partial=True) for part in (rule.add, rule.warn, rule.deny))

@@ -8,10 +8,10 @@ from importlib.resources import files
 from typing import Any
 
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError, relevance
-from referencing import Registry, Resource
+from jsonschema.exceptions import ValidationError
 
 from webhook.documents import Path
+from webhook.engine.placeholders import ROLE_MAPS
 
 TABLE = "table.schema.json"
 POD_TEMPLATE = "podtemplate.schema.json"
@@ -21,30 +21,29 @@ LONGEST = 200
 
 
 @cache
-def _read(name: str) -> dict[str, Any]:
-    schema: dict[str, Any] = json.loads(files("webhook.rules").joinpath(name).read_text(encoding="utf-8"))
-    return schema
-
-
 def bundled() -> dict[str, Any]:
-    """The schema as one document, for editors and other tools."""
-    table = json.loads(json.dumps(_read(TABLE)))
+    """The schema as one document, for editors and other tools, and for loading."""
+    table, pod = (
+        json.loads(files("webhook.rules").joinpath(name).read_bytes()) for name in (TABLE, POD_TEMPLATE)
+    )
+    # The pod template's own references are relative to itself; in here they need the whole way.
+    pod = json.loads(json.dumps(pod).replace('"#/$defs/', '"#/$defs/podTemplate/$defs/'))
+    pod.pop("$schema")
+    container = pod["$defs"]["Container"]["properties"]
+    for name in ROLE_MAPS:
+        container[name] = {
+            "if": {"type": "string"},
+            "then": {"pattern": rf"^\$\([a-z]+\.{name}\)$"},
+            "else": container[name],
+        }
+    table["$defs"]["podTemplate"] = pod
     table["$defs"]["rule"]["properties"]["add"]["$ref"] = "#/$defs/podTemplate"
-    pod = json.loads(json.dumps(_read(POD_TEMPLATE)))
-    for key in ("$schema", "$id"):
-        pod.pop(key, None)
-    # Its own references are relative to itself; inside the table's schema they need the whole way.
-    text = json.dumps(pod).replace('"#/$defs/', '"#/$defs/podTemplate/$defs/')
-    table["$defs"]["podTemplate"] = json.loads(text)
     return dict(table)
 
 
 @cache
 def _validator() -> Draft202012Validator:
-    table, pod = _read(TABLE), _read(POD_TEMPLATE)
-    base = table["$id"].rsplit("/", 1)[0]
-    resource = Resource.from_contents({**pod, "$id": f"{base}/{POD_TEMPLATE}"})
-    return Draft202012Validator(table, registry=Registry().with_resource(f"{base}/{POD_TEMPLATE}", resource))
+    return Draft202012Validator(bundled())
 
 
 def violations(raw: Any) -> Iterator[tuple[Path, str]]:  # noqa: ANN401 - a document of whatever content
@@ -61,8 +60,10 @@ def _explain(error: ValidationError) -> Iterator[tuple[Path, str]]:
             if key not in known:
                 yield (*path, key), _unknown(key, list(known))
     elif error.context and error.validator in {"anyOf", "oneOf"}:
-        deepest = max(error.context, key=relevance)
-        yield tuple(deepest.absolute_path), _short(deepest.message)
+        depth = max(len(inner.absolute_path) for inner in error.context)
+        deepest = [inner for inner in error.context if len(inner.absolute_path) == depth]
+        messages = dict.fromkeys(_short(inner.message) for inner in deepest)
+        yield tuple(deepest[0].absolute_path), " or ".join(messages)
     elif error.validator == "const":
         yield path, f"must be {json.dumps(error.validator_value)}"
     else:
