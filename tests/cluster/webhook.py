@@ -32,6 +32,15 @@ EVERYWHERE_BUT = {
     ]
 }
 
+NEW_MPIJOBS = {
+    "apiGroups": ["kubeflow.org"],
+    "apiVersions": ["v2beta1"],
+    "resources": ["mpijobs"],
+    # Creation only: the operator never changes existing workers, and Kueue compares templates.
+    "operations": ["CREATE"],
+    "scope": "Namespaced",
+}
+
 _POD = {"spec": {"containers": [{"name": "probe", "image": "example.invalid/probe"}]}}
 PROBE = {
     "apiVersion": "kubeflow.org/v2beta1",
@@ -101,16 +110,7 @@ def configuration(
             "url": f"{running.url}/mutate",
             "caBundle": base64.b64encode(running.ca.read_bytes()).decode(),
         },
-        "rules": [
-            {
-                "apiGroups": ["kubeflow.org"],
-                "apiVersions": ["v2beta1"],
-                "resources": ["mpijobs"],
-                # Creation only: the operator never changes existing workers, and Kueue compares templates.
-                "operations": ["CREATE"],
-                "scope": "Namespaced",
-            }
-        ],
+        "rules": [NEW_MPIJOBS],
         "namespaceSelector": namespaces or EVERYWHERE_BUT,
         "admissionReviewVersions": ["v1"],
         # An installation may fail open; here a review that went wrong must not pass for a plain job.
