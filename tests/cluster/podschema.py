@@ -1,12 +1,12 @@
 """Makes ``webhook/rules/podtemplate.schema.json`` from the OpenAPI that Kubernetes publishes.
 
 Run ``python -m tests.cluster.podschema OPENAPI_FILE > webhook/rules/podtemplate.schema.json``. The file is
-``api/openapi-spec/v3/api__v1_openapi.json`` of the Go module ``k8s.io/kubernetes``, whose version is read from
-the path. The output depends on the input alone.
+``api/openapi-spec/v3/api__v1_openapi.json`` of the Go module ``k8s.io/kubernetes``, whose version is read
+from the path. The output depends on the input alone.
 
-What a rule adds is a part of a pod template, so a struct asks for no field, with two exceptions: an element of
-a list that is merged by key must have its key (``x-kubernetes-list-map-keys``), and an element of an atomic
-list is added whole, so it needs all that Kubernetes needs.
+What a rule adds is a part of a pod template, so a struct asks for no field, with two exceptions: an element
+of a list that is merged by key must have its key (``x-kubernetes-list-map-keys``), and an element of an
+atomic list is added whole, so it needs all that Kubernetes needs.
 """
 
 import json
@@ -19,7 +19,7 @@ from typing import Any
 Schema = dict[str, Any]
 
 ROOT = "PodSpec"
-# What Kubernetes takes, or a text with a placeholder in it. Suffixes: apimachinery/pkg/api/resource/suffix.go.
+# What Kubernetes takes (suffixes: suffix.go of apimachinery's ``resource``), or a text with a placeholder.
 QUANTITY = r"^([+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?|.*\$\(.*)$"
 SPECIAL: dict[str, Schema] = {
     "IntOrString": {"type": ["integer", "string"]},
@@ -35,8 +35,19 @@ SPECIAL: dict[str, Schema] = {
         },
     },
 }
+WHOLE = {"SecurityContext": r"^\$\([a-z][A-Za-z0-9]*\.securityContext\)$"}
+"""Structs for which a placeholder may stand: those that ``webhook.engine.placeholders`` has as maps."""
+
 FORBIDDEN = {"PodSpec": {"ephemeralContainers"}}
 """Fields that the type has and no pod template may use."""
+
+_SELECTS = ["In", "NotIn", "Exists", "DoesNotExist"]
+VALUES = {
+    ("LabelSelectorRequirement", "operator"): _SELECTS,
+    ("NodeSelectorRequirement", "operator"): [*_SELECTS, "Gt", "Lt"],
+}
+"""What the API server takes there; the OpenAPI has it in prose only. Source: types.go of apimachinery's
+``meta/v1`` and of ``k8s.io/api/core/v1``."""
 
 LONGEST = 140
 
@@ -86,16 +97,15 @@ class Generator:
         if body.get("type") != "object":
             return {"type": body["type"]}
         made: Schema = {"type": "object", "additionalProperties": False}
+        if name in WHOLE:
+            made |= {"type": ["object", "string"], "pattern": WHOLE[name]}
         if name not in self.partial and body.get("required"):
             made["required"] = sorted(body["required"])
-        made["properties"] = {key: self._field(field) for key, field in self._fields(name).items()}
+        made["properties"] = {
+            key: _described(field) | self._type(field) | _values(name, key)
+            for key, field in self._fields(name).items()
+        }
         return made
-
-    def _field(self, field: Schema) -> Schema:
-        made: Schema = {}
-        if description := _short(field.get("description", "")):
-            made["description"] = description
-        return made | self._type(field)
 
     def _type(self, field: Schema) -> Schema:
         if references := list(_references({key: field[key] for key in ("allOf", "$ref") if key in field})):
@@ -122,6 +132,15 @@ class Generator:
         return sorted(item.get("required", []))
 
 
+def _described(field: Schema) -> Schema:
+    description = _short(field.get("description", ""))
+    return {"description": description} if description else {}
+
+
+def _values(name: str, key: str) -> Schema:
+    return {"enum": VALUES[name, key]} if (name, key) in VALUES else {}
+
+
 def _ref(name: str) -> Schema:
     return {"$ref": f"#/$defs/{name}"}
 
@@ -138,9 +157,9 @@ def _references(node: object) -> Iterator[str]:
 
 
 def _short(text: str) -> str:
-    """The first sentence; editors show it beside a completion."""
-    sentence = re.split(r"(?<!e\.g)(?<!i\.e)(?<=\.)\s|\n\n", " ".join(text.split(" ")).strip(), maxsplit=1)[0]
-    sentence = " ".join(sentence.split())
+    """The first sentence that says something; editors show it beside a completion."""
+    text = " ".join(text.split()).removeprefix("Required. ").removeprefix("Optional: ")
+    sentence = re.split(r"(?<=\.)(?<!e\.g\.)(?<!i\.e\.) ", text, maxsplit=1)[0]
     return sentence if len(sentence) <= LONGEST else sentence[:LONGEST].rsplit(" ", 1)[0] + " …"
 
 
@@ -163,10 +182,11 @@ def main(path: Path) -> str:
     """
     version = re.search(r"k8s\.io/kubernetes@(v[0-9.]+)/(.*)", str(path.absolute()))
     if version is None:
-        raise ValueError(f"{path} is not in a module folder k8s.io/kubernetes@vX.Y.Z, so its version is unknown")
-    comment = (
-        f"Made by tests/cluster/podschema.py from {version[2]} of k8s.io/kubernetes {version[1]} (Apache-2.0)."
-    )
+        raise ValueError(
+            f"{path} is not in a module folder k8s.io/kubernetes@vX.Y.Z, so its version is unknown"
+        )
+    source = f"{version[2]} of k8s.io/kubernetes {version[1]} (Apache-2.0)"
+    comment = f"Made by tests/cluster/podschema.py from {source}."
     return render(Generator(json.loads(path.read_text(encoding="utf-8"))).schema(comment))
 
 

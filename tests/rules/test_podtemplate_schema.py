@@ -1,0 +1,219 @@
+"""The schema of fragments takes what Kubernetes takes, and names what it does not know."""
+
+import json
+import time
+from copy import deepcopy
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from tests.cluster import podschema
+from webhook.documents import read_documents
+from webhook.engine import placeholders
+
+TEXT = files("webhook.rules").joinpath("podtemplate.schema.json").read_text(encoding="utf-8")
+SCHEMA = json.loads(TEXT)
+VALIDATOR = Draft202012Validator(SCHEMA)
+
+# Copied from the UltraServer document: its multi-node worker, its launcher's init containers and volume.
+DOCUMENT = read_documents("""
+metadata:
+  labels: {ultraserver-webhook.io/job: $(job.id)}
+spec:
+  nodeSelector:
+    node.kubernetes.io/instance-type: trn2u.48xlarge
+  affinity:
+    podAntiAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+      - labelSelector:
+          matchExpressions:
+          - key: training.kubeflow.org/job-name
+            operator: NotIn
+            values:
+            - $(job.name)
+          matchLabels:
+            training.kubeflow.org/job-role: worker
+        namespaceSelector: {}
+        topologyKey: neuron.amazonaws.com/ultraserver-server-id-4
+    podAffinity:
+      preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          labelSelector:
+            matchLabels:
+              training.kubeflow.org/job-role: worker
+              training.kubeflow.org/job-name: $(job.name)
+          topologyKey: neuron.amazonaws.com/ultraserver-server-id-4
+    nodeAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms:
+        - matchExpressions:
+          - {key: neuron.amazonaws.com/ultraserver-server-id-4, operator: Exists}
+  initContainers:
+  - name: wait-hostfilename
+    image: 123456789012.dkr.ecr.us-west-2.amazonaws.com/ultraserver:mpijob
+    command:
+    - bash
+    - -cx
+    - |
+      if [[ $(cat /etc/mpi/discover_hosts.sh | wc -l) != 1 ]]; then
+        echo "Ready"
+      fi
+    resources: {}
+    volumeMounts:
+    - mountPath: /etc/mpi
+      name: mpi-job-config
+    - mountPath: /root/.ssh
+      name: ssh-auth
+  - name: ultraserver-init-container
+    image: 123456789012.dkr.ecr.us-west-2.amazonaws.com/ultraserver:init-container
+    securityContext: $(launcher.securityContext)
+    env:
+    - name: NEURON_ULTRASERVER_NODE_CONFIG
+      value: "4"
+    volumeMounts:
+    - mountPath: /root/ultraserver_init
+      name: ultraserver-init
+    resources:
+      limits: {cpu: 1, memory: 1.5Gi, aws.amazon.com/neuron: "16", hugepages-2Mi: $(value.pages)}
+    readinessProbe:
+      httpGet: {port: http}
+    livenessProbe:
+      tcpSocket: {port: 22}
+  volumes:
+  - name: ultraserver-init
+    emptyDir: {}
+  - name: shm
+    emptyDir: {medium: Memory, sizeLimit: 1e9}
+  tolerations:
+  - {key: aws.amazon.com/neuron, operator: Exists, effect: NoSchedule}
+  imagePullSecrets:
+  - name: pull
+  schedulerName: my-scheduler
+""")[0].value
+
+
+def violations(fragment: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - wrong types on purpose
+    return [(error.json_path, error.message) for error in VALIDATOR.iter_errors(fragment)]
+
+
+def changed(path: str, value: object, *, drop: str = "") -> dict[str, Any]:
+    """The document's fragment with one value set, and one key beside it dropped."""
+    fragment = deepcopy(DOCUMENT)
+    *parents, last = [int(part) if part.isdigit() else part for part in path.split("/")]
+    node: Any = fragment
+    for part in parents:
+        node = node[part]
+    node.pop(drop, None) if drop else None
+    node[last] = value
+    return dict(fragment)
+
+
+def test_the_schema_itself_is_valid() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_the_documents_fragments_are_taken() -> None:
+    assert violations(DOCUMENT) == []
+    assert violations({}) == []
+    assert violations({"spec": {"containers": [{"name": "main", "env": [{"name": "A"}]}]}}) == []
+
+
+ANTI = "spec/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution/0"
+EXPRESSION = f"{ANTI}/labelSelector/matchExpressions/0"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "drop", "words"),
+    [
+        ("spec/nodeSelecter", {"a": "b"}, "nodeSelector", "'nodeSelecter' was unexpected"),
+        (f"{EXPRESSION}/operater", "In", "operator", "'operater' was unexpected"),
+        (f"{EXPRESSION}/operater", "In", "operator", "'operator' is a required property"),
+        (f"{EXPRESSION}/operator", "Notin", "", "'Notin' is not one of"),
+        (f"{ANTI}/namespaces", [], "topologyKey", "'topologyKey' is a required property"),
+        ("metadata/labels/a", 1, "", "1 is not of type 'string'"),
+        ("metadata/name", "x", "", "'name' was unexpected"),
+        ("spec/initContainers/1/env/0/value", 4, "", "4 is not of type 'string'"),
+        ("spec/initContainers/1/image", "x", "name", "'name' is a required property"),
+        ("spec/initContainers/1/resources/limits/cpu", "1 cpu", "", "does not match"),
+        ("spec/initContainers/1/resources/limits/cpu", True, "", "not of type 'number', 'string'"),
+        ("spec/terminationGracePeriodSeconds", "30", "", "'30' is not of type 'integer'"),
+        ("spec/affinity/podAffinity", None, "", "None is not of type 'object'"),
+        ("spec/initContainers/0/securityContext", "$(launcher.image)", "", "does not match"),
+        ("spec/initContainers/0/securityContext", {"runAsRoot": True}, "", "'runAsRoot' was unexpected"),
+        ("spec/volumes/0/emptyDir", [], "", "[] is not of type 'object'"),
+        ("spec/ephemeralContainers", [], "", "'ephemeralContainers' was unexpected"),
+        ("replicas", "4", "", "'replicas' was unexpected"),
+    ],
+)
+def test_typos_and_wrong_types_are_refused(path: str, value: object, drop: str, words: str) -> None:
+    assert any(words in message for _, message in violations(changed(path, value, drop=drop)))
+
+
+@pytest.mark.parametrize(
+    "quantity", [1, 0.5, "1", "+1", "-.5", "1.", "100m", "1.5Gi", "1e3", "12E-2", "5E", "$(value.x)"]
+)
+def test_quantities_are_what_kubernetes_takes(quantity: object) -> None:
+    assert violations({"spec": {"overhead": {"cpu": quantity}}}) == []
+
+
+@pytest.mark.parametrize("quantity", ["", "1 Gi", "Gi", "1gb", "1K", "1ki", ".", "1e", "0x1", None, [1]])
+def test_quantities_are_not_what_kubernetes_refuses(quantity: object) -> None:
+    assert len(violations({"spec": {"overhead": {"cpu": quantity}}})) == 1
+
+
+def test_every_map_that_a_placeholder_brings_has_its_struct() -> None:
+    ours = {pattern.rsplit(".", 1)[1] for pattern in podschema.WHOLE.values()}
+    assert ours == {name + r"\)$" for name in placeholders.ROLE_MAPS}
+
+
+def test_every_struct_is_closed_and_every_reference_has_an_end() -> None:
+    for name, definition in SCHEMA["$defs"].items():
+        assert "properties" not in definition or definition["additionalProperties"] is False, name
+    names = {part.split('"')[0] for part in TEXT.split('"$ref":"#/$defs/')[1:]}
+    assert names == set(SCHEMA["$defs"])
+
+
+def test_it_is_small_enough_for_an_editor() -> None:
+    assert len(TEXT) < 120_000
+
+
+def test_a_fragment_is_checked_in_no_time() -> None:
+    started = time.perf_counter()
+    assert violations(DOCUMENT) == []
+    assert time.perf_counter() - started < 0.5
+
+
+def test_it_is_what_the_generator_makes(tmp_path: Path) -> None:
+    module = tmp_path / "k8s.io/kubernetes@v9.9.9/api"
+    module.mkdir(parents=True)
+    name = {"type": "string", "description": "The name. Unique."}
+    item = {
+        "type": "object",
+        "required": ["name", "x"],
+        "properties": {"name": name, "x": {"type": "integer"}},
+    }
+    listed = {"type": "array", "items": {"allOf": [{"$ref": "#/components/schemas/io.k8s.Item"}]}}
+    by_key = {**listed, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    spec = {"type": "object", "required": ["items"], "properties": {"items": by_key}}
+    types = {"io.k8s.PodSpec": spec, "io.k8s.Item": item}
+    (module / "openapi.json").write_text(json.dumps({"components": {"schemas": types}}))
+    text = podschema.main(module / "openapi.json")
+    made = json.loads(text)
+    assert made["$comment"].endswith("from api/openapi.json of k8s.io/kubernetes v9.9.9 (Apache-2.0).")
+    assert made["$defs"]["PodSpec"]["properties"]["items"]["items"] == {
+        "$ref": "#/$defs/Item",
+        "required": ["name"],
+    }
+    assert "required" not in made["$defs"]["Item"]
+    assert made["$defs"]["Item"]["properties"]["name"] == {"description": "The name.", "type": "string"}
+    by_key["x-kubernetes-list-type"] = "atomic"
+    (module / "openapi.json").write_text(json.dumps({"components": {"schemas": types}}))
+    assert json.loads(podschema.main(module / "openapi.json"))["$defs"]["Item"]["required"] == ["name", "x"]
+    assert SCHEMA["$comment"].endswith("of k8s.io/kubernetes v1.36.3 (Apache-2.0).")
+    assert podschema.render(SCHEMA) == TEXT
+    with pytest.raises(ValueError, match="version is unknown"):
+        podschema.main(tmp_path / "openapi.json")
