@@ -8,7 +8,7 @@ from webhook.engine.merge import Additions, Conflict, Merge
 from webhook.engine.outcome import RuleOutcome, State
 from webhook.engine.placeholders import UnknownPlaceholderError, render
 from webhook.engine.table import Mode, OnConflict, Rule, Shape, Table
-from webhook.engine.tree import Json, get, put, same, shown
+from webhook.engine.tree import Json, Path, get, put, same, shown
 from webhook.engine.workloads import Job
 
 
@@ -20,7 +20,7 @@ class Progress:
     rules: list[RuleOutcome] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     denials: list[str] = field(default_factory=list)
-    additions: dict[str, Additions] = field(default_factory=dict)
+    additions: dict[Path, Additions] = field(default_factory=dict)
 
 
 def shape_messages(shape: Shape, values: Mapping[str, Json], progress: Progress) -> None:
@@ -41,7 +41,9 @@ class _Ready:
     deny: str
 
 
-def apply_rules(table: Table, job: Job, shape: Shape, values: Mapping[str, Json], progress: Progress) -> None:
+def apply_rules(
+    table: Table, job: Job, shape: Shape | None, values: Mapping[str, Json], progress: Progress
+) -> None:
     """Applies every rule of the table that fires; the progress holds what came of each."""
     matched = [(rule, _match(rule, job, shape, values)) for rule in table.rules]
     by_whom = {
@@ -59,7 +61,7 @@ def apply_rules(table: Table, job: Job, shape: Shape, values: Mapping[str, Json]
             _fire(ready, job, progress)
 
 
-def _match(rule: Rule, job: Job, shape: Shape, values: Mapping[str, Json]) -> _Ready | str:
+def _match(rule: Rule, job: Job, shape: Shape | None, values: Mapping[str, Json]) -> _Ready | str:
     if rule.mode is Mode.OFF:
         return "switched off in the table"
     failed = failed_condition(rule.match, job, shape)
@@ -73,25 +75,36 @@ def _match(rule: Rule, job: Job, shape: Shape, values: Mapping[str, Json]) -> _R
 
 
 def _fire(ready: _Ready, job: Job, progress: Progress) -> None:
-    rule, path = ready.rule, job.templates[ready.rule.match.role]
-    merge = Merge(path, rule.on_conflict)
-    template = merge.apply(get(progress.object, path), ready.fragment)
+    rule = ready.rule
     if rule.mode is Mode.SHADOW:
-        progress.rules.append(RuleOutcome(rule.name, State.SHADOWED, _shadow(ready, merge)))
+        merges = [_merge(ready, progress.object, path)[0] for path in job.templates[rule.match.role]]
+        progress.rules.append(RuleOutcome(rule.name, State.SHADOWED, _shadow(ready, merges)))
         return
     progress.rules.append(RuleOutcome(rule.name, State.FIRED, rule.reason))
-    progress.object = put(progress.object, path, template)
-    role = progress.additions.setdefault(rule.match.role, {})
-    for place, added in merge.additions.items():
-        earlier = role.get(place)
-        role[place] = [*earlier, *added] if isinstance(earlier, list) else added
-    progress.warnings.extend(filter(None, (ready.warn, *(f"rule {rule.name}: {m}" for m in merge.missing))))
+    progress.warnings.extend(filter(None, (ready.warn,)))
     progress.denials.extend(filter(None, (ready.deny,)))
+    for path in job.templates[rule.match.role]:
+        merge, template = _merge(ready, progress.object, path)
+        progress.object = put(progress.object, path, template)
+        noted = progress.additions.setdefault(path, {})
+        for place, added in merge.additions.items():
+            earlier = noted.get(place)
+            noted[place] = [*earlier, *added] if isinstance(earlier, list) else added
+        _say_conflicts(rule, merge, progress)
+
+
+def _merge(ready: _Ready, obj: Json, path: Path) -> tuple[Merge, Json]:
+    merge = Merge(path, ready.rule.on_conflict)
+    return merge, merge.apply(get(obj, path), ready.fragment)
+
+
+def _say_conflicts(rule: Rule, merge: Merge, progress: Progress) -> None:
+    progress.warnings.extend(f"rule {rule.name}: {missing}" for missing in merge.missing)
     for conflict in merge.conflicts:
         said = f"{conflict.path} {_difference(conflict)} rule {rule.name}"
         if rule.on_conflict is OnConflict.DENY:
             progress.denials.append(f"{said}; remove yours, or opt out")
-        else:
+        elif not rule.quiet:
             kept = "kept yours" if rule.on_conflict is OnConflict.KEEP else "replaced yours"
             progress.warnings.append(f"{kept}: {said}")
 
@@ -105,8 +118,8 @@ def _difference(conflict: Conflict) -> str:
     return f"is {shown(theirs, 40)}, not {shown(ours, 40)} of"
 
 
-def _shadow(ready: _Ready, merge: Merge) -> str:
-    would = [f"add to {place}" for place in merge.additions]
-    would += [f"meet a conflict at {conflict.path}" for conflict in merge.conflicts]
+def _shadow(ready: _Ready, merges: list[Merge]) -> str:
+    would = [f"add to {place}" for merge in merges for place in merge.additions]
+    would += [f"meet a conflict at {conflict.path}" for merge in merges for conflict in merge.conflicts]
     would += [f"say {message!r}" for message in (ready.warn, ready.deny) if message]
     return "would " + (", ".join(would) or "change nothing")

@@ -1,16 +1,18 @@
 """Evaluating a table against an object: the one function behind every door."""
 
+from collections.abc import Mapping
+
 from webhook.engine import record
 from webhook.engine.apply import Progress, apply_rules, shape_messages
 from webhook.engine.identity import first_uid
-from webhook.engine.match import PLACED_ROLE, candidacy, choose_shape
+from webhook.engine.match import candidacy, choose_shape
 from webhook.engine.order import as_received
 from webhook.engine.outcome import JobError, Outcome, Request
 from webhook.engine.patch import operations
-from webhook.engine.table import Table, Workload
+from webhook.engine.table import Shape, Table, Workload
 from webhook.engine.tree import Json, WrongTypeError, get, pointer, put, shown
 from webhook.engine.values import placeholder_values
-from webhook.engine.workloads import Job, open_job
+from webhook.engine.workloads import WORKER, Job, open_job, record_key
 
 
 def evaluate(table: Table, request: Request) -> Outcome:
@@ -34,25 +36,17 @@ def kind_of(obj: Json) -> str:
 
 
 def _evaluate(table: Table, workload: Workload, request: Request) -> Outcome:
-    base = _base(workload, request.object)
-    job = open_job(workload, base, request)
-    progress = Progress(base)
+    job = open_job(workload, _base(workload, request.object), request)
+    progress = Progress(job.object)
     wanted, reason = candidacy(table, job)
-    workers = job.workers() if wanted else 0
-    if wanted and workers == 0:
-        wanted, reason = False, "the job has no workers"
     facts = {"workload": workload.name}
     if wanted:
-        shape = choose_shape(table, job, workers)
+        shape = choose_shape(table, job) if workload.workers else None
         uid = _first_uid(job, request)
         values = placeholder_values(table, job, shape, request, uid)
-        facts |= {
-            "shape": shape.name,
-            "nodeConfig": str(shape.node_config),
-            "workers": str(workers),
-            "job": values["job.id"],
-        }
-        shape_messages(shape, values, progress)
+        if shape:
+            facts |= _about(shape, job, values)
+            shape_messages(shape, values, progress)
         apply_rules(table, job, shape, values, progress)
         _write_records(table, job, uid, progress)
     _label_message(job, request, progress)
@@ -74,35 +68,40 @@ def _base(workload: Workload, obj: Json) -> Json:
     for path in workload.roles.values():
         template = get(obj, path)
         if isinstance(template, dict):
-            bare = record.strip(template)
+            bare = record.strip(template, record_key(workload))
             obj = obj if bare is template else put(obj, path, bare)
     return obj
 
 
+def _about(shape: Shape, job: Job, values: Mapping[str, Json]) -> dict[str, str]:
+    facts = {"shape": shape.name, "nodeConfig": str(shape.node_config), "workers": str(job.workers())}
+    return facts | {"job": values["job.id"]}
+
+
 def _first_uid(job: Job, request: Request) -> str:
-    if job.name:
+    if job.name or WORKER not in job.templates:
         return ""
-    template = get(request.object, job.templates[PLACED_ROLE])
+    template = get(request.object, job.templates[WORKER][0])
     seen = record.read(template)
     label = get(template, record.JOB_LABEL)
     return first_uid(request, job.generate_name, seen.uid if seen else "", label)
 
 
 def _write_records(table: Table, job: Job, uid: str, progress: Progress) -> None:
-    for role, added in progress.additions.items():
+    for path, added in progress.additions.items():
         if added:
-            path = job.templates[role]
             # The uid matters only where the label that follows from it is.
             labelled = pointer(record.JOB_LABEL) in added
             written = record.Record(table.revision, uid if labelled else "", added)
-            progress.object = put(progress.object, path, record.write(get(progress.object, path), written))
+            template = record.write(get(progress.object, path), written, job.record_key)
+            progress.object = put(progress.object, path, template)
 
 
 def _label_message(job: Job, request: Request, progress: Progress) -> None:
     """Tells a person whose own job label was not taken over."""
-    for path in job.templates.values():
-        theirs, seen = (get(get(request.object, path), p) for p in (record.JOB_LABEL, record.ANNOTATION))
-        ours = get(get(progress.object, path), record.JOB_LABEL)
-        if theirs is not None and seen is None and theirs != ours:
+    for path in dict.fromkeys(path for paths in job.templates.values() for path in paths):
+        received = get(request.object, path)
+        theirs, ours = (get(node, record.JOB_LABEL) for node in (received, get(progress.object, path)))
+        if theirs is not None and theirs != ours and record.read(received, job.record_key) is None:
             place = pointer((*path, *record.JOB_LABEL))
             progress.warnings.append(f"replaced yours: {place} is the webhook's own, not {shown(theirs, 40)}")

@@ -16,5 +16,8 @@ JOB: Final = PREFIX + "job"
 ADDED: Final = PREFIX + "added"
 """Annotation on a pod template: the record of what the webhook added to it (see ``record.py``)."""
 
+ADDED_TO_POD: Final = PREFIX + "added-to-pod"
+"""The same on a Pod: what was added to its template beforehand is not this evaluation's to take back."""
+
 ON: Final = frozenset({"true", "enabled"})
 OFF: Final = frozenset({"false", "disabled"})

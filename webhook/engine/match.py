@@ -1,10 +1,13 @@
 """Matching: which shape a job has, and whether a rule fires. Every no names the condition that failed."""
 
+from fnmatch import fnmatchcase
+
 from webhook.engine import keys
 from webhook.engine.outcome import JobError
 from webhook.engine.table import Match, Shape, Table
 from webhook.engine.tree import pointer, shown
 from webhook.engine.workloads import (
+    WORKER,
     Job,
     admitted_types,
     injection,
@@ -13,9 +16,6 @@ from webhook.engine.workloads import (
     own_node_config,
     requested,
 )
-
-PLACED_ROLE = "worker"
-"""The role whose pods take the nodes; its template makes a job a candidate."""
 
 
 def candidacy(table: Table, job: Job) -> tuple[bool, str]:
@@ -27,9 +27,13 @@ def candidacy(table: Table, job: Job) -> tuple[bool, str]:
     opted = injection(job.object)
     if opted is False:
         return False, f"opted out by {keys.INJECT}"
-    template = job.template(PLACED_ROLE)
+    if job.workload.workers is None:
+        return True, f"{job.workload.name} is looked at whatever it asks for"
+    template = job.template(WORKER)
     if template is None:
-        return False, f"the job has no {PLACED_ROLE} template"
+        return False, f"the job has no {WORKER} template"
+    if job.workers() == 0:
+        return False, "the job has no workers"
     if not admitted_types(template, table.candidates):
         return False, "its own instance type selection leaves out " + ", ".join(
             table.candidates.instance_types
@@ -43,12 +47,13 @@ def candidacy(table: Table, job: Job) -> tuple[bool, str]:
     return False, "its workers ask for no Neuron resource and select no UltraServer instance type"
 
 
-def choose_shape(table: Table, job: Job, workers: int) -> Shape:
-    """The first shape that fits the worker count, and the node config where the job names one.
+def choose_shape(table: Table, job: Job) -> Shape:
+    """The first shape that fits the job's size, and the node config where the job names one.
 
     Raises:
         JobError: if none does; the message names what would.
     """
+    workers = job.nodes()
     wanted = marked(job.object, keys.NODE_CONFIG) or own_node_config(job)
     fitting = [shape for shape in table.shapes if workers in shape.workers]
     if wanted is None:
@@ -71,14 +76,16 @@ def choose_shape(table: Table, job: Job, workers: int) -> Shape:
     )
 
 
-def failed_condition(match: Match, job: Job, shape: Shape) -> str | None:
+def failed_condition(match: Match, job: Job, shape: Shape | None) -> str | None:
     """The first condition of a rule that a job does not meet; None if it meets them all."""
     if match.workloads and job.workload.name not in match.workloads:
         return f"workload is {job.workload.name}, not {_either(match.workloads)}"
     if match.role not in job.templates:
         return f"the job has no {match.role} template"
-    facts = shape.facts()
+    facts = shape.facts() if shape else {}
     for key, allowed in match.shape.items():
+        if not shape:
+            return f"a {job.workload.name} has no shape"
         if facts[key] not in allowed:
             return f"shape {shape.name} has {key} {facts[key]}, not {_either(allowed)}"
     if match.named is not None and match.named != bool(job.name):
@@ -86,7 +93,7 @@ def failed_condition(match: Match, job: Job, shape: Shape) -> str | None:
     if match.requests and not requested(job.template(match.role), match.requests):
         return f"the {match.role} asks for none of {', '.join(match.requests)}"
     for name, allowed in match.fields.items():
-        if job.field(name) not in allowed:
+        if not any(fnmatchcase(job.field(name), pattern) for pattern in allowed):
             return f"{pointer(job.workload.fields[name].path)} is {job.field(name)}, not {_either(allowed)}"
     return None
 

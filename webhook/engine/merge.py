@@ -138,7 +138,9 @@ class Merge:
 
 
 def _find(items: list[Json], wanted: Json, keys: tuple[str, ...]) -> int | None:
-    for index, item in enumerate(items):
+    # From the end: of two variables with one name the last counts, and operators append theirs.
+    for index in reversed(range(len(items))):
+        item = items[index]
         if keys and isinstance(item, dict):
             if all(item.get(key) == wanted.get(key) for key in keys):
                 return index

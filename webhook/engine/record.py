@@ -14,7 +14,7 @@ from webhook.engine import keys
 from webhook.engine.merge import TERMS
 from webhook.engine.tree import Json, digest, drop, edit, get, parse_pointer, put
 
-ANNOTATION = ("metadata", "annotations", keys.ADDED)
+ANNOTATIONS = ("metadata", "annotations")
 JOB_LABEL = ("metadata", "labels", keys.JOB)
 
 
@@ -33,9 +33,9 @@ class Record:
     added: Mapping[str, str | list[str]] = field(default_factory=dict)
 
 
-def read(template: Json) -> Record | None:
+def read(template: Json, key: str = keys.ADDED) -> Record | None:
     """The record on a template, None where there is none or it cannot be read."""
-    text = get(template, ANNOTATION)
+    text = get(template, (*ANNOTATIONS, key))
     if not isinstance(text, str):
         return None
     try:
@@ -53,19 +53,20 @@ def _is_entry(key: str, value: Json) -> bool:
     return key.startswith("/") and all(isinstance(text, str) for text in texts)
 
 
-def write(template: Json, record: Record) -> Json:
+def write(template: Json, record: Record, key: str = keys.ADDED) -> Json:
     """The template with a record on it."""
     raw: dict[str, Json] = {"table": record.table, **({"uid": record.uid} if record.uid else {})}
     text = json.dumps({**raw, "added": record.added}, separators=(",", ":"), ensure_ascii=False)
-    return put(template, ANNOTATION, text)
+    return put(template, (*ANNOTATIONS, key), text)
 
 
-def strip(template: Json) -> Json:
+def strip(template: Json, key: str = keys.ADDED) -> Json:
     """The template as it was before the webhook: without what the record names, the record and the job label.
 
-    The job label goes even where no record names it: its value is computed, never taken over.
+    The job label goes even where no record names it: its value is computed, never taken over. On a Pod it
+    comes from the template and stays.
     """
-    record = read(template)
+    record = read(template, key)
     if record:
         # Lists first: dropping a map entry may empty a parent that a list entry is reached through.
         for place, digests in sorted(record.added.items(), key=lambda entry: isinstance(entry[1], str)):
@@ -76,7 +77,8 @@ def strip(template: Json) -> Json:
                 template = edit(template, path, _without_expressions(set(digests)))
             else:
                 template = edit(template, path, _without_items(digests))
-    return drop(drop(template, ANNOTATION), JOB_LABEL)
+    template = drop(template, (*ANNOTATIONS, key))
+    return drop(template, JOB_LABEL) if key == keys.ADDED else template
 
 
 def _without_value(wanted: str) -> Callable[[Json], Json]:

@@ -44,15 +44,17 @@ class Workload:
 
     Attributes:
         kinds: ``group/version/Kind`` each.
-        roles: path of the pod template of each role.
-        workers: path of the number of workers.
+        roles: path of the pod template of each role; the empty path where the object is a Pod itself.
+        workers: path of the number of workers; None for a kind that is no job of its own.
+        launcher_is_worker: path of a switch that makes the launcher run ranks like a worker.
         node_config_env: an environment variable in the job's own containers that names the node config.
     """
 
     name: str
     kinds: tuple[str, ...]
     roles: Mapping[str, Path]
-    workers: Path
+    workers: Path | None = None
+    launcher_is_worker: Path | None = None
     fields: Mapping[str, Field] = field(default_factory=dict)
     node_config_env: str | None = None
 
@@ -128,7 +130,7 @@ class Match:
         shape: allowed values by fact of the shape.
         named: whether the job has a name already (``generateName`` jobs have none at admission).
         requests: the template asks for one of these resources.
-        fields: allowed values by name of a workload's field.
+        fields: allowed values by name of a workload's field; ``*`` and ``?`` as in file names.
     """
 
     role: str
@@ -149,6 +151,7 @@ class Rule:
         replaces: a rule that does not fire where this one does.
         warn: a message for a person whose job the rule fires for.
         deny: a message with which such a job is refused.
+        quiet: whether conflicts are what the rule is for, and no news to anybody.
     """
 
     name: str
@@ -160,6 +163,7 @@ class Rule:
     replaces: str | None = None
     warn: str | None = None
     deny: str | None = None
+    quiet: bool = False
 
 
 @dataclass(frozen=True)

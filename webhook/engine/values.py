@@ -1,32 +1,42 @@
 """What placeholders stand for in one job."""
 
 from webhook.engine.identity import job_id
-from webhook.engine.match import PLACED_ROLE
 from webhook.engine.outcome import Request
 from webhook.engine.placeholders import ABSENT, ROLE_MAPS
 from webhook.engine.table import Shape, Table
 from webhook.engine.tree import Json
-from webhook.engine.workloads import Job, admitted_types, first_container
+from webhook.engine.workloads import WORKER, Job, admitted_types, first_container
 
 
-def placeholder_values(table: Table, job: Job, shape: Shape, request: Request, uid: str) -> dict[str, Json]:
+def placeholder_values(
+    table: Table, job: Job, shape: Shape | None, request: Request, uid: str
+) -> dict[str, Json]:
     """The value of every placeholder that this job has one for.
 
     Args:
         table: for its instance types.
         job: an object opened.
-        shape: of the job.
+        shape: of the job; None for what is no job of its own.
         request: what is being created.
         uid: of the review that an unnamed job was first seen in.
 
     Raises:
         WrongTypeError: if a field that a placeholder quotes is not text.
     """
+    values: dict[str, Json] = {"job.namespace": request.namespace}
+    if shape:
+        values |= _of_a_job(table, job, shape, job_id(request, job.name, job.generate_name, uid))
+    values |= {f"field.{name}": job.field(name) for name in job.workload.fields}
+    for role in job.templates:
+        values |= _of_a_role(role, first_container(job.template(role)))
+    return values
+
+
+def _of_a_job(table: Table, job: Job, shape: Shape, identity: str) -> dict[str, Json]:
     values: dict[str, Json] = {
-        "job.namespace": request.namespace,
-        "job.id": job_id(request, job.name, job.generate_name, uid),
+        "job.id": identity,
         "job.workers": str(job.workers()),
-        "job.instanceType": admitted_types(job.template(PLACED_ROLE), table.candidates)[0],
+        "job.instanceType": admitted_types(job.template(WORKER), table.candidates)[0],
         "shape.name": shape.name,
         "shape.nodeConfig": str(shape.node_config),
     }
@@ -34,13 +44,15 @@ def placeholder_values(table: Table, job: Job, shape: Shape, request: Request, u
         values["job.name"] = job.name
     if shape.topology_key:
         values["shape.topologyKey"] = shape.topology_key
-    values |= {f"field.{name}": job.field(name) for name in job.workload.fields}
-    for role in job.templates:
-        main = first_container(job.template(role))
-        for source, key in (("image", "image"), ("name", "container")):
-            if isinstance(main.get(source), str) and main[source]:
-                values[f"{role}.{key}"] = main[source]
-        for name in ROLE_MAPS:
-            found = main.get(name)
-            values[f"{role}.{name}"] = found if isinstance(found, dict) and found else ABSENT
+    return values
+
+
+def _of_a_role(role: str, main: Json) -> dict[str, Json]:
+    values: dict[str, Json] = {}
+    for source, key in (("image", "image"), ("name", "container")):
+        if isinstance(main.get(source), str) and main[source]:
+            values[f"{role}.{key}"] = main[source]
+    for name in ROLE_MAPS:
+        found = main.get(name)
+        values[f"{role}.{name}"] = found if isinstance(found, dict) and found else ABSENT
     return values

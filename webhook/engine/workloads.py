@@ -8,6 +8,9 @@ from webhook.engine.outcome import JobError, Request
 from webhook.engine.table import Candidates, Workload
 from webhook.engine.tree import Json, Path, WrongTypeError, get, pointer, shown
 
+WORKER, LAUNCHER = "worker", "launcher"
+"""The role whose pods take the nodes, and the one that starts the ranks."""
+
 CONTAINERS = ("containers", "initContainers")
 
 
@@ -17,18 +20,19 @@ class Job:
 
     Attributes:
         object: without what the webhook added earlier.
-        templates: path of the pod template of every role that is there.
+        templates: paths of the pod templates of every role that is there. A launcher that runs ranks has
+            two roles, so that what goes for workers goes for it.
     """
 
     workload: Workload
     object: Json
     name: str
     generate_name: str
-    templates: Mapping[str, Path]
+    templates: Mapping[str, tuple[Path, ...]]
 
     def template(self, role: str) -> Json:
         """The pod template of a role; None where the job has none."""
-        return get(self.object, self.templates[role]) if role in self.templates else None
+        return get(self.object, self.templates[role][0]) if role in self.templates else None
 
     def field(self, name: str) -> str:
         """The value of one of the workload's named fields, its default where the job does not say.
@@ -43,28 +47,46 @@ class Job:
         text = found or row.default
         return text.rstrip("/").rpartition("/")[0] if row.parent else text
 
+    @property
+    def record_key(self) -> str:
+        """The annotation that tells what was added."""
+        return record_key(self.workload)
+
     def workers(self) -> int:
         """The number of workers; 0 where the field is missing.
 
         Raises:
             JobError: if it is not a whole number of at least 0.
         """
-        count = get(self.object, self.workload.workers)
+        path = self.workload.workers or ()
+        count = get(self.object, path)
         if count is None:
             return 0
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            place = pointer(self.workload.workers)
             raise JobError(
-                f"{place} is {shown(count)}: the number of workers must be a whole number, 0 or more"
+                f"{pointer(path)} is {shown(count)}: the number of workers must be a whole number, 0 or more"
             )
         return count
+
+    def nodes(self) -> int:
+        """How many UltraServer nodes the job takes: its workers, and the launcher where it runs ranks."""
+        return self.workers() + len(self.templates.get(WORKER, ())) - 1
 
 
 def open_job(workload: Workload, obj: Json, request: Request) -> Job:
     """What the workload row finds in the object."""
-    templates = {role: path for role, path in workload.roles.items() if isinstance(get(obj, path), dict)}
+    there = {role: path for role, path in workload.roles.items() if isinstance(get(obj, path), dict)}
+    templates: dict[str, tuple[Path, ...]] = {role: (path,) for role, path in there.items()}
+    switch = workload.launcher_is_worker
+    if switch and get(obj, switch) is True and LAUNCHER in templates and WORKER in templates:
+        templates[WORKER] += templates[LAUNCHER]
     name, generate_name = (get(request.object, ("metadata", key)) for key in ("name", "generateName"))
     return Job(workload, obj, _text(name), _text(generate_name), templates)
+
+
+def record_key(workload: Workload) -> str:
+    """The annotation that tells what was added to a template of the workload."""
+    return keys.ADDED if workload.workers else keys.ADDED_TO_POD
 
 
 def _text(value: Json) -> str:

@@ -90,7 +90,8 @@ def _rule(table: Table, rule: Rule, at: Path) -> Found:
             yield (*at, "match", "workload"), f"unknown workload {name!r}; known are {_list(known)}"
     if known.issuperset(rule.match.workloads) and not _workloads(table, rule):
         yield (*at, "match", "role"), f"unreachable: no workload it matches has the role {rule.match.role}"
-    if not matching_shapes(table, rule):
+    shapeless = all(row.workers is None for row in _workloads(table, rule))
+    if not matching_shapes(table, rule) or (rule.match.shape and shapeless):
         yield (*at, "match", "shape"), "unreachable: no shape of the table is like that"
     yield from _fields(table, rule, at)
     if rule.replaces:
@@ -128,8 +129,9 @@ def _workloads(table: Table, rule: Rule) -> list[Workload]:
 
 
 def _quoted(table: Table, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
-    allowed = {*JOB, *SCRIPTS, *(f"value.{name}" for name in values)}
     workloads = _workloads(table, rule)
+    of_job = JOB if all(row.workers for row in workloads) else ("job.namespace",)
+    allowed = {*of_job, *SCRIPTS, *(f"value.{name}" for name in values)}
     if workloads:
         shared = (
             {f"{role}.{name}" for role in row.roles for name in (*ROLE, *ROLE_MAPS)}

@@ -127,7 +127,8 @@ def _workload(raw: Mapping[str, Any]) -> Workload:
         name=raw["name"],
         kinds=tuple(raw["kinds"]),
         roles={role: parse_pointer(path) for role, path in raw["roles"].items()},
-        workers=parse_pointer(raw["workers"]),
+        workers=parse_pointer(raw["workers"]) if "workers" in raw else None,
+        launcher_is_worker=parse_pointer(raw["launcherIsWorker"]) if "launcherIsWorker" in raw else None,
         fields={
             name: Field(parse_pointer(row["path"]), row["default"], row.get("parent", False))
             for name, row in fields
@@ -172,6 +173,7 @@ def _rule(raw: Mapping[str, Any]) -> Rule:
         replaces=raw.get("replaces"),
         warn=raw.get("warn"),
         deny=raw.get("deny"),
+        quiet=raw.get("quiet", False),
     )
 
 
