@@ -36,7 +36,7 @@ run: .venv/.run ## Serve on loopback, send it a job and show what comes back (JO
 
 .PHONY: test
 test: .venv/.dev ## Run every test: unit, property, HTTP and, where its programs are built, the real control plane
-	@$(BIN)/pytest --numprocesses auto --dist load --cov --cov-report term $(ARGS)
+	@$(BIN)/pytest --numprocesses auto --dist load -m "not bench" --cov --cov-report term $(ARGS)
 
 .PHONY: lint
 lint: .venv/.dev ## Check style, types and the direction of imports

@@ -52,6 +52,17 @@ PROBE = {
 }
 
 
+NEW_PODS = {
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "resources": ["pods"],
+    "operations": ["CREATE"],
+    "scope": "Namespaced",
+}
+LAUNCHERS = {"matchLabels": {"training.kubeflow.org/job-role": "launcher"}}
+"""Of all Pods only the launchers of MPIJobs concern the rule table."""
+
+
 @dataclass(frozen=True)
 class RunningWebhook:
     """A webhook that answers, and what is needed to reach it."""
@@ -104,13 +115,12 @@ def configuration(
         name: of the configuration; the webhook in it is called ``mpijobs.<name>.io``.
         namespaces: a selector of namespaces other than "all that are not opted out".
     """
-    hook = {
-        "name": qualified(name),
-        "clientConfig": {
-            "url": f"{running.url}/mutate",
-            "caBundle": base64.b64encode(running.ca.read_bytes()).decode(),
-        },
-        "rules": [NEW_MPIJOBS],
+    client = {
+        "url": f"{running.url}/mutate",
+        "caBundle": base64.b64encode(running.ca.read_bytes()).decode(),
+    }
+    common = {
+        "clientConfig": client,
         "namespaceSelector": namespaces or EVERYWHERE_BUT,
         "admissionReviewVersions": ["v1"],
         # An installation may fail open; here a review that went wrong must not pass for a plain job.
@@ -120,11 +130,13 @@ def configuration(
         "sideEffects": "None",
         "timeoutSeconds": 5,
     }
+    jobs = {"name": qualified(name), "rules": [NEW_MPIJOBS]}
+    pods = {"name": f"pods.{name}.io", "rules": [NEW_PODS], "objectSelector": LAUNCHERS}
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
         "metadata": {"name": name},
-        "webhooks": [hook],
+        "webhooks": [common | jobs, common | pods],
     }
 
 

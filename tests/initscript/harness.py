@@ -32,6 +32,7 @@ class Fleet:
     Args:
         workers: How many worker pods, or what each has in its sysfs.
         job: The job's name.
+        namespace: Where the job is.
         late: Workers that are known by name but not started; see `start`.
         slots: Slots per worker in the hostfile.
         style: The hostfile's format.
@@ -46,6 +47,7 @@ class Fleet:
         workers: int | Sequence[Sysfs],
         *,
         job: str = "demo",
+        namespace: str = "default",
         late: Collection[int] = (),
         slots: int = 1,
         style: Format = "openmpi",
@@ -55,7 +57,7 @@ class Fleet:
         sshd: Sequence[str] = (),
     ) -> None:
         topology = servers(workers) if isinstance(workers, int) else list(workers)
-        self.job, self.uid, self._sshd, self._late = job, uid, tuple(sshd), late
+        self.job, self.namespace, self.uid, self._sshd, self._late = job, namespace, uid, tuple(sshd), late
         self.launcher = f"{job}-launcher"
         own = [self.launcher] if launcher_is_worker else []
         self.workers = [f"{job}-worker-{number}" for number in range(len(topology) - len(own))]
@@ -67,7 +69,7 @@ class Fleet:
 
     def fqdn(self, name: str) -> str:
         """A pod's name in the hostfile."""
-        return f"{name}.{self.job}.default.svc"
+        return f"{name}.{self.job}.{self.namespace}.svc"
 
     def __enter__(self) -> Self:
         # On tmpfs: an overlay's upper layer cannot itself be on an overlay, as a container's root often is.
