@@ -169,7 +169,7 @@ def _rule(raw: Mapping[str, Any]) -> Rule:
         ),
         add=raw.get("add", {}),
         on_conflict=OnConflict(raw.get("onConflict", OnConflict.KEEP)),
-        mode=Mode(raw.get("mode", Mode.ENFORCE)),
+        mode=Mode(raw.get("mode", Mode.ENFORCE) or Mode.OFF),  # a bare off is false to YAML 1.1
         replaces=raw.get("replaces"),
         warn=raw.get("warn"),
         deny=raw.get("deny"),
