@@ -16,6 +16,7 @@ import pytest
 
 from tests.cluster import nodes, webhook
 from tests.cluster.controlplane import ControlPlane
+from tests.cluster.jobs import clear
 from tests.cluster.tools import build
 
 if TYPE_CHECKING:
@@ -106,4 +107,4 @@ def _namespace(control_plane: ControlPlane, test: str, labels: dict[str, str]) -
     inside = control_plane.kubectl.create_namespace(f"{name}-{next(_numbers)}", labels)
     yield inside
     # Not the namespace itself: its deletion takes ten seconds, and nobody needs its name again.
-    inside.run("delete", "mpijobs,jobs,pods", "--all", "--grace-period=0", "--force")
+    clear(inside)

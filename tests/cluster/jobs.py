@@ -1,0 +1,141 @@
+"""What the tests of the webhook on the control plane share: jobs in bulk, their parts, and a second webhook."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from tests.cluster import webhook
+from webhook.engine import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tests.cluster.controlplane import ControlPlane
+    from tests.cluster.kubectl import Kubectl, Object
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+ROLE = "training.kubeflow.org/job-role"
+JOB_NAME = "training.kubeflow.org/job-name"
+# What the API server writes itself, and a person who copies an object takes out.
+SERVERS_OWN = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+
+
+def together(*documents: Object) -> Object:
+    """A List: kubectl sends what is in it one by one, and is started once."""
+    return {"apiVersion": "v1", "kind": "List", "items": list(documents)}
+
+
+def template(job: Object, role: str) -> Object:
+    """The pod template of ``Launcher`` or ``Worker``."""
+    found: Object = job["spec"]["mpiReplicaSpecs"][role]["template"]
+    return found
+
+
+def without_record(found: Object) -> Object:
+    """A pod template without the webhook's record of what it added."""
+    found = copy.deepcopy(found)
+    del found["metadata"]["annotations"][keys.ADDED]
+    for key in ("annotations", "labels"):
+        if not found["metadata"].get(key, True):
+            del found["metadata"][key]
+    if not found["metadata"]:
+        del found["metadata"]
+    return found
+
+
+def document(name: str) -> Object:
+    """A job of the UltraServer document, made complete."""
+    text = (DATA / "seed-000" / f"{name}.yaml").read_text(encoding="utf-8")
+    found: Object = yaml.safe_load(text)
+    return found
+
+
+def stripped(job: Object) -> Object:
+    """A job without what the UltraServer document tells people to add."""
+    job = copy.deepcopy(job)
+    launcher, worker = (template(job, role)["spec"] for role in ("Launcher", "Worker"))
+    for spec, added in ((launcher, ("initContainers", "volumes")), (worker, ("affinity", "nodeSelector"))):
+        for key in added:
+            del spec[key]
+    return job
+
+
+def exported(kubectl: Kubectl, name: str) -> Object:
+    """``kubectl get -o yaml``, without what a person has to take out to create it again."""
+    job: Object = yaml.safe_load(kubectl.run("get", "mpijob", name, "-o", "yaml").stdout)
+    for key in SERVERS_OWN:
+        job["metadata"].pop(key, None)
+    job.pop("status", None)
+    return job
+
+
+def filled(node: Any, values: dict[str, str]) -> Any:
+    """A tree with every ``$(KEY)`` in its texts replaced."""
+    if isinstance(node, dict):
+        return {key: filled(value, values) for key, value in node.items()}
+    if isinstance(node, list):
+        return [filled(item, values) for item in node]
+    if not isinstance(node, str):
+        return node
+    return re.sub(r"\$\(([a-zA-Z.]+)\)", lambda found: values[found[1]], node)
+
+
+def workers_of(pods: Iterable[Object]) -> list[Object]:
+    """The pods that are workers."""
+    return [pod for pod in pods if pod["metadata"]["labels"].get(ROLE) == "worker"]
+
+
+def clear(inside: Kubectl) -> None:
+    """Deletes the jobs of a namespace and their pods, so that the nodes are free."""
+    # kubectl would wait for one object after the other; and a pod that is deleted with grace stays for ever,
+    # because there is no kubelet to end it.
+    inside.run("delete", "mpijobs,jobs", "--all", "--wait=false")
+    while inside.get_json("pods")["items"]:
+        inside.run("delete", "pods", "--all", "--grace-period=0", "--force", "--wait=false")
+
+
+@contextlib.contextmanager
+def borrowed_namespace(
+    control_plane: ControlPlane, name: str, labels: dict[str, str] | None = None
+) -> Iterator[Kubectl]:
+    """A namespace for several tests; its jobs are deleted afterwards."""
+    inside = control_plane.kubectl.create_namespace(name, labels)
+    try:
+        yield inside
+    finally:
+        clear(inside)
+
+
+@contextlib.contextmanager
+def second_webhook(
+    control_plane: ControlPlane, name: str, table: str, kinds: Iterable[Object] = ()
+) -> Iterator[Kubectl]:
+    """A webhook with a table of its own for one namespace, which is left alone by the packaged one.
+
+    Args:
+        control_plane: that asks it.
+        name: of the registration and of the namespace.
+        table: the rules, as YAML.
+        kinds: further rows of the registration's ``rules``: kinds other than MPIJob that it is asked about.
+    """
+    folder = control_plane.folder / name
+    folder.mkdir()
+    rules = folder / "rules.yaml"
+    rules.write_text(table, encoding="utf-8")
+    running = webhook.start(control_plane.programs, folder, rules, name)
+    labels = {webhook.INJECT: "disabled", "asked": name}
+    registration = webhook.configuration(running, name, {"matchLabels": {"asked": name}})
+    registration["webhooks"][0]["rules"] += kinds
+    with (
+        contextlib.ExitStack() as stopping,
+        borrowed_namespace(control_plane, name, labels) as inside,
+        webhook.registered(inside, registration),
+    ):
+        stopping.callback(control_plane.programs.stop, running.program)
+        yield inside
