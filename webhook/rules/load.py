@@ -5,7 +5,7 @@ Strict: everything that is wrong is reported at once, with file, line and path, 
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path as FilePath
@@ -192,4 +192,10 @@ def _with_values(table: Table, values: Mapping[str, str]) -> Table:
         add, warn, deny = (render(part, known, partial=True) for part in (rule.add, rule.warn, rule.deny))
         return replace(rule, add=add, warn=warn, deny=deny)
 
-    return replace(table, rules=tuple(map(filled, table.rules)))
+    return replace(table, rules=tuple(map(filled, _in_their_places(table.rules))))
+
+
+def _in_their_places(rules: Sequence[Rule]) -> Sequence[Rule]:
+    """The rows with each that replaces another moved to that one's place: init containers run in order."""
+    places = {rule.name: index for index, rule in enumerate(rules)}
+    return sorted(rules, key=lambda rule: places[rule.replaces or rule.name])
