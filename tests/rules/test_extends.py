@@ -1,0 +1,226 @@
+"""Another table, by YAML alone: laid over the packaged one, or a whole one of its own."""
+
+from typing import Any
+
+from tests.helpers import LAUNCHER, WORKER, mpijob
+from tests.rules.tables import HEAD, SOURCE, after, extended, outcome
+from webhook.engine.tree import get
+from webhook.rules.load import load_default, load_text
+
+SELECTOR = (*WORKER, "spec", "nodeSelector")
+
+
+def _spec(obj: Any) -> Any:  # noqa: ANN401
+    return get(obj, (*WORKER, "spec"))
+
+
+def test_extending_by_nothing_is_the_packaged_table() -> None:
+    assert extended("").rules == load_default().rules
+    assert extended("").shapes == load_default().shapes
+
+
+def test_a_value_is_changed_and_the_others_stay() -> None:
+    table = extended("""
+values: {initImage: registry.example/init:1}
+rules: [{name: init-in-job-image, mode: off}]
+""")
+    wait, init = get(after(table, mpijob()), (*LAUNCHER, "spec", "initContainers"))
+    assert init["image"] == "registry.example/init:1"
+    assert {"name": "ULTRASERVER_WAIT_SECONDS", "value": "1800"} in wait["env"]
+
+
+def test_a_value_may_quote_what_the_job_gives() -> None:
+    table = extended("""
+values: {initImage: "registry.example/$(job.namespace)/$(job.name):$(shape.nodeConfig)"}
+rules: [{name: init-in-job-image, mode: off}, {name: ultraserver-init, match: {role: launcher, named: true}}]
+""")
+    _, init = get(after(table, mpijob(2), namespace="ml"), (*LAUNCHER, "spec", "initContainers"))
+    assert init["image"] == "registry.example/ml/train:2"
+
+
+def test_a_row_is_changed_key_by_key_and_keeps_its_place() -> None:
+    table = extended("""
+shapes: [{name: four-node, together: preferred}]
+rules: [{name: ultraserver-nodes, reason: Because we say so.}]
+""")
+    default = load_default()
+    assert [row.name for row in table.shapes] == [row.name for row in default.shapes]
+    assert [row.name for row in table.rules] == [row.name for row in default.rules]
+    assert table.rules[0].add == default.rules[0].add
+    assert table.rules[0].reason == "Because we say so."
+    assert "together-preferred" in outcome(table, mpijob(4)).fired()
+    assert "together-required" not in outcome(table, mpijob(4)).fired()
+
+
+def test_a_new_shape_is_tried_before_the_packaged_ones() -> None:
+    table = extended("""
+shapes:
+  - name: quad-pairs
+    workers: multiple of 8
+    nodeConfig: 2
+    topologyKey: neuron.amazonaws.com/ultraserver-server-id-2
+    together: preferred
+    apart: preferred
+""")
+    assert outcome(table, mpijob(8)).facts["shape"] == "quad-pairs"
+    assert outcome(table, mpijob(16)).facts["nodeConfig"] == "2"
+    assert outcome(table, mpijob(12)).facts["shape"] == "multi-node"
+
+
+def test_new_shapes_are_tried_in_the_order_of_their_file() -> None:
+    table = extended("""
+shapes:
+  - {name: few, workers: 3, nodeConfig: 1}
+  - {name: threes, workers: multiple of 3, nodeConfig: 1}
+""")
+    assert outcome(table, mpijob(3)).facts["shape"] == "few"
+    assert outcome(table, mpijob(6)).facts["shape"] == "threes"
+
+
+def test_a_shape_may_refuse_and_say_why() -> None:
+    table = extended("shapes: [{name: unpaired, deny: '$(job.workers) workers: use 2 or a multiple of 4'}]")
+    found = outcome(table, mpijob(3))
+    assert found.denials == ("3 workers: use 2 or a multiple of 4",)
+    assert found.operations == ()
+    assert outcome(table, mpijob(4)).denials == ()
+
+
+def test_a_new_rule_is_applied_after_the_packaged_ones() -> None:
+    table = extended("""
+rules:
+  - name: taint
+    reason: The nodes are tainted.
+    match: {role: worker, shape: {nodeConfig: [2, 4]}}
+    add:
+      spec:
+        tolerations: [{key: team, operator: Equal, value: $(job.namespace)}]
+""")
+    tolerations = [{"key": "team", "operator": "Equal", "value": "ml"}]
+    assert table.rules[-1].name == "taint"
+    assert _spec(after(table, mpijob(4), namespace="ml"))["tolerations"] == tolerations
+    assert "tolerations" not in _spec(after(table, mpijob(1)))
+
+
+def test_a_rule_of_ones_own_is_applied_in_the_place_of_the_one_it_replaces() -> None:
+    table = extended("""
+rules:
+  - name: my-wait
+    reason: We wait otherwise.
+    replaces: wait-hostfilename
+    match: {role: launcher, named: true}
+    add: {spec: {initContainers: [{name: my-wait, image: wait}]}}
+  - {name: wait-for-all-workers, mode: off}
+""")
+    found = outcome(table, mpijob())
+    names = [item["name"] for item in get(found.after, (*LAUNCHER, "spec", "initContainers"))]
+    assert names == ["my-wait", "ultraserver-init-container"]
+    assert "wait-hostfilename" not in found.fired()
+
+
+def test_a_rule_that_does_not_fire_replaces_nothing() -> None:
+    table = extended("""
+rules:
+  - {name: wait-for-all-workers, match: {role: launcher, shape: {nodeConfig: 4}}}
+""")
+    assert "wait-for-all-workers" in outcome(table, mpijob(4)).fired()
+    assert "wait-hostfilename" in outcome(table, mpijob(2)).fired()
+
+
+def test_a_rule_may_ask_for_a_resource_a_workload_and_a_field() -> None:
+    table = extended("""
+rules:
+  - name: cores
+    reason: Cores only.
+    match: {role: worker, requests: aws.amazon.com/neuroncore}
+    warn: cores
+  - name: ssh
+    reason: SSH elsewhere.
+    match: {role: launcher, workload: [mpijob], fields: {sshDirectory: /home/mpi/*}}
+    warn: ssh
+""")
+    job = mpijob(4, resource="aws.amazon.com/neuroncore")
+    assert outcome(table, job).warnings == ("cores",)
+    job = mpijob(4)
+    job["spec"]["sshAuthMountPath"] = "/home/mpi/.ssh"
+    assert outcome(table, job).warnings == ("ssh",)
+
+
+def test_a_new_instance_type_makes_candidates_and_is_chosen_where_it_is_first() -> None:
+    table = extended("candidates: {instanceTypes: [trn3u.48xlarge, trn2u.48xlarge]}")
+    label = "node.kubernetes.io/instance-type"
+    assert get(after(table, mpijob()), SELECTOR) == {label: "trn3u.48xlarge"}
+    theirs = mpijob(resource=None, worker_spec={"nodeSelector": {label: "trn3u.48xlarge"}})
+    assert "ultraserver-nodes" in outcome(table, theirs).fired()
+    assert outcome(load_default(), theirs).fired() == ()
+
+
+def test_a_job_that_selects_an_instance_type_the_table_does_not_have_is_left_alone() -> None:
+    theirs = mpijob(worker_spec={"nodeSelector": {"node.kubernetes.io/instance-type": "trn1.32xlarge"}})
+    found = outcome(load_default(), theirs)
+    assert found.operations == ()
+    assert found.reason.startswith("its own instance type selection leaves out trn2u.48xlarge")
+
+
+KIND = """
+workloads:
+  - name: gang
+    kinds: [example.com/v1/Gang]
+    roles: {worker: /spec/pods}
+    workers: /spec/size
+    fields: {queue: {path: /spec/queue, default: batch}}
+rules:
+  - name: gang-queue
+    reason: The scheduler of the queue.
+    match: {role: worker, workload: gang}
+    add: {spec: {schedulerName: $(field.queue)}}
+"""
+
+
+def test_a_new_workload_kind_needs_no_python() -> None:
+    pods = _spec(mpijob())
+    gang = {"apiVersion": "example.com/v1", "kind": "Gang", "spec": {"size": 4, "pods": {"spec": pods}}}
+    found = outcome(extended(KIND), gang)
+    spec = found.after["spec"]["pods"]["spec"]
+    assert spec["nodeSelector"] == {"node.kubernetes.io/instance-type": "trn2u.48xlarge"}
+    assert spec["schedulerName"] == "batch"
+    assert "nodes-with-server-id" in found.fired()
+    assert outcome(load_default(), gang).operations == ()
+
+
+WHOLE = (
+    HEAD
+    + """
+candidates:
+  requests: [example.com/chip]
+  instanceTypeLabel: example.com/type
+  instanceTypes: [big]
+workloads:
+  - {name: gang, kinds: [example.com/v1/Gang], roles: {worker: /spec/pods}, workers: /spec/size}
+shapes:
+  - {name: any, workers: multiple of 1, nodeConfig: 1}
+rules:
+  - {name: label, reason: A label., match: {role: worker}, add: {metadata: {labels: {size: $(job.workers)}}}}
+"""
+)
+
+
+def test_a_whole_other_table_has_nothing_of_the_packaged_one() -> None:
+    table = load_text(WHOLE, SOURCE)
+    chip = {"containers": [{"name": "x", "resources": {"limits": {"example.com/chip": 1}}}]}
+    gang = {"apiVersion": "example.com/v1", "kind": "Gang", "spec": {"size": 5, "pods": {"spec": chip}}}
+    found = outcome(table, gang)
+    assert found.fired() == ("label",)
+    assert found.after["spec"]["pods"]["metadata"]["labels"] == {"size": "5"}
+    assert (
+        outcome(table, mpijob()).reason == "no workload of the rule table opens kubeflow.org/v2beta1/MPIJob"
+    )
+
+
+def test_the_revision_changes_with_the_content_and_not_with_comments() -> None:
+    assert extended("# a comment\n").revision == extended("").revision
+    assert extended("values: {waitSeconds: '60'}").revision != extended("").revision
+    assert load_text(WHOLE, "a").revision == load_text(WHOLE + "# more\n", "b").revision
+
+
+def test_loading_is_the_same_every_time() -> None:
+    assert load_default() == load_default()
