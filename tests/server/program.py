@@ -22,7 +22,7 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
     """Answer by path; what a test wants to know is in the body."""
     path = environ["PATH_INFO"]
     status = "200 OK"
-    if path == "/echo":
+    if path in {"/echo", "/mutate"}:
         body = environ["wsgi.input"].read()
     elif path.startswith("/sleep/"):
         time.sleep(float(path.removeprefix("/sleep/")))

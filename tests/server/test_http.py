@@ -29,14 +29,15 @@ def test_keep_alive_outlives_the_api_servers_ninety_seconds(start: Callable[...,
         start(keepalive_seconds=60)
 
 
-def test_pipelined_requests_are_answered_in_order(start: Callable[..., Server]) -> None:
+@pytest.mark.parametrize("path", [b"/mutate", b"/echo"])
+def test_pipelined_requests_are_answered_in_order(start: Callable[..., Server], path: bytes) -> None:
     sock = start().tls()
-    one = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n%03d"
+    one = b"POST " + path + b" HTTP/1.1\r\nContent-Length: 4\r\n\r\n%04d"
     last = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    sock.sendall(b"".join(one % number for number in range(100)) + last)
-    bodies = [part[:3] for part in answer(sock).split(b"\r\n\r\n")[1:]]
-    assert bodies[:100] == [b"%03d" % number for number in range(100)]
-    assert len(bodies) == 101
+    sock.sendall(b"".join(one % number for number in range(1500)) + last)
+    bodies = [part[:4] for part in answer(sock).split(b"\r\n\r\n")[1:]]
+    assert bodies[:1500] == [b"%04d" % number for number in range(1500)]
+    assert len(bodies) == 1501
 
 
 def test_body_in_many_pieces_arrives_whole(start: Callable[..., Server]) -> None:

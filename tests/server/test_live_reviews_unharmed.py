@@ -14,7 +14,7 @@ from tests.server.conftest import PATIENCE, Client, Server, answer
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 THREADS = 2
 REVIEW = b"r" * 6000
@@ -23,22 +23,26 @@ BOUND = 3.0
 PATIENT = {"handshake_seconds": 60, "request_seconds": 60, "response_seconds": 60}
 
 
-def reviews_pass(server: Server, rounds: int = 20) -> None:
+PATHS = {"short": "/mutate?timeout=10s", "pool": "/echo"}
+"""A path that the loop serves by itself, and one that a thread does."""
+
+
+def reviews_pass(server: Server, rounds: int = 20, paths: Iterable[str] = PATHS.values()) -> None:
     """Send reviews over kept and over new connections, several at a time; all succeed in time."""
     slowest: list[float] = []
 
-    def send(*, keep: bool) -> None:
+    def send(path: str, *, keep: bool) -> None:
         client = Client(server)
         for _ in range(rounds):
             begun = time.monotonic()
-            assert client.post("/echo", REVIEW) == REVIEW
+            assert client.post(path, REVIEW) == REVIEW
             slowest.append(time.monotonic() - begun)
             if not keep:
                 client.connection.close()
         client.connection.close()
 
     with ThreadPoolExecutor(4) as pool:
-        for result in [pool.submit(send, keep=keep) for keep in (True, False, True, False)]:
+        for result in [pool.submit(send, path, keep=keep) for path in paths for keep in (True, False)]:
             result.result(PATIENCE * 3)
     assert max(slowest) < BOUND, sorted(slowest)[-5:]
 
@@ -165,6 +169,14 @@ def test_a_peer_that_sends_a_byte_at_a_time_is_cut_off_after_a_bounded_total_tim
     said = answer(sock)
     assert time.monotonic() - begun < PATIENCE
     assert said.startswith(b"HTTP/1.1 " + told) if told else not said
+
+
+def test_more_long_requests_than_threads_leave_live_reviews_unharmed(start: Callable[..., Server]) -> None:
+    server = start(threads=THREADS, limits=PATIENT)
+    for _ in range(THREADS * 2):
+        server.tls().sendall(b"GET /sleep/5 HTTP/1.1\r\nHost: x\r\n\r\n")
+    time.sleep(0.3)
+    reviews_pass(server, paths=[PATHS["short"]])
 
 
 def test_a_full_server_makes_room_by_closing_the_slowest_peer_not_an_idle_client(

@@ -99,8 +99,11 @@ class ServerSettings:
         key: PEM file with its private key.
         listener: The main listener.
         workers: Processes. One uses one processor; replicas are the way to more.
-        threads: Threads of a worker that do handshakes and requests. They never wait for a peer, so a
-            few are enough.
+        threads: Threads of a worker for the requests that are not short. They never wait for a peer, so
+            a few are enough.
+        short: How requests begin that the loop serves by itself, when they are no longer than
+            ``limits.small_body``: those that never wait and take a few milliseconds at most, as a review
+            does. While it is served nothing else is, so nothing else belongs here.
         keepalive_seconds: How long an idle connection stays open; above the API server's
             `API_SERVER_IDLE_SECONDS`, so that it is the client that closes and no request meets a
             closing connection.
@@ -118,6 +121,7 @@ class ServerSettings:
     listener: Listener = field(default_factory=Listener)
     workers: int = 1
     threads: int = 4
+    short: tuple[bytes, ...] = (b"POST /mutate?", b"POST /mutate ")
     keepalive_seconds: int = 120
     graceful_seconds: int = 25
     timeout_seconds: int = 30

@@ -1,4 +1,4 @@
-"""The gunicorn worker: one loop that waits for all peers, and a pool that waits for none.
+"""The gunicorn worker: one loop that waits for all peers, and a crew that waits for none.
 
 What it needs of gunicorn is what any worker class uses: ``workers.base.Worker``, the request parser, and
 ``http.wsgi.create``. ``tests/server/test_gunicorn_parts.py`` names each part and fails when one goes.
@@ -10,14 +10,13 @@ import errno
 import os
 import selectors
 import time
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING
 
 from gunicorn.workers import base
 
 from webhook.serving.connection import Connection, State
+from webhook.serving.crew import Crew
 from webhook.serving.exchange import Exchange
 from webhook.serving.framing import Refused
 
@@ -42,15 +41,14 @@ class Worker(base.Worker):  # type: ignore[misc]  # gunicorn has no types
         self.tls: TlsFiles = self.app.tls
         self.tls.say = self.log.warning
         self.connections: set[Connection] = set()
-        self.finished: deque[Connection] = deque()  # handed back by the pool; append is atomic
         self.large = BoundedSemaphore(self.limits.large_bodies)
         self.poller = selectors.DefaultSelector()
-        self.pool = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="review")
+        self.next_sweep = 0.0
         super().init_process()
 
     def run(self) -> None:
         """Serve until told to stop, then finish what has begun."""
-        self.exchange = Exchange(self)
+        self.crew = Crew(self, Exchange(self), self.PIPE[1])
         self.poller.register(self.PIPE[0], selectors.EVENT_READ, self._woken)
         for door, listener in enumerate(self.sockets):
             self.poller.register(listener, selectors.EVENT_READ, lambda d=door: self._accept(d))
@@ -60,11 +58,15 @@ class Worker(base.Worker):  # type: ignore[misc]  # gunicorn has no types
 
     def _turn(self) -> None:
         self.notify()
-        for key, _ in self.poller.select(_TURN_SECONDS):
+        finished = self.crew.finished
+        for key, _ in self.poller.select(0 if finished else _TURN_SECONDS):
             if isinstance(key.data, Connection):
                 self._ready(key.data)
             else:
                 key.data()
+        # Only those that are there now: who pipelines without end has one turn like everyone else.
+        for _ in range(len(finished)):
+            self._settle(finished.popleft())
         self._sweep()
 
     def _drain(self) -> None:
@@ -83,16 +85,14 @@ class Worker(base.Worker):  # type: ignore[misc]  # gunicorn has no types
             self._turn()
         for peer in list(self.connections):
             self._close(peer)
-        self.pool.shutdown(wait=False, cancel_futures=True)
+        self.crew.stop()
 
     def _woken(self) -> None:
-        """A signal came, or the pool handed connections back."""
+        """A signal came, or the crew handed connections back, which the turn sees to."""
         try:
             os.read(self.PIPE[0], 4096)
         except BlockingIOError:
             self.log.debug("woken without a byte")
-        while self.finished:
-            self._settle(self.finished.popleft())
 
     def _accept(self, door: int) -> None:
         listener: socket.socket = self.sockets[door]
@@ -194,33 +194,12 @@ class Worker(base.Worker):  # type: ignore[misc]  # gunicorn has no types
             self._watch(peer)
 
     def _hand_over(self, peer: Connection) -> None:
-        """Give a connection to the pool; until it comes back by `_woken` the loop leaves it alone."""
-        self._unwatch(peer)
-        peer.state = State.BUSY
-        self.pool.submit(self._work, peer)
-
-    def _work(self, peer: Connection) -> None:
-        """In the pool: a step of a handshake, or one request. Never waits for the peer."""
-        peer.broken = True  # whatever ends this early
-        try:
-            if peer.secure:
-                self.exchange.serve(peer)
-            else:
-                peer.handshake(self.tls.context())
-            peer.broken = False
-        except OSError as error:
-            self.log.debug("%s: %s", peer.client, error)
-        except Exception:
-            self.log.exception("a connection is closed because of an error of the server")
-        finally:
-            self.finished.append(peer)
-            self._wake()
-
-    def _wake(self) -> None:
-        try:
-            os.write(self.PIPE[1], b".")
-        except BlockingIOError:
-            self.log.debug("the loop has enough to wake it")
+        """Have a handshake step or a request done; the connection comes back in ``crew.finished``."""
+        if peer.secure and self.crew.is_short(peer):
+            self.crew.here(peer)
+        else:
+            self._unwatch(peer)
+            self.crew.by_thread(peer)
 
     def _watch(self, peer: Connection) -> None:
         if peer.watched:
@@ -237,6 +216,9 @@ class Worker(base.Worker):  # type: ignore[misc]  # gunicorn has no types
     def _sweep(self) -> None:
         """Give up the connections that are past their deadlines."""
         now = time.monotonic()
+        if now < self.next_sweep:
+            return
+        self.next_sweep = now + _TURN_SECONDS
         for peer in [p for p in self.connections if p.deadline < now and p.state is not State.BUSY]:
             if peer.state is State.READING:
                 peer.state = State.IDLE

@@ -166,7 +166,9 @@ def annoyed(server: Contender) -> dict[str, float]:
 
 def main() -> None:
     """Measure and print."""
-    kinds = ["ours", "gthread", "sync"] + (["gevent"] if importlib.util.find_spec("gevent") else [])
+    kinds = ["ours", "threads", "gthread", "sync"] + (
+        ["gevent"] if importlib.util.find_spec("gevent") else []
+    )
     results: dict[str, dict[str, list[float]]] = {kind: {} for kind in kinds}
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
