@@ -36,7 +36,9 @@ def serve(**options: Any) -> None:  # noqa: ANN401 - click passes what settings.
     from webhook.compose import run  # noqa: PLC0415
 
     try:
-        run(table=_table(options.pop("rules")), **options)
+        run(**options)
+    except TableError as error:
+        _fail(_refused(error))
     except ValueError as error:
         _fail(str(error))
 
@@ -139,7 +141,12 @@ def _table(path: Path | None) -> Table:
     try:
         return load_file(path) if path else load_default()
     except TableError as error:
-        _fail(f"{error}\nthe rule table is wrong in {len(error.problems)} places")
+        _fail(_refused(error))
+
+
+def _refused(error: TableError) -> str:
+    count = len(error.problems)
+    return f"{error}\nthe rule table is wrong in {count} place{'s' if count > 1 else ''}"
 
 
 def _read(path: Path) -> tuple[str, bytes]:

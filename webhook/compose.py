@@ -1,22 +1,31 @@
 """What ``serve`` puts together: a table, the apps that answer by it, and the listeners they answer on."""
 
 import logging.config
+import os
+import tempfile
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import NoReturn
 
-from flask import Flask
+from flask import Flask, Response
+from prometheus_client import CONTENT_TYPE_LATEST
 from werkzeug.exceptions import HTTPException
 
 from webhook import logs
 from webhook.admission.app import MAX_BODY, create_app, http_error
-from webhook.engine.table import Table
+from webhook.metrics import MULTIPROCESS, Metrics, StateCollector
 from webhook.preview.routes import preview_routes
-from webhook.server import Limits, Listener, ServerSettings, serve
+from webhook.rules.source import TableSource
+from webhook.server import Limits, Listener, ServerSettings, TlsFiles, serve
+from webhook.serving.settings import writable_tmp
+
+AppFactory = Callable[[], Flask]
 
 
 def run(  # noqa: PLR0913 - each is an option of the command line
-    table: Table,
     *,
+    rules: Path | None,
     host: str,
     port: int,
     tls_cert: Path,
@@ -25,21 +34,31 @@ def run(  # noqa: PLR0913 - each is an option of the command line
     threads: int,
     preview: bool,
     preview_port: int | None,
+    metrics_port: int | None,
     log_level: str,
     log_format: str,
 ) -> NoReturn:
     """Serve until told to stop. The arguments are the options of ``serve``.
 
     Raises:
+        TableError: if the rule table is wrong.
         ValueError: if a setting or the certificate cannot be used.
     """
     log_config = logs.config(log_level, log_format)
     logging.config.dictConfig(log_config)
+    if workers > 1:
+        # prometheus_client looks for it when the first counter is made, in every process.
+        os.environ[MULTIPROCESS] = tempfile.mkdtemp(prefix="ultraserver-webhook-", dir=writable_tmp())
+    source, metrics = TableSource(rules), Metrics()
+    tls = TlsFiles(tls_cert, tls_key, logging.getLogger("webhook.tls").warning)
+
+    def expires() -> datetime:
+        return tls.status().expires
 
     def admission_app() -> Flask:
-        app = create_app(table)
+        app = create_app(source, metrics, expires)
         if preview:
-            app.register_blueprint(preview_routes(table))
+            app.register_blueprint(preview_routes(source))
         return app
 
     settings = ServerSettings(
@@ -52,16 +71,29 @@ def run(  # noqa: PLR0913 - each is an option of the command line
         log_level=log_level,
         log_config=log_config,
     )
-    others = []
+    others: list[tuple[Listener, AppFactory]] = []
     if preview_port is not None:
-        others.append((Listener("127.0.0.1", preview_port, tls=False), lambda: preview_app(table)))
-    serve(admission_app, settings, others)
+        others.append((Listener("127.0.0.1", preview_port, tls=False), lambda: preview_app(source)))
+    if metrics_port is not None:
+        state = StateCollector(source.status, expires)
+        others.append((Listener(host, metrics_port, tls=False), lambda: metrics_app(metrics, state)))
+    serve(admission_app, settings, others, tls)
 
 
-def preview_app(table: Table) -> Flask:
+def preview_app(source: TableSource) -> Flask:
     """An app that serves the preview and nothing else."""
     app = Flask("preview", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.register_error_handler(HTTPException, http_error)
-    app.register_blueprint(preview_routes(table))
+    app.register_blueprint(preview_routes(source))
+    return app
+
+
+def metrics_app(metrics: Metrics, state: StateCollector) -> Flask:
+    """An app that serves ``GET /metrics`` and nothing else."""
+    app = Flask("metrics", static_folder=None)
+    app.register_error_handler(HTTPException, http_error)
+    app.add_url_rule(
+        "/metrics", "metrics", lambda: Response(metrics.text(state), content_type=CONTENT_TYPE_LATEST)
+    )
     return app

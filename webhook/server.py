@@ -20,6 +20,7 @@ def serve(
     make_app: Callable[[], WsgiApp],
     settings: ServerSettings,
     others: Sequence[tuple[Listener, Callable[[], WsgiApp]]] = (),
+    tls: TlsFiles | None = None,
 ) -> NoReturn:
     """Serve until SIGTERM or SIGINT, then finish what has begun and exit.
 
@@ -29,13 +30,15 @@ def serve(
         settings: How to serve it.
         others: Further listeners with applications of their own, in the same processes and under the
             same limits.
+        tls: The certificate, where the application wants to know of it; else the settings' files.
 
     Raises:
         ValueError: The certificate and key cannot be used.
         SystemExit: The server stopped: 0 when told to, 3 when the application could not be made, 1 when
             an address could not be bound.
     """
-    _Application(make_app, settings, others).run()
+    tls = tls or TlsFiles(settings.certificate, settings.key, lambda _: None)
+    _Application(make_app, settings, others, tls).run()
     raise SystemExit(0)
 
 
@@ -54,12 +57,13 @@ class _Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no ty
         make_app: Callable[[], WsgiApp],
         settings: ServerSettings,
         others: Sequence[tuple[Listener, Callable[[], WsgiApp]]],
+        tls: TlsFiles,
     ) -> None:
         self.settings = settings
         self.listeners = [settings.listener, *(listener for listener, _ in others)]
         self._make_app = make_app
         self._make_others = [make for _, make in others]
-        self.tls = TlsFiles(settings.certificate, settings.key, lambda _: None)
+        self.tls = tls
         super().__init__()
 
     def load_config(self) -> None:

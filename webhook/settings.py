@@ -29,6 +29,7 @@ _SERVE = (
         "--preview/--no-preview", default=False, show_default=True, help="Serve POST /preview as well."
     ),
     click.option("--preview-port", type=int, help="Serve it over plain HTTP on this loopback port instead."),
+    click.option("--metrics-port", type=int, help="Serve GET /metrics over plain HTTP on this port."),
     click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True),
     click.option("--log-format", type=click.Choice(("json", "text")), default="json", show_default=True),
 )

@@ -95,7 +95,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     def evaluate(table: Table, request: Request) -> NoReturn:
         raise RuntimeError(f"secret detail of {table.revision} {request.uid}")
 
-    monkeypatch.setattr("webhook.admission.app.evaluate", evaluate)
+    monkeypatch.setattr("webhook.admission.judges.evaluate", evaluate)
 
 
 @pytest.mark.usefixtures("broken")
@@ -126,7 +126,7 @@ def test_an_operation_that_cannot_be_written_is_a_mistake_of_our_own_too(
     def evaluate(_table: Table, request: Request) -> Outcome:
         return Outcome("r", "why", request.object, ({"op": "add", "path": "/x", "value": object()},))
 
-    monkeypatch.setattr("webhook.admission.app.evaluate", evaluate)
+    monkeypatch.setattr("webhook.admission.judges.evaluate", evaluate)
     answer = send(client, review(mpijob()))
     assert answer.status_code == 500
     well_formed(answer)

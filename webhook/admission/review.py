@@ -31,14 +31,20 @@ class Review:
     """A review as received.
 
     Attributes:
-        concerns_us: whether it is about creating an object itself; nothing else is ever mutated.
+        operation: ``CREATE``, ``UPDATE``, ``DELETE`` or ``CONNECT``; empty for one on a subresource.
+        name: of the object; empty where the API server generates it later.
     """
 
     uid: str
     request: Request
+    operation: str
     kind: str
     name: str
-    concerns_us: bool
+
+    @property
+    def creates(self) -> bool:
+        """Whether an object itself is being created; nothing else is ever mutated."""
+        return self.operation == "CREATE"
 
 
 def decode(body: bytes) -> Review:
@@ -68,9 +74,9 @@ def decode(body: bytes) -> Review:
     uid = _text(request, "uid")
     if not uid:
         raise BadReviewError("/request/uid is empty: the answer must repeat it")
-    creates = _text(request, "operation") == "CREATE" and not _text(request, "subResource")
+    operation = "" if _text(request, "subResource") else _text(request, "operation")
     obj = request.get("object")
-    if creates and not isinstance(obj, dict):
+    if operation == "CREATE" and not isinstance(obj, dict):
         raise BadReviewError("/request/object is missing or no map: there is nothing to look at")
     user = request.get("userInfo")
     return Review(
@@ -82,8 +88,8 @@ def decode(body: bytes) -> Review:
             username=_text(user, "username", "/request/userInfo") if isinstance(user, dict) else "",
         ),
         kind=str(obj.get("kind")) if isinstance(obj, dict) else "",
+        operation=operation,
         name=_text(request, "name"),
-        concerns_us=creates,
     )
 
 

@@ -1,15 +1,16 @@
 """Evaluating a table against an object: the one function behind every door."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from webhook.engine import record
 from webhook.engine.apply import Progress, apply_rules, shape_messages
 from webhook.engine.identity import first_uid
 from webhook.engine.match import candidacy, choose_shape
 from webhook.engine.order import as_received
-from webhook.engine.outcome import JobError, Outcome, Request
+from webhook.engine.outcome import JobError, Outcome, Request, State
 from webhook.engine.patch import operations
-from webhook.engine.table import Shape, Table, Workload
+from webhook.engine.table import Mode, Shape, Table, Workload
 from webhook.engine.tree import Json, WrongTypeError, get, pointer, put, shown
 from webhook.engine.values import placeholder_values
 from webhook.engine.workloads import WORKER, Job, open_job, record_key
@@ -24,10 +25,29 @@ def evaluate(table: Table, request: Request) -> Outcome:
     workload = table.workload(kind_of(obj))
     if workload is None:
         return Outcome(table.revision, f"no workload of the rule table opens {kind_of(obj)}", obj)
+    if table.mode is Mode.OFF:
+        return Outcome(table.revision, "the whole rule table is switched off", obj)
     try:
-        return _evaluate(table, workload, request)
+        outcome = _evaluate(table, workload, request)
     except (JobError, WrongTypeError) as error:
-        return Outcome(table.revision, "denied", obj, denials=(str(error),))
+        outcome = Outcome(table.revision, "denied", obj, denials=(str(error),))
+    return outcome if table.mode is Mode.ENFORCE else _reported(outcome, obj)
+
+
+def _reported(outcome: Outcome, obj: Json) -> Outcome:
+    """An outcome of a table that only reports: nothing is changed, refused or said to the user."""
+    rules = (replace(row, state=State.SHADOWED) if row.state is State.FIRED else row for row in outcome.rules)
+    would = "; ".join((*outcome.denials, *outcome.warnings))
+    return replace(
+        outcome,
+        reason=f"the whole rule table only reports; {outcome.reason}",
+        after=obj,
+        operations=(),
+        rules=tuple(rules),
+        warnings=(),
+        denials=(),
+        facts={**outcome.facts, **({"would": would} if would else {})},
+    )
 
 
 def kind_of(obj: Json) -> str:

@@ -174,6 +174,7 @@ class Table:
         revision: twelve hexadecimal digits that change with the table's content.
         shapes: tried in this order; the first that fits is taken.
         rules: applied in this order.
+        mode: of the whole table: the switch that stops everything, or lets it be watched first.
     """
 
     revision: str
@@ -181,6 +182,7 @@ class Table:
     workloads: tuple[Workload, ...]
     shapes: tuple[Shape, ...]
     rules: tuple[Rule, ...]
+    mode: Mode = Mode.ENFORCE
 
     def workload(self, kind: str) -> Workload | None:
         """The workload that opens a ``group/version/Kind``."""

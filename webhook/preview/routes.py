@@ -5,8 +5,8 @@ from typing import Final
 from flask import Blueprint, Response, jsonify, request
 
 from webhook.documents import DocumentError, read_documents
-from webhook.engine.table import Table
 from webhook.preview.run import FORMATS, preview
+from webhook.rules.source import TableSource
 
 TYPES: Final = {
     "application/json": "json",
@@ -17,14 +17,14 @@ TYPES: Final = {
 """Media type -> format; the first is the answer to a client that takes anything."""
 
 
-def preview_routes(table: Table) -> Blueprint:
+def preview_routes(source: TableSource) -> Blueprint:
     """The route, for an app that serves reviews as well or for one of its own.
 
     One or many documents, YAML or JSON, up to the body limit of the app. ``?namespace=`` is for documents
     that name none. A job that is denied is an answer (200); a text that cannot be read is 400.
 
     Args:
-        table: the rules.
+        source: of the rule table.
     """
     routes = Blueprint("preview", __name__)
 
@@ -36,7 +36,7 @@ def preview_routes(table: Table) -> Blueprint:
             return _error(406, reason)
         try:
             documents = read_documents(request.get_data(cache=False), "request")
-            shown = preview(table, documents, request.args.get("namespace", "default"))
+            shown = preview(source.table(), documents, request.args.get("namespace", "default"))
         except DocumentError as error:
             return _error(400, str(error))
         if not shown:

@@ -49,6 +49,8 @@ class Draft:
             mine = over.get(section, {})
             result.raw[section] = {**self.raw.get(section, {}), **mine}
             result.origins |= {(section, key): (document, (section, key)) for key in mine}
+        if "mode" in over:
+            result.raw["mode"] = over["mode"]
         for section in ROWS:
             result._lay_rows(self, section, over.get(section, []), document)
         return result

@@ -93,6 +93,7 @@ def build(draft: Draft) -> Table:
         workloads=tuple(map(_workload, raw["workloads"])),
         shapes=tuple(map(_shape, raw["shapes"])),
         rules=tuple(map(_rule, raw["rules"])),
+        mode=_mode(raw),
     )
     values: dict[str, str] = raw.get("values", {})
     problems = [draft.problem(path, message) for path, message in problems_of(table, values)]
@@ -169,12 +170,16 @@ def _rule(raw: Mapping[str, Any]) -> Rule:
         ),
         add=raw.get("add", {}),
         on_conflict=OnConflict(raw.get("onConflict", OnConflict.KEEP)),
-        mode=Mode(raw.get("mode", Mode.ENFORCE) or Mode.OFF),  # a bare off is false to YAML 1.1
+        mode=_mode(raw),
         replaces=raw.get("replaces"),
         warn=raw.get("warn"),
         deny=raw.get("deny"),
         quiet=raw.get("quiet", False),
     )
+
+
+def _mode(raw: Mapping[str, Any]) -> Mode:
+    return Mode(raw.get("mode", Mode.ENFORCE) or Mode.OFF)  # a bare off is false to YAML 1.1
 
 
 def _many(value: Json) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from webhook.documents import Path
-from webhook.engine.placeholders import ROLE_MAPS
 
 TABLE = "table.schema.json"
 POD_TEMPLATE = "podtemplate.schema.json"
@@ -29,13 +28,6 @@ def bundled() -> dict[str, Any]:
     # The pod template's own references are relative to itself; in here they need the whole way.
     pod = json.loads(json.dumps(pod).replace('"#/$defs/', '"#/$defs/podTemplate/$defs/'))
     pod.pop("$schema")
-    container = pod["$defs"]["Container"]["properties"]
-    for name in ROLE_MAPS:
-        container[name] = {
-            "if": {"type": "string"},
-            "then": {"pattern": rf"^\$\([a-z]+\.{name}\)$"},
-            "else": container[name],
-        }
     table["$defs"]["podTemplate"] = pod
     table["$defs"]["rule"]["properties"]["add"]["$ref"] = "#/$defs/podTemplate"
     return dict(table)

@@ -1,0 +1,81 @@
+"""What each door of the API server decides: a review and the table in, an outcome out."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from webhook.admission.review import Review
+from webhook.engine import Outcome, Request, evaluate
+from webhook.engine.table import Table
+from webhook.engine.tree import Json, get
+from webhook.rules.load import load_text
+from webhook.rules.problems import TableError
+
+Judge = Callable[[Table, Review], Outcome | None]
+"""None for a review that is not ours: it is allowed untouched."""
+
+SUFFIXES: Final = (".yaml", ".yml")
+
+
+def mutate(table: Table, review: Review) -> Outcome | None:
+    """What is added to a new object."""
+    return evaluate(table, review.request) if review.creates else None
+
+
+def verify(table: Table, review: Review) -> Outcome | None:
+    """Warns of a new object that came through without what should have been added to it.
+
+    That is the case when the mutating webhook could not be reached and may fail open. It is known by asking
+    the same question again: had the object been mutated, nothing would be left to add.
+    """
+    return _verified(table, review, refuse=False)
+
+
+def require(table: Table, review: Review) -> Outcome | None:
+    """As ``verify``, but refuses such an object."""
+    return _verified(table, review, refuse=True)
+
+
+def _verified(table: Table, review: Review, *, refuse: bool) -> Outcome | None:
+    outcome = mutate(table, review)
+    if outcome is None or not (outcome.operations or outcome.denials):
+        return None if outcome is None else replace(outcome, warnings=())
+    again = evaluate(table, as_unnamed(review.request))
+    if not (again.operations or again.denials):
+        return replace(again, warnings=())
+    missing = "; ".join(outcome.denials) or f"without rules {', '.join(outcome.fired())}"
+    way_out = "delete it and apply it again when the webhook is up"
+    said = f"admitted without ultraserver-webhook ({missing}): {way_out}"
+    left: dict[str, Any] = {"after": review.request.object, "operations": ()}
+    if refuse:
+        return replace(outcome, **left, warnings=(), denials=(said.replace("admitted", "came", 1),))
+    return replace(outcome, **left, warnings=(said,), denials=())
+
+
+def as_unnamed(request: Request) -> Request:
+    """The request as mutation saw it: the name of a ``generateName`` object comes after that."""
+    meta: Json = get(request.object, ("metadata",)) or {}
+    name, beginning = meta.get("name"), meta.get("generateName")
+    if not (
+        isinstance(name, str) and isinstance(beginning, str) and beginning and name.startswith(beginning)
+    ):
+        return request
+    unnamed = {key: value for key, value in meta.items() if key != "name"}
+    return replace(request, object={**request.object, "metadata": unnamed})
+
+
+def rule_table(table: Table, review: Review) -> Outcome | None:
+    """Refuses a ConfigMap with a rule table that could not be used, with what ``rules lint`` says of it."""
+    if review.operation not in {"CREATE", "UPDATE"} or review.kind != "ConfigMap":
+        return None
+    data = get(review.request.object, ("data",))
+    texts = data.items() if isinstance(data, dict) else ()
+    problems: list[str] = []
+    for key, text in texts:
+        if key.endswith(SUFFIXES) and isinstance(text, str):
+            try:
+                load_text(text, key)
+            except TableError as error:
+                problems += map(str, error.problems)
+    reason = "a ConfigMap with rule tables"
+    return Outcome(table.revision, reason, review.request.object, denials=tuple(problems))
