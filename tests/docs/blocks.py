@@ -1,0 +1,77 @@
+"""Fenced blocks of the documents, and the commands in them.
+
+A block has an info string: ``console`` is a session (``$ command``, then what it prints), ``sh`` is commands
+alone, anything else is no command. A second word names a file that the block is the content of, so that later
+commands can use it. In an output a line ``...`` stands for any lines, and ``...`` in a line for any text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+ELSEWHERE = {"docs/init-script.md": "shows what containers print on real UltraServers"}
+"""Documents whose blocks are not looked at, and why."""
+
+_FENCE = re.compile(r"^(`{3,})([^`\n]*)\n(.*?)^\1[ ]*$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command as a document shows it; ``output`` is None where the document shows commands alone."""
+
+    where: str
+    command: str
+    output: str | None
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block."""
+
+    where: str
+    language: str
+    file: str
+    text: str
+
+    def steps(self) -> list[Step]:
+        """Its commands, in order."""
+        if self.language == "console":
+            parts = re.split(r"^\$ ", self.text, flags=re.MULTILINE)
+            assert not parts[0].strip(), f"{self.where}: a console block begins with a command"
+            return [self._step(part, shown=True) for part in parts[1:]]
+        if self.language == "sh":
+            lines = re.sub(r"\\\n\s*", "", self.text).splitlines()
+            return [self._step(line, shown=False) for line in lines if line and not line.startswith("#")]
+        return []
+
+    def _step(self, text: str, *, shown: bool) -> Step:
+        # A line that ends with a backslash goes on in the next one.
+        command, _, output = re.sub(r"\\\n\s*", "", text).partition("\n")
+        return Step(f"{self.where}: $ {command}", command, output if shown else None)
+
+
+def documents() -> list[str]:
+    """Every document of the project, by its path in the repository."""
+    found = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")]
+    return sorted(str(path.relative_to(REPOSITORY)) for path in found)
+
+
+def text_of(document: str) -> str:
+    """The text of a document."""
+    return (REPOSITORY / document).read_text(encoding="utf-8")
+
+
+def blocks_of(document: str) -> list[Block]:
+    """The fenced blocks of a document, none for one that is not looked at."""
+    text = "" if document in ELSEWHERE else text_of(document)
+    blocks = []
+    for found in _FENCE.finditer(text):
+        where = f"{document}:{text[: found.start()].count(chr(10)) + 1}"
+        language, _, file = found[2].strip().partition(" ")
+        assert language, f"{where}: a fenced block without an info string"
+        blocks.append(Block(where, language, file.strip(), found[3]))
+    return blocks

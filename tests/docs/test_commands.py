@@ -1,0 +1,116 @@
+"""Every command that a document shows is run, here or where ``session`` says, and prints what is shown."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.process import free_ports
+from tests.docs import session
+from tests.docs.blocks import REPOSITORY, blocks_of, documents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+READY = "Ctrl-C stops it."
+
+
+@pytest.mark.parametrize("document", documents())
+def test_commands_print_what_is_shown(document: str, tmp_path: Path) -> None:
+    folder, status = session.folder_with_examples(tmp_path), 0
+    for block in blocks_of(document):
+        session.write_file(block, folder)
+        for step in filter(session.is_run_here, block.steps()):
+            printed, status = session.run(step.command, folder, status)
+            # 1 is an answer (a difference, a wrong table); more is a mistake unless the document says so.
+            assert status <= 1 or "$ echo $?" in block.text, f"{step.where}\n{printed}"
+            session.assert_printed(step, printed)
+
+
+@dataclass(frozen=True)
+class Served:
+    """``make run`` as it is running: its port, its certificates, and what it said."""
+
+    port: int
+    certificates: Path
+    said: str
+
+    def own(self, command: str) -> str:
+        """A documented command, for this server instead of the documented one."""
+        return command.replace("8443", str(self.port)).replace(".dev/certs", str(self.certificates))
+
+    def documented(self, printed: str) -> str:
+        """What was printed, as a document would show it."""
+        return printed.replace(str(self.certificates), ".dev/certs").replace(str(self.port), "8443")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """``make run``, with the environment that the tests run in and a port and certificates of its own."""
+    certificates = tmp_path_factory.mktemp("certs")
+    (port,) = free_ports(1)
+    own = [f"BIN={Path(sys.executable).parent}", f"PORT={port}", f"CERTS={certificates}"]
+    command = ["make", "--no-print-directory", "--old-file=.venv/.run", "run", *own]
+    with subprocess.Popen(
+        command,
+        cwd=REPOSITORY,
+        env={key: value for key, value in os.environ.items() if not key.startswith("MAKE")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        said = ""
+        for line in process.stdout:
+            said += line
+            if READY in line:
+                break
+        yield Served(port, certificates, said)
+        # As a terminal does at Ctrl-C: to the whole group.
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=30)
+
+
+@pytest.mark.parametrize("document", documents())
+def test_make_run_and_its_clients_print_what_is_shown(
+    document: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    blocks = [block for block in blocks_of(document) if block.file or block.steps()]
+    steps = [step for block in blocks for step in block.steps()]
+    if not any(step.command.startswith(session.ON_LOOPBACK) for step in steps):
+        return
+    if any(step.command.startswith("curl") for step in steps) and shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    served = request.getfixturevalue("served")
+    folder = session.folder_with_examples(tmp_path)
+    for block in blocks:
+        session.write_file(block, folder)
+        for step in block.steps():
+            if step.command.startswith("make run"):
+                session.assert_printed(step, served.documented(served.said))
+            elif step.command.startswith(session.ON_LOOPBACK):
+                printed, status = session.run(served.own(step.command), folder)
+                assert status == 0, f"{step.where}\n{printed}"
+                session.assert_printed(step, served.documented(printed))
+
+
+def test_ci_runs_what_is_left_to_it() -> None:
+    script = (REPOSITORY / ".ci" / "run").read_text(encoding="utf-8")
+    for command, where in session.CI.items():
+        assert where != ".ci/run" or command in script, f"{where} does not run {command}"
+
+
+def test_no_document_shows_a_command_outside_of_a_session() -> None:
+    for document in documents():
+        for block in blocks_of(document):
+            shown = [line for line in block.text.splitlines() if line.startswith("$ ")]
+            assert block.language == "console" or not shown, f"{block.where}: use console"
