@@ -1,4 +1,4 @@
-"""What the tests of the webhook on the control plane share: jobs in bulk, their parts, and a second webhook."""
+"""What tests of the webhook on the control plane share: jobs in bulk, their parts, a second webhook."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import copy
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tests.cluster.controlplane import ControlPlane
     from tests.cluster.kubectl import Kubectl, Object
+    from webhook.engine.tree import Json
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 ROLE = "training.kubeflow.org/job-role"
@@ -75,7 +76,7 @@ def exported(kubectl: Kubectl, name: str) -> Object:
     return job
 
 
-def filled(node: Any, values: dict[str, str]) -> Any:
+def filled(node: Json, values: dict[str, str]) -> Json:
     """A tree with every ``$(KEY)`` in its texts replaced."""
     if isinstance(node, dict):
         return {key: filled(value, values) for key, value in node.items()}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tests.cluster.controlplane import ControlPlane
     from tests.cluster.kubectl import Kubectl
     from tests.cluster.webhook import RunningWebhook
+    from webhook.engine.tree import Json
 
 # workers -> the row of placed.yaml, node config
 SHAPES = {
@@ -51,7 +52,7 @@ def stored(plain: Kubectl) -> dict[str, Any]:
     return {job["metadata"]["name"]: job for job in plain.get_json("mpijobs")["items"]}
 
 
-def placed(role: str, row: str = "", **values: str) -> Any:
+def placed(role: str, row: str = "", **values: str) -> Json:
     found = yaml.safe_load((jobs.DATA / "placed.yaml").read_text(encoding="utf-8"))[role]
     scripts = {f"script.{stage}": initscript.text(stage) for stage in initscript.STAGES}
     return jobs.filled(found[row] if row else found, values | scripts | {"image": IMAGE})

@@ -1,4 +1,4 @@
-"""The UltraServer document's own YAML, stripped of what it tells people to add, comes back from the webhook."""
+"""The UltraServer document's own YAML, stripped of what people are to add, comes back from the webhook."""
 
 from __future__ import annotations
 
