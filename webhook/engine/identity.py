@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from webhook.engine import keys
 from webhook.engine.outcome import Request
 from webhook.engine.tree import Json, get
 
@@ -44,11 +45,24 @@ def first_uid(request: Request, generate_name: str, recorded: str, label: Json) 
     A webhook that is invoked again for the same object gets a review with another uid (kube-apiserver,
     ``pkg/admission/plugin/webhook/request/admissionreview.go``). The uid of the first call is in the
     record. It counts only if the label follows from it together with the times in ``managedFields``, which
-    the API server writes anew for every object: a copied record does not open the door.
+    the API server writes anew for every object, and if no client sent it, which ``managedFields`` tells as
+    well (their times are whole seconds): a copied record does not open the door.
     """
-    if recorded and label == job_id(request, "", generate_name, recorded):
+    if recorded and not _sent(request.object) and label == job_id(request, "", generate_name, recorded):
         return recorded
     return request.uid
+
+
+def _sent(obj: Json) -> bool:
+    """Whether the record was there before admission: ``managedFields`` then names it as somebody's."""
+    fields = get(obj, ("metadata", "managedFields"))
+    return _names(fields, f"f:{keys.ADDED}")
+
+
+def _names(node: Json, key: str) -> bool:
+    if isinstance(node, dict):
+        return key in node or any(_names(value, key) for value in node.values())
+    return isinstance(node, list) and any(_names(item, key) for item in node)
 
 
 def created(obj: Json) -> Sequence[str]:
