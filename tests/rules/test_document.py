@@ -124,7 +124,7 @@ volumes:
 """
 
 
-def _worker_spec(workers: int) -> Any:  # noqa: ANN401
+def _worker_spec(workers: int) -> Any:
     spec = parsed("nodeSelector:\n  node.kubernetes.io/instance-type: trn2u.48xlarge\n")
     return spec | ({"affinity": parsed(AFFINITY[workers])} if AFFINITY[workers] else {})
 

@@ -10,7 +10,7 @@ from webhook.rules.load import load_default, load_text
 SELECTOR = (*WORKER, "spec", "nodeSelector")
 
 
-def _spec(obj: Any) -> Any:  # noqa: ANN401
+def _spec(obj: Any) -> Any:
     return get(obj, (*WORKER, "spec"))
 
 

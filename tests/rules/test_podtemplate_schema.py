@@ -96,7 +96,7 @@ spec:
 """)[0].value
 
 
-def violations(fragment: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - wrong types on purpose
+def violations(fragment: Any) -> list[tuple[str, str]]:
     return [(error.json_path, error.message) for error in VALIDATOR.iter_errors(fragment)]
 
 

@@ -62,7 +62,7 @@ class Draft:
     def _lay_rows(self, base: "Draft", section: str, rows: list[Json], document: Document) -> None:
         names = {row["name"]: row for row in base.raw.get(section, [])}
         added = [(row, i) for i, row in enumerate(rows) if row["name"] not in names]
-        changed = {row["name"]: (row, i) for i, row in enumerate(rows) if row["name"] in names}
+        changed = [(row, i) for i, row in enumerate(rows) if row["name"] in names]
         kept = [(name, (*base._section(section)[1], i)) for i, name in enumerate(names)]  # noqa: SLF001
         # A new shape is tried before the packaged ones, which between them fit every count.
         first = added if section == "shapes" else []
@@ -71,9 +71,10 @@ class Draft:
         for row, i in first:
             self._append(section, row, document, (section, i))
         for name, place in kept:
-            over, j = changed.get(name, ({}, 0))
-            at = self._append(section, {**names[name], **over}, base.origins[()][0], place)
-            self.origins |= {(*at, key): (document, (section, j, key)) for key in over}
+            # A row that is changed twice is there twice then, for lint to see.
+            for over, j in [change for change in changed if change[0]["name"] == name] or [({}, 0)]:
+                at = self._append(section, {**names[name], **over}, base.origins[()][0], place)
+                self.origins |= {(*at, key): (document, (section, j, key)) for key in over}
         for row, i in last:
             self._append(section, row, document, (section, i))
 

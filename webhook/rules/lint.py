@@ -46,7 +46,7 @@ def _duplicates(table: Table) -> Found:
     seen: dict[str, str] = {}
     for index, rule in enumerate(table.rules):
         content = repr((rule.match, rule.add, rule.warn, rule.deny))
-        if content in seen:
+        if seen.get(content, rule.name) != rule.name:
             yield ("rules", index), f"says the same as rule {seen[content]!r}; remove one"
         seen.setdefault(content, rule.name)
 

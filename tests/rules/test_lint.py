@@ -1,0 +1,216 @@
+"""What loading refuses although the schema takes it: rows that contradict each other, or Kubernetes."""
+
+from importlib.resources import files
+
+import pytest
+
+from tests.rules.tables import EXTENDS, PACKAGED, RULE, SOURCE, Expected, problems, same_problems
+from webhook.rules.load import load_text
+from webhook.rules.problems import TableError
+
+LAUNCHER = RULE.replace("worker", "launcher")
+FOUR = "    nodeConfig: 4\n    topologyKey: k\n"
+POD_AFFINITY = (
+    "    add:\n      spec:\n        affinity:\n          podAffinity:\n"
+    "            requiredDuringSchedulingIgnoredDuringExecution:\n"
+)
+TERMS = "/rules/0/add/spec/affinity/podAffinity/requiredDuringSchedulingIgnoredDuringExecution/0"
+
+LINT: dict[str, tuple[str, Expected]] = {
+    "an unknown placeholder": (
+        RULE + "    add:\n      spec:\n        schedulerName: $(job.nane)\n",
+        [(10, "/rules/0/add/spec/schedulerName", "unknown placeholder $(job.nane); known here are field.")],
+    ),
+    "an unknown value": (
+        RULE + "    warn: $(value.nope)\n",
+        [(8, "/rules/0/warn", "unknown placeholder $(value.nope); ")],
+    ),
+    "an unknown placeholder of a shape": (
+        "shapes:\n  - {name: unpaired, warn: $(field.home)}\n",
+        [(5, "/shapes/0/warn", "unknown placeholder $(field.home); known are job.id")],
+    ),
+    "a placeholder as a key": (
+        RULE + "    add:\n      metadata:\n        labels:\n          $(shape.name): a\n",
+        [(11, "/rules/0/add/metadata/labels/$(shape.name)", "a key cannot be a placeholder")],
+    ),
+    "a value that quotes a value": (
+        "values:\n  a: $(value.b)\n  b: x\n",
+        [(5, "/values/a", "a value cannot quote another value, $(value.b)")],
+    ),
+    "job.name where the job may have none": (
+        RULE + "    warn: $(job.name)\n",
+        [(8, "/rules/0/warn", "$(job.name) is empty for generateName jobs: match `named: true` as well")],
+    ),
+    "job.name by way of a value": (
+        "values: {who: $(job.name)}\n" + RULE + "    warn: $(value.who)\n",
+        [(9, "/rules/0/warn", "$(job.name) is empty for generateName jobs")],
+    ),
+    "a topology key where a shape has none": (
+        RULE + "    warn: $(shape.topologyKey)\n",
+        [(8, "/rules/0/warn", "shape single-node has no topologyKey: match `shape` more narrowly")],
+    ),
+    "a rule that does nothing": (RULE, [(5, "/rules/0", "does nothing: give it add, warn or deny")]),
+    "two rules of one name": (
+        RULE + "    warn: a\n  - {name: x, reason: q, match: {role: launcher}, warn: b}\n",
+        [
+            (5, "/rules/0/name", "'x' is the name of 2 rows"),
+            (9, "/rules/1/name", "'x' is the name of 2 rows"),
+        ],
+    ),
+    "a packaged row that is changed twice": (
+        "rules:\n  - name: ultraserver-nodes\n    mode: off\n  - name: ultraserver-nodes\n    reason: b\n",
+        [
+            (5, "/rules/0/name", "'ultraserver-nodes' is the name of 2 rows"),
+            (7, "/rules/1/name", "'ultraserver-nodes' is the name of 2 rows"),
+        ],
+    ),
+    "two rules that say the same": (
+        RULE + "    warn: a\n  - {name: other, reason: q, match: {role: worker}, warn: a}\n",
+        [(9, "/rules/1", "says the same as rule 'x'; remove one")],
+    ),
+    "an unknown workload": (
+        (
+            "rules:\n  - name: x\n    reason: r\n    warn: w\n"
+            "    match:\n      role: worker\n      workload: job\n"
+        ),
+        [(10, "/rules/0/match/workload", "unknown workload 'job'; known are ")],
+    ),
+    "a field that the workload does not have": (
+        (
+            "rules:\n  - name: x\n    reason: r\n    match:\n      role: worker\n      workload: mpijob\n"
+            "      fields: {nope: a}\n    warn: w\n"
+        ),
+        [(10, "/rules/0/match/fields/nope", "workload mpijob has no field 'nope'")],
+    ),
+    "a role that no workload it matches has": (
+        "rules: [{name: x, reason: r, match: {role: pod, workload: mpijob}, warn: w}]\n",
+        [(4, "/rules/0/match/role", "unreachable: no workload it matches has the role pod")],
+    ),
+    "a shape like none of the table": (
+        RULE.replace("worker}", "worker, shape: {together: always}}") + "    warn: w\n",
+        [(7, "/rules/0/match/shape", "unreachable: no shape of the table is like that")],
+    ),
+    "replacing what there is not": (
+        RULE + "    warn: w\n    replaces: nope\n",
+        [(9, "/rules/0/replaces", "must be the name of another rule, not 'nope'")],
+    ),
+    "replacing itself": (
+        RULE + "    warn: w\n    replaces: x\n",
+        [(9, "/rules/0/replaces", "must be the name of another rule, not 'x'")],
+    ),
+    "replacing a rule of another role": (
+        RULE + "    warn: w\n    replaces: wait-hostfilename\n",
+        [(9, "/rules/0/replaces", "wait-hostfilename speaks about another role")],
+    ),
+    "replacing a rule that replaces": (
+        LAUNCHER + "    warn: w\n    replaces: wait-for-all-workers\n",
+        [(9, "/rules/0/replaces", "wait-for-all-workers itself replaces wait-hostfilename")],
+    ),
+    "a negative operator in a namespaceSelector": (
+        RULE + POD_AFFINITY + "              - topologyKey: k\n                namespaceSelector:\n"
+        "                  matchExpressions:\n                    - {key: a, operator: NotIn, values: [b]}\n",
+        [(14, TERMS + "/namespaceSelector", "NotIn here makes kube-scheduler 1.36 match")],
+    ),
+    "DoesNotExist in a namespaceSelector": (
+        RULE + POD_AFFINITY + "              - topologyKey: k\n                namespaceSelector:\n"
+        "                  matchExpressions:\n                    - {key: a, operator: DoesNotExist}\n",
+        [(14, TERMS + "/namespaceSelector", "DoesNotExist here makes kube-scheduler 1.36 match")],
+    ),
+    "several node selector terms": (
+        RULE + "    add:\n      spec:\n        affinity:\n          nodeAffinity:\n"
+        "            requiredDuringSchedulingIgnoredDuringExecution:\n              nodeSelectorTerms:\n"
+        "                - matchExpressions: [{key: a, operator: Exists}]\n"
+        "                - matchExpressions: [{key: b, operator: Exists}]\n",
+        [
+            (
+                13,
+                (
+                    "/rules/0/add/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution"
+                    "/nodeSelectorTerms"
+                ),
+                "terms are alternatives, so a rule can require only one",
+            )
+        ],
+    ),
+    "selecting by the job label without adding it": (
+        RULE + POD_AFFINITY + "              - topologyKey: k\n                labelSelector:\n"
+        "                  matchLabels: {ultraserver-webhook.io/job: $(job.id)}\n",
+        [(13, TERMS, "selects by ultraserver-webhook.io/job: add that label in the same rule")],
+    ),
+    "selecting by the job label in an expression without adding it": (
+        RULE + POD_AFFINITY + "              - topologyKey: k\n                labelSelector:\n"
+        "                  matchExpressions: [{key: ultraserver-webhook.io/job, operator: Exists}]\n",
+        [(13, TERMS, "selects by ultraserver-webhook.io/job: add that label in the same rule")],
+    ),
+    "a job label of another value": (
+        RULE + "    add:\n      metadata:\n        labels:\n          ultraserver-webhook.io/job: mine\n",
+        [(11, "/rules/0/add/metadata/labels/ultraserver-webhook.io~1job", "the value of this label must be")],
+    ),
+    "the webhook's own record": (
+        RULE + "    add:\n      metadata:\n        annotations:\n          ultraserver-webhook.io/added: a\n",
+        [(11, "/rules/0/add/metadata/annotations/ultraserver-webhook.io~1added", "this annotation is the")],
+    ),
+    "a shape that an earlier one always covers": (
+        (
+            "shapes:\n  - name: s\n    workers: multiple of 3\n    nodeConfig: 1\n"
+            "  - name: t\n    workers: 9\n    nodeConfig: 1\n"
+        ),
+        [(9, "/shapes/1/workers", "unreachable: s with the same node config fits every such count")],
+    ),
+    "a shape that is apart from others by no topology": (
+        "shapes:\n  - name: s\n    workers: 12\n    nodeConfig: 2\n    apart: preferred\n",
+        [(8, "/shapes/0/apart", "apart needs a topologyKey")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), LINT.values(), ids=LINT)
+def test_loading_refuses(text: str, expected: Expected) -> None:
+    same_problems(EXTENDS + text, expected)
+
+
+def test_everything_is_reported_at_once_in_the_order_of_the_file() -> None:
+    text = "\n".join(
+        ["rules:", "  - {name: x, reason: r, match: {role: worker}}"]
+        + [f"  - {{name: r{i}, reason: r, match: {{role: worker}}, warn: $(no.{i})}}" for i in range(3)]
+        + ["shapes:", "  - {name: s, workers: 12, nodeConfig: 2, apart: preferred}"]
+    )
+    assert [(line, path) for _, line, path, _ in problems(EXTENDS + text)] == [
+        (5, "/rules/0"),
+        (6, "/rules/1/warn"),
+        (7, "/rules/2/warn"),
+        (8, "/rules/3/warn"),
+        (10, "/shapes/0/apart"),
+    ]
+
+
+def test_a_packaged_row_that_a_new_one_breaks_is_reported_with_its_own_file_and_line() -> None:
+    covering = "shapes:\n  - name: s\n    workers: multiple of 2\n" + FOUR
+    found = problems(EXTENDS + covering)
+    assert [(source, path, message.split(":")[0]) for source, _, path, message in found] == [
+        (PACKAGED, "/shapes/2/workers", "unreachable"),
+        (PACKAGED, "/shapes/3/workers", "unreachable"),
+    ]
+    assert [_packaged_line(line) for _, line, _, _ in found] == ["workers: 4", "workers: multiple of 4"]
+
+
+def test_a_changed_row_is_reported_where_the_change_is_and_the_rest_of_it_where_it_was() -> None:
+    text = "rules:\n  - name: apart-from-other-jobs\n    match: {role: worker}\n"
+    found = problems(EXTENDS + text)
+    assert {(source, _packaged_line(line)) for source, line, _, _ in found} == {
+        (PACKAGED, "values: [$(job.name)]"),
+        (PACKAGED, "topologyKey: $(shape.topologyKey)"),
+    }
+    text = "rules:\n  - name: apart-from-other-jobs\n    match: {role: worker, workload: nope}\n"
+    assert (SOURCE, 6, "/rules/0/match/workload") in [row[:3] for row in problems(EXTENDS + text)]
+
+
+def test_a_problem_reads_as_file_line_pointer_message() -> None:
+    with pytest.raises(TableError) as refused:
+        load_text(EXTENDS + RULE, SOURCE)
+    assert str(refused.value) == "mine.yaml:5: /rules/0: does nothing: give it add, warn or deny"
+
+
+def _packaged_line(number: int) -> str:
+    text = files("webhook.rules").joinpath("default.yaml").read_text(encoding="utf-8")
+    return text.splitlines()[number - 1].strip()

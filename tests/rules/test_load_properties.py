@@ -1,0 +1,130 @@
+"""Whatever a table's text holds, it is loaded or refused with its problems: never anything else."""
+
+import json
+from importlib.resources import files
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.rules.tables import EXTENDS, SOURCE
+from webhook.documents import dump_yaml
+from webhook.rules.load import default_draft, draft_of, load_default, load_text
+from webhook.rules.problems import Problem, TableError
+
+DEFAULT = default_draft().raw
+LINES = files("webhook.rules").joinpath("default.yaml").read_text(encoding="utf-8").splitlines(keepends=True)
+
+WORDS = st.sampled_from(
+    (
+        "$(job.name) $(value.initImage) $(value.x) $(nope.x) $(shape.topologyKey) required worker mpijob "
+        "four-node multiple /spec/x name rules extends default NotIn"
+    ).split(" ")
+)
+TEXTS = WORDS | st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=5)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=10,
+)
+PATIENT = settings(deadline=None)
+
+
+def _loads_or_refuses(text: str | bytes) -> None:
+    problems: tuple[Problem, ...] | None = None
+    try:
+        load_text(text, SOURCE)
+    except TableError as error:
+        problems = error.problems
+    if problems is not None:
+        assert problems
+        assert all(problem.line >= 1 and problem.message for problem in problems)
+        assert not any("\n" in str(problem) for problem in problems)
+
+
+def _places(node: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    inner: list[tuple[str | int, Any]] = []
+    if isinstance(node, dict):
+        inner = list(node.items())
+    elif isinstance(node, list):
+        inner = list(enumerate(node))
+    return [path, *(place for key, value in inner for place in _places(value, (*path, key)))]
+
+
+def _placed(node: Any, path: tuple[str | int, ...], value: Any) -> Any:
+    if not path:
+        return value
+    if isinstance(node, list):
+        return [_placed(item, path[1:], value) if i == path[0] else item for i, item in enumerate(node)]
+    return {key: _placed(item, path[1:], value) if key == path[0] else item for key, item in node.items()}
+
+
+PLACES = _places(DEFAULT)
+
+
+@PATIENT
+@given(VALUES)
+def test_an_arbitrary_value_as_a_table(value: Any) -> None:
+    _loads_or_refuses(json.dumps(value))
+
+
+@PATIENT
+@given(st.sampled_from(PLACES), VALUES)
+def test_the_packaged_table_with_anything_anywhere(place: tuple[str | int, ...], value: Any) -> None:
+    _loads_or_refuses(json.dumps(_placed(DEFAULT, place, value)))
+
+
+@PATIENT
+@given(
+    st.dictionaries(
+        st.sampled_from(["values", "candidates", "workloads", "shapes", "rules", "mode"]),
+        VALUES
+        | st.lists(
+            st.dictionaries(
+                st.sampled_from(
+                    ["name", "match", "add", "warn", "replaces", "workers", "nodeConfig", "kinds"]
+                ),
+                VALUES | st.sampled_from(["ultraserver-nodes", "four-node", "mpijob", {"role": "worker"}]),
+            ),
+            max_size=3,
+        ),
+        max_size=3,
+    )
+)
+def test_anything_laid_over_the_packaged_table(over: dict[str, Any]) -> None:
+    head = {"apiVersion": "ultraserver-webhook.io/v1alpha1", "kind": "RuleTable", "extends": "default"}
+    _loads_or_refuses(json.dumps({**head, **over}))
+
+
+@PATIENT
+@given(
+    st.integers(0, len(LINES) - 1),
+    st.integers(0, 20),
+    st.sampled_from(["", " ", "\t", "- ", "x: ", "? ", "&a "]),
+)
+def test_the_packaged_table_with_a_slip_of_the_keyboard(line: int, column: int, slip: str) -> None:
+    text = LINES[line]
+    slipped = [*LINES[:line], text[:column] + slip + text[column + (not slip) :], *LINES[line + 1 :]]
+    _loads_or_refuses("".join(slipped))
+
+
+@PATIENT
+@given(st.binary(max_size=60))
+def test_arbitrary_bytes_behind_a_good_beginning(tail: bytes) -> None:
+    _loads_or_refuses(EXTENDS.encode() + tail)
+
+
+def test_the_table_shown_as_yaml_is_the_same_table() -> None:
+    again = load_text(dump_yaml(DEFAULT), "shown")
+    assert again == load_default()
+
+
+def test_an_extended_table_shown_as_yaml_stands_for_itself() -> None:
+    text = EXTENDS + "values: {waitSeconds: '60'}\nrules: [{name: nodes-with-server-id, mode: off}]\n"
+    shown = dump_yaml(draft_of(text, SOURCE).raw)
+    assert "extends" not in shown
+    assert load_text(shown, "shown") == load_text(text, SOURCE)

@@ -1,0 +1,122 @@
+"""What the schema of tables refuses: file, line, JSON pointer and a sentence for each violation."""
+
+import pytest
+
+from tests.rules.tables import EXTENDS, HEAD, RULE, SOURCE, Expected, problems, same_problems
+from webhook.rules.load import load_text
+from webhook.rules.problems import TableError
+
+SCHEMA: dict[str, tuple[str, Expected]] = {
+    "an unknown key of the table": (
+        "rulez: []\n",
+        [(4, "/rulez", "unknown key 'rulez'; did you mean 'rules'?")],
+    ),
+    "an unknown key of a rule": (
+        RULE + "    warn: w\n    ad: {}\n",
+        [(9, "/rules/0/ad", "unknown key 'ad'; did you mean 'add'?")],
+    ),
+    "a key that is like none": (
+        RULE + "    warn: w\n    zzz: {}\n",
+        [(9, "/rules/0/zzz", "unknown key 'zzz'; known are add, deny, match, mode,")],
+    ),
+    "an unknown key of a match": (
+        "rules:\n  - name: x\n    reason: r\n    match:\n      role: worker\n      shapes: {}\n    warn: w\n",
+        [(9, "/rules/0/match/shapes", "unknown key 'shapes'; did you mean 'shape'?")],
+    ),
+    "an unknown key in a fragment": (
+        RULE + "    add:\n      spec:\n        nodeSelektor: {a: b}\n",
+        [(10, "/rules/0/add/spec/nodeSelektor", "unknown key 'nodeSelektor'; did you mean 'nodeSelector'?")],
+    ),
+    "a number where text is wanted": (
+        "values:\n  waitSeconds: 1800\n",
+        [(5, "/values/waitSeconds", "1800 is not of type 'string'")],
+    ),
+    "a map where a list is wanted": ("rules: {}\n", [(4, "/rules", "{} is not of type 'array'")]),
+    "a list where a map is wanted": ("values: []\n", [(4, "/values", "[] is not of type 'object'")]),
+    "a map where a fragment has a list": (
+        RULE + "    add:\n      spec:\n        tolerations: {a: b}\n",
+        [(10, "/rules/0/add/spec/tolerations", "{'a': 'b'} is not of type 'array'")],
+    ),
+    "a row that is no map": ("rules:\n  - x\n", [(5, "/rules/0", "'x' is not of type 'object'")]),
+    "a row without a name": ("rules:\n  - reason: x\n", [(5, "/rules/0", "'name' is a required property")]),
+    "a new row without what a row needs": (
+        "rules:\n  - name: x\n    warn: w\n",
+        [
+            (5, "/rules/0", "'match' is a required property"),
+            (5, "/rules/0", "'reason' is a required property"),
+        ],
+    ),
+    "an unknown role": (
+        RULE.replace("worker", "boss") + "    warn: w\n",
+        [(7, "/rules/0/match/role", "'boss' is not one of ['launcher', 'worker', 'pod']")],
+    ),
+    "a node config that there is not": (
+        "shapes:\n  - name: s\n    workers: 5\n    nodeConfig: 3\n",
+        [(7, "/shapes/0/nodeConfig", "3 is not one of [1, 2, 4]")],
+    ),
+    "no workers at all": (
+        "shapes:\n  - name: s\n    workers: 0\n    nodeConfig: 1\n",
+        [(6, "/shapes/0/workers", "0 is less than the minimum of 1")],
+    ),
+    "a worker count in other words": (
+        "shapes:\n  - name: s\n    workers: multiple of many\n    nodeConfig: 1\n",
+        [(6, "/shapes/0/workers", "'multiple of many' is not of type 'integer' or")],
+    ),
+    "another mode": (
+        "rules:\n  - name: ultraserver-nodes\n    mode: audit\n",
+        [(6, "/rules/0/mode", "'audit' is not one of ['enforce', 'shadow', 'off'")],
+    ),
+    "another table to extend": (
+        "values: {}\nextends_: x\n",
+        [(5, "/extends_", "unknown key 'extends_'; did you mean 'extends'?")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), SCHEMA.values(), ids=SCHEMA)
+def test_the_schema_refuses(text: str, expected: Expected) -> None:
+    same_problems(EXTENDS + text, expected)
+
+
+def test_every_violation_of_the_schema_is_reported_at_once() -> None:
+    text = "valeus: {}\nrules:\n  - {name: X, mod: off}\n  - {name: z, reason: 7, match: {}}\n"
+    assert [(line, path) for _, line, path, _ in problems(EXTENDS + text)] == [
+        (4, "/valeus"),
+        (6, "/rules/0/mod"),
+        (6, "/rules/0/name"),
+        (7, "/rules/1/match"),
+        (7, "/rules/1/reason"),
+    ]
+
+
+TEXTS: dict[str, tuple[str, Expected]] = {
+    "an empty file": ("", [(1, "", "a rule table is one document, here are 0")]),
+    "two documents": (HEAD + "---\n" + HEAD, [(1, "", "a rule table is one document, here are 2")]),
+    "a list": ("- a\n", [(1, "", "['a'] is not of type 'object'")]),
+    "no YAML": (EXTENDS + "rules: [\n", [(5, "", "did not find expected node content")]),
+    "a tab": (EXTENDS + "rules:\n\t- a\n", [(5, "", "found character that cannot start any token")]),
+    "a key twice": (EXTENDS + "rules: []\nrules: []\n", [(5, "", "key 'rules' twice in one map")]),
+    "another version": (HEAD.replace("v1alpha1", "v2"), [(1, "/apiVersion", "must be ")]),
+    "another kind": (EXTENDS.replace("RuleTable", "Table"), [(2, "/kind", 'must be "RuleTable"')]),
+    "another base": (EXTENDS.replace("default", "mine"), [(3, "/extends", 'must be "default"')]),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_text_that_is_no_table_is_refused(name: str) -> None:
+    text, expected = TEXTS[name]
+    assert expected[0] in [
+        (line, path, message[: len(expected[0][2])]) for _, line, path, message in problems(text)
+    ]
+
+
+def test_a_whole_table_must_have_every_section() -> None:
+    found = problems(HEAD)
+    assert [row[3] for row in found] == [
+        f"{name!r} is a required property" for name in ("candidates", "rules", "shapes", "workloads")
+    ]
+
+
+def test_a_text_that_is_not_utf_8_is_refused_with_the_line() -> None:
+    with pytest.raises(TableError, match=r"^mine\.yaml:4: /: not UTF-8"):
+        load_text(EXTENDS.encode() + b"values: {a: \xff}\n", SOURCE)

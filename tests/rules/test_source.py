@@ -1,0 +1,75 @@
+"""The table in use: taken up when its file changes, kept when the new one is broken."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from webhook.rules.problems import TableError
+from webhook.rules.source import TableSource
+
+TABLE = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
+
+
+def config_map(folder: Path, text: str, version: str) -> Path:
+    """The file of a mounted ConfigMap, swapped by links as the kubelet does it."""
+    (folder / version).mkdir()
+    (folder / version / "rules.yaml").write_text(text)
+    fresh = folder / "..data_tmp"
+    fresh.symlink_to(version)
+    fresh.rename(folder / "..data")
+    path = folder / "rules.yaml"
+    if not path.is_symlink():
+        path.symlink_to("..data/rules.yaml")
+    return path
+
+
+def test_a_changed_file_is_taken_up(tmp_path: Path) -> None:
+    source = TableSource(config_map(tmp_path, TABLE, "..1"))
+    before = source.table().revision
+    config_map(tmp_path, TABLE + "mode: shadow\n", "..2")
+    assert source.table().revision != before
+    assert (source.status().reloads, source.status().problem) == (1, "")
+
+
+BROKEN = ["mode: perhaps\n", "rules: [\n", "\x00"]
+
+
+@pytest.mark.parametrize("line", BROKEN)
+def test_a_broken_file_leaves_the_last_good_table_in_use_and_says_so(
+    tmp_path: Path, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = config_map(tmp_path, TABLE, "..1")
+    source = TableSource(path)
+    good = source.table()
+    config_map(tmp_path, TABLE + line, "..2")
+    with caplog.at_level(logging.ERROR):
+        assert source.table() is good
+    assert source.status().failures == 1
+    assert str(path) in source.status().problem
+    assert "keeping rule table" in caplog.text
+    config_map(tmp_path, TABLE + "mode: shadow\n", "..3")
+    assert source.table() is not good
+    assert source.status().problem == ""
+
+
+def test_a_file_that_went_away_leaves_the_last_good_table_in_use(tmp_path: Path) -> None:
+    path = config_map(tmp_path, TABLE, "..1")
+    source = TableSource(path)
+    good = source.table()
+    path.unlink()
+    assert source.table() is good
+    assert "rules.yaml" in source.status().problem
+
+
+def test_a_broken_file_is_read_once_and_not_for_every_review(tmp_path: Path) -> None:
+    source = TableSource(config_map(tmp_path, TABLE, "..1"))
+    config_map(tmp_path, "nonsense", "..2")
+    for _ in range(5):
+        source.table()
+    assert source.status().failures == 1
+
+
+def test_at_the_start_a_broken_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="maybe"):
+        TableSource(config_map(tmp_path, TABLE + "mode: maybe\n", "..1"))
