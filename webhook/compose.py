@@ -1,8 +1,6 @@
 """What ``serve`` puts together: a table, the apps that answer by it, and the listeners they answer on."""
 
 import logging.config
-import os
-import tempfile
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -14,11 +12,10 @@ from werkzeug.exceptions import HTTPException
 
 from webhook import logs
 from webhook.admission.app import MAX_BODY, create_app, http_error
-from webhook.metrics import MULTIPROCESS, Metrics, StateCollector
+from webhook.metrics import Metrics, StateCollector
 from webhook.preview.routes import preview_routes
 from webhook.rules.source import TableSource
 from webhook.server import Limits, Listener, ServerSettings, TlsFiles, serve
-from webhook.serving.settings import writable_tmp
 
 AppFactory = Callable[[], Flask]
 
@@ -46,9 +43,6 @@ def run(  # noqa: PLR0913 - each is an option of the command line
     """
     log_config = logs.config(log_level, log_format)
     logging.config.dictConfig(log_config)
-    if workers > 1:
-        # prometheus_client looks for it when the first counter is made, in every process.
-        os.environ[MULTIPROCESS] = tempfile.mkdtemp(prefix="ultraserver-webhook-", dir=writable_tmp())
     source, metrics = TableSource(rules), Metrics()
     tls = TlsFiles(tls_cert, tls_key, logging.getLogger("webhook.tls").warning)
 

@@ -1,7 +1,7 @@
 """What can be counted about the webhook; nothing is labelled by an object's name.
 
 Every worker process counts for itself. With several of them prometheus_client adds them up through files in
-``PROMETHEUS_MULTIPROC_DIR``, which ``compose`` sets before the first import of this module's metrics.
+``PROMETHEUS_MULTIPROC_DIR``, which it looks for when it is imported: ``settings.prepare`` comes before that.
 """
 
 import os
@@ -14,8 +14,8 @@ from prometheus_client.registry import Collector
 
 from webhook.engine import Outcome
 from webhook.rules.source import TableStatus
+from webhook.settings import MULTIPROCESS
 
-MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 PREFIX = "ultraserver_webhook"
 
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
@@ -43,7 +43,8 @@ class Metrics:
         """Counts a review that was answered; None for an object that is not ours."""
         self._reviews.labels(door, outcome.verdict if outcome else "not ours").inc()
         self._seconds.labels(door).observe(seconds)
-        for rule in outcome.fired() if outcome else ():
+        # Elsewhere the same rules are asked again, and add nothing.
+        for rule in outcome.fired() if outcome and door == "mutate" else ():
             self._rules.labels(rule).inc()
 
     def bad_request(self) -> None:

@@ -1,5 +1,7 @@
 """What the command line and the environment may say to ``serve``, in one place."""
 
+import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,9 @@ from webhook.logs import LEVELS
 
 ENVIRONMENT = "ULTRASERVER_WEBHOOK"
 """Prefix of environment variables: ``--tls-cert`` of ``serve`` is ``ULTRASERVER_WEBHOOK_SERVE_TLS_CERT``."""
+
+MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
+"""Where the processes of one server count together (prometheus_client, "Multiprocess Mode")."""
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -33,6 +38,16 @@ _SERVE = (
     click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True),
     click.option("--log-format", type=click.Choice(("json", "text")), default="json", show_default=True),
 )
+
+
+def prepare(workers: int) -> None:
+    """Sets what must be in the environment before anything that serves is imported.
+
+    Args:
+        workers: processes; several need an empty directory to count together in.
+    """
+    if workers > 1:
+        os.environ[MULTIPROCESS] = tempfile.mkdtemp(prefix="ultraserver-webhook-metrics-")
 
 
 def serve_options(command: Callable[..., Any]) -> Callable[..., Any]:

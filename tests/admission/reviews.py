@@ -12,7 +12,7 @@ UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 JSON = "application/json"
 
 
-def review(obj: Any, **request: Any) -> dict[str, Any]:  # noqa: ANN401 - some of them are no object
+def review(obj: Any, **request: Any) -> dict[str, Any]:
     """The review of the creation of an object; keywords replace fields of the request."""
     return {
         "apiVersion": "admission.k8s.io/v1",
@@ -33,13 +33,13 @@ def review(obj: Any, **request: Any) -> dict[str, Any]:  # noqa: ANN401 - some o
     }
 
 
-def send(client: FlaskClient, body: Any, **more: Any) -> TestResponse:  # noqa: ANN401
+def send(client: FlaskClient, body: Any, **more: Any) -> TestResponse:
     """The answer to a body: bytes and text as they are, anything else as JSON."""
     data = body if isinstance(body, bytes | str) else json.dumps(body)
     return client.post("/mutate", **{"data": data, "content_type": JSON, **more})
 
 
-def response(client: FlaskClient, obj: Any, **request: Any) -> dict[str, Any]:  # noqa: ANN401
+def response(client: FlaskClient, obj: Any, **request: Any) -> dict[str, Any]:
     """The ``response`` of the answer to the creation of an object, checked for its form."""
     answer = send(client, review(obj, **request))
     assert answer.status_code == 200, answer.get_data(as_text=True)
@@ -67,7 +67,7 @@ def well_formed(answer: TestResponse, uid: str = UID) -> dict[str, Any]:
     return inner
 
 
-def patched(obj: Any, inner: dict[str, Any]) -> Any:  # noqa: ANN401
+def patched(obj: Any, inner: dict[str, Any]) -> Any:
     """The object with the patch of a response applied."""
     if "patch" not in inner:
         return obj

@@ -106,7 +106,7 @@ PLACES: list[tuple[str | int, ...]] = [
 ]
 
 
-def _placed(node: Any, path: tuple[str | int, ...], value: Any) -> Any:  # noqa: ANN401
+def _placed(node: Any, path: tuple[str | int, ...], value: Any) -> Any:
     if not path:
         return value
     key, rest = path[0], path[1:]
@@ -118,7 +118,7 @@ def _placed(node: Any, path: tuple[str | int, ...], value: Any) -> Any:  # noqa:
 
 
 @st.composite
-def mpijobs(draw: st.DrawFn) -> Any:  # noqa: ANN401
+def mpijobs(draw: st.DrawFn) -> Any:
     """An MPIJob with something of any kind in one to four places that the webhook may look at."""
     job: Any = mpijob(
         draw(st.sampled_from([1, 2, 3, 4, 8])), generate_name=draw(st.sampled_from([None, "g-"]))
@@ -146,7 +146,7 @@ def records(draw: st.DrawFn) -> str:
     return json.dumps(value)
 
 
-def _holds(client: FlaskClient, obj: Any, **request: Any) -> None:  # noqa: ANN401
+def _holds(client: FlaskClient, obj: Any, **request: Any) -> None:
     """Answered well, the patch applies, and what comes out needs no further one."""
     answer = send(client, review(obj, **request))
     assert answer.status_code == 200, answer.get_data(as_text=True)
@@ -163,7 +163,7 @@ def _holds(client: FlaskClient, obj: Any, **request: Any) -> None:  # noqa: ANN4
 @given(mpijobs())
 def test_an_mpijob_with_anything_anywhere_is_answered_and_its_patch_applies(
     client: FlaskClient,
-    obj: Any,  # noqa: ANN401
+    obj: Any,
 ) -> None:
     if isinstance(obj, dict):
         _holds(client, obj)
@@ -171,13 +171,13 @@ def test_an_mpijob_with_anything_anywhere_is_answered_and_its_patch_applies(
 
 @SLOW_MACHINE
 @given(mpijobs(), records())
-def test_a_forged_record_is_answered_and_its_patch_applies(client: FlaskClient, obj: Any, text: str) -> None:  # noqa: ANN401
+def test_a_forged_record_is_answered_and_its_patch_applies(client: FlaskClient, obj: Any, text: str) -> None:
     _holds(client, _placed(obj, (*WORKER, "metadata", "annotations", keys.ADDED), text))
 
 
 @SLOW_MACHINE
 @given(VALUES)
-def test_an_mpijob_of_arbitrary_content_is_answered(client: FlaskClient, value: Any) -> None:  # noqa: ANN401
+def test_an_mpijob_of_arbitrary_content_is_answered(client: FlaskClient, value: Any) -> None:
     obj = {**(value if isinstance(value, dict) else {"spec": value}), "kind": "MPIJob"}
     _holds(client, {**obj, "apiVersion": "kubeflow.org/v2beta1"})
 
@@ -197,7 +197,7 @@ def test_a_mutated_job_with_anything_anywhere_is_answered(client: FlaskClient, d
 
 @SLOW_MACHINE
 @given(VALUES)
-def test_arbitrary_json_is_never_a_mistake_of_ours(client: FlaskClient, value: Any) -> None:  # noqa: ANN401
+def test_arbitrary_json_is_never_a_mistake_of_ours(client: FlaskClient, value: Any) -> None:
     assert send(client, value).status_code == 400
 
 
@@ -209,7 +209,7 @@ def test_arbitrary_json_is_never_a_mistake_of_ours(client: FlaskClient, value: A
 def test_a_review_with_anything_in_its_request_is_never_a_mistake_of_ours(
     client: FlaskClient,
     key: str,
-    value: Any,  # noqa: ANN401
+    value: Any,
 ) -> None:
     assert send(client, review(mpijob(), **{key: value})).status_code in {200, 400}
 

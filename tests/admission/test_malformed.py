@@ -13,11 +13,11 @@ from webhook.engine.tree import put
 REVIEW = review(mpijob())
 
 
-def _changed(*path: str, to: Any) -> Any:  # noqa: ANN401
+def _changed(*path: str, to: Any) -> Any:
     return put(REVIEW, path, to)
 
 
-def _without(*path: str) -> Any:  # noqa: ANN401
+def _without(*path: str) -> Any:
     holder = put(REVIEW, (), REVIEW)
     *way, last = path
     for key in way:
@@ -73,7 +73,7 @@ MALFORMED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("body", "reason"), MALFORMED.values(), ids=MALFORMED)
-def test_what_is_no_review_is_400_with_the_reason(client: FlaskClient, body: Any, reason: str) -> None:  # noqa: ANN401
+def test_what_is_no_review_is_400_with_the_reason(client: FlaskClient, body: Any, reason: str) -> None:
     answer = send(client, body)
     assert answer.status_code == 400
     assert answer.get_json()["error"].startswith(reason)

@@ -61,7 +61,7 @@ def test_what_is_mutated_already_is_allowed_without_a_patch(client: FlaskClient)
     ],
     ids=["a pod", "another version of MPIJob", "no kind", "nothing at all"],
 )
-def test_a_kind_that_no_workload_row_opens_is_allowed_untouched(client: FlaskClient, obj: Any) -> None:  # noqa: ANN401
+def test_a_kind_that_no_workload_row_opens_is_allowed_untouched(client: FlaskClient, obj: Any) -> None:
     inner = response(client, obj)
     assert inner["allowed"] is True
     assert "patch" not in inner

@@ -43,9 +43,9 @@ def _verified(table: Table, review: Review, *, refuse: bool) -> Outcome | None:
     again = evaluate(table, as_unnamed(review.request))
     if not (again.operations or again.denials):
         return replace(again, warnings=())
-    missing = "; ".join(outcome.denials) or f"without rules {', '.join(outcome.fired())}"
+    missing = "; ".join(outcome.denials) or ", ".join(outcome.fired()[:3]) or "another job's terms are in it"
     way_out = "delete it and apply it again when the webhook is up"
-    said = f"admitted without ultraserver-webhook ({missing}): {way_out}"
+    said = f"admitted without what ultraserver-webhook does to it: {way_out} ({missing})"
     left: dict[str, Any] = {"after": review.request.object, "operations": ()}
     if refuse:
         return replace(outcome, **left, warnings=(), denials=(said.replace("admitted", "came", 1),))

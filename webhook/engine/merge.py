@@ -117,8 +117,8 @@ class Merge:
     def _terms(self, theirs: Json, ours: list[Json], path: Path) -> Json:
         old = as_list(theirs, self.at + path)
         expressions = [(kind, item) for kind, items in ours[0].items() for item in items]
-        # An empty term selects no node at all; adding to it would make it select some.
-        new = [self._term(term, expressions, path) if term else term for term in old]
+        # A term without requirements selects no node at all; one more would make it select some.
+        new = [self._term(term, expressions, path) if _selects(term) else term for term in old]
         if not old:
             new = [self._term({}, expressions, path)]
         return new if _changed(new, old) else theirs
@@ -152,6 +152,11 @@ def _find(items: list[Json], wanted: Json, keys: tuple[str, ...]) -> int | None:
 def _is_amendment(item: Json, path: Path) -> bool:
     """A container without an image speaks about one that is there; with one it is a container of its own."""
     return path[-1] in {"containers", "initContainers"} and "image" not in item
+
+
+def _selects(term: Json) -> bool:
+    """Whether a node selector term can match: an empty one matches no node (core/v1 NodeSelectorTerm)."""
+    return not isinstance(term, dict) or bool(term.get("matchExpressions") or term.get("matchFields"))
 
 
 def _changed(new: list[Json], old: list[Json]) -> bool:

@@ -1,0 +1,89 @@
+"""The job label's value: unique in the cluster, at most 63 characters, never the user's to choose."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.helpers import mpijob
+from webhook.engine import Request, evaluate, keys
+from webhook.engine.identity import first_uid, job_id
+from webhook.rules.load import load_default
+
+LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+NAMESPACES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
+NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,120}[a-z0-9])?", fullmatch=True)
+TABLE = load_default()
+
+
+def named(namespace: str, name: str) -> str:
+    return job_id(Request({}, namespace), name, "", "")
+
+
+def test_a_short_name_can_be_read() -> None:
+    assert named("team-a", "train") == "team-a.train"
+
+
+@given(NAMESPACES, NAMES)
+def test_every_value_is_a_label_value(namespace: str, name: str) -> None:
+    assert LABEL.fullmatch(named(namespace, name))
+
+
+@given(st.tuples(NAMESPACES, NAMES), st.tuples(NAMESPACES, NAMES))
+def test_two_jobs_never_share_a_value(one: tuple[str, str], other: tuple[str, str]) -> None:
+    assert (named(*one) == named(*other)) == (one == other)
+
+
+def test_no_name_looks_like_a_hashed_one() -> None:
+    hashed = named("team", "a" * 100)
+    assert "_" in hashed
+    assert len(hashed) <= 63
+
+
+@pytest.mark.parametrize("prefix", ["train-", "x" * 200, "", "UPPER_case!"])
+def test_a_job_without_a_name_has_a_label_value_too(prefix: str) -> None:
+    assert LABEL.fullmatch(job_id(Request({}, "team", "uid"), "", prefix, "uid"))
+
+
+def unnamed(
+    uid: str, time: str = "2026-01-01T00:00:00Z", user: str = "me", namespace: str = "team"
+) -> Request:
+    fields = [{"manager": "kubectl", "time": time}]
+    return Request({"metadata": {"generateName": "g-", "managedFields": fields}}, namespace, uid, user)
+
+
+def test_a_second_call_for_the_same_object_finds_the_first_uid() -> None:
+    label = job_id(unnamed("first"), "", "g-", "first")
+    assert first_uid(unnamed("second"), "g-", "first", label) == "first"
+
+
+COPIES = {
+    "created at another time": unnamed("second", time="2026-01-01T00:00:01Z"),
+    "created by another user": unnamed("second", user="other"),
+    "created in another namespace": unnamed("second", namespace="other"),
+}
+
+
+@pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
+def test_a_record_that_was_copied_does_not_open_the_door(copy: Request) -> None:
+    label = job_id(unnamed("first"), "", "g-", "first")
+    assert first_uid(copy, "g-", "first", label) == "second"
+
+
+def test_a_label_that_the_user_set_is_replaced_and_the_user_is_told() -> None:
+    job = mpijob(4, name="thief")
+    template = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
+    template["metadata"] = {"labels": {keys.JOB: "default.victim"}}
+    outcome = evaluate(TABLE, Request(job, "default", "uid"))
+    after = outcome.after["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["metadata"]
+    assert after["labels"][keys.JOB] == "default.thief"
+    assert any("is the webhook's own" in warning for warning in outcome.warnings)
+
+
+def test_a_job_that_is_opted_out_cannot_carry_anothers_label_either() -> None:
+    job = mpijob(4, name="thief", annotations={keys.INJECT: "false"})
+    template = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
+    template["metadata"] = {"labels": {keys.JOB: "default.victim", "team": "a"}}
+    after = evaluate(TABLE, Request(job, "default", "uid")).after
+    assert after["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["metadata"]["labels"] == {"team": "a"}

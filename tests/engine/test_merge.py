@@ -1,0 +1,144 @@
+"""Merging by Kubernetes identity, one case a sentence."""
+
+from typing import Any
+
+import pytest
+
+from webhook.engine.merge import Conflict, Merge
+from webhook.engine.table import OnConflict
+from webhook.engine.tree import WrongTypeError
+
+EXISTS = {"key": "server", "operator": "Exists"}
+TYPE = {"key": "type", "operator": "Exists"}
+ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
+
+
+def merged(theirs: Any, ours: Any, on_conflict: OnConflict = OnConflict.KEEP) -> tuple[Any, Merge]:
+    merge = Merge(("spec", "template"), on_conflict)
+    return merge.apply(theirs, ours), merge
+
+
+def terms(*expressions: list[Any]) -> dict[str, Any]:
+    return {"nodeSelectorTerms": [{"matchExpressions": list(group)} for group in expressions]}
+
+
+ADDED = {
+    "a missing map is made": (
+        {},
+        {"spec": {"nodeSelector": {"a": "1"}}},
+        {"spec": {"nodeSelector": {"a": "1"}}},
+    ),
+    "a null map is made": ({"spec": None}, {"spec": {"a": "1"}}, {"spec": {"a": "1"}}),
+    "a key is added beside others": (
+        {"labels": {"a": "1"}},
+        {"labels": {"b": "2"}},
+        {"labels": {"a": "1", "b": "2"}},
+    ),
+    "a null list is made": ({"volumes": None}, {"volumes": [{"name": "a"}]}, {"volumes": [{"name": "a"}]}),
+    "an element is appended": (
+        {"volumes": [{"name": "a"}]},
+        {"volumes": [{"name": "b"}]},
+        {"volumes": [{"name": "a"}, {"name": "b"}]},
+    ),
+    "a toleration is one by its content": (
+        {"tolerations": [{"operator": "Exists"}]},
+        {"tolerations": [{"operator": "Exists"}, {"key": "x"}]},
+        {"tolerations": [{"operator": "Exists"}, {"key": "x"}]},
+    ),
+    "a container without an image amends the one of its name": (
+        {"containers": [{"name": "main", "image": "i", "env": [{"name": "A", "value": "1"}]}]},
+        {"containers": [{"name": "main", "env": [{"name": "B", "value": "2"}]}]},
+        {
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "i",
+                    "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
+                }
+            ]
+        },
+    ),
+    "node terms are alternatives, so every one gets the requirement": (
+        terms([ZONE], [TYPE]) | {"x": 1},
+        terms([EXISTS]),
+        {
+            "nodeSelectorTerms": [{"matchExpressions": [ZONE, EXISTS]}, {"matchExpressions": [TYPE, EXISTS]}],
+            "x": 1,
+        },
+    ),
+    "an empty node term selects nothing and goes on selecting nothing": (
+        {"nodeSelectorTerms": [{}, {"matchExpressions": []}, {"matchFields": None}]},
+        terms([EXISTS]),
+        {"nodeSelectorTerms": [{}, {"matchExpressions": []}, {"matchFields": None}]},
+    ),
+    "without node terms there is one": ({"nodeSelectorTerms": []}, terms([EXISTS]), terms([EXISTS])),
+}
+
+
+@pytest.mark.parametrize(("theirs", "ours", "after"), ADDED.values(), ids=ADDED)
+def test_what_is_missing_is_added(theirs: Any, ours: Any, after: Any) -> None:
+    result, merge = merged(theirs, ours)
+    assert (result, merge.conflicts) == (after, [])
+
+
+@pytest.mark.parametrize(("ours", "after"), [(case[1], case[2]) for case in ADDED.values()], ids=ADDED)
+def test_what_is_there_already_is_the_same_object_and_nothing_is_noted(ours: Any, after: Any) -> None:
+    result, merge = merged(after, ours)
+    assert result is after
+    assert (merge.additions, merge.conflicts) == ({}, [])
+
+
+CONFLICTS = {
+    "a map entry": ({"a": "1"}, {"a": "2"}, "/spec/template/a"),
+    "a volume is one whole": (
+        {"volumes": [{"name": "v", "hostPath": {}}]},
+        {"volumes": [{"name": "v", "emptyDir": {}}]},
+        "/spec/template/volumes/[v]",
+    ),
+    "a container with an image is one whole": (
+        {"initContainers": [{"name": "c", "image": "mine"}]},
+        {"initContainers": [{"name": "c", "image": "yours", "command": ["x"]}]},
+        "/spec/template/initContainers/[c]",
+    ),
+    "a command means something only as a whole": (
+        {"command": ["a"]},
+        {"command": ["a", "b"]},
+        "/spec/template/command",
+    ),
+    "true is not 1": ({"a": True}, {"a": 1}, "/spec/template/a"),
+}
+
+
+@pytest.mark.parametrize(("theirs", "ours", "place"), CONFLICTS.values(), ids=CONFLICTS)
+def test_the_users_choice_stays_and_is_told(theirs: Any, ours: Any, place: str) -> None:
+    result, merge = merged(theirs, ours)
+    assert result is theirs
+    assert [conflict.path for conflict in merge.conflicts] == [place]
+    assert merge.additions == {}
+
+
+@pytest.mark.parametrize(("theirs", "ours", "place"), CONFLICTS.values(), ids=CONFLICTS)
+def test_an_override_puts_the_rules_choice_in_its_place(theirs: Any, ours: Any, place: str) -> None:
+    result, merge = merged(theirs, ours, OnConflict.OVERRIDE)
+    assert result == ours
+    assert [conflict.path for conflict in merge.conflicts] == [place]
+
+
+def test_of_two_variables_with_one_name_the_last_is_overridden_because_it_counts() -> None:
+    env = [{"name": "H", "value": "users"}, {"name": "H", "value": "operators"}]
+    result, merge = merged({"env": env}, {"env": [{"name": "H", "value": "ours"}]}, OnConflict.OVERRIDE)
+    assert result == {"env": [env[0], {"name": "H", "value": "ours"}]}
+    assert merge.conflicts == [Conflict("/spec/template/env/[H]", env[1], {"name": "H", "value": "ours"})]
+
+
+def test_a_container_that_is_to_be_amended_and_is_not_there_is_told_and_not_made() -> None:
+    theirs = {"containers": [{"name": "main", "image": "i"}]}
+    result, merge = merged(theirs, {"containers": [{"name": "other", "env": []}]})
+    assert result is theirs
+    assert merge.missing == ["containers has no 'other' to amend"]
+
+
+@pytest.mark.parametrize("value", ["text", 1, True, ["list"]])
+def test_a_value_of_a_wrong_type_is_named_with_its_place(value: Any) -> None:
+    with pytest.raises(WrongTypeError, match=r"^/spec/template/spec/nodeSelector must be a map, not "):
+        merged({"spec": {"nodeSelector": value}}, {"spec": {"nodeSelector": {"a": "1"}}})

@@ -1,0 +1,98 @@
+"""What was added can be told from what was there, whatever the table has become since."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.helpers import mpijob
+from webhook.engine import Request, evaluate, keys
+from webhook.engine.record import Record, read, strip, write
+from webhook.rules.load import load_default, load_text
+
+TABLE = load_default()
+EXTENDS = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
+
+
+def worker(job: Any) -> Any:
+    return job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
+
+
+def mutated(job: Any, table: Any = TABLE) -> Any:
+    return evaluate(table, Request(job, "default", "uid")).after
+
+
+def test_taking_back_gives_the_template_as_it_was() -> None:
+    job = mpijob(4)
+    assert strip(worker(mutated(job))) == worker(job)
+
+
+def test_an_older_tables_terms_are_taken_back_as_well() -> None:
+    other = load_text(
+        EXTENDS + "values: {waitSeconds: '7'}\nrules: [{name: ultraserver-nodes, mode: off}]\n", "t"
+    )
+    assert mutated(mutated(mpijob(4)), other) == mutated(mpijob(4), other)
+
+
+def test_an_equal_term_of_the_users_own_is_not_taken_back() -> None:
+    job = mpijob(4, worker_spec={"nodeSelector": {"node.kubernetes.io/instance-type": "trn2u.48xlarge"}})
+    after = mutated(job)
+    assert strip(worker(after))["spec"]["nodeSelector"] == worker(job)["spec"]["nodeSelector"]
+
+
+def test_a_term_that_a_person_changed_afterwards_is_the_persons() -> None:
+    template = worker(mutated(mpijob(4)))
+    template["spec"]["nodeSelector"]["node.kubernetes.io/instance-type"] = "trn3.48xlarge"
+    assert strip(template)["spec"]["nodeSelector"] == {"node.kubernetes.io/instance-type": "trn3.48xlarge"}
+
+
+def test_a_requirement_that_a_person_wrote_into_one_of_two_node_terms_stays() -> None:
+    exists = {"key": "neuron.amazonaws.com/ultraserver-server-id-4", "operator": "Exists"}
+    zone = {"key": "zone", "operator": "Exists"}
+    terms = [{"matchExpressions": [exists]}, {"matchExpressions": [zone]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    job = mpijob(4, worker_spec={"affinity": {"nodeAffinity": required}})
+    after = worker(mutated(job))
+    found = after["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert found["nodeSelectorTerms"][1]["matchExpressions"] == [zone, exists]
+    assert strip(after) == worker(job)
+
+
+def test_opting_out_an_exported_job_takes_everything_back() -> None:
+    job = mutated(mpijob(4))
+    job["metadata"]["annotations"] = {keys.INJECT: "false"}
+    plain = mpijob(4, annotations={keys.INJECT: "false"})
+    assert mutated(job) == plain
+
+
+UNREADABLE = [
+    "",
+    "not json",
+    "[]",
+    "{}",
+    '{"added": []}',
+    '{"added": {"x": "1"}}',
+    '{"added": {"/x": 1}}',
+    "[" * 9999,
+]
+
+
+@pytest.mark.parametrize("text", UNREADABLE)
+def test_a_record_that_cannot_be_read_is_replaced_and_takes_nothing_away(text: str) -> None:
+    job = mpijob(4)
+    worker(job)["metadata"] = {"annotations": {keys.ADDED: text}}
+    assert read(worker(job)) is None
+    assert worker(mutated(job)) == worker(mutated(mpijob(4)))
+
+
+def test_a_forged_record_costs_a_job_only_what_is_its_own() -> None:
+    template = {"spec": {"nodeSelector": {"a": "1"}, "containers": [{"name": "main"}]}}
+    forged = write(
+        template, Record("t", "", {"/spec/nodeSelector/a": "0000000000", "/nowhere": ["1"], "/spec": "x"})
+    )
+    assert strip(forged) == template
+
+
+def test_a_record_says_which_table_it_came_from() -> None:
+    text = worker(mutated(mpijob(4)))["metadata"]["annotations"][keys.ADDED]
+    assert json.loads(text)["table"] == TABLE.revision
