@@ -1,4 +1,4 @@
-"""The tables of the README that are made from the packaged rule table: ``python -m tests.docs`` writes them."""
+"""The tables of the README made from the packaged rule table; ``python -m tests.docs`` writes them."""
 
 from __future__ import annotations
 

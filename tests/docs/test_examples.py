@@ -8,9 +8,7 @@ from tests.docs.blocks import Block, blocks_of, documents
 from webhook.documents import read_documents
 from webhook.rules.load import load_text
 
-EXAMPLES = [
-    block for document in documents() for block in blocks_of(document) if block.language == "yaml"
-]
+EXAMPLES = [block for document in documents() for block in blocks_of(document) if block.language == "yaml"]
 
 
 @pytest.mark.parametrize("block", EXAMPLES, ids=lambda block: block.where)

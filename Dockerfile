@@ -1,0 +1,48 @@
+# syntax=docker/dockerfile:1
+#
+# The image of ultraserver-webhook. The base is to be pinned by digest (python:3.13-slim@sha256:...) when a release is
+# made: no image registry could be reached where this was written, so a digest here would be a guess.
+ARG BASE=python:3.13-slim
+
+FROM ${BASE} AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+WORKDIR /src
+RUN python -m venv --without-pip /opt/ultraserver-webhook
+# Dependencies first, so that a change of the code does not install them again.
+COPY constraints.txt pyproject.toml ./
+RUN python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
+        > /tmp/requirements.txt \
+ && python -m pip --python /opt/ultraserver-webhook/bin/python install --constraint constraints.txt \
+        --only-binary :all: --requirement /tmp/requirements.txt
+COPY LICENSE README.md ./
+COPY webhook webhook
+COPY certs certs
+# The wheel is compiled here: the running container writes nothing.
+RUN python -m pip wheel --no-deps --wheel-dir /tmp/wheel . \
+ && python -m pip --python /opt/ultraserver-webhook/bin/python install --no-deps /tmp/wheel/*.whl \
+ && /opt/ultraserver-webhook/bin/python -m compileall -q -j 0 /opt/ultraserver-webhook/lib \
+ && /opt/ultraserver-webhook/bin/ultraserver-webhook rules lint
+
+FROM ${BASE}
+# Nothing is installed at run time, so pip goes; a compiler the slim image never had.
+RUN python -m pip uninstall --yes --root-user-action ignore pip \
+ && rm -rf /usr/local/lib/python3*/ensurepip
+COPY --from=build /opt/ultraserver-webhook /opt/ultraserver-webhook
+ENV PATH=/opt/ultraserver-webhook/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    ULTRASERVER_WEBHOOK_SERVE_TLS_CERT=/etc/ultraserver-webhook/tls/tls.crt \
+    ULTRASERVER_WEBHOOK_SERVE_TLS_KEY=/etc/ultraserver-webhook/tls/tls.key
+WORKDIR /opt/ultraserver-webhook
+# By number, so that Kubernetes can see that it is not root (runAsNonRoot).
+USER 65532:65532
+EXPOSE 8443
+# For container runtimes other than Kubernetes, which has probes of its own. It asks whether the server answers, so it
+# does not verify the certificate, which is made for the Service's name and not for 127.0.0.1. A port other than 8443
+# is to be given by ULTRASERVER_WEBHOOK_SERVE_PORT, so that this finds it.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["python", "-c", "import os, ssl, urllib.request; \
+context = ssl.create_default_context(); context.check_hostname = False; context.verify_mode = ssl.CERT_NONE; \
+port = os.environ.get('ULTRASERVER_WEBHOOK_SERVE_PORT', '8443'); \
+urllib.request.urlopen('https://127.0.0.1:' + port + '/livez', context=context, timeout=2)"]
+ENTRYPOINT ["ultraserver-webhook"]
+CMD ["serve"]
