@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from webhook.engine.tree import Json
@@ -80,17 +82,37 @@ def render(node: Json, values: Mapping[str, Json], *, partial: bool = False) -> 
 
 
 def _text(text: str, values: Mapping[str, Json], partial: bool) -> Json:  # noqa: FBT001
-    alone = PATTERN.fullmatch(text)
-    if alone and not alone[1] and not isinstance(values.get(alone[2], text), str):
-        return values[alone[2]]
+    parts = _parts(text)
+    if len(parts) == 1:
+        # A placeholder that stands alone may be a map; a text without any is the same text again.
+        return text if isinstance(parts[0], str) else _value(parts[0], values, partial)
+    return "".join(part if isinstance(part, str) else str(_value(part, values, partial)) for part in parts)
 
-    def replacement(found: re.Match[str]) -> str:
-        if found[1]:
-            return found[0] if partial else found[0][1:]
-        if found[2] not in values:
-            if partial:
-                return found[0]
-            raise UnknownPlaceholderError(found[2])
-        return str(values[found[2]])
 
-    return PATTERN.sub(replacement, text)
+@dataclass(frozen=True)
+class _Placeholder:
+    name: str
+    written: str
+    escaped: bool
+
+
+@lru_cache(maxsize=4096)
+def _parts(text: str) -> tuple[str | _Placeholder, ...]:
+    """A text taken apart; remembered, because a table's texts are few and the same for every review."""
+    parts: list[str | _Placeholder] = []
+    end = 0
+    for found in PATTERN.finditer(text):
+        parts.append(text[end : found.start()])
+        parts.append(_Placeholder(found[2], found[0], bool(found[1])))
+        end = found.end()
+    return tuple(part for part in (*parts, text[end:]) if part != "")
+
+
+def _value(place: _Placeholder, values: Mapping[str, Json], partial: bool) -> Json:  # noqa: FBT001
+    if place.escaped:
+        return place.written if partial else place.written[1:]
+    if place.name in values:
+        return values[place.name]
+    if partial:
+        return place.written
+    raise UnknownPlaceholderError(place.name)
