@@ -15,12 +15,22 @@ from webhook.rules.problems import Problem, TableError
 DEFAULT = default_draft().raw
 LINES = files("webhook.rules").joinpath("default.yaml").read_text(encoding="utf-8").splitlines(keepends=True)
 
-WORDS = st.sampled_from(
-    (
-        "$(job.name) $(value.initImage) $(value.x) $(nope.x) $(shape.topologyKey) required worker mpijob "
-        "four-node multiple /spec/x name rules extends default NotIn"
-    ).split(" ")
-)
+PLACEHOLDERS = [
+    f"$({name})" for name in ("job.name", "value.initImage", "value.x", "nope.x", "shape.topologyKey")
+]
+NAMES = [
+    "required",
+    "worker",
+    "mpijob",
+    "four-node",
+    "multiple of 3",
+    "/spec/x",
+    "rules",
+    "default",
+    "NotIn",
+    "",
+]
+WORDS = st.sampled_from([*PLACEHOLDERS, *NAMES])
 TEXTS = WORDS | st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=5)
 VALUES = st.recursive(
     st.none()

@@ -1,0 +1,169 @@
+"""POST /preview: documents in, what the webhook would do out, in the form that the client accepts."""
+
+import json
+from typing import Any
+
+import jsonpatch
+import pytest
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from tests.helpers import mpijob
+from webhook.admission.app import MAX_BODY
+from webhook.compose import preview_app
+from webhook.documents import dump_yaml, read_documents
+from webhook.rules.load import load_default
+from webhook.rules.source import TableSource
+
+LABEL = "ultraserver-webhook.io/job"
+
+
+@pytest.fixture(scope="module")
+def client() -> FlaskClient:
+    return preview_app(TableSource(table=load_default())).test_client()
+
+
+def ask(client: FlaskClient, body: Any, accept: str | None = None, query: str = "") -> TestResponse:
+    """The answer to a body: bytes and text as they are, anything else as JSON."""
+    data = body if isinstance(body, bytes | str) else json.dumps(body)
+    return client.post(f"/preview{query}", data=data, headers={"Accept": accept} if accept else {})
+
+
+@pytest.mark.parametrize("form", [json.dumps, dump_yaml], ids=["JSON", "YAML"])
+def test_a_document_is_read_as_json_or_yaml_whatever_the_content_type(client: FlaskClient, form: Any) -> None:
+    for content_type in ("application/json", "application/yaml", "text/plain", None):
+        answer = client.post("/preview", data=form(mpijob()), content_type=content_type)
+        (shown,) = answer.get_json()
+        assert (shown["verdict"], shown["facts"]["shape"]) == ("allowed", "four-node")
+
+
+def test_a_client_that_accepts_anything_gets_json_with_everything(client: FlaskClient) -> None:
+    for accept in (None, "*/*", "application/*"):
+        answer = ask(client, mpijob(3), accept)
+        assert answer.content_type == "application/json; charset=utf-8"
+        (shown,) = answer.get_json()
+        assert list(shown)[:4] == ["source", "object", "verdict", "reason"]
+        assert (shown["source"], shown["object"]) == ("request:1", "MPIJob default/train")
+        assert shown["verdict"] == "allowed with warnings"
+        assert shown["table"] == load_default().revision
+        assert shown["warnings"][0].startswith("3 workers form no pairs")
+        assert {"name": "wait-hostfilename", "state": "skipped"}.items() <= shown["rules"][
+            [row["name"] for row in shown["rules"]].index("wait-hostfilename")
+        ].items()
+
+
+def test_a_client_that_accepts_yaml_gets_the_object_as_it_would_be_stored(client: FlaskClient) -> None:
+    answer = ask(client, mpijob(), "application/yaml")
+    assert answer.content_type == "application/yaml; charset=utf-8"
+    (document,) = read_documents(answer.get_data())
+    (shown,) = ask(client, mpijob()).get_json()
+    assert document.value == jsonpatch.apply_patch(mpijob(), shown["patch"])
+    assert document.value != mpijob()
+
+
+def test_a_client_that_accepts_a_diff_gets_one(client: FlaskClient) -> None:
+    answer = ask(client, mpijob(), "text/x-diff")
+    assert answer.content_type == "text/x-diff; charset=utf-8"
+    lines = answer.get_data(as_text=True).splitlines()
+    assert lines[0] == "--- request:1 (MPIJob default/train)"
+    assert "+            node.kubernetes.io/instance-type: trn2u.48xlarge" in lines
+    assert not [line for line in lines[2:] if line.startswith("-")]
+
+
+def test_a_client_that_accepts_a_patch_gets_one_that_applies(client: FlaskClient) -> None:
+    answer = ask(client, mpijob(), "application/json-patch+json")
+    assert answer.content_type == "application/json-patch+json; charset=utf-8"
+    (shown,) = ask(client, mpijob()).get_json()
+    assert json.loads(answer.get_data()) == shown["patch"]
+
+
+def test_the_form_that_the_client_likes_best_is_taken(client: FlaskClient) -> None:
+    answer = ask(client, mpijob(), "text/html, application/yaml;q=0.5, text/x-diff;q=0.9")
+    assert answer.mimetype == "text/x-diff"
+
+
+def test_a_form_that_there_is_not_is_406_naming_those_there_are(client: FlaskClient) -> None:
+    answer = ask(client, mpijob(), "text/html")
+    assert answer.status_code == 406
+    assert answer.get_json()["error"] == (
+        "cannot answer as text/html; can as application/json, application/yaml, text/x-diff, "
+        "application/json-patch+json"
+    )
+
+
+def test_many_documents_are_answered_each_with_its_line(client: FlaskClient) -> None:
+    text = "---\n".join(dump_yaml(mpijob(n, name=f"j{n}")) for n in (2, 4, 16))
+    shown = ask(client, text).get_json()
+    assert [item["facts"]["shape"] for item in shown] == ["two-node", "four-node", "multi-node"]
+    length = dump_yaml(mpijob()).count("\n") + 1
+    assert [item["source"] for item in shown] == [f"request:{1 + i * length}" for i in range(3)]
+    stored = read_documents(ask(client, text, "application/yaml").get_data())
+    assert [document.value["metadata"]["name"] for document in stored] == ["j2", "j4", "j16"]
+
+
+def test_a_list_is_opened(client: FlaskClient) -> None:
+    items = {"apiVersion": "v1", "kind": "List", "items": [mpijob(2), mpijob(4)]}
+    assert [item["facts"]["shape"] for item in ask(client, items).get_json()] == ["two-node", "four-node"]
+
+
+def test_the_namespace_of_the_query_is_for_documents_that_name_none(client: FlaskClient) -> None:
+    both = [mpijob(), mpijob(namespace="own")]
+    text = "---\n".join(map(dump_yaml, both))
+    shown = ask(client, text, query="?namespace=ml").get_json()
+    assert [item["object"] for item in shown] == ["MPIJob ml/train", "MPIJob own/train"]
+    assert [item["facts"]["job"] for item in shown] == ["ml.train", "own.train"]
+    assert ask(client, mpijob()).get_json()[0]["facts"]["job"] == "default.train"
+
+
+def test_a_job_that_is_denied_is_an_answer(client: FlaskClient) -> None:
+    job = mpijob(annotations={"ultraserver-webhook.io/node-config": "3"})
+    answer = ask(client, job)
+    assert answer.status_code == 200
+    (shown,) = answer.get_json()
+    assert shown["verdict"] == "denied"
+    assert shown["denials"][0].endswith("the node config must be one of 4, 2, 1")
+    assert shown["patch"] == []
+
+
+def test_an_object_of_another_kind_is_an_answer_too(client: FlaskClient) -> None:
+    (shown,) = ask(client, "{apiVersion: v1, kind: Secret, metadata: {name: x}}").get_json()
+    assert shown["verdict"] == "allowed"
+    assert shown["reason"] == "no workload of the rule table opens v1/Secret"
+
+
+BAD: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", "the body holds no document"),
+    "a comment": (b"# nothing\n---\n", "the body holds no document"),
+    "no YAML": (b"a: 1\nb: [\n", "request:3:"),
+    "a tab": (b"a:\n\tb: 1\n", "request:2:"),
+    "not UTF-8": (b"a: 1\nb: \xff\n", "request:2:"),
+    "a key twice": (b"a: 1\nb: 2\na: 3\n", "request:3:"),
+    "a text": (b"\nhello\n", "request:2:1: a Kubernetes object is a map"),
+    "a list": (b"- a\n", "request:1:1: a Kubernetes object is a map"),
+    "NaN": (b'{"a": NaN}', "request:1:"),
+    "a lone surrogate": (b'{"a": "\\ud800"}', "request:1:"),
+    "too deep": (b"[" * 5000 + b"]" * 5000, "request:1:"),
+    "the second document": (dump_yaml({"kind": "x"}).encode() + b"---\n{\n", "request:"),
+    "a List of no objects": (b"kind: List\nitems: [7]\n", "request:2:"),
+}
+
+
+@pytest.mark.parametrize(("body", "beginning"), BAD.values(), ids=BAD)
+def test_a_text_that_cannot_be_read_is_400_with_the_line(
+    client: FlaskClient, body: bytes, beginning: str
+) -> None:
+    answer = ask(client, body)
+    assert answer.status_code == 400
+    assert answer.get_json()["error"].startswith(beginning)
+
+
+def test_more_than_4_mib_are_413(client: FlaskClient) -> None:
+    answer = ask(client, b"#" * (MAX_BODY + 1))
+    assert answer.status_code == 413
+    assert "error" in answer.get_json()
+
+
+def test_an_app_of_its_own_serves_the_preview_and_nothing_else(client: FlaskClient) -> None:
+    assert client.post("/mutate", json={}).status_code == 404
+    assert client.get("/livez").status_code == 404
+    assert client.get("/preview").status_code == 405

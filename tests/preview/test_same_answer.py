@@ -1,0 +1,75 @@
+"""One engine behind every door: /preview says what /mutate does, and the command line says it too."""
+
+import base64
+import json
+from typing import Any
+
+from click.testing import CliRunner
+from flask.testing import FlaskClient
+from hypothesis import given, settings
+
+from tests.admission.reviews import review, send, well_formed
+from tests.admission.test_fuzz import mpijobs
+from webhook.admission.app import create_app
+from webhook.cli import main
+from webhook.documents import read_documents
+from webhook.engine.tree import get
+from webhook.preview.routes import preview_routes
+from webhook.rules.load import load_default
+from webhook.rules.source import TableSource
+
+
+def _client() -> FlaskClient:
+    source = TableSource(table=load_default())
+    app = create_app(source)
+    app.register_blueprint(preview_routes(source))
+    return app.test_client()
+
+
+BOTH = _client()
+
+
+def _mutated(obj: Any, namespace: str) -> tuple[Any, ...]:
+    inner = well_formed(send(BOTH, review(obj, namespace=namespace)))
+    patch = json.loads(base64.b64decode(inner.get("patch", "W10=")))
+    denials = "; ".join([] if inner["allowed"] else [inner["status"]["message"]])
+    rules = [name for name in inner["auditAnnotations"].get("rules", "").split(",") if name]
+    return inner["allowed"], patch, len(inner.get("warnings", ())), denials, rules
+
+
+def _previewed(shown: Any) -> tuple[Any, ...]:
+    denials = "; ".join(shown["denials"])
+    fired = [row["name"] for row in shown["rules"] if row["state"] == "fired"]
+    return shown["verdict"] != "denied", shown["patch"], len(shown["warnings"]), denials, fired
+
+
+def _settled(obj: Any) -> bool:
+    """Whether a job is told from others by its name, and not by the review's uid."""
+    name = get(obj, ("metadata", "name"))
+    return isinstance(obj, dict) and "items" not in obj and isinstance(name, str) and name != ""
+
+
+def _shown(text: str) -> Any:
+    answer = BOTH.post("/preview?namespace=default", data=text)
+    assert answer.status_code == 200
+    (shown,) = answer.get_json()
+    return shown
+
+
+@settings(deadline=None)
+@given(mpijobs().filter(_settled))
+def test_preview_says_the_same_as_mutate_for_the_same_object(obj: Any) -> None:
+    text = json.dumps(obj)
+    (document,) = read_documents(text)
+    namespace = get(obj, ("metadata", "namespace"))
+    there = namespace if isinstance(namespace, str) and namespace else "default"
+    # kubectl's numbers: 4.0 is 4 before it gets to the API server.
+    assert _previewed(_shown(text)) == _mutated(document.value, there)
+
+
+@settings(deadline=None, max_examples=10)
+@given(mpijobs().filter(_settled))
+def test_the_command_line_says_the_same_as_the_preview(obj: Any) -> None:
+    text = json.dumps(obj)
+    result = CliRunner().invoke(main, ["preview", "-o", "json"], input=text)
+    assert json.loads(result.stdout) == [{**_shown(text), "source": "<stdin>:1"}]
