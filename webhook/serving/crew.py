@@ -19,7 +19,7 @@ class Crew:
     """Takes steps of handshakes and whole requests, and hands the connections back.
 
     Under Python's one lock a second thread adds no capacity to work that never waits; handing it there and
-    back costs a third of a review (docs/adr/0003-serving.md). So a request that is known to be short is
+    back costs up to a third of the rate (docs/adr/0003-serving.md). So a request that is known to be short is
     served where it arrived. A handshake's signature is made without the lock, in a thread.
 
     Attributes:
