@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,11 @@ def together(*documents: Object) -> Object:
     return {"apiVersion": "v1", "kind": "List", "items": list(documents)}
 
 
+def text(document: Object) -> str:
+    """An object as kubectl reads it from its standard input."""
+    return json.dumps(document)
+
+
 def template(job: Object, role: str) -> Object:
     """The pod template of ``Launcher`` or ``Worker``."""
     found: Object = job["spec"]["mpiReplicaSpecs"][role]["template"]
@@ -52,8 +58,7 @@ def without_record(found: Object) -> Object:
 
 def document(name: str) -> Object:
     """A job of the UltraServer document, made complete."""
-    text = (DATA / "seed-000" / f"{name}.yaml").read_text(encoding="utf-8")
-    found: Object = yaml.safe_load(text)
+    found: Object = yaml.safe_load((DATA / "seed-000" / f"{name}.yaml").read_text(encoding="utf-8"))
     return found
 
 
