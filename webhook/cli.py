@@ -10,7 +10,7 @@ import click
 from webhook.client import ReviewError, send_review
 from webhook.documents import DocumentError, dump_yaml, read_documents
 from webhook.engine.table import Table
-from webhook.preview.run import FORMATS, Preview, preview
+from webhook.preview.run import FORMATS, Preview, objects, preview
 from webhook.preview.terminal import coloured, summary
 from webhook.rules.load import default_draft, draft_of, load_default, load_file
 from webhook.rules.problems import TableError
@@ -64,6 +64,8 @@ def preview_command(
         shown = preview(table, documents, namespace)
     except (DocumentError, OSError) as error:
         _fail(str(error))
+    if not shown:
+        _fail("no objects to look at")
     text = FORMATS[form](shown)
     click.echo(coloured(text) if form == "diff" else text, nl=False)
     for item in shown:
@@ -85,7 +87,7 @@ def review(file: Path, url: str, ca: Path, namespace: str, wait: float) -> None:
     """Send an object to a running webhook, as the API server would, and show its answer."""
     try:
         source, text = _read(file)
-        for document in read_documents(text, source):
+        for document in objects(read_documents(text, source)):
             click.echo(send_review(document, url, ca, namespace, wait), nl=False)
     except (DocumentError, ReviewError, OSError) as error:
         _fail(str(error))

@@ -52,7 +52,10 @@ def send_review(document: Document, url: str, ca: Path, namespace: str, wait: fl
             time.sleep(0.05)
     if status != 200:  # noqa: PLR2004
         raise ReviewError(f"{url} answered {status}: {answer.decode(errors='replace')}")
-    return _shown(document, json.loads(answer)["response"])
+    try:
+        return _shown(document, json.loads(answer)["response"])
+    except (ValueError, LookupError, TypeError, AttributeError, jsonpatch.JsonPatchException) as error:
+        raise ReviewError(f"{url} answered no review that an API server would take: {error!r}") from error
 
 
 def admission_review(obj: Mapping[str, Any], namespace: str) -> dict[str, Any]:

@@ -64,15 +64,25 @@ def preview(table: Table, documents: Iterable[Document], namespace: str = "defau
         DocumentError: if a document is no Kubernetes object.
         PatchError: if a patch does not give what it should.
     """
-    return [_one(table, document, namespace) for document in expand_lists(documents)]
+    return [_one(table, document, namespace) for document in objects(documents)]
+
+
+def objects(documents: Iterable[Document]) -> list[Document]:
+    """The documents with Lists opened, each of them a map.
+
+    Raises:
+        DocumentError: if one is not.
+    """
+    found = expand_lists(documents)
+    for document in found:
+        if not isinstance(document.value, dict):
+            message = "a Kubernetes object is a map with apiVersion and kind"
+            raise DocumentError(document.source, document.line, 1, message)
+    return found
 
 
 def _one(table: Table, document: Document, namespace: str) -> Preview:
     obj = document.value
-    if not isinstance(obj, dict):
-        raise DocumentError(
-            document.source, document.line, 1, "a Kubernetes object is a map with apiVersion and kind"
-        )
     found = get(obj, ("metadata", "namespace"))
     there = found if isinstance(found, str) and found else namespace
     outcome = evaluate(table, Request(obj, there, UID))

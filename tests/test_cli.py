@@ -1,0 +1,229 @@
+"""The command line: what it prints where, and its exit codes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonpatch
+import pytest
+from click.testing import CliRunner, Result
+from jsonschema import Draft202012Validator
+
+from tests.helpers import mpijob
+from tests.rules.tables import EXTENDS, HEAD
+from webhook.cli import main
+from webhook.documents import dump_yaml, read_documents
+from webhook.rules.load import default_draft, load_default, load_file
+
+GOOD = EXTENDS + "values: {waitSeconds: '60'}\n"
+BAD = EXTENDS + "valeus: {}\nrules: [{name: X}]\n"
+DENIED = mpijob(annotations={"ultraserver-webhook.io/node-config": "3"})
+PLAIN = mpijob(resource=None)
+
+
+def run(*arguments: str | Path, text: str | bytes | None = None) -> Result:
+    """The command line in this process; an exception would be the test's."""
+    result = CliRunner().invoke(main, [str(word) for word in arguments], input=text, catch_exceptions=False)
+    assert "Traceback" not in result.output
+    return result
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    return _file(tmp_path / "job.yaml", mpijob())
+
+
+def _file(path: Path, *objects: Any) -> Path:
+    path.write_text("---\n".join(map(dump_yaml, objects)), encoding="utf-8")
+    return path
+
+
+def test_preview_of_a_file_shows_a_diff_and_says_why_on_standard_error(job: Path) -> None:
+    result = run("preview", job)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[0] == f"--- {job}:1 (MPIJob default/train)"
+    assert (
+        f"{job}:1: MPIJob default/train: allowed: its workers ask for aws.amazon.com/neuron" in result.stderr
+    )
+    assert "  shape    four-node (4 workers, node config 4)" in result.stderr
+    assert "  fired    ultraserver-nodes: UltraServer workers run on UltraServer nodes only." in result.stderr
+    assert "\x1b[" not in result.output
+
+
+def test_preview_takes_files_as_arguments_and_by_f_and_standard_input(job: Path, tmp_path: Path) -> None:
+    other = _file(tmp_path / "other.yaml", mpijob(2, name="other"))
+    third = dump_yaml(mpijob(16, name="third"))
+    result = run("preview", job, "-", "-f", other, "-o", "json", text=third)
+    assert [item["source"] for item in json.loads(result.stdout)] == [f"{job}:1", "<stdin>:1", f"{other}:1"]
+    assert (
+        run("preview", "-o", "json", text=third).stdout
+        == run("preview", "-f", "-", "-o", "json", text=third).stdout
+    )
+
+
+def test_preview_o_json_tells_everything(job: Path) -> None:
+    (shown,) = json.loads(run("preview", "-o", "json", job).stdout)
+    assert shown["facts"]["shape"] == "four-node"
+    assert jsonpatch.apply_patch(mpijob(), shown["patch"]) != mpijob()
+
+
+def test_preview_o_yaml_is_the_object_as_it_would_be_stored(job: Path) -> None:
+    (document,) = read_documents(run("preview", "-o", "yaml", job).stdout)
+    (shown,) = json.loads(run("preview", "-o", "json", job).stdout)
+    assert document.value == jsonpatch.apply_patch(mpijob(), shown["patch"])
+
+
+def test_preview_o_patch_is_one_patch_a_line(tmp_path: Path) -> None:
+    two = _file(tmp_path / "two.yaml", mpijob(2), PLAIN)
+    first, second = run("preview", "-o", "patch", two).stdout.splitlines()
+    assert jsonpatch.apply_patch(mpijob(2), json.loads(first)) != mpijob(2)
+    assert second == "[]"
+
+
+def test_what_preview_made_of_a_job_needs_no_further_change(job: Path) -> None:
+    stored = run("preview", "-o", "yaml", job).stdout
+    again = run("preview", text=stored)
+    assert (again.exit_code, again.stdout) == (0, "")
+
+
+def test_preview_n_is_the_namespace_of_documents_that_name_none(tmp_path: Path) -> None:
+    both = _file(tmp_path / "both.yaml", mpijob(), mpijob(namespace="own"))
+    shown = json.loads(run("preview", "-n", "ml", "-o", "json", both).stdout)
+    assert [item["facts"]["job"] for item in shown] == ["ml.train", "own.train"]
+
+
+@pytest.mark.parametrize(
+    ("objects", "code"),
+    [
+        ([PLAIN], 0),
+        ([mpijob()], 1),
+        ([DENIED], 2),
+        ([PLAIN, mpijob()], 1),
+        ([mpijob(), DENIED, PLAIN], 2),
+        ([{"apiVersion": "v1", "kind": "Pod"}], 0),
+    ],
+    ids=["unchanged", "changed", "denied", "one changed", "one denied", "another kind"],
+)
+@pytest.mark.parametrize("form", ["diff", "yaml", "json", "patch"])
+def test_preview_exits_like_kubectl_diff(tmp_path: Path, objects: list[Any], code: int, form: str) -> None:
+    assert run("preview", _file(tmp_path / "x.yaml", *objects), "-o", form).exit_code == code
+
+
+def test_preview_of_a_denied_job_says_why(tmp_path: Path) -> None:
+    result = run("preview", _file(tmp_path / "x.yaml", DENIED))
+    assert "the node config must be one of 4, 2, 1" in result.stderr
+    assert result.stdout == ""
+
+
+def test_preview_by_another_table(job: Path, tmp_path: Path) -> None:
+    table = tmp_path / "rules.yaml"
+    table.write_text(EXTENDS + "shapes: [{name: few, workers: 4, nodeConfig: 1, warn: w}]\n")
+    assert "  shape    few (4 workers, node config 1)" in run("preview", "--rules", table, job).stderr
+
+
+UNREADABLE = {
+    "a missing file": (None, "No such file or directory"),
+    "no YAML": ("a: [\n", "x.yaml:2:"),
+    "no object": ("hello\n", "x.yaml:1:1: a Kubernetes object is a map"),
+    "nothing": ("# nothing\n", "no objects to look at"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), UNREADABLE.values(), ids=UNREADABLE)
+def test_preview_of_what_cannot_be_read_exits_with_2_and_says_where(
+    tmp_path: Path, text: str | None, message: str
+) -> None:
+    path = tmp_path / "x.yaml"
+    if text is not None:
+        path.write_text(text)
+    result = run("preview", path)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert result.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize("command", [("preview",), ("rules", "show"), ("rules", "show", "-o", "yaml")])
+def test_every_command_refuses_a_wrong_table_with_all_its_problems(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    table = tmp_path / "rules.yaml"
+    table.write_text(BAD)
+    result = run(*command, "--rules", table, text="")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{table}:4: /valeus: unknown key 'valeus'" in result.stderr
+    assert f"{table}:5: /rules/0/name: 'X' does not match" in result.stderr
+    assert "the rule table is wrong in 2 places" in result.stderr
+
+
+def test_lint_of_the_packaged_table_is_well() -> None:
+    result = run("rules", "lint")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("packaged default: ")
+    assert load_default().revision in result.stdout
+
+
+def test_lint_goes_through_all_files_and_fails_if_one_is_wrong(tmp_path: Path) -> None:
+    good, bad, missing = (tmp_path / name for name in ("good.yaml", "bad.yaml", "missing.yaml"))
+    good.write_text(GOOD)
+    bad.write_text(BAD)
+    assert run("rules", "lint", good).exit_code == 0
+    result = run("rules", "lint", bad, missing, good)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == run("rules", "lint", good).stdout.splitlines()
+    assert [line.split(": ")[0] for line in result.stderr.splitlines()] == [
+        f"{bad}:4",
+        f"{bad}:5",
+        str(missing),
+    ]
+
+
+def test_show_lists_every_shape_and_rule_with_its_reason() -> None:
+    lines = run("rules", "show").stdout.splitlines()
+    assert lines[0] == f"revision {load_default().revision}"
+    for row in load_default().shapes:
+        assert any(line.startswith(f"{row.name} ") for line in lines)
+    for rule in load_default().rules:
+        (line,) = [line for line in lines if line.startswith(f"{rule.name} ")]
+        assert line.endswith(rule.reason)
+
+
+def test_show_o_yaml_loads_back_to_the_same_table(tmp_path: Path) -> None:
+    mine, shown = tmp_path / "mine.yaml", tmp_path / "shown.yaml"
+    mine.write_text(GOOD + "rules: [{name: nodes-with-server-id, mode: off}]\n")
+    for arguments, table in (((), load_default()), (("--rules", mine), load_file(mine))):
+        shown.write_text(run("rules", "show", "-o", "yaml", *arguments).stdout)
+        assert load_file(shown) == table
+
+
+def test_schema_is_whole_valid_and_takes_the_packaged_table() -> None:
+    schema = json.loads(run("rules", "schema").stdout)
+    Draft202012Validator.check_schema(schema)
+    assert all(ref.startswith("#/") for ref in _references(schema))
+    validator = Draft202012Validator(schema)
+    validator.validate(default_draft().raw)
+    (bad,) = read_documents(BAD)
+    assert not validator.is_valid(bad.value)
+    (empty,) = read_documents(HEAD)
+    assert not validator.is_valid(empty.value)
+
+
+def _references(node: Any) -> list[str]:
+    inner = list(node.values()) if isinstance(node, dict) else node if isinstance(node, list) else []
+    own = [node["$ref"]] if isinstance(node, dict) and isinstance(node.get("$ref"), str) else []
+    return own + [ref for value in inner for ref in _references(value)]
+
+
+def test_the_program_as_a_process_reads_a_pipe_and_tells_by_its_exit_code() -> None:
+    program = [sys.executable, "-m", "webhook", "preview"]
+    text = dump_yaml(mpijob(name="träin"))
+    # A terminal that knows no UTF-8, as in a bare container.
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "utf-8"}
+    found = subprocess.run(program, input=text.encode(), capture_output=True, check=False, env=environment)
+    assert found.returncode == 1
+    assert "MPIJob default/träin" in found.stdout.decode()
+    broken = subprocess.run([*program, "nowhere.yaml"], capture_output=True, check=False, text=True)
+    assert broken.returncode == 2
+    assert broken.stderr.startswith("error: ")
