@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from flask.testing import FlaskClient
 from hypothesis import given, settings
 
+from tests.admission.anything import mpijobs
 from tests.admission.reviews import review, send, well_formed
-from tests.admission.test_fuzz import mpijobs
 from webhook.admission.app import create_app
 from webhook.cli import main
 from webhook.documents import read_documents
