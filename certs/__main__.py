@@ -2,18 +2,146 @@
 
 from __future__ import annotations
 
+import logging
+import signal
+import socket
+import sys
+import threading
+import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from certs import development
+from certs import development, logs, status
+from certs.api import StoreError
 from certs.authority import CertificateError
+from certs.case import Force
+from certs.decide import Action
+from certs.elect import Elector
+from certs.options import cluster_options, option, settings
+
+if TYPE_CHECKING:
+    from certs.decide import Decision
+    from certs.rotate import Outcome
+
+LOOK_SECONDS = 0.5
+"""Between the looks of ``rotate --wait``."""
+
+_RUN_OPTIONS = (
+    "interval_seconds",
+    "lease",
+    "lease_seconds",
+    "identity",
+    "metrics_host",
+    "metrics_port",
+    "log_format",
+)
+_FAILURES = (StoreError, CertificateError, OSError)
+_log = logging.getLogger("certs")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """Make and renew the certificates that the webhook serves with."""
+
+
+@main.command()
+@cluster_options
+def issue(**options: Any) -> None:  # noqa: ANN401 - click passes what options.py names
+    """Make what is missing, once: for an installation, before the webhook starts.
+
+    What is there and good is kept. A webhook configuration that does not exist yet is no error.
+    """
+    try:
+        _tell(settings(**options).rotator(_step).run())
+    except _FAILURES as error:
+        raise click.ClickException(str(error)) from error
+
+
+@main.command()
+@cluster_options
+@click.option("--force", type=click.Choice(("leaf", "ca")), multiple=True, help="Replace it although good.")
+@click.option("--wait", default=0.0, help="Seconds to go on until the rotation is complete.")
+def rotate(force: tuple[str, ...], wait: float, **options: Any) -> None:  # noqa: ANN401 - as above
+    """Renew what is due, or is named by --force, in one pass.
+
+    Replacing an authority needs several passes, a settling time apart; `run` does the rest, or --wait.
+    """
+    deadline = time.monotonic() + wait
+    try:
+        rotator = settings(**options).rotator(_step)
+        outcome = rotator.run(authority="ca" in force, leaf="leaf" in force)
+        while outcome.last.action is Action.WAIT and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+            outcome = rotator.run()
+    except _FAILURES as error:
+        raise click.ClickException(str(error)) from error
+    _tell(outcome)
+    if wait and outcome.last.action is Action.WAIT:
+        raise click.ClickException(f"not complete after {wait:g} s")
+
+
+@main.command("status")
+@cluster_options
+def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
+    """Show certificates, caBundles and replicas.
+
+    Exits with 1 when something is wrong, with 2 when that cannot be known.
+    """
+    given = settings(**options)
+    try:
+        rotator = given.rotator(_step)
+        stored, replicas = rotator.read(), rotator.replicas()
+        decision = rotator.next(stored, Force())
+    except _FAILURES as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    now = datetime.now(UTC)
+    for line in status.describe(stored, decision, replicas, now):
+        click.echo(line)
+    wrong = status.problems(stored, given.policy, now)
+    for problem in wrong:
+        click.echo(f"wrong: {problem}", err=True)
+    sys.exit(1 if wrong else 0)
+
+
+@main.command()
+@cluster_options
+@option("--interval-seconds", type=click.FloatRange(0.1), default=30.0, help="Between two passes, about.")
+@option("--lease", default="ultraserver-webhook-certs", help="The Lease of the leader election.")
+@option(
+    "--lease-seconds", type=click.IntRange(1), default=30, help="A leader silent for so long is followed."
+)
+@option("--identity", default=socket.gethostname, show_default="the host's name", help="In the election.")
+@option("--metrics-host", default="0.0.0.0", help="Address of the metrics port.")  # noqa: S104 - a pod's own
+@option("--metrics-port", type=click.IntRange(0, 65535), default=9090, help="For metrics; 0 for none.")
+@option("--log-format", type=click.Choice(logs.FORMS), default="json", help="Of the lines on standard error.")
+def run(**options: Any) -> None:  # noqa: ANN401 - as above
+    """Keep the certificates, until SIGTERM."""
+    # prometheus_client is for this command only.
+    from certs.loop import Loop  # noqa: PLC0415
+    from certs.metrics import Metrics  # noqa: PLC0415
+
+    own = {name: options.pop(name) for name in _RUN_OPTIONS}
+    logs.configure(own["log_format"])
+    stop, metrics = threading.Event(), Metrics()
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sign, lambda *_: stop.set())
+    try:
+        rotator = settings(**options).rotator(_log_step)
+        port = own["metrics_port"]
+        unserve = metrics.serve(own["metrics_host"], port) if port else None
+    except _FAILURES as error:
+        raise click.ClickException(str(error)) from error
+    target = rotator.target
+    lease = own["lease"], own["identity"], own["lease_seconds"]
+    elector = Elector(rotator.api, target.namespace, *lease, rotator.clock, time.monotonic)
+    Loop(rotator, elector, metrics, own["interval_seconds"], stop).run()
+    if unserve:
+        unserve()
+    _log.info("ended as told")
 
 
 @main.command()
@@ -44,6 +172,21 @@ def dev(directory: Path, hosts: tuple[str, ...]) -> None:
     click.echo(
         f"{did} {directory / 'tls.crt'} ({outcome.why}); good until {outcome.expires:%Y-%m-%d %H:%M} UTC"
     )
+
+
+def _step(decision: Decision) -> None:
+    click.echo(f"{decision.action.value}: {decision.why}")
+
+
+def _log_step(decision: Decision) -> None:
+    level = logging.WARNING if decision.broken else logging.INFO
+    _log.log(level, "%s: %s", decision.action.value, decision.why)
+
+
+def _tell(outcome: Outcome) -> None:
+    _step(outcome.last)
+    for name in outcome.missing:
+        click.echo(f"note: there is no webhook configuration {name} yet")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,124 @@
+"""Which of several running programs does the passes: whoever holds a Lease.
+
+The rules are client-go's (``tools/leaderelection``): a holder that has not renewed for the lease's duration,
+by the watch of whoever observes it, may be followed; every write is guarded by the resourceVersion. Clocks
+of different machines are never compared. A mistake would cost a lost race or two and no more: passes are
+safe without a leader. The ``kubernetes`` package's own election has no types, never gives a Lease back and
+keeps the passes in a thread of its own, so it is not used.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from certs.api import Api, ConflictError, Object, leases
+from certs.objects import LABELS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+
+@dataclass(slots=True)
+class Elector:
+    """One candidate for a Lease.
+
+    Attributes:
+        api: The API server.
+        namespace: Of the Lease.
+        name: Its name.
+        identity: Of this candidate; no two may be the same, a pod's name will do.
+        duration: Seconds after which a holder that does not renew may be followed.
+        clock: The time, for the Lease's own fields, which are for people.
+        watch: Seconds of a clock that never jumps.
+    """
+
+    api: Api
+    namespace: str
+    name: str
+    identity: str
+    duration: int
+    clock: Callable[[], datetime]
+    watch: Callable[[], float]
+    _seen: tuple[Any, ...] = field(default=(), init=False)
+    _seen_at: float = field(default=0.0, init=False)
+
+    def lead(self) -> bool:
+        """Take the Lease, or renew it, where that is fair.
+
+        Returns:
+            Whether this candidate holds it.
+
+        Raises:
+            StoreError: It cannot be read or written.
+        """
+        lease = self.api.get(self._path)
+        if lease is not None and not self._may_take(lease):
+            return False
+        try:
+            if lease is None:
+                self.api.create(leases(self.namespace), self._claim({}))
+            else:
+                self.api.replace(self._path, self._claim(lease))
+        except ConflictError:  # somebody else was faster
+            return False
+        return True
+
+    def release(self) -> None:
+        """Give the Lease back, if it is this candidate's, so that the next need not wait.
+
+        Raises:
+            StoreError: It cannot be read or written.
+        """
+        lease = self.api.get(self._path)
+        if lease is None or _spec(lease).get("holderIdentity") != self.identity:
+            return
+        given = copy.deepcopy(lease)
+        given["spec"] = {**_spec(lease), "holderIdentity": "", "renewTime": self._time()}
+        try:
+            self.api.replace(self._path, given)
+        except ConflictError:  # then it is somebody else's already
+            return
+
+    @property
+    def _path(self) -> str:
+        return f"{leases(self.namespace)}/{self.name}"
+
+    def _may_take(self, lease: Object) -> bool:
+        spec = _spec(lease)
+        holder = spec.get("holderIdentity")
+        if not holder or holder == self.identity:
+            return True
+        seen = (holder, spec.get("renewTime"))
+        if seen != self._seen:
+            self._seen, self._seen_at = seen, self.watch()
+        # By the duration its holder promised to renew in, which may have other settings than this one.
+        return self.watch() - self._seen_at > (spec.get("leaseDurationSeconds") or self.duration)
+
+    def _claim(self, lease: Object) -> Object:
+        old, now = _spec(lease), self._time()
+        mine = old.get("holderIdentity") == self.identity
+        claimed: Object = copy.deepcopy(lease) or {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self.name, "labels": dict(LABELS)},
+        }
+        claimed["spec"] = {
+            **old,
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": self.duration,
+            "acquireTime": old.get("acquireTime") if mine else now,
+            "renewTime": now,
+            "leaseTransitions": (old.get("leaseTransitions") or 0) + (0 if mine or not old else 1),
+        }
+        return claimed
+
+    def _time(self) -> str:
+        return f"{self.clock():%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
+def _spec(lease: Object) -> Object:
+    spec: Object = lease.get("spec") or {}
+    return spec

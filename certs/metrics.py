@@ -1,0 +1,96 @@
+"""What the loop tells Prometheus. Counters of its own registry: no process or interpreter figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from certs.rotate import Outcome
+
+PREFIX = "ultraserver_certs"
+
+
+class Metrics:
+    """The figures of one loop."""
+
+    def __init__(self) -> None:
+        """Begin at zero, with every result of a pass present, so that rates have something to start from."""
+        self.registry = CollectorRegistry()
+        self._expiry = Gauge(
+            f"{PREFIX}_expiry_timestamp_seconds",
+            "When a certificate ends, Unix time; from the leader only.",
+            ["certificate"],
+            registry=self.registry,
+        )
+        self._bundle = Gauge(
+            f"{PREFIX}_trusted_authorities",
+            "Authorities in the bundle; more than one while an authority is being replaced.",
+            registry=self.registry,
+        )
+        self._missing = Gauge(
+            f"{PREFIX}_missing_webhook_configurations",
+            "Webhook configurations that are named and do not exist.",
+            registry=self.registry,
+        )
+        self._leader = Gauge(f"{PREFIX}_leader", "1 while this one holds the Lease.", registry=self.registry)
+        self._success = Gauge(
+            f"{PREFIX}_last_success_timestamp_seconds",
+            "When a pass last found or made everything right, Unix time.",
+            registry=self.registry,
+        )
+        self._passes = Counter(f"{PREFIX}_passes", "Passes, by result.", ["result"], registry=self.registry)
+        self._steps = Counter(f"{PREFIX}_steps", "Steps taken, by kind.", ["step"], registry=self.registry)
+        self._conflicts = Counter(
+            f"{PREFIX}_conflicts", "Writes that somebody else was faster with.", registry=self.registry
+        )
+        for result in ("kept", "changed", "failed"):
+            self._passes.labels(result)
+
+    def serve(self, host: str, port: int) -> Callable[[], object]:
+        """Answer GETs on a port, from a thread.
+
+        Returns:
+            What ends that.
+
+        Raises:
+            OSError: The port is taken.
+        """
+        server, thread = start_http_server(port, host, self.registry)
+
+        def stop() -> None:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+        return stop
+
+    def leads(self, *, leader: bool) -> None:
+        """Note whether this one leads. What a follower last knew is nothing to alert on, so it goes."""
+        self._leader.set(leader)
+        if not leader:
+            self._expiry.clear()
+
+    def passed(self, outcome: Outcome, now: datetime) -> None:
+        """Note a pass that came to its end."""
+        self._passes.labels("changed" if outcome.steps else "kept").inc()
+        for step in outcome.steps:
+            self._steps.labels(step.action.value.replace(" ", "-")).inc()
+        self._conflicts.inc(outcome.conflicts)
+        self._missing.set(len(outcome.missing))
+        held = outcome.stored
+        self._bundle.set(len(held.authority.bundle))
+        if held.authority.pair:
+            end = held.authority.pair.certificate.not_valid_after_utc
+            self._expiry.labels("authority").set(end.timestamp())
+        if held.serving.leaf:
+            self._expiry.labels("leaf").set(held.serving.leaf.not_valid_after_utc.timestamp())
+        self._success.set(now.timestamp())
+
+    def failed(self) -> None:
+        """Note a pass that failed."""
+        self._passes.labels("failed").inc()

@@ -1,0 +1,89 @@
+"""The JSON that is written: Secrets and patches. Pure."""
+
+from __future__ import annotations
+
+import base64
+import copy
+from typing import TYPE_CHECKING
+
+from certs.held import TRUSTED_SINCE, bundle_pem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from certs.api import Object
+    from certs.authority import Pair
+    from certs.held import Bundle, Hook
+
+LABELS = {
+    "app.kubernetes.io/part-of": "ultraserver-webhook",
+    "app.kubernetes.io/managed-by": "ultraserver-webhook-certs",
+}
+"""On what this program creates, so that an uninstallation finds it."""
+
+
+def authority_secret(
+    raw: Object | None, name: str, pair: Pair, bundle: Bundle, trusted_since: datetime | None
+) -> Object:
+    """The authority's Secret.
+
+    Args:
+        raw: The Secret as read, which is changed and not begun anew; None to create it.
+        name: Its name.
+        pair: The authority that signs from now on.
+        bundle: All authorities that are to be trusted.
+        trusted_since: See `certs.held.TRUSTED_SINCE`.
+    """
+    since = trusted_since.isoformat() if trusted_since else None
+    return _secret(raw, name, _files(pair, bundle), {TRUSTED_SINCE: since})
+
+
+def serving_secret(raw: Object | None, name: str, leaf: Pair, bundle: Bundle) -> Object:
+    """The serving Secret with another leaf; arguments as for `authority_secret`."""
+    return _secret(raw, name, _files(leaf, bundle), {})
+
+
+def with_bundle(raw: Object, name: str, bundle: Bundle) -> Object:
+    """A Secret with another ``ca.crt``, and all else as it is."""
+    return _secret(raw, name, {"ca.crt": bundle_pem(bundle)}, {})
+
+
+def trust_patch(hook: Hook, bundle: Bundle) -> list[Object]:
+    """The JSON patch after which every webhook of a configuration trusts ``bundle``; only what differs.
+
+    Naming the resourceVersion makes the API server answer Conflict if the configuration was changed since
+    it was read; without it, the API server would retry the patch on the newer object.
+    """
+    raw = hook.raw or {}
+    value = base64.b64encode(bundle_pem(bundle)).decode()
+    version = raw.get("metadata", {}).get("resourceVersion", "")
+    guard: Object = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
+    return [guard] + [
+        {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": value}
+        for index, held in enumerate(hook.bundles)
+        if held != bundle
+    ]
+
+
+def _files(pair: Pair, bundle: Bundle) -> dict[str, bytes]:
+    return {"tls.crt": pair.certificate_pem(), "tls.key": pair.key_pem(), "ca.crt": bundle_pem(bundle)}
+
+
+def _secret(
+    raw: Object | None, name: str, files: Mapping[str, bytes], annotations: Mapping[str, str | None]
+) -> Object:
+    new = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/tls",
+        "metadata": {"name": name, "labels": dict(LABELS)},
+    }
+    secret: Object = copy.deepcopy(raw) if raw else new
+    secret["data"] = {
+        **(secret.get("data") or {}),
+        **{key: base64.b64encode(value).decode() for key, value in files.items()},
+    }
+    held = {**(secret["metadata"].get("annotations") or {}), **annotations}
+    secret["metadata"]["annotations"] = {key: value for key, value in held.items() if value is not None}
+    return secret

@@ -1,0 +1,154 @@
+"""Options of the commands that talk to a cluster; each has an environment variable of the same name."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from certs.authority import service_names
+from certs.case import Policy
+from certs.rotate import Rotator, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from certs.decide import Decision
+    from certs.replicas import Address
+
+ENVIRONMENT = "ULTRASERVER_CERTS"
+_OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+def own_namespace() -> str:
+    """The namespace of the pod this runs in, or the one that the manifests use."""
+    try:
+        return _OWN_NAMESPACE.read_text(encoding="utf-8").strip()
+    except OSError:
+        return "ultraserver-webhook"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the options said.
+
+    Attributes:
+        target: Where certificates are kept.
+        policy: What is wanted of them.
+        kubeconfig: Whose API server; None for the pod's own account.
+    """
+
+    target: Target
+    policy: Policy
+    kubeconfig: Path | None
+
+    def rotator(self, say: Callable[[Decision], object]) -> Rotator:
+        """Connect.
+
+        Raises:
+            StoreError: No API server is named.
+        """
+        # `dev` and --help run without a cluster, and need not pay 0.3 s for the kubernetes package.
+        from certs.store import connect  # noqa: PLC0415
+
+        return Rotator(connect(self.kubeconfig), self.target, self.policy, lambda: datetime.now(UTC), say)
+
+
+def option(*names: str, **attributes: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - click's own types
+    """A click option with its environment variable."""
+    variable = f"{ENVIRONMENT}_{names[0].removeprefix('--').upper().replace('-', '_')}"
+    return click.option(
+        *names, **{"envvar": variable, "show_envvar": True, "show_default": True, **attributes}
+    )
+
+
+def _endpoints(_context: object, _option: object, values: tuple[str, ...]) -> tuple[Address, ...]:
+    found = []
+    for value in values:
+        host, _, port = value.rpartition(":")
+        if not host or not port.isdecimal():
+            raise click.BadParameter(f"{value} is no host:port")
+        found.append((host.strip("[]"), int(port)))
+    return tuple(found)
+
+
+_OPTIONS = (
+    option("--kubeconfig", type=click.Path(path_type=Path), help="Without it, the pod's own account."),
+    option(
+        "--namespace", default=own_namespace, show_default="the pod's own", help="Of Service and Secrets."
+    ),
+    option("--service", default="ultraserver-webhook", help="The Service that the API server calls."),
+    option("--secret", default="ultraserver-webhook-tls", help="The Secret that serving pods mount."),
+    option("--ca-secret", default="ultraserver-webhook-ca", help="The Secret with the authority's key."),
+    option("--mutating", multiple=True, help="A MutatingWebhookConfiguration to keep; may be repeated."),
+    option("--validating", multiple=True, help="A ValidatingWebhookConfiguration to keep; may be repeated."),
+    option("--cluster-domain", default="cluster.local", help="The cluster's DNS domain."),
+    option("--name", "names", multiple=True, help="Another DNS name or IP address; may be repeated."),
+    option("--leaf-days", type=float, default=90.0, help="Lifetime of a serving certificate."),
+    option("--ca-days", type=float, default=1825.0, help="Lifetime of an authority."),
+    option(
+        "--settle-seconds",
+        type=float,
+        default=300.0,
+        help="How long a changed Secret takes at most to reach the pods that mount it.",
+    ),
+    option(
+        "--endpoint",
+        "endpoints",
+        multiple=True,
+        callback=_endpoints,
+        help="host:port of a server to ask for its certificate, besides the Service's; may be repeated.",
+    ),
+)
+
+
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command the options; it takes them as keywords and hands them to `settings`."""
+    for decorate in reversed(_OPTIONS):
+        command = decorate(command)
+    return command
+
+
+def settings(**given: Any) -> Settings:  # noqa: ANN401 - click passes what _OPTIONS names
+    """Make what is meant of the options.
+
+    Raises:
+        click.UsageError: They contradict each other.
+    """
+    hooks = [("mutating", name) for name in given["mutating"]]
+    hooks += [("validating", name) for name in given["validating"]]
+    target = Target(
+        given["namespace"],
+        given["service"],
+        given["secret"],
+        given["ca_secret"],
+        tuple(hooks),
+        given["endpoints"],
+    )
+    if target.secret == target.authority_secret:
+        raise click.UsageError("--secret and --ca-secret are to be two: serving pods must not see the latter")
+    dns = service_names(target.service, target.namespace, given["cluster_domain"])
+    extra = [(name, _is_ip(name)) for name in given["names"]]
+    try:
+        policy = Policy(
+            tuple(dict.fromkeys([*dns, *(name for name, is_ip in extra if not is_ip)])),
+            tuple(name for name, is_ip in extra if is_ip),
+            timedelta(days=given["leaf_days"]),
+            timedelta(days=given["ca_days"]),
+            timedelta(seconds=given["settle_seconds"]),
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    return Settings(target, policy, given["kubeconfig"])
+
+
+def _is_ip(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,224 @@
+"""One pass: read, decide, do one step, and again, until nothing is left to do now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from certs import api as paths
+from certs import authority, objects
+from certs.api import ConflictError, StoreError
+from certs.case import Case, Force
+from certs.decide import Action, Decision, decide
+from certs.held import Stored, read_authority, read_hook, read_serving
+from certs.replicas import Address, addresses, served
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from cryptography.x509 import Certificate
+
+    from certs.api import Api
+    from certs.case import Policy
+
+MOST_STEPS = 40
+"""Of one pass. A whole rotation is eight; more means that somebody undoes what this program does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where certificates are kept and who has to trust them.
+
+    Attributes:
+        namespace: Of the Secrets and the Service.
+        service: The Service that the API server calls.
+        secret: The Secret that serving pods mount.
+        authority_secret: The Secret with the authority's key, which they do not.
+        hooks: Webhook configurations, as kind (``mutating`` or ``validating``) and name.
+        replicas: Addresses to ask besides the Service's endpoints, for servers outside the cluster.
+    """
+
+    namespace: str
+    service: str
+    secret: str
+    authority_secret: str
+    hooks: tuple[tuple[str, str], ...] = ()
+    replicas: tuple[Address, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a pass did.
+
+    Attributes:
+        steps: The steps taken, in order.
+        last: Why there was no further one.
+        stored: What is stored now.
+        conflicts: How often somebody else wrote first.
+        missing: Webhook configurations that do not exist.
+    """
+
+    steps: tuple[Decision, ...]
+    last: Decision
+    stored: Stored
+    conflicts: int
+    missing: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Rotator:
+    """Does passes for one target.
+
+    Attributes:
+        api: The API server.
+        target: Where.
+        policy: What is wanted.
+        clock: Tells the time, with a time zone.
+        say: Told each step when it is done, and why it was.
+    """
+
+    api: Api
+    target: Target
+    policy: Policy
+    clock: Callable[[], datetime]
+    say: Callable[[Decision], object] = field(default=lambda _: None)
+
+    def read(self) -> Stored:
+        """Read what is stored.
+
+        The webhook configurations first, the authority last. So whoever is about to write to the former
+        by their version knows an authority that is not older than they are, and cannot undo what another
+        rotator, who knew a newer one, has published meanwhile.
+
+        Raises:
+            StoreError: Something cannot be read.
+        """
+        hooks = tuple(
+            read_hook(kind, name, self.api.get(paths.webhook_configuration(kind, name)))
+            for kind, name in self.target.hooks
+        )
+        serving = read_serving(self.api.get(self._path(self.target.secret)))
+        return Stored(read_authority(self.api.get(self._path(self.target.authority_secret))), serving, hooks)
+
+    def next(self, stored: Stored, force: Force) -> Decision:
+        """Decide; before an old authority goes, the replicas are asked.
+
+        Raises:
+            StoreError: The replicas' addresses cannot be read.
+        """
+        case = Case(stored, self.policy, self.clock(), force)
+        decision = decide(case)
+        if decision.action is Action.BUNDLE and stored.authority.bundle > decision.bundle:
+            decision = decide(replace(case, replicas=self.replicas()))
+        return decision
+
+    def replicas(self) -> dict[str, Certificate]:
+        """The leaf that each replica serves, by address.
+
+        Raises:
+            StoreError: Their addresses cannot be read.
+        """
+        slices = self.api.get(paths.endpoint_slices(self.target.namespace, self.target.service))
+        return served([*self.target.replicas, *addresses(slices)], self.policy.dns_names[0])
+
+    def run(self, *, authority: bool = False, leaf: bool = False) -> Outcome:
+        """Do one pass.
+
+        Args:
+            authority: Replace the authority that signs now, even if it is good.
+            leaf: Replace the leaf that is stored now, even if it is good.
+
+        Raises:
+            StoreError: A step failed; the ones before it are done, and the next pass goes on from there.
+            CertificateError: A certificate cannot be made as wanted.
+        """
+        stored = self.read()
+        force = Force(
+            stored.authority.pair.certificate if authority and stored.authority.pair else None,
+            stored.serving.leaf if leaf else None,
+        )
+        steps: list[Decision] = []
+        conflicts = 0
+        for _ in range(MOST_STEPS):
+            decision = self.next(stored, force)
+            if decision.action in {Action.KEEP, Action.WAIT}:
+                missing = tuple(f"{hook.kind} {hook.name}" for hook in stored.hooks if hook.raw is None)
+                return Outcome(tuple(steps), decision, stored, conflicts, missing)
+            try:
+                self._do(decision, stored)
+            except ConflictError:
+                conflicts += 1
+            else:
+                steps.append(decision)
+                self.say(decision)
+            stored = self.read()
+        raise StoreError(
+            f"after {MOST_STEPS} steps there is still something to do, last: {decision.action.value} "
+            f"({decision.why}); does somebody else write to the same objects?"
+        )
+
+    def _do(self, decision: Decision, stored: Stored) -> None:
+        match decision.action:
+            case Action.NEW_AUTHORITY:
+                self._new_authority(decision, stored)
+            case Action.TRUST:
+                self._trust(stored)
+            case Action.PUBLISH:
+                raw = stored.serving.raw or {}
+                self._put(raw, objects.with_bundle(raw, self.target.secret, stored.authority.bundle))
+            case Action.ISSUE:
+                self._issue(stored)
+            case _:
+                self._amend_authority(decision, stored)
+
+    def _new_authority(self, decision: Decision, stored: Stored) -> None:
+        pair = authority.new_authority(self.clock(), self.policy.authority_lifetime)
+        raw, name = stored.authority.raw, self.target.authority_secret
+        bundle = decision.bundle | {pair.certificate}
+        self._put(raw, objects.authority_secret(raw, name, pair, bundle, None))
+
+    def _amend_authority(self, decision: Decision, stored: Stored) -> None:
+        held = stored.authority
+        if held.pair is None:
+            raise LookupError(f"{decision.action} without an authority")
+        bundle, since = held.bundle, held.trusted_since
+        match decision.action:
+            case Action.BUNDLE:
+                bundle = decision.bundle
+            case Action.FORGET:
+                since = None
+            case _:
+                since = self.clock()
+        name = self.target.authority_secret
+        self._put(held.raw, objects.authority_secret(held.raw, name, held.pair, bundle, since))
+
+    def _trust(self, stored: Stored) -> None:
+        wanted = stored.authority.bundle
+        for hook in stored.hooks:
+            if any(held != wanted for held in hook.bundles):
+                path = paths.webhook_configuration(hook.kind, hook.name)
+                self.api.patch(path, objects.trust_patch(hook, wanted))
+
+    def _issue(self, stored: Stored) -> None:
+        signer = stored.authority.pair
+        if signer is None:
+            raise LookupError("a leaf without an authority")
+        leaf = authority.issue(
+            signer,
+            self.clock(),
+            self.policy.leaf_lifetime,
+            self.policy.dns_names,
+            self.policy.ip_addresses,
+        )
+        raw = stored.serving.raw
+        self._put(raw, objects.serving_secret(raw, self.target.secret, leaf, stored.authority.bundle))
+
+    def _put(self, raw: paths.Object | None, document: paths.Object) -> None:
+        if raw is None:
+            self.api.create(paths.secrets(self.target.namespace), document)
+        else:
+            self.api.replace(self._path(document["metadata"]["name"]), document)
+
+    def _path(self, secret: str) -> str:
+        return f"{paths.secrets(self.target.namespace)}/{secret}"

@@ -1,0 +1,79 @@
+"""What is stored, in words. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from certs.authority import signed_by
+from certs.checks import lacking_names, renewal, unusable
+from certs.decide import Action
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime, timedelta
+
+    from cryptography.x509 import Certificate
+
+    from certs.case import Policy
+    from certs.decide import Decision
+    from certs.held import Stored
+
+
+def problems(stored: Stored, policy: Policy, now: datetime) -> list[str]:
+    """What is wrong now, as sentences: what makes calls from the API server fail, or will."""
+    serving, authority = stored.serving, stored.authority
+    found = []
+    if authority.pair is None:
+        found.append(f"no authority can sign: {authority.problem}")
+    why = unusable(serving.leaf, serving.problem, authority.bundle, now)
+    if why:
+        found.append(f"there is no leaf to serve: {why}")
+    elif serving.leaf and (lacking := lacking_names(serving.leaf, policy)):
+        found.append(f"the leaf lacks the name {', '.join(lacking)}")
+    for hook in stored.hooks:
+        if hook.raw is None:
+            found.append(f"there is no {hook.kind} webhook configuration {hook.name}")
+        if any(unusable(serving.leaf, serving.problem, held, now) for held in hook.bundles):
+            found.append(f"the caBundle of the {hook.kind} webhook configuration {hook.name} does not fit")
+    return found
+
+
+def describe(
+    stored: Stored, decision: Decision, replicas: Mapping[str, Certificate], now: datetime
+) -> list[str]:
+    """The lines of a report: certificates, bundle, webhook configurations, replicas, what comes next."""
+    serving, authority = stored.serving, stored.authority
+    lines = []
+    if authority.pair:
+        lines.append(f"authority  {_life(authority.pair.certificate, now)}")
+    others = len(authority.bundle) - 1
+    if others > 0:
+        lines.append(f"bundle     {others} older authorit{'y' if others == 1 else 'ies'} trusted beside it")
+    if serving.leaf:
+        lines.append(f"leaf       {_life(serving.leaf, now)}")
+    for hook in stored.hooks:
+        good = hook.raw is not None and all(held == authority.bundle for held in hook.bundles)
+        says = "has the bundle" if good else "is missing" if hook.raw is None else "has another caBundle"
+        lines.append(f"{hook.kind:<10} {hook.name} {says}")
+    signer = authority.pair.certificate if authority.pair else None
+    for place, leaf in sorted(replicas.items()):
+        says = "the stored leaf" if leaf == serving.leaf else "another leaf"
+        old = signer is not None and not signed_by(leaf, signer)
+        lines.append(f"replica    {place} serves {says}{', of another authority' if old else ''}")
+    if decision.action is Action.KEEP and decision.until:
+        lines.append(f"next       nothing until {decision.until:%Y-%m-%d %H:%M} UTC")
+    else:
+        lines.append(f"next       {decision.action.value}: {decision.why}")
+    return lines
+
+
+def _life(certificate: Certificate, now: datetime) -> str:
+    end = certificate.not_valid_after_utc
+    due = renewal(certificate)
+    left = f"{_span(end - now)} left" if end > now else "over"
+    return f"good until {end:%Y-%m-%d %H:%M} UTC ({left}), renewed from {due:%Y-%m-%d %H:%M} UTC"
+
+
+def _span(left: timedelta) -> str:
+    hours = left.total_seconds() / 3600
+    return f"{hours / 24:.0f} days" if hours >= 48 else f"{hours:.1f} hours"  # noqa: PLR2004 - two days
