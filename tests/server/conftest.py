@@ -68,7 +68,7 @@ class Server:
         startup: Seconds from starting the process to its first answer.
     """
 
-    def __init__(self, files: Files, stack: ExitStack, **settings: Any) -> None:  # noqa: ANN401
+    def __init__(self, files: Files, stack: ExitStack, **settings: Any) -> None:
         self.files = files
         self.context = files.client_context()
         self.stack = stack
@@ -123,7 +123,7 @@ class Server:
         sock = socket.create_connection(("127.0.0.1", self.ports[door]), timeout=PATIENCE)
         return self.stack.enter_context(sock)
 
-    def tls(self, context: ssl.SSLContext | None = None, **arguments: Any) -> ssl.SSLSocket:  # noqa: ANN401
+    def tls(self, context: ssl.SSLContext | None = None, **arguments: Any) -> ssl.SSLSocket:
         """A TLS connection, its handshake done, closed at the end of the test."""
         sock = (context or self.context).wrap_socket(self.tcp(), server_hostname="localhost", **arguments)
         return self.stack.enter_context(sock)
