@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from tests.cluster.controlplane import answers_ok
 from tests.cluster.process import ClusterError, Program, Programs, free_ports
 
@@ -25,21 +27,8 @@ INJECT = "ultraserver-webhook.io/inject"
 READY_SECONDS = 30.0
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-EVERYWHERE_BUT = {
-    "matchExpressions": [
-        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]},
-        {"key": INJECT, "operator": "NotIn", "values": ["disabled"]},
-    ]
-}
-
-NEW_MPIJOBS = {
-    "apiGroups": ["kubeflow.org"],
-    "apiVersions": ["v2beta1"],
-    "resources": ["mpijobs"],
-    # Creation only: the operator never changes existing workers, and Kueue compares templates.
-    "operations": ["CREATE"],
-    "scope": "Namespaced",
-}
+REGISTRATION = REPOSITORY / "manifests" / "base" / "mutating.yaml"
+"""What an installation registers; the tests register the same, for a process on loopback."""
 
 _POD = {"spec": {"containers": [{"name": "probe", "image": "example.invalid/probe"}]}}
 PROBE = {
@@ -50,17 +39,6 @@ PROBE = {
         "mpiReplicaSpecs": {"Launcher": {"template": _POD}, "Worker": {"replicas": 1, "template": _POD}}
     },
 }
-
-
-NEW_PODS = {
-    "apiGroups": [""],
-    "apiVersions": ["v1"],
-    "resources": ["pods"],
-    "operations": ["CREATE"],
-    "scope": "Namespaced",
-}
-LAUNCHERS = {"matchLabels": {"training.kubeflow.org/job-role": "launcher"}}
-"""Of all Pods only the launchers of MPIJobs concern the rule table."""
 
 
 @dataclass(frozen=True)
@@ -108,36 +86,24 @@ def start(programs: Programs, folder: Path, rules: Path | None = None, name: str
 def configuration(
     running: RunningWebhook, name: str = NAME, namespaces: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The MutatingWebhookConfiguration for a running webhook.
+    """The MutatingWebhookConfiguration of the manifests, for a running webhook.
 
     Args:
         running: what is to be asked.
         name: of the configuration; the webhook in it is called ``mpijobs.<name>.io``.
         namespaces: a selector of namespaces other than "all that are not opted out".
     """
-    client = {
-        "url": f"{running.url}/mutate",
-        "caBundle": base64.b64encode(running.ca.read_bytes()).decode(),
-    }
-    common = {
-        "clientConfig": client,
-        "namespaceSelector": namespaces or EVERYWHERE_BUT,
-        "admissionReviewVersions": ["v1"],
+    document: dict[str, Any] = yaml.safe_load(REGISTRATION.read_text(encoding="utf-8"))
+    document["metadata"]["name"] = name
+    for hook in document["webhooks"]:
+        hook["name"] = hook["name"].replace(f".{NAME}.", f".{name}.")
+        path = hook["clientConfig"]["service"]["path"]
+        bundle = base64.b64encode(running.ca.read_bytes()).decode()
+        hook["clientConfig"] = {"url": f"{running.url}{path}", "caBundle": bundle}
         # An installation may fail open; here a review that went wrong must not pass for a plain job.
-        "failurePolicy": "Fail",
-        "matchPolicy": "Equivalent",
-        "reinvocationPolicy": "IfNeeded",
-        "sideEffects": "None",
-        "timeoutSeconds": 5,
-    }
-    jobs = {"name": qualified(name), "rules": [NEW_MPIJOBS]}
-    pods = {"name": f"pods.{name}.io", "rules": [NEW_PODS], "objectSelector": LAUNCHERS}
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": name},
-        "webhooks": [common | jobs, common | pods],
-    }
+        hook["failurePolicy"] = "Fail"
+        hook["namespaceSelector"] = namespaces or hook["namespaceSelector"]
+    return document
 
 
 def qualified(name: str) -> str:
