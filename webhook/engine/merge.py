@@ -17,6 +17,8 @@ IDENTITY: Final[dict[str, tuple[str, ...]]] = {
     "schedulingGates": ("name",),
     "volumeMounts": ("mountPath",),
     "volumeDevices": ("devicePath",),
+    "ports": ("containerPort", "protocol"),
+    "claims": ("name",),
     "hostAliases": ("ip",),
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
 }
@@ -142,11 +144,15 @@ def _find(items: list[Json], wanted: Json, keys: tuple[str, ...]) -> int | None:
     for index in reversed(range(len(items))):
         item = items[index]
         if keys and isinstance(item, dict):
-            if all(item.get(key) == wanted.get(key) for key in keys):
+            if all(_key(item, key) == _key(wanted, key) for key in keys):
                 return index
         elif same(item, wanted):
             return index
     return None
+
+
+def _key(item: Json, key: str) -> Json:
+    return item.get(key, "TCP" if key == "protocol" else None)
 
 
 def _is_amendment(item: Json, path: Path) -> bool:
