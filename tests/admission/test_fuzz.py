@@ -31,6 +31,33 @@ def _holds(client: FlaskClient, obj: Any, **request: Any) -> None:
     assert "patch" not in well_formed(again)
 
 
+TYPES: list[Any] = [
+    None,
+    True,
+    7,
+    1.5,
+    "x",
+    [],
+    [None],
+    ["x"],
+    [[]],
+    {},
+    {"x": 7},
+    [{"name": {}}],
+    {"x": {"x": []}},
+]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: "/".join(map(str, place)))
+def test_a_value_of_every_type_at_every_place_is_answered_and_the_patch_applies(
+    client: FlaskClient, place: tuple[str | int, ...]
+) -> None:
+    once = patched(mpijob(), well_formed(send(client, review(mpijob()))))
+    for value in TYPES:
+        _holds(client, placed(mpijob(), place, value))
+        _holds(client, placed(once, place, value))
+
+
 @SLOW_MACHINE
 @given(mpijobs())
 def test_an_mpijob_with_anything_anywhere_is_answered_and_its_patch_applies(
