@@ -15,6 +15,7 @@ An authority is replaced in this order; each step waits until the one before is 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -133,8 +134,8 @@ def _untrusted(case: Case) -> Decision | None:
 
 def _unpublished(case: Case) -> Decision | None:
     serving = case.stored.serving
-    if serving.leaf is None or serving.bundle == case.bundle:
-        return None  # what has no leaf gets its bundle with the leaf
+    if serving.bundle == case.bundle or unusable(serving.leaf, serving.problem, case.bundle, case.now):
+        return None  # what needs a leaf gets its bundle with it
     return Decision(Action.PUBLISH, "ca.crt of the serving Secret is not the bundle")
 
 
@@ -181,7 +182,8 @@ def _old_authority_retires(case: Case) -> Decision | None:
     leaf = case.stored.serving.leaf
     if leaf is None or len(case.bundle) == 1:
         return None
-    settled = leaf.not_valid_before_utc + BACKDATE + case.policy.settle
+    # A second more, for certificates count whole ones only.
+    settled = leaf.not_valid_before_utc + BACKDATE + case.policy.settle + timedelta(seconds=1)
     if case.now < settled:
         return Decision(Action.WAIT, "pods are receiving the new authority's leaf", until=settled)
     behind = [place for place, seen in (case.replicas or {}).items() if not signed_by(seen, case.signer)]

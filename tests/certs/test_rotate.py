@@ -1,0 +1,287 @@
+"""Passes against an API server in memory: what is stored afterwards, in which order, and lost races."""
+
+from __future__ import annotations
+
+import base64
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from certs import api as paths
+from certs.api import ConflictError, StoreError
+from certs.authority import signed_by
+from certs.checks import unusable
+from certs.decide import Action
+from tests.certs.fake import CA_SECRET, NOW, POLICY, SECRET, TARGET, Clock, configuration, installed, rotator
+
+if TYPE_CHECKING:
+    from certs.held import Stored
+    from certs.rotate import Outcome
+    from tests.certs.fake import FakeApi
+
+SETTLE = POLICY.settle + timedelta(seconds=1)  # a second more for the old one to go
+MUTATING = paths.webhook_configuration("mutating", "m")
+
+
+def actions(outcome: Outcome) -> list[Action]:
+    return [step.action for step in outcome.steps]
+
+
+def assert_whole(stored: Stored, clock: Clock) -> None:
+    """The stored leaf has its key, and verifies by its own Secret's bundle and by every caBundle."""
+    serving = stored.serving
+    bundles = [serving.bundle, *(held for hook in stored.hooks for held in hook.bundles)]
+    for bundle in bundles:
+        assert not unusable(serving.leaf, serving.problem, bundle, clock())
+
+
+def ready() -> tuple[FakeApi, Clock]:
+    api, clock = installed(), Clock()
+    rotator(api, clock).run()
+    api.writes.clear()
+    return api, clock
+
+
+def test_a_first_pass_makes_everything_and_a_second_one_nothing() -> None:
+    api, clock = installed(), Clock()
+    outcome = rotator(api, clock).run()
+    assert actions(outcome) == [Action.NEW_AUTHORITY, Action.TRUST, Action.ISSUE]
+    assert_whole(outcome.stored, clock)
+    assert api.writes == ["POST ca", "PATCH m", "PATCH v", "POST tls"]
+    again = rotator(api, clock).run()
+    assert (actions(again), again.last.action) == ([], Action.KEEP)
+    assert again.last.until == NOW + POLICY.leaf_lifetime * 2 / 3
+    assert len(api.writes) == 4
+
+
+def test_serving_pods_get_no_authority_key() -> None:
+    api, _ = ready()
+    serving, authority = api.objects[SECRET], api.objects[CA_SECRET]
+    assert serving["type"] == authority["type"] == "kubernetes.io/tls"
+    assert set(serving["data"]) == {"tls.crt", "tls.key", "ca.crt"}
+    assert authority["data"]["tls.key"] not in serving["data"].values()
+
+
+def test_an_authority_is_replaced_in_steps_that_never_break_a_call() -> None:
+    api, clock = ready()
+    old = rotator(api, clock).read()
+    first = rotator(api, clock).run(authority=True)
+    assert actions(first) == [Action.NEW_AUTHORITY, Action.TRUST, Action.PUBLISH, Action.NOTE]
+    assert first.last.action is Action.WAIT
+    assert first.stored.serving.leaf == old.serving.leaf
+    assert first.stored.authority.bundle > old.authority.bundle
+    assert_whole(first.stored, clock)
+
+    clock.forward(POLICY.settle - timedelta(seconds=1))
+    assert not rotator(api, clock).run().steps
+    clock.forward(timedelta(seconds=1))
+    second = rotator(api, clock).run()
+    assert actions(second) == [Action.ISSUE]
+    assert second.last.action is Action.WAIT
+    assert_whole(second.stored, clock)
+
+    clock.forward(SETTLE)
+    third = rotator(api, clock).run()
+    assert actions(third) == [Action.BUNDLE, Action.TRUST, Action.PUBLISH]
+    assert third.last.action is Action.KEEP
+    assert len(third.stored.authority.bundle) == 1
+    assert third.stored.authority.bundle.isdisjoint(old.authority.bundle)
+    assert_whole(third.stored, clock)
+
+
+def test_a_leaf_is_replaced_at_once_and_once() -> None:
+    api, clock = ready()
+    old = rotator(api, clock).read().serving.leaf
+    outcome = rotator(api, clock).run(leaf=True)
+    assert actions(outcome) == [Action.ISSUE]
+    assert outcome.stored.serving.leaf not in {None, old}
+    assert api.writes == ["PUT tls"]
+
+
+def test_two_who_ask_for_the_same_replace_it_once() -> None:
+    for what in ("authority", "leaf"):
+        api, clock = ready()
+        other = rotator(api, clock)
+        forced = {what: True}
+        outcomes: list[Outcome] = []
+        api.before_write = lambda other=other, forced=forced, outcomes=outcomes: outcomes.append(
+            other.run(**forced)
+        )
+        loser = rotator(api, clock).run(**forced)
+        assert loser.conflicts == 1
+        assert outcomes[0].steps
+        assert not loser.steps
+        assert loser.stored.authority.bundle == outcomes[0].stored.authority.bundle
+        assert loser.stored.serving.leaf == outcomes[0].stored.serving.leaf
+
+
+def test_two_first_passes_end_with_one_authority() -> None:
+    api, clock = installed(), Clock()
+    api.before_write = lambda: rotator(api, clock).run()
+    outcome = rotator(api, clock).run()
+    assert (outcome.conflicts, actions(outcome)) == (1, [])
+    assert_whole(outcome.stored, clock)
+
+
+def test_a_late_patch_does_not_undo_a_newer_bundle() -> None:
+    api, clock = ready()
+    api.put(MUTATING, configuration("mutating", "m"))  # so that there is something to patch
+    api.before_write = lambda: rotator(api, clock).run(authority=True)
+    outcome = rotator(api, clock).run()
+    assert outcome.conflicts == 1
+    assert len(outcome.stored.authority.bundle) == 2
+    assert all(
+        held == outcome.stored.authority.bundle for hook in outcome.stored.hooks for held in hook.bundles
+    )
+
+
+def test_a_leaf_of_the_old_authority_is_not_stored_when_a_newer_one_was_meanwhile() -> None:
+    api, clock = ready()
+
+    def whole_rotation() -> None:
+        rotator(api, clock).run(authority=True)
+        for _ in range(2):
+            clock.forward(SETTLE)
+            rotator(api, clock).run()
+
+    api.before_write = whole_rotation
+    outcome = rotator(api, clock).run(leaf=True)
+    assert outcome.conflicts == 1
+    assert len(outcome.stored.authority.bundle) == 1
+    assert_whole(outcome.stored, clock)
+
+
+@pytest.mark.parametrize("path", [SECRET, CA_SECRET])
+def test_a_lost_secret_is_made_again_and_replicas_stay_trusted_meanwhile(path: str) -> None:
+    api, clock = ready()
+    before = rotator(api, clock).read()
+    served = before.serving.leaf
+    del api.objects[path]
+    outcome = rotator(api, clock).run()
+    assert_whole(outcome.stored, clock)
+    for hook in outcome.stored.hooks:
+        for bundle in hook.bundles:
+            assert not unusable(served, "", bundle, clock())
+    for _ in range(2):
+        clock.forward(SETTLE)
+        outcome = rotator(api, clock).run()
+        assert_whole(outcome.stored, clock)
+    assert outcome.last.action is Action.KEEP
+    assert len(outcome.stored.authority.bundle) == 1
+
+
+def test_with_both_secrets_lost_the_caBundle_still_trusts_what_replicas_serve() -> None:  # noqa: N802
+    api, clock = ready()
+    served = rotator(api, clock).read().serving.leaf
+    del api.objects[SECRET], api.objects[CA_SECRET]
+    outcome = rotator(api, clock).run()
+    assert_whole(outcome.stored, clock)
+    assert all(
+        not unusable(served, "", held, clock()) for hook in outcome.stored.hooks for held in hook.bundles
+    )
+    clock.forward(SETTLE)
+    assert len(rotator(api, clock).run().stored.authority.bundle) == 1
+
+
+def test_a_wrong_caBundle_is_repaired_and_nothing_else_written() -> None:  # noqa: N802
+    for wrong in ("", "bm9uc2Vuc2U=", "not base64", api_of_another_authority()):
+        api, clock = ready()
+        api.put(MUTATING, configuration("mutating", "m", bundle=wrong))
+        outcome = rotator(api, clock).run()
+        assert actions(outcome) == [Action.TRUST]
+        assert outcome.steps[0].broken
+        assert api.writes == ["PATCH m"]
+        assert_whole(outcome.stored, clock)
+
+
+def api_of_another_authority() -> str:
+    api, _ = ready()
+    bundle: str = api.objects[MUTATING]["webhooks"][0]["clientConfig"]["caBundle"]
+    return bundle
+
+
+def test_only_the_webhook_that_differs_is_patched() -> None:
+    api, clock = ready()
+    one = api.get(MUTATING) or {}
+    good = one["webhooks"][0]["clientConfig"]["caBundle"]
+    del one["webhooks"][1]["clientConfig"]["caBundle"]
+    # Equal but for its form: another program may have written it.
+    text = base64.b64decode(good) + b"\n# a comment\n"
+    one["webhooks"][0]["clientConfig"]["caBundle"] = base64.b64encode(text).decode()
+    api.put(MUTATING, one)
+    rotator(api, clock).run()
+    held = [entry["clientConfig"]["caBundle"] for entry in api.objects[MUTATING]["webhooks"]]
+    assert held == [base64.b64encode(text).decode(), good]
+
+
+def test_everything_expired_is_made_anew() -> None:
+    api, clock = ready()
+    clock.forward(POLICY.authority_lifetime)
+    outcome = rotator(api, clock).run()
+    assert actions(outcome) == [Action.NEW_AUTHORITY, Action.TRUST, Action.ISSUE]
+    assert len(outcome.stored.authority.bundle) == 1
+    assert_whole(outcome.stored, clock)
+
+
+def test_no_leaf_of_a_new_authority_is_stored_while_a_caBundle_cannot_be_patched() -> None:  # noqa: N802
+    api, clock = ready()
+    before = rotator(api, clock).read()
+    api.refuse = "PATCH"
+    for _ in range(5):
+        with pytest.raises(StoreError, match="403"):
+            rotator(api, clock).run(authority=not api.writes)
+        clock.forward(SETTLE)
+    after = rotator(api, clock).read()
+    assert after.serving.leaf == before.serving.leaf
+    assert after.authority.pair is not None
+    assert not signed_by(after.serving.leaf, after.authority.pair.certificate)  # type: ignore[arg-type]
+    assert_whole(after, clock)
+
+
+def test_what_others_put_on_the_objects_stays() -> None:
+    api, clock = ready()
+    for path in (SECRET, CA_SECRET):
+        api.objects[path]["metadata"] |= {"ownerReferences": [{"uid": "1"}], "annotations": {"a": "b"}}
+        api.objects[path]["data"]["extra"] = "eA=="
+    rotator(api, clock).run(authority=True)
+    clock.forward(SETTLE)
+    rotator(api, clock).run()
+    for path in (SECRET, CA_SECRET):
+        assert api.objects[path]["metadata"]["ownerReferences"] == [{"uid": "1"}]
+        assert api.objects[path]["metadata"]["annotations"]["a"] == "b"
+        assert api.objects[path]["data"]["extra"] == "eA=="
+
+
+def test_a_webhook_configuration_that_does_not_exist_is_named_and_trusted_when_it_comes() -> None:
+    api, clock = installed(), Clock()
+    del api.objects[MUTATING]
+    outcome = rotator(api, clock).run()
+    assert outcome.missing == ("mutating m",)
+    assert outcome.last.action is Action.KEEP
+    api.put(MUTATING, configuration("mutating", "m"))
+    outcome = rotator(api, clock).run()
+    assert (outcome.missing, actions(outcome)) == ((), [Action.TRUST])
+    assert_whole(outcome.stored, clock)
+
+
+def test_a_stranger_who_undoes_every_write_is_reported_and_not_fought_for_ever() -> None:
+    api, clock = ready()
+
+    def undo() -> None:
+        api.before_write = undo
+        api.put(SECRET, {**api.objects[SECRET], "data": {}})
+
+    api.before_write = undo
+    undo()
+    with pytest.raises(StoreError, match="does somebody else write"):
+        rotator(api, clock).run()
+
+
+def test_the_fake_is_as_strict_as_the_real_one() -> None:
+    api, _ = ready()
+    secret = api.objects[SECRET]
+    with pytest.raises(ConflictError):
+        api.create(paths.secrets(TARGET.namespace), secret)
+    with pytest.raises(ConflictError):
+        api.replace(SECRET, {**secret, "metadata": {"name": "tls", "resourceVersion": "0"}})
