@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from tests.admission.reviews import UID, response, review, send, well_formed
+from tests.admission.reviews import UID, patched, response, review, send, well_formed
 from tests.helpers import WORKER, mpijob
-from webhook.engine.tree import put
+from webhook.engine import Request, keys
+from webhook.engine.identity import job_id
+from webhook.engine.tree import digest, get, put
 
 REVIEW = review(mpijob())
 
@@ -171,3 +173,25 @@ def test_a_review_without_user_and_name_is_answered(client: FlaskClient) -> None
 def test_an_uid_of_any_length_and_letters_is_echoed(client: FlaskClient) -> None:
     for uid in (UID, "x" * 10_000, "\u2028\x00\U0001f680"):
         assert response(client, mpijob(), uid=uid)["uid"] == uid
+
+
+def test_a_null_node_selector_term_beside_another_is_left_as_it_is(client: FlaskClient) -> None:
+    terms = [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}, None]
+    place = (
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+    )
+    job = put(mpijob(), (*WORKER, "spec", *place), terms)
+    found = get(patched(job, response(client, job)), (*WORKER, "spec", *place))
+    assert sorted(len(term["matchExpressions"]) if term else 0 for term in found) == [0, 2]
+
+
+def test_a_forged_record_with_half_a_surrogate_pair_is_answered(client: FlaskClient) -> None:
+    uid = "\ud800"
+    label = job_id(Request(mpijob(generate_name="g-"), "default", UID, "ada"), "", "g-", uid)
+    added = {"/metadata/labels/ultraserver-webhook.io~1job": digest(label)}
+    job = put(mpijob(generate_name="g-"), (*WORKER, "metadata", "labels", keys.JOB), label)
+    record = json.dumps({"uid": uid, "added": added})
+    response(client, put(job, (*WORKER, "metadata", "annotations", keys.ADDED), record))

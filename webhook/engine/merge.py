@@ -161,8 +161,10 @@ def _is_amendment(item: Json, path: Path) -> bool:
 
 
 def _selects(term: Json) -> bool:
-    """Whether a node selector term can match: an empty one matches no node (core/v1 NodeSelectorTerm)."""
-    return not isinstance(term, dict) or bool(term.get("matchExpressions") or term.get("matchFields"))
+    """Whether a node selector term can match: one without requirements matches no node (core/v1)."""
+    if isinstance(term, dict):
+        return bool(term.get("matchExpressions") or term.get("matchFields"))
+    return term is not None
 
 
 def _changed(new: list[Json], old: list[Json]) -> bool:

@@ -56,7 +56,8 @@ def _is_entry(key: str, value: Json) -> bool:
 def write(template: Json, record: Record, key: str = keys.ADDED) -> Json:
     """The template with a record on it."""
     raw: dict[str, Json] = {"table": record.table, **({"uid": record.uid} if record.uid else {})}
-    text = json.dumps({**raw, "added": record.added}, separators=(",", ":"), ensure_ascii=False)
+    # ASCII, for a forged uid may be half of a surrogate pair, which no response could carry.
+    text = json.dumps({**raw, "added": record.added}, separators=(",", ":"))
     return put(template, (*ANNOTATIONS, key), text)
 
 
