@@ -60,7 +60,7 @@ shapes:
     nodeConfig: 2
     topologyKey: neuron.amazonaws.com/ultraserver-server-id-2
     together: preferred
-    apart: preferred
+    apart: required
 """)
     assert outcome(table, mpijob(8)).facts["shape"] == "quad-pairs"
     assert outcome(table, mpijob(16)).facts["nodeConfig"] == "2"

@@ -29,7 +29,7 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
     ),
     "a number where text is wanted": (
         "values:\n  waitSeconds: 1800\n",
-        [(5, "/values/waitSeconds", "1800 is not of type 'string'")],
+        [(5, "/values/waitSeconds", "1800 is no text: put it in quotes")],
     ),
     "a map where a list is wanted": ("rules: {}\n", [(4, "/rules", "{} is not of type 'array'")]),
     "a list where a map is wanted": ("values: []\n", [(4, "/values", "[] is not of type 'object'")]),

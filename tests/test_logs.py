@@ -1,0 +1,62 @@
+"""Log lines: one JSON object each for collectors, one sentence each for people."""
+
+import json
+import logging
+import logging.config
+import subprocess
+import sys
+
+import pytest
+
+from webhook import logs
+
+PROGRAM = """
+import logging, logging.config, sys
+from webhook import logs
+logging.config.dictConfig(logs.config(*sys.argv[1:]))
+log = logging.getLogger("webhook.admission")
+log.debug("whispered")
+log.info("said %s", "twice\\nover", extra={"uid": "u-1"})
+try:
+    raise ValueError("broken")
+except ValueError:
+    log.exception("failed")
+"""
+
+
+def lines(*arguments: str) -> list[str]:
+    """What a process writes to standard error; logging belongs to a process, so to one of its own."""
+    found = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, check=True, text=True
+    )
+    assert found.stdout == ""
+    return found.stderr.splitlines()
+
+
+def test_json_is_one_object_a_line_line_breaks_and_tracebacks_included() -> None:
+    said, failed = (json.loads(line) for line in lines("info", "json"))
+    assert (said["level"], said["logger"], said["message"]) == (
+        "INFO",
+        "webhook.admission",
+        "said twice\nover",
+    )
+    assert said["uid"] == "u-1"
+    assert said["time"]
+    assert failed["level"] == "ERROR"
+    assert "ValueError: broken" in failed["exc_info"]
+
+
+def test_text_is_for_people() -> None:
+    found = lines("info", "text")
+    assert found[0] == "INFO webhook.admission: said twice"
+    assert found[-1] == "ValueError: broken"
+
+
+@pytest.mark.parametrize(("level", "count"), [("debug", 3), ("info", 2), ("warning", 1), ("error", 1)])
+def test_the_level_says_how_much(level: str, count: int) -> None:
+    assert len(lines(level, "json")) == count
+
+
+def test_every_level_of_the_command_line_is_one() -> None:
+    for level in logs.LEVELS:
+        assert logs.config(level)["root"]["level"] in logging.getLevelNamesMapping()
