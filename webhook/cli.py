@@ -46,7 +46,14 @@ def serve(**options: Any) -> None:  # noqa: ANN401 - click passes what settings.
 
 @main.command("preview")
 @click.argument("files", nargs=-1, metavar="FILE...", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("-f", "--filename", "more", multiple=True, type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "-f",
+    "--filename",
+    "more",
+    multiple=True,
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="As FILE, for kubectl's habits; a directory stands for the YAML and JSON files in it.",
+)
 @click.option("-n", "--namespace", default="default", show_default=True, help="For documents that name none.")
 @click.option("-o", "--output", "form", type=click.Choice(list(FORMATS)), default="diff", show_default=True)
 @RULES
@@ -59,11 +66,14 @@ def preview_command(
     """
     table = _table(rules)
     try:
-        texts = [_read(path) for path in (*files, *more)] or [("<stdin>", sys.stdin.buffer.read())]
+        paths = [path for given in (*files, *more) or (Path("-"),) for path in _files(given)]
+        texts = [_read(path) for path in paths]
         documents = [document for source, text in texts for document in read_documents(text, source)]
         shown = preview(table, documents, namespace)
-    except (DocumentError, OSError) as error:
+    except DocumentError as error:
         _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}")
     if not shown:
         _fail("no objects to look at")
     text = FORMATS[form](shown)
@@ -150,6 +160,13 @@ def _table(path: Path | None) -> Table:
 def _refused(error: TableError) -> str:
     count = len(error.problems)
     return f"{error}\nthe rule table is wrong in {count} place{'s' if count > 1 else ''}"
+
+
+def _files(path: Path) -> list[Path]:
+    """A directory's files as kubectl takes them, anything else as it is."""
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.iterdir() if file.suffix in {".yaml", ".yml", ".json"})
 
 
 def _read(path: Path) -> tuple[str, bytes]:

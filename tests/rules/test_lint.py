@@ -161,6 +161,14 @@ LINT: dict[str, tuple[str, Expected]] = {
         "shapes:\n  - name: s\n    workers: 12\n    nodeConfig: 2\n    apart: preferred\n",
         [(8, "/shapes/0/apart", "apart needs a topologyKey")],
     ),
+    "a strictness that no rule knows what to do with": (
+        "shapes:\n  - name: s\n    workers: 12\n" + FOUR + "    apart: preferred\n",
+        [(9, "/shapes/0/apart", "no rule of the table acts on apart: preferred; add one that matches it")],
+    ),
+    "a required strictness without a topology is told once, and not at every rule that needs the key": (
+        "shapes:\n  - name: s\n    workers: 12\n    nodeConfig: 2\n    apart: required\n",
+        [(8, "/shapes/0/apart", "apart needs a topologyKey")],
+    ),
 }
 
 

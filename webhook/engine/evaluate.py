@@ -30,7 +30,7 @@ def evaluate(table: Table, request: Request) -> Outcome:
     try:
         outcome = _evaluate(table, workload, request)
     except (JobError, WrongTypeError) as error:
-        outcome = Outcome(table.revision, "denied", obj, denials=(str(error),))
+        outcome = Outcome(table.revision, "the job cannot be as it is", obj, denials=(str(error),))
     return outcome if table.mode is Mode.ENFORCE else _reported(outcome, obj)
 
 

@@ -71,10 +71,26 @@ def _shapes(table: Table) -> Found:
         for strictness in ("together", "apart"):
             if getattr(shape, strictness) != "none" and not shape.topology_key:
                 yield (*at, strictness), f"{strictness} needs a topologyKey"
+            elif not _acted_on(table, shape, strictness):
+                wanted = getattr(shape, strictness)
+                yield (
+                    (*at, strictness),
+                    f"no rule of the table acts on {strictness}: {wanted}; add one that matches it",
+                )
         for part in ("warn", "deny"):
             for quoted in names(getattr(shape, part)):
                 if quoted not in JOB or (quoted == "shape.topologyKey" and not shape.topology_key):
                     yield (*at, part), f"unknown placeholder $({quoted}); known are {_list(JOB)}"
+
+
+def _loose(shape: Shape) -> bool:
+    return shape.together == shape.apart == "none"
+
+
+def _acted_on(table: Table, shape: Shape, strictness: str) -> bool:
+    """Whether a rule matches on this fact of the shape, or the fact says that nothing is to be done."""
+    value = getattr(shape, strictness)
+    return value == "none" or any(value in rule.match.shape.get(strictness, ()) for rule in table.rules)
 
 
 def _counts(shape: Shape) -> Iterable[int]:
@@ -148,7 +164,10 @@ def _quoted(table: Table, rule: Rule, values: Mapping[str, str], at: Path) -> Fo
             elif quoted == "job.name" and rule.match.named is not True:
                 yield path, "$(job.name) is empty for generateName jobs: match `named: true` as well"
             elif quoted == "shape.topologyKey":
-                bare = [shape.name for shape in matching_shapes(table, rule) if not shape.topology_key]
+                # A shape that is itself wrong for want of a key is told there, and once.
+                bare = [
+                    row.name for row in matching_shapes(table, rule) if not row.topology_key and _loose(row)
+                ]
                 if bare:
                     yield path, f"shape {bare[0]} has no topologyKey: match `shape` more narrowly"
 

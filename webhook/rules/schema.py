@@ -58,6 +58,8 @@ def _explain(error: ValidationError) -> Iterator[tuple[Path, str]]:
         yield tuple(deepest[0].absolute_path), " or ".join(messages)
     elif error.validator == "const":
         yield path, f"must be {json.dumps(error.validator_value)}"
+    elif error.validator == "type" and error.validator_value == "string":
+        yield path, f"{_short(json.dumps(error.instance))} is no text: put it in quotes"
     else:
         yield path, _short(error.message)
 
