@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from certs import api as paths
+from certs import decide
 from certs.api import StoreError
 from certs.case import Policy
 from certs.checks import unusable
+from certs.decide import Action, Decision
 from certs.held import Bundle, read_hook, read_serving
 from tests.certs.fake import CA_SECRET, POLICY, SECRET, TARGET, Clock, FakeApi, installed, rotator
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+    from certs.case import Case
 
 MINUTE = timedelta(minutes=1)
 TINY = timedelta(microseconds=1)
@@ -152,7 +160,8 @@ def crash_after(api: FakeApi, writes: int) -> None:
 
 def test_ten_years_of_an_undisturbed_installation() -> None:
     world = World(POLICY)
-    start, authorities = world.clock(), set()
+    start = world.clock()
+    authorities: set[x509.Certificate] = set()
     rest = world.run()
     while world.clock() < start + timedelta(days=3650):
         world.forward(rest + timedelta(seconds=30))
@@ -163,8 +172,6 @@ def test_ten_years_of_an_undisturbed_installation() -> None:
 
 
 def test_the_simulation_notices_an_order_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    from certs import decide  # noqa: PLC0415 - the module, to take a row out
-
     for row in ("_leaf_of_old_authority", "_old_authority_retires"):
         world = World(POLICY)
         world.run()
@@ -180,25 +187,17 @@ def test_the_simulation_notices_an_order_that_is_wrong(monkeypatch: pytest.Monke
                 rotate_once(world)
 
 
-def leaf_at_once(case: object) -> object:
+def leaf_at_once(case: Case) -> Decision | None:
     """The mistake: a leaf of the new authority as soon as its caBundle is patched."""
-    from certs import decide  # noqa: PLC0415
-    from certs.case import Case  # noqa: PLC0415
-
-    assert isinstance(case, Case)
     if case.stored.authority.trusted_since and not case.of_signer:
-        return decide.Decision(decide.Action.ISSUE, "hasty")
+        return Decision(Action.ISSUE, "hasty")
     return None
 
 
-def retire_at_once(case: object) -> object:
+def retire_at_once(case: Case) -> Decision | None:
     """The mistake: the old authority goes as soon as the new leaf is stored."""
-    from certs import decide  # noqa: PLC0415
-    from certs.case import Case  # noqa: PLC0415
-
-    assert isinstance(case, Case)
     if len(case.bundle) > 1 and case.of_signer:
-        return decide.Decision(decide.Action.BUNDLE, "hasty", frozenset({case.signer}))
+        return Decision(Action.BUNDLE, "hasty", frozenset({case.signer}))
     return None
 
 

@@ -1,0 +1,140 @@
+"""The certificate program on a real control plane: its namespace, account, rights and kubeconfig."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from certs import api as paths
+from certs.checks import unusable
+from certs.held import Stored, read_authority, read_hook, read_serving
+from certs.store import connect
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from certs.store import KubernetesApi
+    from tests.cluster.controlplane import ControlPlane
+    from tests.cluster.kubectl import Kubectl
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DOCS = REPOSITORY / "docs" / "certificates.md"
+NAMES = "ultraserver-webhook"
+
+
+def rights(name: str) -> list[dict[str, Any]]:
+    """The rights that the docs grant, for an installation that is called ``name``."""
+    (block,) = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    return list(yaml.safe_load_all(block.replace(NAMES, name)))
+
+
+@dataclass(frozen=True)
+class Installation:
+    """One certificate program's surroundings; everything is called by its name."""
+
+    name: str
+    kubectl: Kubectl
+    kubeconfig: Path
+    admin: KubernetesApi
+
+    def options(self, **more: object) -> list[str]:
+        """Command line options: the names, and ``more`` (``ca_days=1`` is ``--ca-days=1``)."""
+        own = {
+            "kubeconfig": self.kubeconfig,
+            "namespace": self.name,
+            "service": self.name,
+            "secret": f"{self.name}-tls",
+            "ca_secret": f"{self.name}-ca",
+            "mutating": self.name,
+            "validating": self.name,
+            "name": "127.0.0.1",
+        }
+        return [f"--{key.replace('_', '-')}={value}" for key, value in {**own, **more}.items()]
+
+    def command(self, *words: str, **more: object) -> list[str]:
+        """A whole command line of ``python -m certs``."""
+        return [sys.executable, "-m", "certs", *words, *self.options(**more)]
+
+    def certs(self, *words: str, **more: object) -> subprocess.CompletedProcess[str]:
+        """Runs ``python -m certs``."""
+        return subprocess.run(
+            self.command(*words, **more), cwd=REPOSITORY, check=False, capture_output=True, text=True
+        )
+
+    def secret(self, kind: str = "tls") -> dict[str, Any] | None:
+        """The serving Secret, or the authority's (``ca``)."""
+        return self.admin.get(f"{paths.secrets(self.name)}/{self.name}-{kind}")
+
+    def stored(self) -> Stored:
+        """Everything, as the administrator sees it."""
+        hooks = tuple(
+            read_hook(kind, self.name, self.admin.get(paths.webhook_configuration(kind, self.name)))
+            for kind in ("mutating", "validating")
+        )
+        return Stored(read_authority(self.secret("ca")), read_serving(self.secret()), hooks)
+
+    def problems(self, now: datetime) -> list[str]:
+        """What is wrong with what is stored; nothing, when every caBundle verifies the leaf."""
+        stored = self.stored()
+        serving = stored.serving
+        bundles = [serving.bundle, *(held for hook in stored.hooks for held in hook.bundles)]
+        found = [unusable(serving.leaf, serving.problem, bundle, now) for bundle in bundles]
+        return [problem for problem in found if problem]
+
+
+def install(plane: ControlPlane, name: str, folder: Path) -> Installation:
+    """A namespace with the program's account and rights, and webhook configurations that match nothing."""
+    inside = plane.kubectl.create_namespace(name)
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": f"{name}-certs"}}
+    inside.create(account)
+    inside.apply({"apiVersion": "v1", "kind": "List", "items": rights(name)})
+    for kind in ("Mutating", "Validating"):
+        inside.create(configuration(kind, name, "https://127.0.0.1:9/", {"matchLabels": {"no": "such"}}))
+    token = inside.run("create", "token", f"{name}-certs").stdout.strip()
+    config = json.loads(plane.kubeconfig.read_text(encoding="utf-8"))
+    config["users"][0]["user"] = {"token": token}
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.kubeconfig"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    # Asked in this process: a look by kubectl takes a tenth of a second, and hundreds are wanted.
+    return Installation(name, inside, path, connect(plane.kubeconfig))
+
+
+def configuration(kind: str, name: str, url: str, namespaces: dict[str, Any]) -> dict[str, Any]:
+    """A webhook configuration for new MPIJobs, without a caBundle; it fails closed."""
+    entry = {
+        "name": f"mpijobs.{name}.io",
+        "clientConfig": {"url": url},
+        "namespaceSelector": namespaces,
+        "rules": [
+            {
+                "apiGroups": ["kubeflow.org"],
+                "apiVersions": ["v2beta1"],
+                "resources": ["mpijobs"],
+                "operations": ["CREATE"],
+            }
+        ],
+        "admissionReviewVersions": ["v1"],
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "timeoutSeconds": 5,
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}WebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": [entry],
+    }
+
+
+def data(secret: dict[str, Any]) -> dict[str, bytes]:
+    """A Secret's files."""
+    return {key: base64.b64decode(value) for key, value in secret["data"].items()}
