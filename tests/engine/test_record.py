@@ -7,7 +7,9 @@ import pytest
 
 from tests.helpers import mpijob
 from webhook.engine import Request, evaluate, keys
+from webhook.engine.patch import operations
 from webhook.engine.record import Record, read, strip, write
+from webhook.engine.tree import digest
 from webhook.rules.load import load_default, load_text
 
 TABLE = load_default()
@@ -91,6 +93,50 @@ def test_a_forged_record_costs_a_job_only_what_is_its_own() -> None:
         template, Record("t", "", {"/spec/nodeSelector/a": "0000000000", "/nowhere": ["1"], "/spec": "x"})
     )
     assert strip(forged) == template
+
+
+FORGERIES = {
+    "one digest against thousands of expressions": ["0000000000"],
+    "as many digests as there may be": [f"{number:010x}" for number in range(100)],
+    "more digests than there may be": [f"{number:010x}" for number in range(5000)],
+}
+
+
+class Counting:
+    """Counts how often a value is digested: what taking back and comparing spend their time with."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, value: Any) -> str:
+        self.calls += 1
+        return digest(value)
+
+
+@pytest.mark.parametrize("digests", FORGERIES.values(), ids=FORGERIES)
+def test_a_forged_record_cannot_buy_time_with_a_long_list(
+    digests: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expressions = [{"key": f"k{number}", "operator": "Exists"} for number in range(4000)]
+    required = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    template = {"spec": {"affinity": affinity, "tolerations": expressions}}
+    place = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution"
+    forged = write(
+        template, Record("t", "", {f"{place}/nodeSelectorTerms": digests, "/spec/tolerations": digests})
+    )
+    counting = Counting()
+    monkeypatch.setattr("webhook.engine.record.digest", counting)
+    assert strip(forged) == template
+    assert counting.calls <= len(expressions) + 4 * 100
+
+
+def test_lists_with_many_removals_are_compared_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [{"key": str(number)} for number in range(5000)]
+    counting = Counting()
+    monkeypatch.setattr("webhook.engine.patch.digest", counting)
+    assert len(operations({"l": before}, {"l": before[::2]})) == 2500
+    assert counting.calls <= 7500
 
 
 def test_a_record_says_which_table_it_came_from() -> None:

@@ -1,8 +1,9 @@
 """From two trees to RFC 6902 operations: small, deterministic, built against the received object."""
 
+from collections import deque
 from typing import Any
 
-from webhook.engine.tree import Json, pointer, same
+from webhook.engine.tree import Json, digest, pointer, same
 
 Operation = dict[str, Any]
 """One RFC 6902 operation: ``op``, ``path`` and, for add and replace, ``value``."""
@@ -50,21 +51,21 @@ def _lists(before: Json, after: Json, path: tuple[str | int, ...], ops: list[Ope
 
 
 def paired(items: list[Json], others: list[Json]) -> list[int | None]:
-    """For each item the index of its counterpart: equal, or of the same ``name``; each used once."""
-    free = dict(enumerate(others))
-    result: list[int | None] = []
-    for item in items:
-        found = next((i for i, other in free.items() if counterparts(item, other)), None)
-        if found is not None:
-            del free[found]
-        result.append(found)
-    return result
+    """For each item the index of its counterpart: equal, or of the same ``name``; each used once.
+
+    The time grows with the length of the lists and not with its square: they are the user's.
+    """
+    start = next((i for i, (a, b) in enumerate(zip(items, others, strict=False)) if a is not b), None)
+    start = min(len(items), len(others)) if start is None else start
+    free: dict[tuple[str, str], deque[int]] = {}
+    for index in range(start, len(others)):
+        free.setdefault(element(others[index]), deque()).append(index)
+    rest = (free.get(element(item)) for item in items[start:])
+    return [*range(start), *(places.popleft() if places else None for places in rest)]
 
 
-def counterparts(a: Json, b: Json) -> bool:
-    """Whether two list elements are the same one, changed or not."""
-    if a is b:
-        return True
-    if isinstance(a, dict) and isinstance(b, dict) and isinstance(a.get("name"), str):
-        return bool(a["name"] == b.get("name"))
-    return same(a, b)
+def element(item: Json) -> tuple[str, str]:
+    """What makes a list element the same one, changed or not: its name, or all that it says."""
+    if isinstance(item, dict) and isinstance(item.get("name"), str):
+        return "named", item["name"]
+    return "says", digest(item)

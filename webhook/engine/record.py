@@ -7,12 +7,19 @@ afterwards is the person's. A forged record can only make a job lose what is its
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from webhook.engine import keys
 from webhook.engine.merge import TERMS
 from webhook.engine.tree import Json, digest, drop, edit, get, parse_pointer, put
+
+LONGEST = 100
+"""Places in a record, and digests at a place: several times what any table adds. More is a forgery, made
+to cost time."""
+
+LAST = 4
+"""How many expressions from the end of a node selector term are looked at for one that was added."""
 
 ANNOTATIONS = ("metadata", "annotations")
 JOB_LABEL = ("metadata", "labels", keys.JOB)
@@ -43,14 +50,14 @@ def read(template: Json, key: str = keys.ADDED) -> Record | None:
     except (ValueError, RecursionError):
         return None
     added = raw.get("added") if isinstance(raw, dict) else None
-    if not isinstance(added, dict) or not all(_is_entry(key, value) for key, value in added.items()):
+    if not isinstance(added, dict) or len(added) > LONGEST or not all(map(_is_entry, added, added.values())):
         return None
     return Record(str(raw.get("table", "")), str(raw.get("uid", "")), added)
 
 
 def _is_entry(key: str, value: Json) -> bool:
     texts = value if isinstance(value, list) else [value]
-    return key.startswith("/") and all(isinstance(text, str) for text in texts)
+    return key.startswith("/") and len(texts) <= LONGEST and all(isinstance(text, str) for text in texts)
 
 
 def write(template: Json, record: Record, key: str = keys.ADDED) -> Json:
@@ -117,12 +124,24 @@ def _without_expressions(digests: set[str]) -> Callable[[Json], Json]:
 
 def _bare(term: Json, digests: set[str]) -> Json:
     """A node selector term without the expressions that were added to it, the last added first."""
-    for kind, expressions in term.items() if isinstance(term, dict) else ():
-        for index, expression in enumerate(expressions if isinstance(expressions, list) else ()):
-            rest = [*expressions[:index], *expressions[index + 1 :]]
-            before = {
-                key: rest if key == kind else value for key, value in term.items() if key != kind or rest
-            }
-            if digest([before, expression]) in digests:
-                return _bare(before, digests)
+    for _ in range(len(digests)):
+        before = next((bare for bare, said in _one_less(term) if digest([bare, said]) in digests), None)
+        if before is None:
+            break
+        term = before
     return term
+
+
+def _one_less(term: Json) -> Iterator[tuple[Json, Json]]:
+    """A term without one of its last expressions, and that expression.
+
+    What was added is at the end, but for the little that another webhook may have put behind it.
+    """
+    for kind, expressions in term.items() if isinstance(term, dict) else ():
+        for back in range(1, 1 + LAST) if isinstance(expressions, list) else ():
+            if back <= len(expressions):
+                rest = [*expressions[:-back], *expressions[len(expressions) - back + 1 :]]
+                bare = {
+                    key: rest if key == kind else value for key, value in term.items() if key != kind or rest
+                }
+                yield bare, expressions[-back]
