@@ -109,6 +109,7 @@ class Counting:
         self.calls = 0
 
     def __call__(self, value: Any) -> str:
+        """The digest, counted."""
         self.calls += 1
         return digest(value)
 

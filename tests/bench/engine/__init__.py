@@ -1,0 +1,1 @@
+"""What an evaluation costs, in one process."""
