@@ -74,11 +74,13 @@ def stripped(job: Object) -> Object:
 
 def exported(kubectl: Kubectl, name: str) -> Object:
     """``kubectl get -o yaml``, without what a person has to take out to create it again."""
-    job: Object = yaml.safe_load(kubectl.run("get", "mpijob", name, "-o", "yaml").stdout)
-    for key in SERVERS_OWN:
-        job["metadata"].pop(key, None)
-    job.pop("status", None)
-    return job
+    return own_part(yaml.safe_load(kubectl.run("get", "mpijob", name, "-o", "yaml").stdout))
+
+
+def own_part(job: Object) -> Object:
+    """A stored job without what the API server wrote into it."""
+    metadata = {key: value for key, value in job["metadata"].items() if key not in SERVERS_OWN}
+    return {key: value for key, value in job.items() if key != "status"} | {"metadata": metadata}
 
 
 def filled(node: Json, values: dict[str, str]) -> Json:

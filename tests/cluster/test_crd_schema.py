@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from jsonschema import Draft202012Validator
 
 from tests.cluster import jobs as made
@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 
 TABLE = load_default()
 JOBS = 100
+# Names that the webhook wants to use.
+TAKEN = {
+    "initContainers": [{"name": "wait-hostfilename"}, {"name": "ultraserver-init-container"}],
+    "volumes": [{"name": "ultraserver-init", "hostPath": {"path": "/mnt"}}],
+}
 WITH_A_PORT = """
 apiVersion: ultraserver-webhook.io/v1alpha1
 kind: RuleTable
@@ -108,6 +113,7 @@ def complaints(job: Json, schema: Object) -> set[str]:
 
 
 @given(job=jobs())
+@example(job=mpijob(4, launcher_spec=TAKEN))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_schema_accepts_and_keeps_every_field_that_the_webhook_adds(job: Object, tools: Path) -> None:
     received = without_nulls(job)

@@ -102,6 +102,16 @@ def test_an_export_without_its_annotations_gets_its_own_terms(namespace: Kubectl
     assert "first" not in json.dumps(stored["spec"])
 
 
+def test_an_export_that_is_opted_out_loses_what_the_webhook_had_added(namespace: Kubectl) -> None:
+    namespace.create(own())
+    export = jobs.exported(namespace, "first")
+    for word in ("false", "disabled"):
+        export["metadata"]["annotations"] = {keys.INJECT: word}
+        stored = namespace.create(changed(export, "second"), "--dry-run=server")
+        for role in ("Launcher", "Worker"):
+            assert without_void(template(stored, role)) == without_void(template(own(), role))
+
+
 def test_a_whole_list_of_jobs_can_be_exported_and_applied_in_another_namespace(
     namespace: Kubectl, second_namespace: Kubectl
 ) -> None:

@@ -60,13 +60,28 @@ def test_a_single_node_job_is_on_an_ultraserver_node(namespace: Kubectl, control
 def test_jobs_of_two_namespaces_and_of_one_name_are_on_two_ultraservers(
     namespace: Kubectl, second_namespace: Kubectl, control_plane_nodes: Labels
 ) -> None:
-    # The launcher of one and the workers of the other have nothing to do with each other either.
     for kubectl in (namespace, second_namespace):
         kubectl.apply(mpijob(4))
     first, second = (settled(kubectl, 4)["train"] for kubectl in (namespace, second_namespace))
     assert list(units(first, control_plane_nodes).values()) == [4]
     assert list(units(second, control_plane_nodes).values()) == [4]
     assert not units(first, control_plane_nodes).keys() & units(second, control_plane_nodes).keys()
+
+
+def test_a_partly_taken_ultraserver_is_closed_to_a_job_of_another_namespace_and_of_the_same_name(
+    namespace: Kubectl, second_namespace: Kubectl
+) -> None:
+    server = nodes.ultraserver_nodes(1)[0]["metadata"]["labels"][nodes.SERVER_ID_4]
+    chosen = {"nodeSelector": {nodes.SERVER_ID_4: server}}
+    namespace.apply(mpijob(2, worker_spec=chosen))
+    settled(namespace, 2)
+    second_namespace.apply(mpijob(4, worker_spec=chosen))
+    judged = second_namespace.wait_for(
+        lambda pods: len([pod for pod in pods["items"] if pod["status"].get("conditions")]) == 4,
+        *("pods", "-l", f"{jobs.ROLE}=worker"),
+    )["items"]
+    assert not [pod for pod in judged if pod["spec"].get("nodeName")]
+    assert all("anti-affinity rules" in pod["status"]["conditions"][0]["message"] for pod in judged)
 
 
 def test_eight_workers_share_no_ultraserver_with_others(
