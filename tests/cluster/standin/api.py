@@ -30,6 +30,10 @@ class Api:
         context = ssl.create_default_context(cafile=cluster["certificate-authority"])
         self._connection = http.client.HTTPSConnection(self.host, self.port, timeout=10, context=context)
 
+    def close(self) -> None:
+        """Closes the connection; the next call opens another."""
+        self._connection.close()
+
     def call(self, verb: str, path: str, body: Object | None = None) -> Object:
         """Sends a request; the answer of a PATCH is to a merge patch.
 

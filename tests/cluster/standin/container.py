@@ -153,7 +153,8 @@ class Pod:
         )
         try:
             connection.request("GET", probe["path"])
-            return connection.getresponse().status == HTTPStatus.OK
+            with connection.getresponse() as response:
+                return response.status == HTTPStatus.OK
         except (OSError, http.client.HTTPException):
             return False
         finally:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tests.cluster.controlplane import ControlPlane
 
 TICK = 0.2
+PAUSE = 3.0
+"""The longest ``preStop`` pause: nothing here takes longer to hear that a Pod is leaving."""
 HOST_VARIABLES = ("ULTRASERVER_WEBHOOK_SERVE_HOST", "ULTRASERVER_CERTS_METRICS_HOST")
 """How a program is told the address of its Pod, which has no network of its own."""
 
@@ -65,6 +67,7 @@ class StandIn:
         self._endings.shutdown()
         self._proxy.__exit__()
         self._programs.__exit__()
+        self._api.close()
 
     def pods(self, component: str = "serving") -> list[Pod]:
         """The Pods that run and stay, of one Deployment."""
@@ -119,17 +122,14 @@ class StandIn:
             return
         now = time.monotonic()
         if pod.leaves_at is None:
-            grace = item["metadata"].get("deletionGracePeriodSeconds", 0)
-            pod.leaves_at = now + min(pod.pause(), grace)
+            pod.leaves_at = now + min(
+                pod.pause(), item["metadata"].get("deletionGracePeriodSeconds", 0), PAUSE
+            )
         elif now >= pod.leaves_at and not pod.ending:
             pod.ending = True
-            self._endings.submit(self._finish, pod)
-
-    def _finish(self, pod: Pod) -> None:
-        pod.terminate(25)
-        with contextlib.suppress(OSError, LookupError):
-            now = {"gracePeriodSeconds": 0}
-            Api(self._control_plane.kubeconfig).call("DELETE", f"{self._path}/pods/{pod.name}", now)
+            self._endings.submit(pod.terminate, 25)
+        elif pod.ending and not pod.runs():
+            self._api.call("DELETE", f"{self._path}/pods/{pod.name}", {"gracePeriodSeconds": 0})
 
     def _end(self, uid: str, pod: Pod) -> None:
         del self._pods[uid]

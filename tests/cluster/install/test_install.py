@@ -1,0 +1,163 @@
+"""What the manifests make, as the API server and the processes have it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster import nodes
+from tests.cluster.install.installation import MUTATING, NAMESPACE, VALIDATING, until
+from tests.docs.blocks import REPOSITORY
+from tests.helpers import mpijob
+
+if TYPE_CHECKING:
+    from tests.cluster.install.installation import Installation
+
+ELSEWHERE = {"eks", "failclosed", "bring-your-own-certificate"}
+"""Overlays that other tests of this folder apply for real."""
+OVERLAYS = {path.name for path in (REPOSITORY / "manifests" / "overlays").iterdir()} - ELSEWHERE
+ACCOUNT = f"system:serviceaccount:{NAMESPACE}:"
+ROLE = "training.kubeflow.org/job-role"
+
+
+def test_the_document_shows_how_to_see_that_it_is_asked(installed: Installation) -> None:
+    assert "ultraserver-webhook.io/added" in installed.run("docs/install.md", "Is it asked")
+
+
+def test_a_plain_job_lands_on_one_ultraserver_and_its_launcher_is_completed(installed: Installation) -> None:
+    installed.team.apply(mpijob(4))
+    pods = installed.team.wait_for(
+        lambda found: len([pod for pod in found["items"] if pod["spec"].get("nodeName")]) == 5, "pods"
+    )["items"]
+    roles = [pod["metadata"]["labels"][ROLE] for pod in pods]
+    labels = {
+        node["metadata"]["name"]: node["metadata"]["labels"]
+        for node in installed.kubectl.get_json("nodes")["items"]
+    }
+    workers = [pod for pod, role in zip(pods, roles, strict=True) if role == "worker"]
+    assert len({labels[pod["spec"]["nodeName"]][nodes.SERVER_ID_4] for pod in workers}) == 1
+    # The second webhook: a row for the launcher's Pod has the last word on the host file.
+    main = pods[roles.index("launcher")]["spec"]["containers"][0]
+    assert "/ultraserver-init" in json.dumps(main) or len(main["volumeMounts"]) > 2
+    installed.team.run("delete", "mpijobs", "--all", "--wait=false")
+    installed.team.run("delete", "pods", "--all", "--grace-period=0", "--force")
+
+
+def test_the_autoscaler_keeps_two_replicas_without_a_metrics_server(installed: Installation) -> None:
+    until(lambda: len([pod for pod in installed.stand_in.pods() if pod.ready]) == 2)
+    hosts = {pod["spec"]["nodeName"] for pod in serving(installed)}
+    assert len(hosts) == 2
+    # Jobs' nodes are left to jobs.
+    assert all("172-32-20-" in host for host in hosts)
+
+
+def serving(installed: Installation) -> list[dict[str, dict[str, str]]]:
+    found: list[dict[str, dict[str, str]]] = installed.own.get_json(
+        "pods", "-l", "app.kubernetes.io/component=serving"
+    )["items"]
+    return found
+
+
+@pytest.mark.parametrize("component", ["serving", "certificates"])
+def test_a_process_is_nobody_and_may_do_nothing_on_its_node(component: str, installed: Installation) -> None:
+    pod = installed.stand_in.pods(component)[0]
+    assert pod.program
+    said = Path(f"/proc/{pod.program.pid}/status").read_text(encoding="utf-8")
+    status = dict(line.split(":\t", 1) for line in said.splitlines())
+    assert set(status["Uid"].split()) == {"65532"}
+    assert (int(status["CapEff"], 16), int(status["CapBnd"], 16), status["NoNewPrivs"]) == (0, 0, "1")
+
+
+def test_serving_pods_get_no_token_and_never_the_authoritys_key(installed: Installation) -> None:
+    for pod in installed.stand_in.pods():
+        files = {path.name for path in (pod.folder / "volumes").rglob("*") if path.is_symlink()}
+        assert files == {"tls.crt", "tls.key", "rules.yaml", "..data"}
+
+
+@pytest.mark.parametrize(
+    ("account", "asked", "answer"),
+    [
+        ("ultraserver-webhook", ("get", "secrets", "-n", NAMESPACE), "no"),
+        ("ultraserver-webhook", ("get", "configmaps", "-n", NAMESPACE), "no"),
+        ("ultraserver-webhook", ("list", "nodes"), "no"),
+        ("ultraserver-webhook-certs", ("get", "secret/ultraserver-webhook-tls", "-n", NAMESPACE), "yes"),
+        ("ultraserver-webhook-certs", ("list", "secrets", "-n", NAMESPACE), "no"),
+        ("ultraserver-webhook-certs", ("get", "secret/other", "-n", NAMESPACE), "no"),
+        ("ultraserver-webhook-certs", ("get", "secret/ultraserver-webhook-tls", "-n", "default"), "no"),
+        ("ultraserver-webhook-certs", ("patch", "/".join(MUTATING)), "yes"),
+        ("ultraserver-webhook-certs", ("delete", "/".join(MUTATING)), "no"),
+        ("ultraserver-webhook-certs", ("patch", f"{VALIDATING[0]}/another"), "no"),
+        ("ultraserver-webhook-certs", ("create", "pods", "-n", NAMESPACE), "no"),
+    ],
+)
+def test_accounts_may_do_what_they_need_and_no_more(
+    account: str, asked: tuple[str, ...], answer: str, installed: Installation
+) -> None:
+    done = installed.kubectl.run("auth", "can-i", *asked, f"--as={ACCOUNT}{account}", check=False)
+    assert done.stdout.strip() == answer
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", "kube-public", NAMESPACE])
+def test_jobs_of_namespaces_that_are_left_out_stay_as_they_are(
+    namespace: str, installed: Installation
+) -> None:
+    assert installed.dry_run(installed.kubectl.in_namespace(namespace)) == (False, "")
+
+
+def test_applying_everything_again_changes_nothing(installed: Installation) -> None:
+    before = bundles(installed)
+    overlay = str(installed.folder / "manifests" / "overlays" / "eks")
+    assert installed.kubectl.run("diff", "-k", overlay, check=False).stdout == ""
+    installed.kubectl.run("apply", "-k", overlay)
+    assert len(before) == 1
+    assert bundles(installed) == before
+    assert installed.own.get_json("deployment", "ultraserver-webhook")["spec"]["replicas"] == 2
+
+
+def bundles(installed: Installation) -> set[str]:
+    found = [installed.kubectl.get_json(*name)["webhooks"] for name in (MUTATING, VALIDATING)]
+    return {hook["clientConfig"]["caBundle"] for hooks in found for hook in hooks}
+
+
+@pytest.fixture(scope="module")
+def with_foreign_kinds(installed: Installation) -> Installation:
+    """Knows the kinds of cert-manager and the Prometheus operator by name; their schemas are not here."""
+    kinds = {
+        "cert-manager.io/v1": ("Certificate", "Issuer"),
+        "monitoring.coreos.com/v1": ("ServiceMonitor", "PrometheusRule"),
+    }
+    definitions = [definition(group, kind) for group, found in kinds.items() for kind in found]
+    installed.kubectl.create({"apiVersion": "v1", "kind": "List", "items": definitions})
+    for one in definitions:
+        installed.kubectl.run("wait", "--for=create", f"crd/{one['metadata']['name']}")
+        installed.kubectl.run("wait", "--for=condition=Established", f"crd/{one['metadata']['name']}")
+    return installed
+
+
+def definition(group_version: str, kind: str) -> dict[str, dict[str, str]]:
+    """A kind of which nothing but the name is known."""
+    group, version = group_version.split("/")
+    plural = f"{kind.lower()}s"
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    served = {"name": version, "served": True, "storage": True, "schema": schema}
+    names = {"plural": plural, "singular": kind.lower(), "kind": kind}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",  # type: ignore[dict-item]
+        "kind": "CustomResourceDefinition",  # type: ignore[dict-item]
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {"group": group, "names": names, "scope": "Namespaced", "versions": [served]},  # type: ignore[dict-item]
+    }
+
+
+@pytest.mark.parametrize("overlay", sorted(OVERLAYS))
+def test_the_api_server_takes_every_manifest_of_an_overlay(
+    overlay: str, with_foreign_kinds: Installation
+) -> None:
+    folder = REPOSITORY / "manifests" / "overlays" / overlay
+    kubectl = with_foreign_kinds.kubectl
+    done = kubectl.run("apply", "-k", str(folder), "--dry-run=server", "-o", "json")
+    assert len(json.loads(done.stdout)["items"]) >= 15
+    assert "unknown field" not in done.stderr

@@ -1,0 +1,98 @@
+"""The table in its ConfigMap: taken up while running, refused when broken, switched off as a whole."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.install.installation import until
+from tests.cluster.jobs import template
+from tests.helpers import mpijob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.cluster.install.installation import Installation
+
+OPERATIONS = "docs/operations.md"
+TABLE = """\
+apiVersion: ultraserver-webhook.io/v1alpha1
+kind: RuleTable
+extends: default
+rules:
+  - name: ultraserver-taint
+    reason: Our UltraServer nodes are tainted against everything else.
+    match: {role: worker}
+    add:
+      spec:
+        tolerations:
+          - {key: example.com/ultraserver, operator: Exists, effect: NoSchedule}
+"""
+
+
+@pytest.fixture
+def own_table(installed: Installation) -> Iterator[Installation]:
+    """An installation whose table is changed, and changed back."""
+    pods = processes(installed)
+    yield installed
+    installed.run(OPERATIONS, "On again")
+    until(installed.places)
+    assert processes(installed) == pods, "a change of the table started a process anew"
+
+
+def processes(installed: Installation) -> set[int]:
+    return {pod.program.pid for pod in installed.stand_in.pods() if pod.program}
+
+
+def metrics(installed: Installation) -> str:
+    (pod, *_) = installed.stand_in.pods()
+    with urllib.request.urlopen(f"http://{pod.ip}:{pod.port('metrics')}/metrics", timeout=5) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def tolerations(installed: Installation) -> object:
+    shown = installed.team.create(mpijob(4), "--dry-run=server")
+    return template(shown, "Worker")["spec"].get("tolerations")
+
+
+def test_a_table_that_is_changed_and_applied_is_in_use_without_a_restart(own_table: Installation) -> None:
+    file = own_table.folder / "manifests" / "base" / "rules.yaml"
+    before = file.read_text(encoding="utf-8")
+    file.write_text(TABLE, encoding="utf-8")
+    try:
+        assert "rules, revision" in own_table.run(OPERATIONS, "The rule table")
+        # Every replica, one after the other.
+        until(lambda: all(tolerations(own_table) for _ in range(4)))
+        assert "ultraserver_webhook_table_stale 0.0" in metrics(own_table)
+    finally:
+        file.write_text(before, encoding="utf-8")
+
+
+def test_a_broken_table_is_refused_with_what_lint_says(own_table: Installation) -> None:
+    said = own_table.table(own_table.own, TABLE.replace("reason:", "reasn:").replace("worker", "workr"))
+    assert 'admission webhook "rule-table.ultraserver-webhook.io" denied the request' in said
+    assert "rules.yaml:6: /rules/0" in said
+    assert "unknown key 'reasn'; did you mean 'reason'?" in said
+    assert own_table.places()
+
+
+def test_the_kill_switch_works_without_a_restart(own_table: Installation) -> None:
+    own_table.run(OPERATIONS, "The kill switch")
+    until(lambda: [own_table.dry_run() for _ in range(4)] == [(False, "")] * 4)
+
+
+def test_a_broken_table_that_slipped_through_is_not_taken_up_and_is_told(own_table: Installation) -> None:
+    hooks = own_table.kubectl.get_json("validatingwebhookconfiguration", "ultraserver-webhook")["webhooks"]
+    index = [hook["name"] for hook in hooks].index("rule-table.ultraserver-webhook.io")
+    removal = json.dumps([{"op": "remove", "path": f"/webhooks/{index}"}])
+    own_table.kubectl.run(
+        *("patch", "validatingwebhookconfiguration", "ultraserver-webhook", "--type=json", "-p", removal)
+    )
+    until(lambda: own_table.table(own_table.own, TABLE.replace("reason:", "reasn:")) == "")
+    until(lambda: "ultraserver_webhook_table_stale 1.0" in metrics(own_table))
+    assert own_table.places()
+    assert all(pod.answers() for pod in own_table.stand_in.pods())
