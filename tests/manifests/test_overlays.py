@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,7 @@ from certs.metrics import Metrics as CertificateMetrics
 from tests.docs.blocks import REPOSITORY, text_of
 from tests.manifests.objects import of_kind, one, webhooks
 from webhook.metrics import Metrics, StateCollector
-from webhook.rules.load import default_draft, load_text
+from webhook.rules.load import load_default, load_text
 from webhook.rules.source import TableStatus
 
 if TYPE_CHECKING:
@@ -50,8 +51,7 @@ def test_a_rule_table_of_the_manifests_is_sound(path: Path) -> None:
 
 def test_the_bases_table_is_the_packaged_one(base: Build) -> None:
     table = load_text(one(base, "ConfigMap", "ultraserver-webhook-rules")["data"]["rules.yaml"], "base")
-    packaged = load_text(default_draft().text, "packaged") if hasattr(default_draft(), "text") else None
-    assert packaged is None or packaged.rules == table.rules
+    assert table.rules == load_default().rules
 
 
 def test_on_hyperpod_the_prefixed_instance_type_is_the_first(built: Callable[[str], Build]) -> None:
@@ -110,8 +110,6 @@ def exported() -> set[str]:
     for metric in (metric for registry in registries for metric in registry.collect()):
         endings = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}.get(metric.type, ("",))
         names |= {metric.name + ending for ending in endings}
-    from datetime import UTC, datetime  # noqa: PLC0415
-
     state = StateCollector(lambda: TableStatus("0", 0, 0, ""), lambda: datetime.now(UTC))
     return names | {metric.name for metric in state.collect()}
 

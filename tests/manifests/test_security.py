@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 
 from tests.manifests.objects import NAMESPACE, of_kind, one, pod_specs, selects, webhooks
-from webhook.settings import _SERVE
+from webhook.admission.app import DOORS
+from webhook.settings import serve_options
 
 if TYPE_CHECKING:
     from tests.manifests.conftest import Build
@@ -85,19 +87,13 @@ def test_every_policy_budget_and_service_selects_pods_that_there_are(base: Build
 
 
 def test_the_server_knows_every_argument_it_is_given(base: Build) -> None:
-    import click  # noqa: PLC0415
-
-    command = click.Command("serve")
-    for option in _SERVE:
-        option(command)
+    command = click.command()(serve_options(lambda: None))
     known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
     (container,) = pod_specs(base)["ultraserver-webhook"]["containers"]
     assert {argument.split("=")[0] for argument in container["args"]} <= known
 
 
 def test_every_webhook_calls_a_door_that_there_is(base: Build) -> None:
-    from webhook.admission.app import DOORS  # noqa: PLC0415
-
     called = {hook["clientConfig"]["service"]["path"] for hook in webhooks(base).values()}
     assert called <= set(DOORS)
     assert {hook["clientConfig"]["service"]["namespace"] for hook in webhooks(base).values()} == {NAMESPACE}

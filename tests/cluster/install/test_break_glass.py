@@ -7,20 +7,31 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.install.installation import MUTATING, NAMESPACE, until
+from tests.cluster.kubectl import KubectlError
 from tests.helpers import mpijob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.cluster.install.installation import Installation
+    from tests.cluster.kubectl import Object
 
 OPERATIONS = "docs/operations.md"
 IN_VAIN = "failed calling webhook"
+LAUNCHER = {"operator-name": "mpi-operator", "job-role": "launcher"}
 WAYS_OUT = (
     "All let through in any case",
     "All let through when it cannot be reached",
     "One namespace let through",
 )
+
+
+def launcher(annotations: dict[str, str]) -> Object:
+    """The Pod of a launcher, as mpi-operator labels it."""
+    labels = {f"training.kubeflow.org/{key}": value for key, value in LAUNCHER.items()}
+    containers = [{"name": "any", "image": "example.invalid/any"}]
+    metadata = {"name": "any", "labels": labels, "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +69,10 @@ def test_with_fail_and_no_server_only_jobs_of_people_are_refused(fails_closed: I
         # Everything that a recovery needs, the table of the kill switch among it.
         text = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
         assert installed.table(installed.own, text + "# changed\n") == ""
-        pod = {"containers": [{"name": "any", "image": "example.invalid/any"}]}
-        installed.team.create(
-            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"}, "spec": pod}, "--dry-run=server"
-        )
+        # Other people's launchers do not depend on the webhook, those of jobs that it has added to do.
+        installed.team.create(launcher({}), "--dry-run=server")
+        with pytest.raises(KubectlError, match=IN_VAIN):
+            installed.team.create(launcher({"ultraserver-webhook.io/added": "{}"}), "--dry-run=server")
         job = mpijob(4, annotations={"ultraserver-webhook.io/inject": "false"})
         assert installed.dry_run(job=job) == (False, "")
 

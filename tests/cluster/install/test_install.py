@@ -10,6 +10,7 @@ import pytest
 
 from tests.cluster import nodes
 from tests.cluster.install.installation import MUTATING, NAMESPACE, VALIDATING, until
+from tests.cluster.jobs import template
 from tests.docs.blocks import REPOSITORY
 from tests.helpers import mpijob
 
@@ -98,6 +99,15 @@ def test_accounts_may_do_what_they_need_and_no_more(
 ) -> None:
     done = installed.kubectl.run("auth", "can-i", *asked, f"--as={ACCOUNT}{account}", check=False)
     assert done.stdout.strip() == answer
+
+
+def test_a_job_that_is_opted_out_is_asked_about_when_it_brings_what_was_added_before(
+    installed: Installation,
+) -> None:
+    added = installed.team.create(mpijob(4), "--dry-run=server")
+    added["metadata"] = {"name": "copy", "annotations": {"ultraserver-webhook.io/inject": "false"}}
+    assert "nodeSelector" in template(added, "Worker")["spec"]
+    assert installed.dry_run(job=added) == (False, "")
 
 
 @pytest.mark.parametrize("namespace", ["kube-system", "kube-public", NAMESPACE])
