@@ -132,7 +132,7 @@ def read_hook(kind: str, name: str, raw: Object | None) -> Hook:
 
 
 def read_bundle(pem: bytes) -> Bundle:
-    """The certificates of a PEM text; none when it cannot be read as a whole."""
+    """The certificates of a PEM text; none when one of them cannot be read."""
     if b"-----BEGIN CERTIFICATE-----" not in pem:
         return frozenset()
     try:

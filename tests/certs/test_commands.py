@@ -1,0 +1,191 @@
+"""The commands that talk to a cluster, with an API server in memory: words, exit codes, options."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from certs import api as paths
+from certs import store
+from certs.__main__ import main
+from certs.options import settings
+from tests.certs.fake import CA_SECRET, NAMESPACE, SECRET, TARGET, configuration, installed
+
+if TYPE_CHECKING:
+    from click.testing import Result
+
+    from tests.certs.fake import FakeApi
+
+OPTIONS = [
+    *("--namespace", NAMESPACE, "--service", TARGET.service),
+    *("--secret", TARGET.secret, "--ca-secret", TARGET.authority_secret),
+    *("--mutating", "m", "--validating", "v"),
+]
+MUTATING = paths.webhook_configuration("mutating", "m")
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
+    made = installed()
+    monkeypatch.setattr(store, "connect", lambda _: made)
+    return made
+
+
+def certs(*words: str) -> Result:
+    return CliRunner().invoke(main, [words[0], *OPTIONS, *words[1:]])
+
+
+def test_issue_says_each_step_and_why_and_then_keeps(api: FakeApi) -> None:
+    del api.objects[MUTATING]
+    assert certs("issue").output.splitlines() == [
+        "new authority: no authority that can sign: it does not exist",
+        "patch caBundle: another caBundle is wanted in validating v",
+        "issue leaf: no leaf to serve: it does not exist",
+        "keep: all is well",
+        "note: there is no webhook configuration mutating m yet",
+    ]
+    assert certs("issue").output.startswith("keep: all is well")
+
+
+def test_rotate_replaces_what_is_forced(api: FakeApi) -> None:
+    certs("issue")
+    before = api.objects[SECRET]["data"]["tls.crt"]
+    assert certs("rotate").output == "keep: all is well\n"
+    assert certs("rotate", "--force", "leaf").output.startswith("issue leaf: a new leaf was asked for\n")
+    assert api.objects[SECRET]["data"]["tls.crt"] != before
+    forced = certs("rotate", "--force", "ca")
+    assert forced.exit_code == 0
+    assert forced.output.splitlines()[-1] == "wait: API servers are learning to trust the new authority"
+
+
+@pytest.mark.usefixtures("api")
+def test_rotate_can_wait_for_the_end_and_fails_when_it_does_not_come() -> None:
+    certs("issue")
+    done = certs("rotate", "--force", "ca", "--wait", "10", "--settle-seconds", "0.2")
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[-1] == "keep: all is well"
+    late = certs("rotate", "--force", "ca", "--wait", "0.1")
+    assert late.exit_code == 1
+    assert "not complete after 0.1 s" in late.output
+
+
+def test_status_is_0_when_all_is_well_and_1_when_calls_fail(api: FakeApi) -> None:
+    nothing = certs("status")
+    assert nothing.exit_code == 1
+    assert "wrong: no authority can sign: it does not exist" in nothing.output
+    certs("issue")
+    well = certs("status")
+    assert well.exit_code == 0
+    lines = well.output.splitlines()
+    assert [line.split()[0] for line in lines] == ["authority", "leaf", "mutating", "validating", "next"]
+    assert "90 days left" in lines[1] or "89 days left" in lines[1]
+    assert lines[2] == "mutating   m has the bundle"
+    assert lines[4].startswith("next       nothing until ")
+    api.put(MUTATING, configuration("mutating", "m"))
+    wrong = certs("status")
+    assert wrong.exit_code == 1
+    assert "m has another caBundle" in wrong.output
+    assert "wrong: the caBundle of the mutating webhook configuration m does not fit" in wrong.output
+    assert "next       patch caBundle" in wrong.output
+    del api.objects[MUTATING]
+    assert "wrong: there is no mutating webhook configuration m" in certs("status").output
+
+
+@pytest.mark.usefixtures("api")
+def test_status_in_the_middle_of_a_rotation_is_well_and_says_what_it_waits_for() -> None:
+    certs("issue")
+    certs("rotate", "--force", "ca")
+    shown = certs("status")
+    assert shown.exit_code == 0
+    assert "bundle     1 older authority trusted beside it" in shown.output
+    assert "next       wait: API servers are learning" in shown.output
+
+
+@pytest.mark.usefixtures("api")
+def test_status_names_what_the_leaf_lacks() -> None:
+    certs("issue")
+    assert "wrong: the leaf lacks the name ::1" in certs("status", "--name", "::1").output
+
+
+def test_a_server_that_refuses_is_a_sentence_and_an_exit_code(api: FakeApi) -> None:
+    api.refuse = CA_SECRET
+    assert certs("status").exit_code == 2
+    for command in ("issue", "rotate"):
+        failed = certs(command)
+        assert failed.exit_code == 1
+        assert "Error: GET" in failed.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--ca-secret", TARGET.secret), "are to be two"),
+        (("--leaf-days", "2000"), "cannot outlive its authority"),
+        (("--leaf-days", "0.01"), "twelve settling times"),
+        (("--endpoint", "nowhere"), "no host:port"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(words: tuple[str, ...], message: str) -> None:
+    refused = certs("issue", *words)
+    assert refused.exit_code == 2
+    assert message in refused.output
+
+
+def test_every_option_can_come_from_the_environment(api: FakeApi) -> None:
+    environment = {
+        "ULTRASERVER_CERTS_NAMESPACE": NAMESPACE,
+        "ULTRASERVER_CERTS_SECRET": "tls",
+        "ULTRASERVER_CERTS_CA_SECRET": "ca",
+        "ULTRASERVER_CERTS_VALIDATING": "v w",
+        "ULTRASERVER_CERTS_NAME": "10.0.0.1 example.org",
+    }
+    done = CliRunner().invoke(main, ["issue"], env=environment)
+    assert "no webhook configuration validating w yet" in done.output
+    assert SECRET in api.objects
+
+
+def test_names_are_the_services_and_the_extra_ones() -> None:
+    given = settings(
+        namespace="ns",
+        service="hook",
+        secret="a",  # noqa: S106 - a name
+        ca_secret="b",  # noqa: S106 - a name
+        mutating=("m",),
+        validating=(),
+        endpoints=(),
+        cluster_domain="corp.local",
+        names=("10.0.0.1", "example.org", "hook"),
+        leaf_days=1.0,
+        ca_days=10.0,
+        settle_seconds=60.0,
+        kubeconfig=None,
+    )
+    assert given.policy.dns_names == (
+        "hook.ns.svc",
+        "hook.ns.svc.corp.local",
+        "hook.ns",
+        "hook",
+        "example.org",
+    )
+    assert given.policy.ip_addresses == ("10.0.0.1",)
+    assert given.target.hooks == (("mutating", "m"),)
+    assert given.policy.leaf_lifetime == timedelta(days=1)
+
+
+def test_an_ended_leaf_is_said_to_be_over(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    certs("issue")
+    assert api.objects
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> Later:
+            assert tz is UTC
+            return cls.fromtimestamp(datetime.now(UTC).timestamp() + 100 * 86400, UTC)
+
+    monkeypatch.setattr("certs.__main__.datetime", Later)
+    shown = certs("status")
+    assert "(over)" in shown.output
+    assert "wrong: there is no leaf to serve: it is good from" in shown.output

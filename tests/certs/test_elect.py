@@ -1,0 +1,98 @@
+"""The election: one holder at a time, by its own watch, and never by comparing clocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+
+from certs.api import StoreError, leases
+from certs.elect import Elector
+from tests.certs.fake import NAMESPACE, Clock, FakeApi
+
+PATH = f"{leases(NAMESPACE)}/lease"
+NAP = timedelta(seconds=29)
+
+
+@dataclass
+class Watch:
+    """Seconds that pass when told."""
+
+    seconds: float = 0.0
+
+    def __call__(self) -> float:
+        """The seconds."""
+        return self.seconds
+
+
+def candidate(api: FakeApi, name: str, watch: Watch, duration: int = 30) -> Elector:
+    return Elector(api, NAMESPACE, "lease", name, duration, Clock(), watch)
+
+
+def test_the_first_leads_and_goes_on_leading() -> None:
+    api, watch = FakeApi(), Watch()
+    one, two = candidate(api, "one", watch), candidate(api, "two", watch)
+    assert one.lead()
+    for _ in range(10):
+        assert not two.lead()
+        watch.seconds += 29
+        one.clock.forward(NAP)  # type: ignore[attr-defined]
+        assert one.lead()
+    spec = api.objects[PATH]["spec"]
+    assert spec["holderIdentity"] == "one"
+    assert spec["leaseTransitions"] == 0
+    assert spec["acquireTime"] < spec["renewTime"]
+
+
+def test_a_silent_holder_is_followed_after_the_time_it_promised_and_not_before() -> None:
+    api, watch = FakeApi(), Watch()
+    candidate(api, "one", watch, duration=60).lead()
+    two = candidate(api, "two", watch, duration=5)
+    assert not two.lead()
+    watch.seconds += 60
+    assert not two.lead()
+    watch.seconds += 1
+    assert two.lead()
+    assert api.objects[PATH]["spec"]["leaseTransitions"] == 1
+
+
+def test_who_starts_late_waits_however_old_the_lease_says_it_is() -> None:
+    api, watch = FakeApi(), Watch()
+    candidate(api, "one", watch).lead()
+    api.objects[PATH]["spec"]["renewTime"] = "2001-01-01T00:00:00.000000Z"  # its clock is wrong, say
+    assert not candidate(api, "two", watch).lead()
+
+
+def test_of_two_that_try_at_the_same_moment_one_leads() -> None:
+    for held in (False, True):
+        api, watch = FakeApi(), Watch()
+        if held:
+            candidate(api, "gone", watch).lead()
+        one, two = candidate(api, "one", watch), candidate(api, "two", watch)
+        if held:
+            assert not one.lead()
+            assert not two.lead()
+            watch.seconds += 31
+        results: list[bool] = []
+        api.before_write = lambda two=two, results=results: results.append(two.lead())
+        assert (one.lead(), results) == (False, [True])
+
+
+def test_a_lease_that_is_given_back_is_free_at_once_and_only_its_holder_can() -> None:
+    api, watch = FakeApi(), Watch()
+    one, two = candidate(api, "one", watch), candidate(api, "two", watch)
+    two.release()
+    one.lead()
+    two.release()
+    assert not two.lead()
+    one.release()
+    assert two.lead()
+    one.release()
+    assert api.objects[PATH]["spec"]["holderIdentity"] == "two"
+
+
+def test_a_server_that_cannot_be_asked_is_an_error() -> None:
+    api = FakeApi(refuse="leases")
+    with pytest.raises(StoreError):
+        candidate(api, "one", Watch()).lead()

@@ -1,0 +1,119 @@
+"""What is read of Secrets and configurations, whoever wrote them and however wrong they are."""
+
+from __future__ import annotations
+
+import base64
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
+
+from certs.authority import issue, new_authority
+from certs.decide import Action
+from certs.held import TRUSTED_SINCE, bundle_pem, read_authority, read_bundle, read_hook, read_serving
+from tests.certs.fake import NOW, POLICY, SECRET, Clock, installed, rotator
+
+CA = new_authority(NOW, timedelta(days=9))
+OTHER = new_authority(NOW + timedelta(seconds=1), timedelta(days=9))
+LEAF = issue(CA, NOW, timedelta(days=1), ["name"])
+
+
+def secret(crt: bytes, key: bytes, ca: bytes = b"", **annotations: str) -> dict[str, Any]:
+    files = {"tls.crt": crt, "tls.key": key, "ca.crt": ca}
+    encoded = {name: base64.b64encode(text).decode() for name, text in files.items()}
+    return {"metadata": {"annotations": annotations}, "data": encoded}
+
+
+def test_a_good_secret_is_read_whole() -> None:
+    both = bundle_pem([CA.certificate, OTHER.certificate])
+    raw = secret(CA.certificate_pem(), CA.key_pem(), both, **{TRUSTED_SINCE: NOW.isoformat()})
+    held = read_authority(raw)
+    assert held.pair
+    assert held.pair.certificate == CA.certificate
+    assert held.bundle == {CA.certificate, OTHER.certificate}
+    assert held.trusted_since == NOW
+    assert read_serving(secret(LEAF.certificate_pem(), LEAF.key_pem())).leaf == LEAF.certificate
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        (None, "does not exist"),
+        ({}, "cannot be read"),
+        ({"data": None, "metadata": {"annotations": None}}, "cannot be read"),
+        ({"data": {"tls.crt": "***", "tls.key": "***"}}, "cannot be read"),
+        (secret(LEAF.certificate_pem(), b"no key"), "cannot be read"),
+        (secret(LEAF.certificate_pem(), OTHER.key_pem()), "not the certificate's"),
+    ],
+)
+def test_what_cannot_be_used_has_a_reason_and_is_no_error(raw: dict[str, Any] | None, problem: str) -> None:
+    serving, authority = read_serving(raw), read_authority(raw)
+    assert (serving.leaf, authority.pair) == (None, None)
+    assert problem in serving.problem
+    assert authority.problem
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-11-21T12:00:00"])
+def test_an_annotation_that_is_no_instant_is_none(text: str) -> None:
+    raw = secret(CA.certificate_pem(), CA.key_pem(), b"", **{TRUSTED_SINCE: text})
+    assert read_authority(raw).trusted_since is None
+
+
+def test_a_bundle_is_what_of_it_is_whole_and_equal_ones_are_written_alike() -> None:
+    both = bundle_pem([CA.certificate, OTHER.certificate])
+    assert both == bundle_pem([OTHER.certificate, CA.certificate])
+    assert read_bundle(b"# two\n" + both) == {CA.certificate, OTHER.certificate}
+    # As the API server reads it: what follows the last whole block is text.
+    assert len(read_bundle(both[:-40])) == 1
+    for broken in (b"", b"text", both.replace(b"MII", b"XXX")):
+        assert read_bundle(broken) == frozenset()
+
+
+def test_a_configuration_has_a_bundle_for_each_webhook() -> None:
+    encoded = base64.b64encode(CA.certificate_pem()).decode()
+    raw = {"webhooks": [{"clientConfig": {"caBundle": encoded}}, {"clientConfig": {}}, {}]}
+    assert read_hook("mutating", "m", raw).bundles == (
+        frozenset({CA.certificate}),
+        frozenset(),
+        frozenset(),
+    )
+    assert read_hook("mutating", "m", {"webhooks": None}).bundles == ()
+    assert read_hook("mutating", "m", None).raw is None
+
+
+def test_certificates_that_another_program_made_are_served_on_and_replaced_step_by_step() -> None:
+    api, clock = installed(), Clock()
+    crt, key, ca = foreign(POLICY.dns_names)
+    api.put(SECRET, {**secret(crt, key, ca), "type": "kubernetes.io/tls", "kind": "Secret"})
+    api.objects[SECRET]["metadata"]["name"] = "tls"
+    first = rotator(api, clock).run()
+    assert first.stored.serving.leaf == x509.load_pem_x509_certificate(crt)
+    assert len(first.stored.authority.bundle) == 2
+    clock.forward(POLICY.settle)
+    assert [step.action for step in rotator(api, clock).run().steps] == [Action.ISSUE]
+    clock.forward(POLICY.settle + timedelta(seconds=1))
+    assert len(rotator(api, clock).run().stored.authority.bundle) == 1
+
+
+def foreign(names: tuple[str, ...]) -> tuple[bytes, bytes, bytes]:
+    """An RSA leaf, its key and its authority."""
+    key = rsa.generate_private_key(65537, 2048)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "foreign")]))
+        .issuer_name(CA.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(NOW)
+        .not_valid_after(NOW + timedelta(days=9))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False)
+    )
+    leaf = builder.sign(CA.key, hashes.SHA256())
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return leaf.public_bytes(serialization.Encoding.PEM), pem, CA.certificate_pem()

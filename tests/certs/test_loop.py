@@ -1,0 +1,136 @@
+"""The loop and what it tells: metrics, log lines, whose turn it is."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import urllib.request
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from certs.elect import Elector
+from certs.loop import Loop
+from certs.metrics import Metrics
+from tests.certs.fake import NAMESPACE, SECRET, Clock, FakeApi, installed, rotator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/lease"
+
+
+@dataclass
+class Running:
+    """A loop in a thread."""
+
+    api: FakeApi
+    metrics: Metrics = field(default_factory=Metrics)
+
+    def __post_init__(self) -> None:
+        """Starts it."""
+        elector = Elector(self.api, NAMESPACE, "lease", "one", 1, Clock(), time.monotonic)
+        self.stop = threading.Event()
+        loop = Loop(rotator(self.api, Clock()), elector, self.metrics, 0.02, self.stop)
+        self.thread = threading.Thread(target=loop.run)
+        self.thread.start()
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """A metric."""
+        return self.metrics.registry.get_sample_value(f"ultraserver_certs_{name}", labels)
+
+    def until(self, name: str, least: float, **labels: str) -> None:
+        """Waits until a metric has come to a value."""
+        deadline = time.monotonic() + 10
+        while (self.value(name, **labels) or 0) < least:
+            assert time.monotonic() < deadline, name
+            time.sleep(0.01)
+
+    def end(self) -> None:
+        """Ends it as SIGTERM does."""
+        self.stop.set()
+        self.thread.join(10)
+        assert not self.thread.is_alive()
+
+
+@pytest.fixture
+def running() -> Iterator[Running]:
+    made = Running(installed())
+    yield made
+    made.end()
+
+
+def test_a_leader_makes_and_keeps_and_tells(running: Running) -> None:
+    running.until("passes_total", 1, result="kept")
+    assert running.value("passes_total", result="changed") == 1
+    assert running.value("steps_total", step="issue-leaf") == 1
+    assert running.value("leader") == 1
+    assert running.value("trusted_authorities") == 1
+    leaf = running.value("expiry_timestamp_seconds", certificate="leaf")
+    authority = running.value("expiry_timestamp_seconds", certificate="authority")
+    assert leaf
+    assert authority
+    assert 0 < leaf < authority
+    assert running.value("last_success_timestamp_seconds") == pytest.approx(time.time(), abs=60)
+
+
+def test_a_failure_is_counted_said_and_got_over(running: Running, caplog: pytest.LogCaptureFixture) -> None:
+    running.until("passes_total", 1, result="kept")
+    running.api.refuse = "secrets"
+    running.until("passes_total", 1, result="failed")
+    kept = running.value("passes_total", result="kept") or 0
+    running.api.refuse = ""
+    running.until("passes_total", kept + 1, result="kept")
+    assert "a pass failed: GET" in caplog.text
+
+
+def test_the_lease_is_given_back_at_the_end_and_a_follower_tells_no_expiry(running: Running) -> None:
+    running.until("leader", 1)
+    running.end()
+    assert running.api.objects[LEASE]["spec"]["holderIdentity"] == ""
+    assert running.value("leader") == 0
+    assert running.value("expiry_timestamp_seconds", certificate="leaf") is None
+
+
+def test_a_follower_writes_nothing() -> None:
+    api = installed()
+    api.put(LEASE, {"metadata": {"name": "lease"}, "spec": {"holderIdentity": "other"}})
+    running = Running(api)
+    time.sleep(0.2)
+    running.end()
+    assert SECRET not in api.objects
+    assert running.value("leader") == 0
+
+
+def test_without_a_lease_to_be_had_nothing_is_done_and_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    api = installed()
+    api.refuse = "leases"
+    running = Running(api)
+    time.sleep(0.2)
+    running.end()
+    assert SECRET not in api.objects
+    assert "the Lease cannot be had" in caplog.text
+
+
+def test_a_state_is_said_once_and_not_with_every_pass(
+    running: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "certs"):
+        running.until("passes_total", 5, result="kept")
+    assert caplog.text.count("all is well") <= 2
+
+
+def test_metrics_are_served_on_a_port_until_the_end(running: Running) -> None:
+    running.until("passes_total", 1, result="kept")
+    from tests.cluster.process import free_ports  # noqa: PLC0415
+
+    (port,) = free_ports(1)
+    stop = running.metrics.serve("127.0.0.1", port)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        text = answer.read().decode()
+    stop()
+    assert 'ultraserver_certs_passes_total{result="failed"} 0.0' in text
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5)
