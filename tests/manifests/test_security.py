@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
+import yaml
 
+from tests.docs.blocks import blocks_of
 from tests.manifests.objects import NAMESPACE, of_kind, one, pod_specs, selects, webhooks
 from webhook.admission.app import DOORS
 from webhook.settings import serve_options
@@ -97,3 +99,18 @@ def test_every_webhook_calls_a_door_that_there_is(base: Build) -> None:
     called = {hook["clientConfig"]["service"]["path"] for hook in webhooks(base).values()}
     assert called <= set(DOORS)
     assert {hook["clientConfig"]["service"]["namespace"] for hook in webhooks(base).values()} == {NAMESPACE}
+
+
+def test_the_certificate_program_may_do_what_its_document_says(base: Build) -> None:
+    (shown,) = [block for block in blocks_of("docs/certificates.md") if "kind: ClusterRole\n" in block.text]
+    for said in yaml.safe_load_all(shown.text):
+        found = one(base, said["kind"], said["metadata"]["name"])
+        key = "rules" if "rules" in said else "roleRef"
+        assert canonical(found[key]) == canonical(said[key])
+
+
+def canonical(part: Any) -> object:
+    """The same whatever the order of lists is."""
+    if isinstance(part, dict):
+        return sorted((key, canonical(value)) for key, value in part.items())
+    return sorted(map(canonical, part), key=str) if isinstance(part, list) else part

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
-from tests.cluster.install.installation import MUTATING, until
+from tests.cluster.install.installation import MUTATING, NAMESPACE, until
 from tests.cluster.install.test_install import bundles
+from tests.cluster.install.test_rollout import jobs_keep_coming
+from tests.docs.blocks import REPOSITORY
 
 if TYPE_CHECKING:
     from tests.cluster.install.installation import Installation
@@ -45,3 +49,20 @@ def test_beginning_anew_ends_with_one_trusted_authority(installed: Installation)
     installed.run(OPERATIONS, "Anew")
     until(lambda: len(bundles(installed)) == 1 and bundles(installed) != before)
     until(installed.places)
+
+
+def test_ten_rotations_of_authority_and_leaf_under_load_cost_no_job_its_place(
+    installed: Installation,
+) -> None:
+    seen: set[str] = set()
+    command = [sys.executable, "-m", "certs", "rotate", "--force=ca", "--force=leaf", "--wait=60"]
+    command += [f"--kubeconfig={installed.control_plane.kubeconfig}", f"--namespace={NAMESPACE}"]
+    command += [f"--{kind}=ultraserver-webhook" for kind in ("mutating", "validating")]
+    with jobs_keep_coming(installed) as placed:
+        for _ in range(10):
+            # Beside the program in its Pod, which takes part: two that do the same are no danger.
+            subprocess.run([*command, "--settle-seconds=1"], cwd=REPOSITORY, check=True, capture_output=True)
+            seen |= bundles(installed)
+    assert len(seen) == 10
+    assert len(placed) > 100
+    assert all(placed)
