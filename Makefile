@@ -26,10 +26,12 @@ help: ## List the targets
 .PHONY: run
 run: .venv/.run ## Serve on loopback, send it a job and show what comes back (JOB=path.yaml, PORT=8443)
 	@$(BIN)/python -m certs dev --dir $(CERTS)
+	@$(BIN)/python -c 'import socket; socket.create_server(("127.0.0.1", $(PORT))).close()' 2>/dev/null \
+	    || { echo "port $(PORT) cannot be used on 127.0.0.1; try: make run PORT=9443" >&2; exit 1; }
 	@$(BIN)/ultraserver-webhook serve --host 127.0.0.1 --port $(PORT) --preview --log-format text \
 	    --tls-cert $(CERTS)/tls.crt --tls-key $(CERTS)/tls.key & server=$$!; \
 	trap 'kill $$server 2>/dev/null; wait $$server; exit 0' INT TERM; \
-	$(BIN)/ultraserver-webhook review $(JOB) --url https://127.0.0.1:$(PORT)/mutate --ca $(CERTS)/ca.crt --wait 20 \
+	$(BIN)/ultraserver-webhook review "$(JOB)" --url https://127.0.0.1:$(PORT)/mutate --ca $(CERTS)/ca.crt --wait 20 \
 	    || { kill $$server 2>/dev/null; exit 1; }; \
 	printf '\nServing on https://127.0.0.1:%s (CA: %s). Ctrl-C stops it.\n' $(PORT) $(CERTS)/ca.crt; \
 	wait $$server

@@ -96,7 +96,7 @@ def test_review_shows_the_diff_and_the_rules_that_a_running_webhook_answers(serv
 
 
 def test_review_shows_warnings_and_denials(server: Server) -> None:
-    assert "warning: 3 workers form no pairs" in server.review(text=dump_yaml(mpijob(3))).stdout
+    assert "warning: 3 nodes form no pairs" in server.review(text=dump_yaml(mpijob(3))).stdout
     denied = mpijob(annotations={"ultraserver-webhook.io/node-config": "3"})
     result = server.review(text=dump_yaml(denied))
     assert "denied: /metadata/annotations/ultraserver-webhook.io/node-config" in result.stdout

@@ -18,23 +18,37 @@ MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
+_PORT = click.IntRange(1, 65535)
+
 RULES = click.option("--rules", type=_FILE, help="Rule table; the packaged one if not given.")
 
 _SERVE = (
     click.option("--host", default="0.0.0.0", show_default=True, help="Address to listen on."),  # noqa: S104
-    click.option("--port", default=8443, show_default=True, help="Port for the API server."),
+    click.option("--port", type=_PORT, default=8443, show_default=True, help="Port for the API server."),
     click.option(
         "--tls-cert", type=_FILE, required=True, help="PEM certificate chain; read again when it changes."
     ),
     click.option("--tls-key", type=_FILE, required=True, help="PEM private key of it."),
     RULES,
-    click.option("--workers", default=1, show_default=True, help="Processes; replicas are the way to more."),
-    click.option("--threads", default=4, show_default=True, help="Threads of a process that evaluate."),
+    click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help="Processes; replicas are the way to more.",
+    ),
+    click.option(
+        "--threads",
+        type=click.IntRange(min=1),
+        default=4,
+        show_default=True,
+        help="Threads of a process that evaluate.",
+    ),
     click.option(
         "--preview/--no-preview", default=False, show_default=True, help="Serve POST /preview as well."
     ),
-    click.option("--preview-port", type=int, help="Serve it over plain HTTP on this loopback port instead."),
-    click.option("--metrics-port", type=int, help="Serve GET /metrics over plain HTTP on this port."),
+    click.option("--preview-port", type=_PORT, help="Serve it over plain HTTP on this loopback port."),
+    click.option("--metrics-port", type=_PORT, help="Serve GET /metrics over plain HTTP on this port."),
     click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True),
     click.option("--log-format", type=click.Choice(("json", "text")), default="json", show_default=True),
 )

@@ -143,7 +143,7 @@ def test_each_review_is_one_line_of_log_without_the_object(
     caplog.set_level(logging.INFO)
     response(client, mpijob(annotations={"note": "private"}))
     found = _only_record(caplog)
-    assert found["text"] == "allowed: MPIJob default/train"
+    assert found["text"] == "allowed: MPIJob default/train: its workers ask for aws.amazon.com/neuron"
     assert (found["uid"], found["verdict"], found["object"]) == (UID, "allowed", "train")
     assert "ultraserver-nodes" in found["rules"]
     assert "private" not in repr(found)

@@ -142,7 +142,7 @@ def test_many_long_warnings_stay_within_what_the_api_server_passes_on() -> None:
 
 def test_a_warning_is_answered_for_what_is_worth_a_persons_attention(client: FlaskClient) -> None:
     (warning,) = response(client, mpijob(3))["warnings"]
-    assert warning.startswith("3 workers form no pairs")
+    assert warning.startswith("3 nodes form no pairs")
 
 
 def test_an_answer_to_a_denial_is_still_http_200(client: FlaskClient) -> None:

@@ -56,7 +56,7 @@ def test_a_job_that_cannot_be_is_refused_with_the_field_the_value_and_the_fix(
 
 def test_workers_that_form_no_pairs_are_warned_about_and_admitted(namespace: Kubectl) -> None:
     done = namespace.run("apply", "-f", "-", stdin=jobs.text(mpijob(3)))
-    warning = "3 workers form no pairs: each works alone, with node config 1"
+    warning = "3 nodes form no pairs: each works alone, with node config 1"
     assert done.stderr == f"Warning: {warning}; for NeuronLink between nodes use 2 or a multiple of 4\n"
     assert namespace.get_json("mpijob", "train")
 

@@ -46,7 +46,7 @@ def test_a_client_that_accepts_anything_gets_json_with_everything(client: FlaskC
         assert (shown["source"], shown["object"]) == ("request:1", "MPIJob default/train")
         assert shown["verdict"] == "allowed with warnings"
         assert shown["table"] == load_default().revision
-        assert shown["warnings"][0].startswith("3 workers form no pairs")
+        assert shown["warnings"][0].startswith("3 nodes form no pairs")
         assert {"name": "wait-hostfilename", "state": "skipped"}.items() <= shown["rules"][
             [row["name"] for row in shown["rules"]].index("wait-hostfilename")
         ].items()

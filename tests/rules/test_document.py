@@ -144,7 +144,7 @@ def test_a_plain_job_becomes_the_documents_yaml_and_nothing_else(workers: int) -
 def test_the_documents_yaml_is_left_alone_without_a_warning(workers: int) -> None:
     found = outcome(TABLE, _documented(workers))
     assert found.operations == ()
-    assert [text for text in found.warnings if not text.startswith(f"{workers} workers form no pairs")] == []
+    assert [text for text in found.warnings if not text.startswith(f"{workers} nodes form no pairs")] == []
 
 
 @pytest.mark.parametrize("workers", AFFINITY)
@@ -180,14 +180,14 @@ def test_the_packaged_table_keeps_the_documents_init_containers_and_says_so() ->
 def test_odd_counts_are_told_that_they_form_no_pairs() -> None:
     for workers in (3, 5, 7, 4097):
         (warning,) = outcome(TABLE, mpijob(workers)).warnings
-        assert warning.startswith(f"{workers} workers form no pairs: each works alone, with node config 1")
+        assert warning.startswith(f"{workers} nodes form no pairs: each works alone, with node config 1")
     for workers in (1, 2, 4, 6, 8, 4096):
         assert outcome(TABLE, mpijob(workers)).warnings == ()
 
 
 @pytest.mark.parametrize(
     ("workers", "config", "shape"),
-    [(4, "4", "four-node"), (4, "2", "multi-pair"), (4, "1", "unpaired"), (8, "2", "multi-pair")],
+    [(4, "4", "four-node"), (4, "2", "multi-pair"), (4, "1", "singles"), (8, "2", "multi-pair")],
 )
 def test_the_annotation_for_the_node_config_is_stronger_than_the_shapes_order(
     workers: int, config: str, shape: str

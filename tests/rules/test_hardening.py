@@ -15,6 +15,7 @@ HARDENING = [
     if rule.name not in DOCUMENTED and rule.name in outcome(DEFAULT, mpijob(4)).fired()
 ]
 NAMED = ["wait-for-all-workers", "init-in-job-image", "apart-across-namespaces", "nodes-with-server-id"]
+IMAGE = "values: {initImage: registry.example/init:1}\n"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -26,7 +27,7 @@ def test_the_hardening_rows_are_on_by_default() -> None:
 def test_a_hardening_row_is_switched_off_by_its_name_and_nothing_else_goes(name: str) -> None:
     (row,) = [rule for rule in DEFAULT.rules if rule.name == name]
     by_default = set(outcome(DEFAULT, mpijob(4)).fired())
-    off = outcome(extended(f"rules: [{{name: {name}, mode: off}}]"), mpijob(4))
+    off = outcome(extended(IMAGE + f"rules: [{{name: {name}, mode: off}}]"), mpijob(4))
     # What it replaces comes back, unless that is a row for jobs without a name.
     back = {row.replaces} & set(DOCUMENTED)
     assert set(off.fired()) == (by_default - {name}) | back
@@ -35,7 +36,7 @@ def test_a_hardening_row_is_switched_off_by_its_name_and_nothing_else_goes(name:
 
 @pytest.mark.parametrize("off", ["", "wait-for-all-workers", "init-in-job-image"])
 def test_the_launcher_waits_before_it_checks_whichever_row_adds_the_container(off: str) -> None:
-    table = extended(f"rules: [{{name: {off}, mode: off}}]" if off else "")
+    table = extended(IMAGE + f"rules: [{{name: {off}, mode: off}}]" if off else "")
     containers = get(after(table, mpijob()), (*LAUNCHER, "spec", "initContainers"))
     assert [item["name"] for item in containers] == ["wait-hostfilename", "ultraserver-init-container"]
 

@@ -161,6 +161,31 @@ LINT: dict[str, tuple[str, Expected]] = {
         "shapes:\n  - name: s\n    workers: 12\n    nodeConfig: 2\n    apart: preferred\n",
         [(8, "/shapes/0/apart", "apart needs a topologyKey")],
     ),
+    "a value that nobody gave, for a rule that quotes it": (
+        "values: {initImage: ''}\nrules:\n  - name: init-in-job-image\n    mode: shadow\n",
+        [
+            (
+                4,
+                "/values/initImage",
+                "must be given, as rule ultraserver-init quotes it where init-in-job-image is shadow",
+            )
+        ],
+    ),
+    "a rule that needs one behind it": (
+        (
+            "rules:\n  - {name: x, reason: r, match: {role: worker}, warn: w, needs: later}\n"
+            "  - {name: later, reason: r, match: {role: worker}, warn: v}\n"
+        ),
+        [(5, "/rules/0/needs", "must name rules that come before this one, not 'later'")],
+    ),
+    "a size that is not made of whole units": (
+        "shapes:\n  - name: s\n    workers: 6\n" + FOUR,
+        [(6, "/shapes/0/workers", "6 is not made of units of 4 (nodeConfig)")],
+    ),
+    "a size that one unit cannot hold": (
+        "shapes:\n  - name: s\n    workers: 8\n" + FOUR + "    together: required\n",
+        [(9, "/shapes/0/together", "one unit of 4 cannot hold 8: use preferred")],
+    ),
     "a strictness that no rule knows what to do with": (
         "shapes:\n  - name: s\n    workers: 12\n" + FOUR + "    apart: preferred\n",
         [(9, "/shapes/0/apart", "no rule of the table acts on apart: preferred; add one that matches it")],
@@ -193,13 +218,13 @@ def test_everything_is_reported_at_once_in_the_order_of_the_file() -> None:
 
 
 def test_a_packaged_row_that_a_new_one_breaks_is_reported_with_its_own_file_and_line() -> None:
-    covering = "shapes:\n  - name: s\n    workers: multiple of 2\n" + FOUR
+    covering = "shapes:\n  - name: s\n    workers: multiple of 2\n    nodeConfig: 2\n"
     found = problems(EXTENDS + covering)
     assert [(source, path, message.split(":")[0]) for source, _, path, message in found] == [
-        (PACKAGED, "/shapes/2/workers", "unreachable"),
-        (PACKAGED, "/shapes/3/workers", "unreachable"),
+        (PACKAGED, "/shapes/1/workers", "unreachable"),
+        (PACKAGED, "/shapes/4/workers", "unreachable"),
     ]
-    assert [_packaged_line(line) for _, line, _, _ in found] == ["workers: 4", "workers: multiple of 4"]
+    assert [_packaged_line(line) for _, line, _, _ in found] == ["workers: 2", "workers: multiple of 2"]
 
 
 def test_a_changed_row_is_reported_where_the_change_is_and_the_rest_of_it_where_it_was() -> None:

@@ -113,7 +113,7 @@ class Doors:
             review = decode(request.get_data(cache=False))
         except BadReviewError as error:
             self._metrics.bad_request()
-            log.warning("bad review", extra={"reason": str(error)})
+            log.warning("bad review: %s", error, extra={"door": door, "reason": str(error)})
             return refusal(400, str(error))
         started = time.perf_counter()
         try:
@@ -122,7 +122,9 @@ class Doors:
         except Exception:
             # Whatever it is, it is our mistake: the failurePolicy decides, and the log says where to look.
             self._metrics.failed()
-            log.exception("review failed", extra={"uid": review.uid, "kind": review.kind, "door": door})
+            log.exception(
+                "review %s failed", review.uid, extra={"uid": review.uid, "kind": review.kind, "door": door}
+            )
             message = f"internal error, see the log of ultraserver-webhook for uid {review.uid}"
             return Response(failure(review.uid, message), status=500, mimetype=JSON)
         seconds = time.perf_counter() - started
@@ -146,4 +148,6 @@ def _log(door: str, review: Review, outcome: Outcome | None, seconds: float) -> 
     if outcome:
         fields |= {"reason": outcome.reason, "rules": ",".join(outcome.fired()), "table": outcome.revision}
         fields |= {"denials": "; ".join(outcome.denials)} if outcome.denials else {}
-    log.info("%(verdict)s: %(kind)s %(namespace)s/%(object)s", fields, extra=fields)
+    text = "%(verdict)s: %(kind)s %(namespace)s/%(object)s: %(why)s"
+    why = "; ".join(outcome.denials) or outcome.reason if outcome else "not a creation"
+    log.info(text, {**fields, "why": why}, extra=fields)

@@ -21,6 +21,7 @@ class Progress:
     warnings: list[str] = field(default_factory=list)
     denials: list[str] = field(default_factory=list)
     additions: dict[Path, Additions] = field(default_factory=dict)
+    clean: set[str] = field(default_factory=set)
 
 
 def shape_messages(shape: Shape, values: Mapping[str, Json], progress: Progress) -> None:
@@ -57,6 +58,9 @@ def apply_rules(
         elif rule.name in by_whom:
             why = f"{by_whom[rule.name]} stands in its place"
             progress.rules.append(RuleOutcome(rule.name, State.SKIPPED, why))
+        elif rule.needs and progress.clean.isdisjoint(rule.needs):
+            why = f"{' or '.join(rule.needs)} did not fire, or left something of yours in place"
+            progress.rules.append(RuleOutcome(rule.name, State.SKIPPED, why))
         else:
             _fire(ready, job, progress)
 
@@ -83,6 +87,7 @@ def _fire(ready: _Ready, job: Job, progress: Progress) -> None:
     progress.rules.append(RuleOutcome(rule.name, State.FIRED, rule.reason))
     progress.warnings.extend(filter(None, (ready.warn,)))
     progress.denials.extend(filter(None, (ready.deny,)))
+    progress.clean.add(rule.name)
     for path in job.templates[rule.match.role]:
         merge, template = _merge(ready, progress.object, path)
         progress.object = put(progress.object, path, template)
@@ -99,6 +104,8 @@ def _merge(ready: _Ready, obj: Json, path: Path) -> tuple[Merge, Json]:
 
 
 def _say_conflicts(rule: Rule, merge: Merge, progress: Progress) -> None:
+    if merge.missing or (merge.conflicts and rule.on_conflict is not OnConflict.OVERRIDE):
+        progress.clean.discard(rule.name)
     progress.warnings.extend(f"rule {rule.name}: {missing}" for missing in merge.missing)
     for conflict in merge.conflicts:
         said = f"{conflict.path} {_difference(conflict)} rule {rule.name}"

@@ -10,6 +10,7 @@ from webhook.engine.workloads import (
     WORKER,
     Job,
     admitted_types,
+    has_volume,
     injection,
     marked,
     names_type,
@@ -90,8 +91,15 @@ def failed_condition(match: Match, job: Job, shape: Shape | None) -> str | None:
             return f"shape {shape.name} has {key} {facts[key]}, not {_either(allowed)}"
     if match.named is not None and match.named != bool(job.name):
         return "the job has no name yet (generateName)" if match.named else "the job has a name"
+    return _failed_content(match, job)
+
+
+def _failed_content(match: Match, job: Job) -> str | None:
+    """As ``failed_condition``, for the conditions on what the job says."""
     if match.requests and not requested(job.template(match.role), match.requests):
         return f"the {match.role} asks for none of {', '.join(match.requests)}"
+    if match.volumes and not has_volume(job.template(match.role), match.volumes):
+        return f"the {match.role} has no volume {_either(match.volumes)}"
     for name, allowed in match.fields.items():
         if not any(fnmatchcase(job.field(name), pattern) for pattern in allowed):
             return f"{pointer(job.workload.fields[name].path)} is {job.field(name)}, not {_either(allowed)}"

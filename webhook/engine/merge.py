@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from webhook.engine.table import OnConflict
-from webhook.engine.tree import Json, Path, as_list, as_map, digest, pointer, same
+from webhook.engine.tree import Json, Path, as_list, as_map, digest, get, pointer, same
 
 IDENTITY: Final[dict[str, tuple[str, ...]]] = {
     "containers": ("name",),
@@ -27,6 +27,9 @@ IDENTITY: Final[dict[str, tuple[str, ...]]] = {
 Source: ``x-kubernetes-list-map-keys`` in the OpenAPI of Kubernetes 1.36. Lists that are not
 here (tolerations, affinity terms) are atomic there; their elements are told apart by content.
 """
+
+OTHER_CONTAINERS: Final = {"containers": "initContainers", "initContainers": "containers"}
+"""Lists that share one set of names."""
 
 ATOMIC: Final = frozenset({"command", "args"})
 """Lists that mean something only as a whole."""
@@ -61,6 +64,7 @@ class Merge:
     additions: Additions = field(default_factory=dict)
     conflicts: list[Conflict] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    whole: Json = None
 
     def apply(self, template: Json, fragment: Json) -> Json:
         """The template with the fragment in it; the same object where nothing had to be added.
@@ -68,6 +72,7 @@ class Merge:
         Raises:
             WrongTypeError: where the template has a type that Kubernetes does not allow.
         """
+        self.whole = template
         return self._map(template, fragment, ())
 
     def _map(self, theirs: Json, ours: Json, path: Path) -> Json:
@@ -95,7 +100,9 @@ class Merge:
         keys = IDENTITY.get(path[-1], ())
         for item in ours:
             found = _find(result, item, keys)
-            if found is None:
+            if found is None and self._taken(item, path):
+                self._settle_name(item, path)
+            elif found is None:
                 if _is_amendment(item, path):
                     self.missing.append(f"{path[-1]} has no {item['name']!r} to amend")
                     continue
@@ -105,6 +112,17 @@ class Merge:
                 new = self._element(result[found], item, path)
                 result = [new if i == found else other for i, other in enumerate(result)]
         return result if theirs is None or len(result) > len(old) or _changed(result, old) else theirs
+
+    def _taken(self, item: Json, path: Path) -> bool:
+        """Whether a container of the other list has the name: Kubernetes has one set of names for both."""
+        other = OTHER_CONTAINERS.get(path[-1]) if len(path) > 1 else None
+        items = get(self.whole, (*path[:-1], other)) if other else None
+        return isinstance(items, list) and _find(items, item, ("name",)) is not None
+
+    def _settle_name(self, ours: Json, path: Path) -> None:
+        """Keeps the other container whatever the rule says: two of one name are no Pod."""
+        other = OTHER_CONTAINERS[path[-1]]
+        self.missing.append(f"{path[-1]} cannot have {ours['name']!r}, a name that is taken in {other}")
 
     def _element(self, theirs: Json, ours: Json, path: Path) -> Json:
         place = (*path, f"[{ours.get('name', next(iter(ours.values())))}]")

@@ -22,6 +22,7 @@ JOB: Final[dict[str, str]] = {
     "job.namespace": "namespace of the job",
     "job.id": "value of the job label: unique in the cluster, at most 63 characters",
     "job.workers": "number of workers",
+    "job.nodes": "number of nodes the job takes: its workers, and the launcher where it runs ranks",
     "job.instanceType": "the instance type that the job chose, or the first of the table",
     "shape.name": "name of the shape",
     "shape.nodeConfig": "node config of the shape: 4, 2 or 1",

@@ -130,6 +130,7 @@ class Match:
         shape: allowed values by fact of the shape.
         named: whether the job has a name already (``generateName`` jobs have none at admission).
         requests: the template asks for one of these resources.
+        volumes: the template has a volume of one of these names.
         fields: allowed values by name of a workload's field; ``*`` and ``?`` as in file names.
     """
 
@@ -138,6 +139,7 @@ class Match:
     shape: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     named: bool | None = None
     requests: tuple[str, ...] = ()
+    volumes: tuple[str, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -149,6 +151,7 @@ class Rule:
         reason: why, in plain words.
         add: the fragment of a pod template, placeholders and all.
         replaces: a rule that does not fire where this one does.
+        needs: rules of which one must have fired and met no conflict, or this one would refer to nothing.
         warn: a message for a person whose job the rule fires for.
         deny: a message with which such a job is refused.
         quiet: whether conflicts are what the rule is for, and no news to anybody.
@@ -161,6 +164,7 @@ class Rule:
     on_conflict: OnConflict = OnConflict.KEEP
     mode: Mode = Mode.ENFORCE
     replaces: str | None = None
+    needs: tuple[str, ...] = ()
     warn: str | None = None
     deny: str | None = None
     quiet: bool = False

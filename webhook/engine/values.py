@@ -36,6 +36,7 @@ def _of_a_job(table: Table, job: Job, shape: Shape, identity: str) -> dict[str, 
     values: dict[str, Json] = {
         "job.id": identity,
         "job.workers": str(job.workers()),
+        "job.nodes": str(job.nodes()),
         "job.instanceType": admitted_types(job.template(WORKER), table.candidates)[0],
         "shape.name": shape.name,
         "shape.nodeConfig": str(shape.node_config),

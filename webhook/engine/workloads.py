@@ -35,13 +35,15 @@ class Job:
         return get(self.object, self.templates[role][0]) if role in self.templates else None
 
     def field(self, name: str) -> str:
-        """The value of one of the workload's named fields, its default where the job does not say.
+        """The value of one of the workload's named fields as text, its default where the job does not say.
 
         Raises:
-            WrongTypeError: if it is not text.
+            WrongTypeError: if it is neither text nor a truth value.
         """
         row = self.workload.fields[name]
         found = get(self.object, row.path)
+        if isinstance(found, bool):
+            return str(found).lower()
         if found is not None and not isinstance(found, str):
             raise WrongTypeError(pointer(row.path), "text", found)
         text = found or row.default
@@ -140,6 +142,13 @@ def requested(template: Json, resources: tuple[str, ...]) -> str | None:
                 if str(asked.get(name) or "0").strip("0.") != "":
                     return name
     return None
+
+
+def has_volume(template: Json, names: tuple[str, ...]) -> bool:
+    """Whether a template declares a volume of one of the names."""
+    volumes = get(template, ("spec", "volumes"))
+    items = volumes if isinstance(volumes, list) else ()
+    return any(isinstance(item, dict) and item.get("name") in names for item in items)
 
 
 def admitted_types(template: Json, candidates: Candidates) -> tuple[str, ...]:

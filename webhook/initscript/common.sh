@@ -18,18 +18,43 @@ die() {
   printf '%s\n' "ERROR: $1" "${@:2}" >&2
   exit 1
 }
-number() { [[ $2 =~ ^[0-9]{1,6}$ ]] || die "$1 is \"$2\": it must be a whole number"; }
+errors=() ns='<namespace>'
+bad() { errors+=("$*"); }
+# stop_if_bad [HINT]: ends with everything that was found, if anything was.
+stop_if_bad() {
+  ((${#errors[@]})) || return 0
+  printf 'ERROR: %s\n' "${errors[@]}" >&2
+  die "${#errors[@]} problem(s). ${1:-Which node a pod is on: kubectl get pods -n $ns -o wide}"
+}
+number() { [[ $2 =~ ^[0-9]{1,6}$ ]] || bad "$1 is \"$2\": it must be a whole number: $3"; }
+need() {
+  local word lacking=''
+  for word in "$@"; do type -P "$word" >/dev/null || lacking+=" $word"; done
+  [[ -z $lacking ]] || bad "the image lacks$lacking: install coreutils and an ssh client in the launcher's image"
+}
 
+need ssh timeout sleep
+n=${NEURON_ULTRASERVER_NODE_CONFIG:-4}
 limit=${ULTRASERVER_WAIT_SECONDS:-1800}
-number ULTRASERVER_WAIT_SECONDS "$limit"
 workers=${ULTRASERVER_WORKERS:-0}
-number ULTRASERVER_WORKERS "$workers"
-limit=$((10#$limit)) workers=$((10#$workers))
+# Driver modes: 1 = X4, 2 = X2H, 3 = X2V, 4 = X1. With two nodes the driver reports ids for either link pair.
+case $n in
+  4) wants='1' ;;
+  2) wants='3 2' ;;
+  1) wants='4' ;;
+  *) bad "NEURON_ULTRASERVER_NODE_CONFIG is \"$n\": it must be 4, 2 or 1: correct the job's annotation or variable" ;;
+esac
+number ULTRASERVER_WAIT_SECONDS "$limit" "correct waitSeconds in the webhook's rule table"
+number ULTRASERVER_WORKERS "$workers" "correct the job's number of worker replicas"
+settings() {
+  stop_if_bad 'The settings are variables of this container.'
+  limit=$((10#$limit)) workers=$((10#$workers))
+}
 hostfile=/etc/mpi/hostfile
 
 # hosts[i] is the name to ssh to, lines[i] the whole entry: "name slots=2" (Open MPI), "name:2" (Intel, MPICH).
 # The operator names hosts pod.job.namespace.svc, so the namespace is the third label.
-hosts=() lines=() self='' ns='<namespace>'
+hosts=() lines=() self=''
 read_hosts() {
   local host rest
   [[ -r $hostfile ]] ||
@@ -58,26 +83,35 @@ pods() {
 }
 
 # Never a prompt, never without an end. Everything else is the image's own ssh configuration, as mpirun uses it.
-ssh=(timeout 30 ssh -o BatchMode=yes -o ConnectTimeout=5 -o ServerAliveInterval=5 -o LogLevel=ERROR)
+ssh=(ssh -o BatchMode=yes -o ConnectTimeout=5 -o ServerAliveInterval=5 -o LogLevel=ERROR)
+policy=''
 ssh_policy() {
+  [[ -z $policy ]] || return 0
+  policy=1
   # A worker's host key is as new as its pod and nothing vouches for it; the job's own key pair is what protects
   # the session. So where the image leaves ssh at its default, which is to ask, any host key will do. An image
   # that says yes, no or accept-new is obeyed.
-  case $(ssh -G "${hosts[0]}" 2>&1 || :) in
+  case $(ssh -G "${hosts[${#hosts[@]} - 1]}" 2>&1 || :) in
     *"stricthostkeychecking ask"*) ssh+=(-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null) ;;
   esac
 }
 
-# ask INDEX: runs $remote there (POSIX sh, without single quotes), with the words of args[INDEX].
-remote='echo @ok'
-args=() answer=()
+# ask INDEX: runs $remote there (POSIX sh, without single quotes), with the words of args[INDEX]. Whatever a login
+# says before is ended by a newline, and only a line that is exactly this run's mark counts as success.
+mark=@ok-$RANDOM$RANDOM$RANDOM
+# shellcheck disable=SC2016 # expanded there, not here
+remote='echo $ok'
+args=() answer=() patience=30 least=2
 ask() {
+  local text="echo; echo >&2; ok=$mark; export LC_ALL=C; $remote" left=$((limit > SECONDS ? limit - SECONDS : 2))
+  ((left < patience)) || left=$patience
+  ((left >= least)) || left=$least
   if is_self "$1"; then
     # shellcheck disable=SC2086 # the words are meant to be split
-    sh -c "$remote" sh ${args[$1]-} 2>&1
+    sh -c "$text" sh ${args[$1]-} 2>&1
   else
-    "${ssh[@]}" -- "${hosts[$1]}" "sh -c '$remote' sh ${args[$1]-}" </dev/null 2>&1
-  fi
+    timeout "$left" "${ssh[@]}" -- "${hosts[$1]}" "sh -c '$text' sh ${args[$1]-}" </dev/null 2>&1
+  fi || printf '\n@code=%s %s' "$?" "$left"
 }
 # ask_all INDEX...: asks them at the same time, at most 32 at once; what each said is in answer[INDEX].
 ask_all() {
@@ -94,12 +128,23 @@ ask_all() {
     fi
   done
 }
-ok() { [[ ${answer[$1]-} == *@ok* ]]; }
-# Why INDEX did not answer: the last thing ssh said.
+ok() {
+  local a=$'\n'${answer[$1]-}$'\n'
+  [[ ${a//$'\r'/} == *$'\n'"$mark"$'\n'* ]]
+}
+# Why INDEX did not answer: the last thing that was said, or how ssh ended.
 why() {
-  local a=${answer[$1]-}
-  a=${a//$'\r'/}
-  while [[ $a == *$'\n' ]]; do a=${a%$'\n'}; done
-  a=${a##*$'\n'}
-  printf '%s' "${a:-no answer within 30 s}"
+  local a=${answer[$1]-} code=0
+  if [[ $a == *$'\n@code='* ]]; then
+    code=${a##*$'\n@code='}
+    a=${a%$'\n@code='*}
+  fi
+  if [[ $code == 124\ * ]]; then
+    a="no answer within ${code#* } s"
+  else
+    while [[ $a == *[$'\r\n'] ]]; do a=${a%?}; done
+    a=${a##*$'\n'}
+    a=${a//[^[:print:]]/} a=${a:0:200}
+  fi
+  printf '%s' "${a:-ssh ended with code ${code%% *}}"
 }

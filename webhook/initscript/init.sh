@@ -1,63 +1,80 @@
 # The second init container: collects, checks, orders, tells every worker its place, writes the new hostfile.
-n=${NEURON_ULTRASERVER_NODE_CONFIG:-4}
 out=${ULTRASERVER_OUTPUT_DIR:-/root/ultraserver_init}
 none=0000000000000000
 keys=(NEURON_GLOBAL_TOPOID NEURON_GLOBAL_TOPOID0_HOST NEURON_RT_ULTRASERVER_MODE
   NEURON_RT_ULTRASERVER_SERVER_ID NEURON_RT_ULTRASERVER_NODE_ID)
-errors=()
-bad() { errors+=("$*"); }
-stop_if_bad() {
-  ((${#errors[@]})) || return 0
-  printf 'ERROR: %s\n' "${errors[@]}" >&2
-  die "${#errors[@]} problem(s). Which node a pod is on: kubectl get pods -n $ns -o wide"
-}
 
-# Driver modes: 1 = X4, 2 = X2H, 3 = X2V, 4 = X1. With two nodes the driver reports ids for either link pair.
-case $n in
-  4) wants='1' ;;
-  2) wants='3 2' ;;
-  1) wants='4' ;;
-  *) die "NEURON_ULTRASERVER_NODE_CONFIG is \"$n\": it must be 4, 2 or 1" ;;
-esac
-say "Using $n-node config"
+need mkdir mktemp chmod mv rm sort
+# What an earlier run left must not outlive a failure of this one.
+rm -f "$out/new_hostfile" "$out/launcher.env" 2>/dev/null || :
+new=''
+trap '[[ -z $new ]] || rm -f "$new"' EXIT
+unwritten() {
+  bad "$out cannot be written by uid $EUID (${1##*: }): mount the volume ultraserver-init there" \
+    "(ULTRASERVER_OUTPUT_DIR) and see that it is not full"
+}
+if reason=$(mkdir -p "$out" 2>&1) && reason=$(mktemp "$out/.new_hostfile.XXXXXX" 2>&1); then
+  new=$reason
+else
+  unwritten "$reason"
+fi
+if [[ -n ${wants-} ]]; then say "Using $n-node config"; fi
+settings
 read_hosts
 all=("${!hosts[@]}") count=${#hosts[@]}
-((count)) || die "$hostfile lists no worker"
+((count)) || die "$hostfile lists no worker: run this container again, or delete the job and apply it again"
 ((count % n == 0)) ||
   bad "$count workers cannot form UltraServers of $n nodes: make replicas a multiple of $n," \
     "or choose another node config (annotation or NEURON_ULTRASERVER_NODE_CONFIG)"
-((workers <= count)) || bad "$hostfile lists $count workers, the job asked for $workers: run this container again"
-{ mkdir -p "$out" && [[ -w $out ]]; } 2>/dev/null ||
-  bad "$out cannot be written by uid $(id -u): mount the volume ultraserver-init there (ULTRASERVER_OUTPUT_DIR)"
+((workers <= count)) || bad "$hostfile lists $count workers, the job asked for $workers: delete the job and apply it" \
+  "again with the wanted replicas"
+declare -A seen=()
+for i in "${all[@]}"; do
+  seen[${hosts[i]}]+=x
+  [[ ${seen[${hosts[i]}]} != xx ]] || bad "$hostfile lists ${hosts[i]} twice: delete the job and apply it again"
+done
 ssh_policy
 
-# Collect. A missing file is "-", an empty one "empty".
+# Collect. A missing file is "-", an empty one "empty". The last line is "ok" or why the place is not told there.
 # shellcheck disable=SC2016 # expanded there, not here
 remote='cd /sys/class/neuron_device 2>/dev/null && for f in ultraserver_mode server_id_$1 node_id_$1 reservation_id node_id
 do
 v=-
 if [ -r $f ]; then read -r v <$f || :; v=${v:-empty}; fi
-echo "@$f=$v"
+printf "@%s=%.64s\n" $f "$v"
 done
-echo @ok'
+f=$(readlink -f /etc/environment)
+if [ -e "$f" ]; then w=$( { : >>"$f"; } 2>&1 ) && w=ok; else w="cannot create $f: Permission denied"; fi
+[ "$w" = ok ] || { [ -w "${f%/*}" ] && w=ok; }
+echo "@write=${w##*: }, uid $(id -u)"
+echo $ok'
 for i in "${all[@]}"; do args[i]=$n; done
-mode=() server=() node=()
+mode=() server=() node=() write=()
 # Takes what INDEX said apart; fails if it is worth asking again.
 take() {
-  local i=$1 word IFS=$' \n' reservation=- trn3=-
-  mode[i]=- server[i]=- node[i]=-
+  local i=$1 line value IFS=$'\n' reservation=- trn3=-
+  mode[i]=- server[i]=- node[i]=- write[i]=ok
   ok "$i" || return 1
-  for word in ${answer[i]//$'\r'/}; do
-    case $word in
-      @ultraserver_mode=*) mode[i]=${word#*=} ;;
-      @server_id_*) server[i]=${word#*=} ;;
-      @node_id_*) node[i]=${word#*=} ;;
-      @reservation_id=*) reservation=${word#*=} ;;
-      @node_id=*) trn3=${word#*=} ;;
+  for line in ${answer[i]//$'\r'/}; do
+    value=${line#*=} value=${value//[^[:print:]]/?}
+    case $line in
+      @ultraserver_mode=*)
+        IFS=', '
+        # shellcheck disable=SC2086 # the words are meant to be split
+        set -- $value
+        IFS=,
+        mode[i]=${*:-empty}
+        ;;
+      @server_id_*=*) server[i]=$value ;;
+      @node_id_*=*) node[i]=$value ;;
+      @reservation_id=*) reservation=$value ;;
+      @node_id=*) trn3=$value ;;
+      @write=*) write[i]=$value ;;
     esac
   done
   if [[ ${server[i]} == - && $reservation != - ]]; then
     server[i]=$reservation node[i]=$trn3
+    reserved[$reservation]=1
     if [[ ${mode[i]} == - ]]; then mode[i]=${wants// /,}; fi
   fi
   if [[ ${mode[i]} == busy || ${node[i]} == busy ]]; then
@@ -65,29 +82,41 @@ take() {
     return 1
   fi
 }
+declare -A reserved=()
+least=10
 todo=("${all[@]}")
 while :; do
   ask_all "${todo[@]}"
   again=() grace=15
   for i in "${todo[@]}"; do take "$i" || again+=("$i"); done
   ((${#again[@]} && SECONDS < grace)) || break
-  todo=("${again[@]}")
+  todo=("${again[@]}") patience=10
   say "Asking again (no answer, or the UltraServer is still being set up): $(pods "${todo[@]}")"
   sleep 3
 done
+limit=999999 patience=30
 
 row() { printf '%-8s %-18s %-8s %-8s %s\n' "$@"; }
 say "" "Number of worker nodes: $count"
 row MODES SERVER_ID NODE_ID '' FQDN
 for i in "${all[@]}"; do row "${mode[i]}" "${server[i]}" "${node[i]}" '' "${hosts[i]}"; done
 
+unwritable() {
+  local remedy="see what its node and its image do to that file"
+  case $2 in
+    *denied* | *permitted*) remedy="run the worker as root, or give its user that file in the image" ;;
+    *ead-only*) remedy="give the worker a writable root (no readOnlyRootFilesystem)" ;;
+    *space* | *quota*) remedy="its file system is full: see the node's disk and the pod's ephemeral-storage limit" ;;
+  esac
+  bad "pod ${hosts[$1]%%.*}: its five NEURON_ variables cannot be written to /etc/environment: $2; $remedy"
+}
 # Check. members[SERVER] are the workers there; unknown counts those whose server cannot be told.
 declare -A members=() twins=()
-unknown=0
+fits=() unknown=0
 placed='delete the job and apply it again when a whole UltraServer is free; see the affinity of its workers'
 for i in "${all[@]}"; do
   pod="pod ${hosts[i]%%.*}"
-  use='' can=''
+  can=''
   if ! ok "$i"; then
     bad "$pod: did not answer ssh: $(why "$i"); see kubectl describe pod and its logs"
     unknown=$((unknown + 1))
@@ -99,32 +128,40 @@ for i in "${all[@]}"; do
     unknown=$((unknown + 1))
     continue
   fi
+  is_self "$i" || [[ ${write[i]} == ok* ]] || unwritable "$i" "${write[i]}"
+  fits[i]=''
   for m in $wants; do
-    if [[ -z $use && ,${mode[i]}, == *,$m,* ]]; then use=$m; fi
+    if [[ ,${mode[i]}, == *,$m,* ]]; then fits[i]+=" $m"; fi
   done
   for m in 1:4 2:2 3:2 4:1; do
     if [[ ,${mode[i]}, == *,${m%:*},* && $can != *${m#*:}* ]]; then can+=" ${m#*:}"; fi
   done
   # A driver without UltraServers reports no modes; a single node needs none.
-  if ((n == 1)) && [[ ${mode[i]} == - || ${mode[i]} == empty ]]; then use=$wants; fi
-  if [[ -z $use ]]; then
+  if ((n == 1)) && [[ ${mode[i]} == - || ${mode[i]} == empty ]]; then fits[i]=" $wants"; fi
+  if [[ -z ${fits[i]} ]]; then
+    case $can in
+      '') remedy="no node config:" ;;
+      ' '?' '*) remedy="node configs$can; choose one of them, or" ;;
+      *) remedy="node config$can; choose that one, or" ;;
+    esac
     bad "$pod (server ${server[i]}, node ${node[i]}): ultraserver_mode is ${mode[i]}, node config $n needs" \
-      "${wants// / or } (1=X4 2=X2H 3=X2V 4=X1): the node supports node config${can:- none};" \
-      "choose that one, or have the node repaired and keep jobs off it (kubectl cordon)"
+      "${wants// / or } (1=X4 2=X2H 3=X2V 4=X1): the node supports $remedy" \
+      "have the node repaired and keep jobs off it (kubectl cordon)"
   fi
-  mode[i]=$use
   if ((n == 1)); then
-    server[i]=$none node[i]=-1
+    mode[i]=$wants server[i]=$none node[i]=-1
     continue
   fi
-  if [[ ${server[i]} == "$none" || ! ${server[i]} =~ ^[A-Za-z0-9_]+$ ||
-    ${server[i]} == empty || ! ${node[i]} =~ ^[0-9]{1,4}$ ]]; then
+  if [[ ${server[i]} =~ ^(0[xX])?0*$ || ! ${server[i]} =~ ^[A-Za-z0-9][A-Za-z0-9_-]*$ ||
+    ${server[i],,} =~ ^(empty|null|none|nil|nan|unknown|invalid|undefined|error|busy)$ ||
+    ! ${node[i]} =~ ^[0-9]{1,4}$ ]]; then
     bad "$pod: server id ${server[i]}, node id ${node[i]}: its node is not in a working UltraServer of $n" \
       "(/sys/class/neuron_device/{server_id_$n,node_id_$n}, on trn3 {reservation_id,node_id}):" \
       "have the node repaired and keep jobs off it (kubectl cordon), then apply the job again"
     unknown=$((unknown + 1))
     continue
   fi
+  node[i]=$((10#${node[i]}))
   members[${server[i]}]+=" $i"
   twins[${server[i]}.${node[i]}]+=" $i"
 done
@@ -133,7 +170,29 @@ for s in ${members[@]+"${!members[@]}"}; do
   here=(${members[$s]})
   # Too few is no finding of its own while some worker's server is unknown.
   if ((${#here[@]} > n || (${#here[@]} < n && unknown == 0))); then
-    bad "server $s holds ${#here[@]} of this job's workers, node config $n needs $n: $(pods "${here[@]}"); $placed"
+    trn3=''
+    if ((n == 2 && ${#here[@]} > n)) && [[ ${reserved[$s]-} ]]; then trn3='trn3 has no pairs: use node config 4 or 1'; fi
+    bad "server $s holds ${#here[@]} of this job's workers, node config $n needs $n: $(pods "${here[@]}");" \
+      "${trn3:-$placed}"
+  fi
+  # One mode for the whole server: the first wanted one that all have.
+  pick='' lacking=''
+  for m in $wants; do
+    can=$m
+    for i in "${here[@]}"; do
+      if [[ ${fits[i]} != *"$m"* ]]; then can=''; fi
+      if [[ -z ${fits[i]} ]]; then lacking=1; fi
+    done
+    pick=${pick:-$can}
+  done
+  if [[ $pick ]]; then
+    for i in "${here[@]}"; do mode[i]=$pick; done
+  elif [[ -z $lacking ]]; then
+    told=''
+    for i in "${here[@]}"; do told+=" $(pods "$i") has${fits[i]},"; done
+    bad "server $s: its workers have no ultraserver_mode in common that node config $n can use" \
+      "(${wants// / or }):${told%,}: choose node config 1, or have the nodes repaired and keep jobs off them" \
+      "(kubectl cordon)"
   fi
 done
 for s in ${twins[@]+"${!twins[@]}"}; do
@@ -151,6 +210,7 @@ order=()
 while read -r _ _ i; do order+=("$i"); done < <(
   for i in "${all[@]}"; do printf '%s\n' "${server[i]} ${node[i]} $i"; done | sort -k1,1 -k2,2n -k3,3n
 )
+((${#order[@]} == count)) || die "could not sort $count workers: the launcher's image has no working sort (coreutils)"
 leader=${hosts[order[0]]}
 say "" "Sorted nodes:"
 row TOPO_ID SERVER_ID NODE_ID MODE FQDN
@@ -177,37 +237,47 @@ esac
 done <"$f" || exit 1
 fi
 for k in '"${keys[*]}"'; do new="$new$k=$1$nl"; shift; done
-if [ "$old" = "$new" ]; then echo @ok; exit; fi
+if [ "$old" = "$new" ]; then echo $ok; exit; fi
 umask 022
+fail() { echo "${w##*: }, uid $(id -u)"; exit 1; }
 if t=$(mktemp "$f.XXXXXX" 2>/dev/null); then
 trap "rm -f \"$t\"" EXIT
-if [ -e "$f" ]; then cp -p "$f" "$t"; else chmod 644 "$t"; fi &&
-printf %s "$new" >"$t" && mv -f "$t" "$f" 2>/dev/null && echo @ok && exit
+trap "exit 1" HUP INT PIPE TERM
+if [ -e "$f" ]; then w=$(cp -p "$f" "$t" 2>&1); else chmod 644 "$t"; fi || fail
+w=$(env printf %s "$new" 2>&1 >"$t") || fail
+if mv -f "$t" "$f" 2>/dev/null; then echo $ok; exit; fi
 fi
-{ printf %s "$new" >"$f"; } 2>/dev/null && echo @ok || echo "uid $(id -u) cannot write $f"'
-todo=()
+w=$( { env printf %s "$new" >"$f"; } 2>&1 ) && echo $ok && exit
+printf %s "$old" 2>/dev/null >"$f"
+fail'
+text=''
+for i in "${order[@]}"; do text+="${lines[i]}"$'\n'; done
+reason=$( (printf %s "$text" >"$new") 2>&1 && chmod 644 "$new" 2>&1) || unwritten "$reason"
+todo=() values=()
 for i in "${all[@]}"; do
-  if is_self "$i"; then
-    # What is written in this container is gone with it, so the launcher's own ranks get a file to source.
-    # shellcheck disable=SC2206
-    values=(${args[i]})
-    for k in "${!keys[@]}"; do printf 'export %s\n' "${keys[k]}=${values[k]}"; done >"$out/launcher.env"
-    say "The launcher runs ranks too: its command must source $out/launcher.env"
-  else
+  is_self "$i" || {
     todo+=("$i")
-  fi
+    continue
+  }
+  # What is written in this container is gone with it, so the launcher's own ranks get a file to source.
+  # shellcheck disable=SC2206
+  values=(${args[i]})
+  text=''
+  for k in "${!keys[@]}"; do text+="export ${keys[k]}=${values[k]}"$'\n'; done
+  reason=$( (printf %s "$text" >"$out/launcher.env") 2>&1) || unwritten "$reason"
+  say "The launcher runs ranks too: its command must source $out/launcher.env"
 done
+stop_if_bad
 ask_all ${todo[@]+"${todo[@]}"}
 for i in ${todo[@]+"${todo[@]}"}; do
-  ok "$i" || bad "pod ${hosts[i]%%.*}: its five NEURON_ variables could not be written to /etc/environment:" \
-    "$(why "$i"); run the worker as root, or give its user that file in the image"
+  ok "$i" || unwritable "$i" "$(why "$i")"
 done
 stop_if_bad
 
 # A session must see them, or the job would run without and nobody would know. All workers are made from one
 # template, so asking one tells.
 # shellcheck disable=SC2016
-remote='echo @ok; echo "@$NEURON_GLOBAL_TOPOID $NEURON_GLOBAL_TOPOID0_HOST@"'
+remote='echo "@$NEURON_GLOBAL_TOPOID $NEURON_GLOBAL_TOPOID0_HOST@"'
 if ((${#todo[@]})); then
   i=${todo[0]}
   ask_all "$i"
@@ -217,9 +287,7 @@ if ((${#todo[@]})); then
   fi
 fi
 
-new=$(mktemp "$out/.new_hostfile.XXXXXX")
-for i in "${order[@]}"; do printf '%s\n' "${lines[i]}"; done >"$new"
-chmod 644 "$new"
 mv -f "$new" "$out/new_hostfile"
+new=''
 say "" "Updated hostfile ($out/new_hostfile):"
 for i in "${order[@]}"; do say "${lines[i]}"; done

@@ -1,6 +1,7 @@
 # The first init container: until every worker answers ssh.
+settings
 declare -A up=()
-next=0
+next=0 patience=5
 say "Waiting at most $limit s until every worker answers ssh"
 while :; do
   read_hosts
@@ -11,24 +12,28 @@ while :; do
     [[ ${up[${hosts[i]}]-} ]] || todo+=("$i")
   done
   if ((${#todo[@]})); then
-    ((${#up[@]} || next)) || ssh_policy
+    ssh_policy
     ask_all "${todo[@]}"
     for i in "${todo[@]}"; do
       if ok "$i"; then up[${hosts[i]}]=1; else missing+=("$i"); fi
     done
+    # Short at first, so that one that hangs does not hide the others; longer later, for a launcher short of CPU.
+    patience=$((patience < 15 ? patience * 2 : 30))
   fi
   # The kubelet can be late with the hostfile, so the number that the job asked for counts as well.
   absent=$((workers > count ? workers - count : 0))
   total=$((count + absent)) away=$((${#missing[@]} + absent))
   names=$(pods ${missing[@]+"${missing[@]}"})
-  if ((absent)); then names+="${names:+ }and $absent that $hostfile does not list yet"; fi
+  if ((absent)); then names+="${names:+ and }$absent not yet in $hostfile"; fi
   if ((away == 0 && total)); then
     say "All $total workers answer ssh after $SECONDS s"
     exit 0
   fi
   ((SECONDS < limit)) || break
   if ((SECONDS >= next)); then
-    say "$((total - away)) of $total workers answer ssh after $SECONDS s of $limit s; missing: $names"
+    reason=''
+    if ((${#missing[@]})); then reason=" (${hosts[missing[0]]%%.*}: $(why "${missing[0]}"))"; fi
+    say "$((total - away)) of $total workers answer ssh after $SECONDS s of $limit s; missing: $names$reason"
     next=$((SECONDS + 5))
   fi
   sleep 2
@@ -39,5 +44,5 @@ text+=("Where to look (\"Common issues\" of the UltraServer document):"
   "  kubectl get pods -n $ns -o wide         a Pending pod has no node: no whole UltraServer is free for it"
   "  kubectl describe pod -n $ns <pod>       FailedScheduling: which affinity or resource it lacks; or image errors"
   "  kubectl logs -n $ns <pod>               a Running pod must run sshd; its image must accept the job's ssh key"
-  "A longer wait is set by ULTRASERVER_WAIT_SECONDS.")
+  "A longer wait: values: {waitSeconds: \"3600\"} in the webhook's rule table (here ULTRASERVER_WAIT_SECONDS).")
 die "${text[@]}"

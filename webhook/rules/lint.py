@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from webhook.documents import Json, Path
 from webhook.engine import keys
 from webhook.engine.placeholders import JOB, PATTERN, ROLE, ROLE_MAPS, SCRIPTS, names
-from webhook.engine.table import Rule, Shape, Table, Workload
+from webhook.engine.table import Mode, Rule, Shape, Table, Workload
 
 Found = Iterator[tuple[Path, str]]
 
@@ -26,7 +26,7 @@ def problems_of(table: Table, values: Mapping[str, str]) -> Found:
     yield from _shapes(table)
     for index, rule in enumerate(table.rules):
         at: Path = ("rules", index)
-        yield from _rule(table, rule, at)
+        yield from _rule(table, rule, values, at)
         yield from _quoted(table, rule, values, at)
         yield from _fragment(rule, at)
 
@@ -68,19 +68,39 @@ def _shapes(table: Table) -> Found:
                 (*at, "workers"),
                 f"unreachable: {names_} with the same node config fits every such count and is tried first",
             )
-        for strictness in ("together", "apart"):
-            if getattr(shape, strictness) != "none" and not shape.topology_key:
-                yield (*at, strictness), f"{strictness} needs a topologyKey"
-            elif not _acted_on(table, shape, strictness):
-                wanted = getattr(shape, strictness)
-                yield (
-                    (*at, strictness),
-                    f"no rule of the table acts on {strictness}: {wanted}; add one that matches it",
-                )
+        yield from _sizes(shape, at)
+        yield from _strictness(table, shape, at)
         for part in ("warn", "deny"):
             for quoted in names(getattr(shape, part)):
                 if quoted not in JOB or (quoted == "shape.topologyKey" and not shape.topology_key):
                     yield (*at, part), f"unknown placeholder $({quoted}); known are {_list(JOB)}"
+
+
+def _sizes(shape: Shape, at: Path) -> Found:
+    if shape.workers.number % shape.node_config:
+        yield (
+            (*at, "workers"),
+            f"{shape.workers} is not made of units of {shape.node_config} (nodeConfig)",
+        )
+    elif shape.together == "required" and (
+        shape.workers.multiple or shape.workers.number > shape.node_config
+    ):
+        yield (
+            (*at, "together"),
+            f"one unit of {shape.node_config} cannot hold {shape.workers}: use preferred",
+        )
+
+
+def _strictness(table: Table, shape: Shape, at: Path) -> Found:
+    for strictness in ("together", "apart"):
+        if getattr(shape, strictness) != "none" and not shape.topology_key:
+            yield (*at, strictness), f"{strictness} needs a topologyKey"
+        elif not _acted_on(table, shape, strictness):
+            wanted = getattr(shape, strictness)
+            yield (
+                (*at, strictness),
+                f"no rule of the table acts on {strictness}: {wanted}; add one that matches it",
+            )
 
 
 def _loose(shape: Shape) -> bool:
@@ -97,7 +117,7 @@ def _counts(shape: Shape) -> Iterable[int]:
     return (n for n in {*COUNTS, shape.workers.number} if n in shape.workers)
 
 
-def _rule(table: Table, rule: Rule, at: Path) -> Found:
+def _rule(table: Table, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
     if not (rule.add or rule.warn or rule.deny):
         yield at, "does nothing: give it add, warn or deny"
     known = {workload.name for workload in table.workloads}
@@ -110,8 +130,31 @@ def _rule(table: Table, rule: Rule, at: Path) -> Found:
     if not matching_shapes(table, rule) or (rule.match.shape and shapeless):
         yield (*at, "match", "shape"), "unreachable: no shape of the table is like that"
     yield from _fields(table, rule, at)
+    yield from _needs(table, rule, at)
+    yield from _empty_values(table, rule, values)
     if rule.replaces:
         yield from _replaces(table, rule, (*at, "replaces"))
+
+
+def _needs(table: Table, rule: Rule, at: Path) -> Found:
+    # A rule is applied in the place of the one it replaces.
+    places = {row.name: index for index, row in enumerate(table.rules)}
+    place = {row.name: places.get(row.replaces or row.name, places[row.name]) for row in table.rules}
+    for name in rule.needs:
+        if place.get(name, len(place)) >= place[rule.name]:
+            yield (*at, "needs"), f"must name rules that come before this one, not {name!r}"
+
+
+def _empty_values(table: Table, rule: Rule, values: Mapping[str, str]) -> Found:
+    """A rule that would be left out for want of a value although nothing stands in its place."""
+    others = [row for row in table.rules if row.replaces == rule.name]
+    if rule.mode is Mode.OFF or any(row.mode is Mode.ENFORCE for row in others):
+        return
+    why = "".join(f" where {row.name} is {row.mode}" for row in others)
+    quoted = dict.fromkeys(name for _, text in _texts(rule.add, ()) for name in names(text))
+    for name in quoted:
+        if name.startswith("value.") and values.get(name[6:]) == "":
+            yield ("values", name[6:]), f"must be given, as rule {rule.name} quotes it{why}"
 
 
 def _fields(table: Table, rule: Rule, at: Path) -> Found:

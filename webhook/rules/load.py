@@ -88,7 +88,7 @@ def build(draft: Draft) -> Table:
     """
     raw = draft.raw
     table = Table(
-        revision=hashlib.sha256(json.dumps(raw, sort_keys=True).encode()).hexdigest()[:12],
+        revision=_revision(raw),
         candidates=_candidates(raw["candidates"]),
         workloads=tuple(map(_workload, raw["workloads"])),
         shapes=tuple(map(_shape, raw["shapes"])),
@@ -100,6 +100,12 @@ def build(draft: Draft) -> Table:
     if problems:
         raise TableError(problems)
     return _with_values(table, values)
+
+
+def _revision(raw: Mapping[str, Any]) -> str:
+    """Changes with all that a table can add to a job, the scripts that it quotes included."""
+    scripts = [initscript.text(stage) for stage in initscript.STAGES]
+    return hashlib.sha256(json.dumps([raw, scripts], sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _read(text: str | bytes, source: str) -> Document:
@@ -166,12 +172,14 @@ def _rule(raw: Mapping[str, Any]) -> Rule:
             shape={key: _many(value) for key, value in match.get("shape", {}).items()},
             named=match.get("named"),
             requests=_many(match.get("requests")),
+            volumes=_many(match.get("volume")),
             fields={place: _many(value) for place, value in match.get("fields", {}).items()},
         ),
         add=raw.get("add", {}),
         on_conflict=OnConflict(raw.get("onConflict", OnConflict.KEEP)),
         mode=_mode(raw),
         replaces=raw.get("replaces"),
+        needs=_many(raw.get("needs")),
         warn=raw.get("warn"),
         deny=raw.get("deny"),
         quiet=raw.get("quiet", False),
@@ -190,7 +198,8 @@ def _many(value: Json) -> tuple[str, ...]:
 
 def _with_values(table: Table, values: Mapping[str, str]) -> Table:
     """The table with its own values filled in; what a job gives stays open."""
-    known = {f"value.{name}": text for name, text in values.items()}
+    # An empty value is one that nobody has given: a rule that quotes it is skipped, and says so.
+    known = {f"value.{name}": text for name, text in values.items() if text}
     known |= {f"script.{stage}": initscript.text(stage) for stage in initscript.STAGES}
 
     def filled(rule: Rule) -> Rule:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 SCRIPT = Path(__file__).with_name("container.sh")
 BIN = Path(sys.executable).parent
-KEEP = ":".join(map(str, dict.fromkeys((sys.base_prefix, sys.prefix, webhook.REPOSITORY))))
+# A folder before what is in it, which then is there already.
+KEEP = ":".join(sorted({sys.base_prefix, sys.prefix, str(webhook.REPOSITORY)}, key=len))
 
 
 @functools.cache

@@ -31,10 +31,6 @@ for entry in /*; do
         read_only "$entry" "$name"
     fi
 done
-IFS=: read -ra keep <<< "${KEEP:-}"
-for folder in "${keep[@]}"; do
-    [[ -e $root$folder ]] || read_only "$folder" "$root$folder"
-done
 mkdir -p "$root/run" "$root/tmp"
 while read -r source target mode; do
     # /var/run is a link, which would lead out of the root from here.
@@ -46,6 +42,11 @@ while read -r source target mode; do
         mount --rbind "$source" "$target"
     fi
 done < "$mounts"
+# Last, because a volume at /tmp would hide a checkout that lies below it.
+IFS=: read -ra keep <<< "${KEEP:-}"
+for folder in "${keep[@]}"; do
+    [[ -e $root$folder ]] || read_only "$folder" "$root$folder"
+done
 mount -o remount,ro "$root"
 exec chroot "$root" setpriv --reuid="$user" --regid="$group" --clear-groups --inh-caps=-all \
     --bounding-set=-all --no-new-privs env -i "${environment[@]}" "$@"
