@@ -35,7 +35,10 @@ SPECIAL: dict[str, Schema] = {
         },
     },
 }
-WHOLE = {"SecurityContext": r"^\$\([a-z][A-Za-z0-9]*\.securityContext\)$"}
+WHOLE = {
+    "SecurityContext": r"^\$\([a-z][A-Za-z0-9]*\.securityContext\)$",
+    "ResourceRequirements": r"^\$\([a-z][A-Za-z0-9]*\.resources\)$",
+}
 """Structs for which a placeholder may stand: those that ``webhook.engine.placeholders`` has as maps."""
 
 FORBIDDEN = {"PodSpec": {"ephemeralContainers"}}

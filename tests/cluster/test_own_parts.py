@@ -118,6 +118,13 @@ def test_a_job_that_is_opted_out_stays_as_it_was_written(
             assert namespace.create(job, "--dry-run=server")["spec"] == without_webhook["spec"]
 
 
+def test_a_job_that_is_opted_out_cannot_pass_for_another_job(namespace: Kubectl) -> None:
+    job = mpijob(4, name="intruder", annotations={keys.INJECT: "false"})
+    template(job, "Worker")["metadata"] = {"labels": {keys.JOB: "default.victim", "team": "a"}}
+    stored = namespace.apply(job)
+    assert template(stored, "Worker")["metadata"]["labels"] == {"team": "a"}
+
+
 def test_jobs_that_do_not_concern_ultraservers_stay_as_they_were_written(namespace: Kubectl) -> None:
     other_machines = {"nodeSelector": {nodes.INSTANCE_TYPE: "trn1.32xlarge"}}
     for job in (

@@ -131,6 +131,18 @@ def test_of_two_variables_with_one_name_the_last_is_overridden_because_it_counts
     assert merge.conflicts == [Conflict("/spec/template/env/[H]", env[1], {"name": "H", "value": "ours"})]
 
 
+@pytest.mark.parametrize("ours", ["initContainers", "containers"])
+@pytest.mark.parametrize("policy", list(OnConflict))
+def test_a_container_whose_name_is_taken_in_the_other_list_is_told_and_not_added(
+    ours: str, policy: OnConflict
+) -> None:
+    other = {"initContainers": "containers", "containers": "initContainers"}[ours]
+    theirs = {"spec": {other: [{"name": "c", "image": "mine"}]}}
+    result, merge = merged(theirs, {"spec": {ours: [{"name": "c", "image": "yours"}]}}, policy)
+    assert result is theirs
+    assert merge.missing == [f"{ours} cannot have 'c', a name that is taken in {other}"]
+
+
 def test_a_container_that_is_to_be_amended_and_is_not_there_is_told_and_not_made() -> None:
     theirs = {"containers": [{"name": "main", "image": "i"}]}
     result, merge = merged(theirs, {"containers": [{"name": "other", "env": []}]})

@@ -80,7 +80,7 @@ class Merge:
         changes = {}
         for key, value in ours.items():
             new = self._value(old.get(key), value, (*path, key))
-            if new is not old.get(key) or key not in old:
+            if new is not old.get(key):
                 changes[key] = new
         return {**old, **changes} if changes or theirs is None else theirs
 
@@ -100,29 +100,29 @@ class Merge:
         keys = IDENTITY.get(path[-1], ())
         for item in ours:
             found = _find(result, item, keys)
-            if found is None and self._taken(item, path):
-                self._settle_name(item, path)
-            elif found is None:
-                if _is_amendment(item, path):
-                    self.missing.append(f"{path[-1]} has no {item['name']!r} to amend")
-                    continue
-                result = [*result, item]
-                self._note(path, item)
+            if found is None:
+                problem = self._unfit(item, path)
+                if problem:
+                    self.missing.append(problem)
+                else:
+                    result = [*result, item]
+                    self._note(path, item)
             elif not same(result[found], item):
                 new = self._element(result[found], item, path)
                 result = [new if i == found else other for i, other in enumerate(result)]
-        return result if theirs is None or len(result) > len(old) or _changed(result, old) else theirs
+        return result if len(result) > len(old) or _changed(result, old) else theirs
 
-    def _taken(self, item: Json, path: Path) -> bool:
-        """Whether a container of the other list has the name: Kubernetes has one set of names for both."""
-        other = OTHER_CONTAINERS.get(path[-1]) if len(path) > 1 else None
-        items = get(self.whole, (*path[:-1], other)) if other else None
-        return isinstance(items, list) and _find(items, item, ("name",)) is not None
-
-    def _settle_name(self, ours: Json, path: Path) -> None:
-        """Keeps the other container whatever the rule says: two of one name are no Pod."""
+    def _unfit(self, item: Json, path: Path) -> str:
+        """Why an element cannot be added as it is; empty where it can."""
+        if path[-1] not in OTHER_CONTAINERS:
+            return ""
+        if _is_amendment(item, path):
+            return f"{path[-1]} has no {item['name']!r} to amend"
+        # Kubernetes has one set of names for both lists; two of one name are no Pod.
         other = OTHER_CONTAINERS[path[-1]]
-        self.missing.append(f"{path[-1]} cannot have {ours['name']!r}, a name that is taken in {other}")
+        items = get(self.whole, (*path[:-1], other))
+        taken = isinstance(items, list) and _find(items, item, ("name",)) is not None
+        return f"{path[-1]} cannot have {item['name']!r}, a name that is taken in {other}" if taken else ""
 
     def _element(self, theirs: Json, ours: Json, path: Path) -> Json:
         place = (*path, f"[{ours.get('name', next(iter(ours.values())))}]")

@@ -38,6 +38,7 @@ ROLE: Final[dict[str, str]] = {
 
 ROLE_MAPS: Final[dict[str, str]] = {
     "securityContext": "securityContext of the first container of the role's template",
+    "resources": "resources of the first container of the role's template",
 }
 """As ``ROLE``, but a map: it stands alone, and its key goes where the job has none."""
 

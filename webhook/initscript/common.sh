@@ -38,6 +38,7 @@ n=${NEURON_ULTRASERVER_NODE_CONFIG:-4}
 limit=${ULTRASERVER_WAIT_SECONDS:-1800}
 workers=${ULTRASERVER_WORKERS:-0}
 # Driver modes: 1 = X4, 2 = X2H, 3 = X2V, 4 = X1. With two nodes the driver reports ids for either link pair.
+# shellcheck disable=SC2034 # the second container uses it
 case $n in
   4) wants='1' ;;
   2) wants='3 2' ;;

@@ -7,6 +7,8 @@ keys=(NEURON_GLOBAL_TOPOID NEURON_GLOBAL_TOPOID0_HOST NEURON_RT_ULTRASERVER_MODE
 need mkdir mktemp chmod mv rm sort
 # What an earlier run left must not outlive a failure of this one.
 rm -f "$out/new_hostfile" "$out/launcher.env" 2>/dev/null || :
+settings
+say "Using $n-node config"
 new=''
 trap '[[ -z $new ]] || rm -f "$new"' EXIT
 unwritten() {
@@ -18,8 +20,6 @@ if reason=$(mkdir -p "$out" 2>&1) && reason=$(mktemp "$out/.new_hostfile.XXXXXX"
 else
   unwritten "$reason"
 fi
-if [[ -n ${wants-} ]]; then say "Using $n-node config"; fi
-settings
 read_hosts
 all=("${!hosts[@]}") count=${#hosts[@]}
 ((count)) || die "$hostfile lists no worker: run this container again, or delete the job and apply it again"
@@ -248,7 +248,7 @@ w=$(env printf %s "$new" 2>&1 >"$t") || fail
 if mv -f "$t" "$f" 2>/dev/null; then echo $ok; exit; fi
 fi
 w=$( { env printf %s "$new" >"$f"; } 2>&1 ) && echo $ok && exit
-printf %s "$old" 2>/dev/null >"$f"
+{ printf %s "$old" >"$f"; } 2>/dev/null
 fail'
 text=''
 for i in "${order[@]}"; do text+="${lines[i]}"$'\n'; done

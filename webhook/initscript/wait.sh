@@ -1,6 +1,6 @@
 # The first init container: until every worker answers ssh.
 settings
-declare -A up=()
+declare -A up=() said=()
 next=0 patience=5
 say "Waiting at most $limit s until every worker answers ssh"
 while :; do
@@ -15,7 +15,15 @@ while :; do
     ssh_policy
     ask_all "${todo[@]}"
     for i in "${todo[@]}"; do
-      if ok "$i"; then up[${hosts[i]}]=1; else missing+=("$i"); fi
+      if ok "$i"; then
+        up[${hosts[i]}]=1
+        continue
+      fi
+      missing+=("$i")
+      # The last session may have been cut short: what an earlier one said tells more.
+      now=$(why "$i")
+      [[ ${said[${hosts[i]}]-} && $now == "no answer within "* && $now != *" $patience s" ]] ||
+        said[${hosts[i]}]=$now
     done
     # Short at first, so that one that hangs does not hide the others; longer later, for a launcher short of CPU.
     patience=$((patience < 15 ? patience * 2 : 30))
@@ -32,14 +40,14 @@ while :; do
   ((SECONDS < limit)) || break
   if ((SECONDS >= next)); then
     reason=''
-    if ((${#missing[@]})); then reason=" (${hosts[missing[0]]%%.*}: $(why "${missing[0]}"))"; fi
+    if ((${#missing[@]})); then reason=" (${hosts[missing[0]]%%.*}: ${said[${hosts[missing[0]]}]})"; fi
     say "$((total - away)) of $total workers answer ssh after $SECONDS s of $limit s; missing: $names$reason"
     next=$((SECONDS + 5))
   fi
   sleep 2
 done
 text=("$away of $total workers did not answer ssh within $limit s; missing: $names")
-for i in ${missing[@]+"${missing[@]}"}; do text+=("pod ${hosts[i]%%.*}: $(why "$i")"); done
+for i in ${missing[@]+"${missing[@]}"}; do text+=("pod ${hosts[i]%%.*}: ${said[${hosts[i]}]}"); done
 text+=("Where to look (\"Common issues\" of the UltraServer document):"
   "  kubectl get pods -n $ns -o wide         a Pending pod has no node: no whole UltraServer is free for it"
   "  kubectl describe pod -n $ns <pod>       FailedScheduling: which affinity or resource it lacks; or image errors"
