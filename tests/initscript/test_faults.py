@@ -1,10 +1,12 @@
 """What can be wrong with the workers: each is named, all at once, with what to do."""
 
+import time
+
 import pytest
 
 from tests.initscript.harness import BASE_IMAGE_SSH, Fleet
 from tests.initscript.run import container, settings
-from tests.initscript.topology import SERVERS, changed, servers, single, trn2u
+from tests.initscript.topology import SERVERS, changed, pairs, servers, single, trn2u
 from webhook.initscript import command
 
 pytestmark = pytest.mark.fleet
@@ -27,7 +29,7 @@ def test_a_worker_that_comes_late_is_waited_for_and_named_meanwhile() -> None:
         assert run.stdout is not None
         assert run.stdout.readline() == "Waiting at most 30 s until every worker answers ssh\n"
         assert "3 of 4 workers answer ssh" in (line := run.stdout.readline())
-        assert line.endswith("missing: demo-worker-2\n")
+        assert "; missing: demo-worker-2 (demo-worker-2: ssh: connect to host demo-worker-2." in line
         fleet.start("demo-worker-2")
         printed, _ = run.communicate(timeout=30)
     assert printed.splitlines()[-1].startswith("All 4 workers answer ssh after ")
@@ -54,11 +56,10 @@ def test_workers_that_the_hostfile_does_not_list_yet_are_waited_for() -> None:
     with Fleet(4) as fleet:
         done = container(fleet, "wait", ULTRASERVER_WORKERS="6", ULTRASERVER_WAIT_SECONDS="3")
         assert "2 of 6 workers did not answer" in done.stderr
-        assert (
-            "and 2 that /etc/mpi/hostfile does not list yet"
-            not in done.stderr.splitlines()[0].split("missing: ")[0]
-        )
-        assert "run this container again" in errors(fleet, ULTRASERVER_WORKERS="6")[0]
+        assert done.stderr.splitlines()[0].split("missing: ")[1] == "2 not yet in /etc/mpi/hostfile"
+        assert "waitSeconds" in done.stderr
+        found = errors(fleet, ULTRASERVER_WORKERS="6")
+        assert "delete the job and apply it again with the wanted replicas" in " ".join(found)
 
 
 def test_a_worker_that_died_after_the_wait_is_named() -> None:
@@ -76,11 +77,11 @@ def test_a_worker_that_dies_halfway_is_named_and_no_hostfile_is_written() -> Non
         fleet.write(
             "demo-worker-2",
             "/root/.bashrc",
-            "[[ $BASH_EXECUTION_STRING == *readlink* ]] && kill -KILL $PPID; :",
+            "[[ $BASH_EXECUTION_STRING == *mktemp* ]] && kill -KILL $PPID; :",
         )
         found = errors(fleet)
     assert len(found) == 2
-    assert found[0].startswith("pod demo-worker-2: its five NEURON_ variables could not be written")
+    assert found[0].startswith("pod demo-worker-2: its five NEURON_ variables cannot be written")
 
 
 def test_a_wrong_mode_is_named_with_what_the_node_can_do() -> None:
@@ -89,8 +90,8 @@ def test_a_wrong_mode_is_named_with_what_the_node_can_do() -> None:
         found = errors(fleet)
     assert found[0] == (
         "pod demo-worker-1 (server 9000000000000000, node 0): ultraserver_mode is 3,4, node config 4 needs "
-        "1 (1=X4 2=X2H 3=X2V 4=X1): the node supports node config 2 1; choose that one, or have the node "
-        "repaired and keep jobs off it (kubectl cordon)"
+        "1 (1=X4 2=X2H 3=X2V 4=X1): the node supports node configs 2 1; choose one of them, or have the "
+        "node repaired and keep jobs off it (kubectl cordon)"
     )
     assert found[1:] == ["1 problem(s). Which node a pod is on: kubectl get pods -n default -o wide"]
 
@@ -176,7 +177,11 @@ def test_a_node_config_that_does_not_exist_is_refused(config: str) -> None:
     with Fleet(4) as fleet:
         done = container(fleet, "init", NEURON_ULTRASERVER_NODE_CONFIG=config)
     if config:
-        assert done.stderr == f'ERROR: NEURON_ULTRASERVER_NODE_CONFIG is "{config}": it must be 4, 2 or 1\n'
+        first, last = done.stderr.splitlines()
+        assert first.startswith(
+            f'ERROR: NEURON_ULTRASERVER_NODE_CONFIG is "{config}": it must be 4, 2 or 1: correct'
+        )
+        assert last.startswith("ERROR: 1 problem(s).")
     else:
         assert done.stdout.startswith("Using 4-node config\n")
 
@@ -211,5 +216,152 @@ def test_an_image_without_ssh_says_so() -> None:
         env = settings(fleet, ULTRASERVER_WAIT_SECONDS="2", PATH="/root/bin")
         fleet.run(["bash", "-c", "mkdir /root/bin; ln -s /usr/bin/{bash,timeout,sleep} /root/bin"])
         done = fleet.run(["/bin/bash", *command("wait")[1:]], env)
-    assert "ssh" in done.stderr
-    assert "No such file" in done.stderr
+    assert done.stderr.startswith("ERROR: the image lacks ssh: install coreutils and an ssh client")
+
+
+def test_bad_settings_are_told_together_and_no_older_hostfile_survives() -> None:
+    with Fleet(4) as fleet:
+        assert not container(fleet, "init").returncode
+        found = errors(
+            fleet,
+            NEURON_ULTRASERVER_NODE_CONFIG="8",
+            ULTRASERVER_WAIT_SECONDS="1h",
+            ULTRASERVER_WORKERS="many",
+        )
+    names = ["NEURON_ULTRASERVER_NODE_CONFIG", "ULTRASERVER_WAIT_SECONDS", "ULTRASERVER_WORKERS", "3"]
+    assert [line.split()[0] for line in found] == names
+
+
+def test_a_greeting_is_no_success_and_a_read_only_file_is_told_with_the_rest() -> None:
+    topology = changed(servers(4), 1, ultraserver_mode="4")
+    with Fleet(topology) as fleet:
+        fleet.write("demo-worker-0", "/root/.bashrc", "echo help: ops@okta.example; echo @ok\n")
+        fleet.as_root(
+            ["bash", "-c", "mount --bind /etc /etc; mount -o remount,bind,ro /etc"], "demo-worker-0"
+        )
+        found = errors(fleet)
+    assert found[0] == (
+        "pod demo-worker-0: its five NEURON_ variables cannot be written to /etc/environment: Read-only file "
+        "system, uid 0; give the worker a writable root (no readOnlyRootFilesystem)"
+    )
+    assert "ultraserver_mode is 4" in found[1]
+    assert len(found) == 3
+
+
+def test_a_greeting_does_not_make_up_for_a_failed_login() -> None:
+    with Fleet(1) as fleet:
+        fleet.write("demo-worker-0", "/root/.bashrc", "echo ops@ok; echo @ok; exit 7")
+        done = container(fleet, "wait", ULTRASERVER_WAIT_SECONDS="2")
+        assert done.returncode == 1
+        fleet.write("demo-worker-0", "/root/.bashrc", "exit 7")
+        silent = container(fleet, "wait", ULTRASERVER_WAIT_SECONDS="2")
+    assert "pod demo-worker-0: ssh ended with code 7\n" in silent.stderr
+
+
+def test_a_full_file_system_tears_no_file() -> None:
+    # Small, full, and /etc/environment leads there.
+    full = (
+        "mount -t tmpfs -o size=8k tmpfs /home && cp /etc/environment /home/ && "
+        "ln -sf /home/environment /etc/environment; head -c 4096 /dev/zero >/home/filler; :"
+    )
+    with Fleet(4) as fleet:
+        fleet.as_root(["bash", "-c", full], "demo-worker-1")
+        found = errors(fleet)
+        assert fleet.read("demo-worker-1", "/etc/environment") == "LANG=C.UTF-8\n"
+        assert fleet.run(["ls", "/home"], pod="demo-worker-1").stdout.split() == ["environment", "filler"]
+    assert len(found) == 2
+    assert "demo-worker-1: its five" in found[0]
+    assert "No space left on device, uid 0; its file system is full" in found[0]
+
+
+def test_workers_of_one_server_without_a_common_mode_are_named() -> None:
+    with Fleet(changed(changed(pairs(2), 0, ultraserver_mode="3,4"), 1, ultraserver_mode="2, 4")) as fleet:
+        found = errors(fleet, NEURON_ULTRASERVER_NODE_CONFIG="2")
+    assert len(found) == 2
+    assert "no ultraserver_mode in common that node config 2 can use (3 or 2):" in found[0]
+    assert "demo-worker-0 has 3, demo-worker-1 has 2:" in found[0]
+
+
+def test_a_server_takes_the_first_mode_that_all_its_workers_have() -> None:
+    topology = changed(changed(pairs(2), 0, ultraserver_mode="2, 3, 4"), 1, ultraserver_mode="2 4")
+    with Fleet(topology) as fleet:
+        done = container(fleet, "init", NEURON_ULTRASERVER_NODE_CONFIG="2")
+        assert not done.returncode, done
+        assert {fleet.environment(pod)["NEURON_RT_ULTRASERVER_MODE"] for pod in fleet.workers} == {"2"}
+
+
+@pytest.mark.parametrize("server", ["0", "00000000", "0x0000000000000000", "null", "None", "a;b", "-"])
+def test_a_server_id_that_is_none_is_refused(server: str) -> None:
+    topology = [{**sysfs, "server_id_4": server} for sysfs in servers(4)]
+    with Fleet(topology) as fleet:
+        found = errors(fleet)
+    assert len(found) == 5
+    assert all("is not in a working UltraServer of 4" in line for line in found[:4])
+
+
+def test_node_ids_are_numbers() -> None:
+    topology = changed(changed(servers(4), 0, node_id_4="09"), 1, node_id_4="9")
+    with Fleet(topology) as fleet:
+        found = errors(fleet)
+    assert "node id 9 is claimed by demo-worker-0 demo-worker-1," in found[0]
+
+
+def test_pairs_on_trn3_are_refused_with_what_to_do() -> None:
+    with Fleet(servers(4, "trn3")) as fleet:
+        found = errors(fleet, NEURON_ULTRASERVER_NODE_CONFIG="2")
+    assert found[0].endswith("; trn3 has no pairs: use node config 4 or 1")
+
+
+def test_a_host_that_is_listed_twice_is_refused() -> None:
+    with Fleet([single()] * 2) as fleet:
+        fleet.write(fleet.launcher, "/etc/mpi/hostfile", f"{fleet.fqdn('demo-worker-0')} slots=1\n" * 2)
+        found = errors(fleet, NEURON_ULTRASERVER_NODE_CONFIG="1")
+    assert "lists demo-worker-0.demo.default.svc twice" in found[0]
+
+
+def test_an_image_without_sort_changes_no_worker() -> None:
+    with Fleet(4) as fleet:
+        tools = "/usr/bin/{bash,sh,ssh,timeout,sleep,mkdir,mktemp,chmod,mv,rm}"
+        fleet.run(["bash", "-c", f"mkdir /root/bin; ln -s {tools} /root/bin"])
+        done = fleet.run(["/bin/bash", *command("init")[1:]], settings(fleet, PATH="/root/bin"))
+        assert done.stderr.startswith("ERROR: the image lacks sort: ")
+        fleet.run(["bash", "-c", "ln -s /usr/bin/true /root/bin/sort"])
+        done = fleet.run(["/bin/bash", *command("init")[1:]], settings(fleet, PATH="/root/bin"))
+        assert done.stderr.startswith("ERROR: could not sort 4 workers")
+        assert not any(fleet.environment(pod) for pod in fleet.workers)
+        assert fleet.run(["ls", "-A", "/root/ultraserver_init"]).stdout == ""
+
+
+def test_a_full_output_folder_changes_no_worker() -> None:
+    with Fleet(4) as fleet:
+        fill = (
+            "mkdir /root/out; mount -t tmpfs -o size=4k tmpfs /root/out; head -c 4096 /dev/zero >/root/out/x"
+        )
+        fleet.as_root(["bash", "-c", fill], fleet.launcher)
+        found = errors(fleet, ULTRASERVER_OUTPUT_DIR="/root/out")
+        assert not any(fleet.environment(pod) for pod in fleet.workers)
+    assert found[0].startswith("/root/out cannot be written by uid 0 (No space left on device): mount")
+    assert len(found) == 2
+
+
+def test_logins_that_hang_do_not_stretch_the_wait() -> None:
+    with Fleet(4) as fleet:
+        fleet.write("demo-worker-2", "/root/.bashrc", "sleep 60\n")
+        begun = time.monotonic()
+        done = container(fleet, "wait", ULTRASERVER_WAIT_SECONDS="8")
+        assert time.monotonic() - begun < 18
+    assert "3 of 4 workers answer ssh after " in done.stdout
+    assert "missing: demo-worker-2 (demo-worker-2: no answer within 5 s)" in done.stdout
+    assert "pod demo-worker-2: no answer within " in done.stderr
+
+
+def test_a_hostfile_that_is_filled_late_does_not_hide_the_images_ssh_policy() -> None:
+    with Fleet(2, launcher_ssh="") as fleet:
+        fleet.write(fleet.launcher, "/etc/mpi/hostfile", "")
+        run = fleet.spawn(command("wait"), settings(fleet))
+        assert run.stdout is not None
+        run.stdout.readline()
+        assert run.stdout.readline().endswith("; missing: 2 not yet in /etc/mpi/hostfile\n")
+        fleet.write(fleet.launcher, "/etc/mpi/hostfile", fleet.hostfile)
+        printed, _ = run.communicate(timeout=40)
+    assert run.returncode == 0, printed

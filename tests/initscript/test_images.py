@@ -22,8 +22,8 @@ def test_a_worker_that_may_not_write_etc_environment_is_told_what_to_do() -> Non
     assert len(lines) == 5
     for number, line in enumerate(lines[:4]):
         assert line == (
-            f"ERROR: pod demo-worker-{number}: its five NEURON_ variables could not be written to "
-            "/etc/environment: uid 2000 cannot write /etc/environment; run the worker as root, or give its "
+            f"ERROR: pod demo-worker-{number}: its five NEURON_ variables cannot be written to "
+            "/etc/environment: Permission denied, uid 2000; run the worker as root, or give its "
             "user that file in the image"
         )
 
@@ -46,7 +46,7 @@ def test_a_folder_that_cannot_be_written_is_named() -> None:
     with Fleet(4, uid=2000, launcher_ssh=PORT, sshd=ROOTLESS) as fleet:
         done = container(fleet, "init", ULTRASERVER_OUTPUT_DIR="/proc/none")
     assert (
-        "ERROR: /proc/none cannot be written by uid 2000: mount the volume ultraserver-init there"
+        "ERROR: /proc/none cannot be written by uid 2000 (No such file or directory): mount the volume ultraserver-init"
         in done.stderr
     )
 
@@ -66,6 +66,8 @@ def test_a_login_that_chatters_is_understood() -> None:
         fleet.write(
             "demo-worker-0", "/root/.bashrc", "echo @node_id; echo welcome to @home; echo oh no >&2\n"
         )
+        fleet.write("demo-worker-1", "/root/.bashrc", "printf hello; printf oh-no >&2\n")
+        assert not container(fleet, "wait").returncode
         done = container(fleet, "init")
         assert not done.returncode, done
         assert fleet.environment("demo-worker-0")["NEURON_GLOBAL_TOPOID"] == "2"

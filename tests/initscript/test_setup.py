@@ -2,12 +2,13 @@
 
 import re
 import shutil
+import time
 
 import pytest
 
 from tests.initscript.harness import Fleet
 from tests.initscript.run import OUT, container, hydra, mpirun, settings
-from tests.initscript.topology import Sysfs, pairs, servers, single
+from tests.initscript.topology import SERVERS, Sysfs, pairs, servers, single, trn2u
 from webhook.initscript import command
 
 pytestmark = pytest.mark.fleet
@@ -142,32 +143,72 @@ def test_a_second_run_changes_nothing() -> None:
         assert all(len(fleet.environment(pod)) == 5 for pod in fleet.workers)
 
 
+def leftovers(fleet: Fleet, pod: str) -> str:
+    """Temporary files beside a pod's /etc/environment."""
+    return fleet.run(["bash", "-c", "ls /etc/environment.?????? 2>/dev/null"], pod=pod).stdout
+
+
 def test_a_run_killed_at_any_moment_leaves_whole_files_and_can_be_repeated() -> None:
+    # Between temporary file and rename there is a second; a worker's login of the second phase takes its time.
+    slow = "mkdir -p /root/bin; printf '#!/bin/sh\nsleep 1\nexec /bin/mv \"$@\"\n' >/root/bin/mv; chmod +x /root/bin/mv"
     with Fleet(4) as fleet:
-        for pause in (0.1, 0.3, 0.45, 0.6, 0.75):
-            run = fleet.spawn(["timeout", "-s", "KILL", str(pause), *command("init")], settings(fleet))
+        for number, pod in enumerate(fleet.workers):
+            fleet.run(["bash", "-c", slow], pod=pod)
+            delay = f"[[ $BASH_EXECUTION_STRING != *mktemp* ]] || sleep 0.{3 * number}"
+            fleet.write(pod, "/root/.bashrc", f"{delay}\nPATH=/root/bin:$PATH\n")
+        for pause in (0.0, 0.4, 0.8, 1.2):
+            for pod in fleet.workers:
+                fleet.write(pod, "/etc/environment", "LANG=C.UTF-8\n")
+            run = fleet.spawn(command("init"), settings(fleet))
+            assert run.stdout is not None
+            while run.stdout.readline() != "Sorted nodes:\n":
+                assert run.poll() is None
+            time.sleep(pause)
+            fleet.run(["bash", "-c", "kill -KILL $(pgrep -f ultraserver-init)"])
             run.communicate(timeout=30)
+            assert run.returncode
             assert all(len(fleet.environment(pod)) in (0, 5) for pod in fleet.workers)
+            assert not fleet.read(fleet.launcher, f"{OUT}/new_hostfile")
+            time.sleep(2.5)
+            assert all(len(fleet.environment(pod)) in (0, 5) for pod in fleet.workers)
+            assert not any(leftovers(fleet, pod) for pod in fleet.workers)
         assert not container(fleet, "init").returncode
         assert len(mpirun(fleet)) == 4
 
 
 def test_two_jobs_at_once_do_not_meet() -> None:
-    with Fleet(4, job="one") as one, Fleet(8, job="two") as two:
+    with Fleet([trn2u(SERVERS[0], node) for node in range(4)], job="one") as one, Fleet(8, job="two") as two:
         runs = [fleet.spawn(command("init"), settings(fleet)) for fleet in (one, two)]
         for run, fleet in zip(runs, (one, two), strict=True):
             printed, _ = run.communicate(timeout=60)
             assert not run.returncode, printed
             assert {rank["HOST"] for rank in mpirun(fleet)} == set(fleet.workers)
+            for pod in fleet.workers:
+                env = fleet.environment(pod)
+                assert env["NEURON_RT_ULTRASERVER_SERVER_ID"] == fleet.sysfs[pod]["server_id_4"]
+                assert env["NEURON_RT_ULTRASERVER_NODE_ID"] == fleet.sysfs[pod]["node_id_4"]
+                assert f".{fleet.job}." in env["NEURON_GLOBAL_TOPOID0_HOST"]
 
 
 def test_two_runs_on_the_same_workers_leave_whole_files() -> None:
     with Fleet(4) as fleet:
-        runs = [fleet.spawn(command("init"), settings(fleet)) for _ in range(3)]
+        # Node configs 4 and 1 write different values into every line but the host's.
+        runs = [
+            fleet.spawn(command("init"), settings(fleet, NEURON_ULTRASERVER_NODE_CONFIG=config))
+            for config in ("4", "1", "4")
+        ]
         for run in runs:
             run.communicate(timeout=60)
             assert not run.returncode
-        assert all(len(fleet.environment(pod)) == 5 for pod in fleet.workers)
+        for pod in fleet.workers:
+            env = fleet.environment(pod)
+            assert len(env) == 5
+            of_four = env["NEURON_RT_ULTRASERVER_MODE"] == "1"
+            assert (env["NEURON_RT_ULTRASERVER_NODE_ID"] != "-1") == of_four
+            assert (env["NEURON_RT_ULTRASERVER_SERVER_ID"] != "0" * 16) == of_four
+            leader = fleet.fqdn("demo-worker-1" if of_four else "demo-worker-0")
+            assert env["NEURON_GLOBAL_TOPOID0_HOST"] == leader
+            assert not leftovers(fleet, pod)
 
 
 def test_as_process_one_it_ends_when_it_is_told_to() -> None:

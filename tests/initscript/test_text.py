@@ -63,7 +63,7 @@ def test_it_leans_on_bash_coreutils_and_ssh_only(stage: Stage) -> None:
 
 @stages
 def test_what_it_adds_to_a_job_stays_small(stage: Stage) -> None:
-    assert len(text(stage).encode()) < {"wait": 4200, "init": 10400}[stage]
+    assert len(text(stage).encode()) < {"wait": 5800, "init": 14000}[stage]
 
 
 @stages
