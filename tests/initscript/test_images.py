@@ -46,8 +46,8 @@ def test_a_folder_that_cannot_be_written_is_named() -> None:
     with Fleet(4, uid=2000, launcher_ssh=PORT, sshd=ROOTLESS) as fleet:
         done = container(fleet, "init", ULTRASERVER_OUTPUT_DIR="/proc/none")
     assert (
-        "ERROR: /proc/none cannot be written by uid 2000 (No such file or directory): mount the volume ultraserver-init"
-        in done.stderr
+        "ERROR: /proc/none cannot be written by uid 2000 (No such file or directory): "
+        "mount the volume ultraserver-init there" in done.stderr
     )
 
 

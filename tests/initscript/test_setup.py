@@ -149,8 +149,11 @@ def leftovers(fleet: Fleet, pod: str) -> str:
 
 
 def test_a_run_killed_at_any_moment_leaves_whole_files_and_can_be_repeated() -> None:
-    # Between temporary file and rename there is a second; a worker's login of the second phase takes its time.
-    slow = "mkdir -p /root/bin; printf '#!/bin/sh\nsleep 1\nexec /bin/mv \"$@\"\n' >/root/bin/mv; chmod +x /root/bin/mv"
+    # Between temporary file and rename there is a second; logins of the second phase take their time.
+    slow = (
+        "mkdir -p /root/bin; printf '#!/bin/sh\nsleep 1\nexec /bin/mv \"$@\"\n' >/root/bin/mv; "
+        "chmod +x /root/bin/mv"
+    )
     with Fleet(4) as fleet:
         for number, pod in enumerate(fleet.workers):
             fleet.run(["bash", "-c", slow], pod=pod)

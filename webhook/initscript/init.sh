@@ -63,7 +63,7 @@ take() {
         # shellcheck disable=SC2086 # the words are meant to be split
         set -- $value
         IFS=,
-        mode[i]=${*:-empty}
+        mode[i]="${*:-empty}"
         ;;
       @server_id_*=*) server[i]=$value ;;
       @node_id_*=*) node[i]=$value ;;
