@@ -46,6 +46,7 @@ lint: .venv/.dev ## Check style, types and the direction of imports
 	@$(BIN)/ruff check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/hadolint Dockerfile
 	@$(BIN)/ultraserver-webhook rules lint
 
 .PHONY: format
@@ -60,6 +61,15 @@ cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller m
 .PHONY: cluster
 cluster: cluster-tools ## Start a control plane with 24 UltraServers and the webhook, for kubectl; Ctrl-C stops it
 	@$(BIN)/python -m tests.cluster
+
+.PHONY: sbom
+sbom: .venv/.run ## Write the bill of materials of what is installed to run it: dist/sbom.cdx.json
+	@$(MAKE) --no-print-directory .venv/.dev
+	@mkdir -p dist
+	@$(PYTHON) -m venv dist/.sbom && dist/.sbom/bin/pip install --quiet --disable-pip-version-check \
+	    --constraint constraints.txt . && dist/.sbom/bin/pip uninstall --quiet --yes pip setuptools
+	@$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-file dist/sbom.cdx.json dist/.sbom
+	@rm -rf dist/.sbom && echo dist/sbom.cdx.json
 
 .PHONY: clean
 clean: ## Remove what can be made again, the control plane's programs excepted

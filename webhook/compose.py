@@ -73,7 +73,7 @@ def run(  # noqa: PLR0913 - each is an option of the command line
     if preview_port is not None:
         others.append((Listener("127.0.0.1", preview_port, tls=False), lambda: preview_app(source)))
     if metrics_port is not None:
-        state = StateCollector(source.status, expires)
+        state = StateCollector(source.status, tls.status)
         others.append((Listener(host, metrics_port, tls=False), lambda: metrics_app(metrics, state)))
     serve(admission_app, settings, others, tls)
 

@@ -6,14 +6,14 @@ Every worker process counts for itself. With several of them prometheus_client a
 
 import os
 from collections.abc import Callable, Iterator
-from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from webhook.engine import Outcome
 from webhook.rules.source import TableStatus
+from webhook.serving.tls import TlsStatus
 from webhook.settings import MULTIPROCESS
 
 PREFIX = "ultraserver_webhook"
@@ -73,9 +73,9 @@ class Metrics:
 class StateCollector(Collector):
     """What is the case now, read when asked: the table in use and the end of the certificate."""
 
-    def __init__(self, table: Callable[[], TableStatus], expires: Callable[[], datetime | None]) -> None:
+    def __init__(self, table: Callable[[], TableStatus], tls: Callable[[], TlsStatus]) -> None:
         """Takes the ways to find out."""
-        self._table, self._expires = table, expires
+        self._table, self._tls = table, tls
 
     def collect(self) -> Iterator[Metric]:
         """The gauges."""
@@ -86,10 +86,16 @@ class StateCollector(Collector):
         yield GaugeMetricFamily(
             f"{PREFIX}_table_stale", "1 while the table's file cannot be used.", value=bool(status.problem)
         )
-        expires = self._expires()
-        if expires is not None:
-            yield GaugeMetricFamily(
-                f"{PREFIX}_certificate_expiry_seconds",
-                "Unix time at which the serving certificate ends.",
-                value=expires.timestamp(),
-            )
+        tls = self._tls()
+        yield GaugeMetricFamily(
+            f"{PREFIX}_certificate_expiry_seconds",
+            "Unix time at which the serving certificate ends.",
+            value=tls.expires.timestamp(),
+        )
+        for what, state in (("table", status), ("certificate", tls)):
+            for result, count in (("taken_up", state.reloads), ("refused", state.failures)):
+                yield CounterMetricFamily(
+                    f"{PREFIX}_{what}_changes_{result}",
+                    f"Changed {what} files, {result.replace('_', ' ')}.",
+                    value=count,
+                )

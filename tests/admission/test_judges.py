@@ -9,7 +9,7 @@ from webhook.admission import judges
 from webhook.admission.judges import Judge
 from webhook.admission.review import Review
 from webhook.engine import Outcome
-from webhook.rules.load import load_default
+from webhook.rules.load import load_default, load_text
 
 TABLE = load_default()
 TABLES = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
@@ -81,6 +81,21 @@ def test_a_config_map_with_a_broken_table_is_refused_with_every_problem(operatio
     assert any("rules.yaml:5: /mode" in denial for denial in outcome.denials)
 
 
-@pytest.mark.parametrize("data", [None, {}, {"rules.yaml": TABLES}, {"notes.txt": "anything: ["}])
-def test_any_other_config_map_passes(data: Any) -> None:
+@pytest.mark.parametrize("data", [{"rules.yaml": TABLES}, {"rules.yaml": TABLES, "notes.txt": "anything: ["}])
+def test_a_config_map_with_a_good_table_passes(data: Any) -> None:
     assert answer(judges.rule_table, {"kind": "ConfigMap", "data": data}).denials == ()
+
+
+@pytest.mark.parametrize("data", [None, {}, {"rules.yml": TABLES}, {"notes.txt": TABLES}])
+def test_a_config_map_without_the_file_that_is_read_is_refused(data: Any) -> None:
+    denials = answer(judges.rule_table, {"kind": "ConfigMap", "data": data}).denials
+    assert [denial[:22] for denial in denials] == ["data has no rules.yaml"]
+
+
+def test_while_replicas_differ_a_mutated_job_is_told_about_and_not_refused() -> None:
+    stored = mutated(mpijob(4))
+    other = load_text(TABLES + "rules: [{name: nodes-with-server-id, mode: off}]\n", "t")
+    outcome = judges.require(other, review(stored))
+    assert outcome is not None
+    assert outcome.denials == ()
+    assert outcome.warnings == (f"mutated by rule table {TABLE.revision}, this replica has {other.revision}",)

@@ -15,6 +15,7 @@ from tests.manifests.objects import of_kind, one, webhooks
 from webhook.metrics import Metrics, StateCollector
 from webhook.rules.load import load_default, load_text
 from webhook.rules.source import TableStatus
+from webhook.serving.tls import TlsStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,7 +111,8 @@ def exported() -> set[str]:
     for metric in (metric for registry in registries for metric in registry.collect()):
         endings = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}.get(metric.type, ("",))
         names |= {metric.name + ending for ending in endings}
-    state = StateCollector(lambda: TableStatus("0", 0, 0, ""), lambda: datetime.now(UTC))
+    tls = TlsStatus(datetime.now(UTC), 0, 0, "")
+    state = StateCollector(lambda: TableStatus("0", 0, 0, ""), lambda: tls)
     return names | {metric.name for metric in state.collect()}
 
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from webhook.admission.review import Review
-from webhook.engine import Outcome, Request, evaluate
+from webhook.engine import Outcome, Request, evaluate, record
+from webhook.engine.evaluate import kind_of
 from webhook.engine.table import Table
 from webhook.engine.tree import Json, get
 from webhook.rules.load import load_text
@@ -13,6 +14,9 @@ from webhook.rules.problems import TableError
 
 Judge = Callable[[Table, Review], Outcome | None]
 """None for a review that is not ours: it is allowed untouched."""
+
+RULES: Final = "rules.yaml"
+"""The key of the ConfigMap that the manifests mount."""
 
 SUFFIXES: Final = (".yaml", ".yml")
 
@@ -46,10 +50,22 @@ def _verified(table: Table, review: Review, *, refuse: bool) -> Outcome | None:
     missing = "; ".join(outcome.denials) or ", ".join(outcome.fired()[:3]) or "another job's terms are in it"
     way_out = "delete it and apply it again when the webhook is up"
     said = f"admitted without what ultraserver-webhook does to it: {way_out} ({missing})"
+    other = _other_table(table, review.request.object)
+    if other:
+        # Replicas take up a new table one after the other, which is no reason to refuse what one mutated.
+        refuse, said = False, f"mutated by rule table {other}, this replica has {table.revision}"
     left: dict[str, Any] = {"after": review.request.object, "operations": ()}
     if refuse:
         return replace(outcome, **left, warnings=(), denials=(said.replace("admitted", "came", 1),))
     return replace(outcome, **left, warnings=(said,), denials=())
+
+
+def _other_table(table: Table, obj: Json) -> str:
+    """The revision of the table that an object was mutated by, where it is not this one; else empty."""
+    workload = table.workload(kind_of(obj))
+    templates = (get(obj, path) for path in workload.roles.values()) if workload else ()
+    seen = [found.table for found in map(record.read, templates) if found]
+    return next((revision for revision in seen if revision != table.revision), "")
 
 
 def as_unnamed(request: Request) -> Request:
@@ -71,6 +87,8 @@ def rule_table(table: Table, review: Review) -> Outcome | None:
     data = get(review.request.object, ("data",))
     texts = data.items() if isinstance(data, dict) else ()
     problems: list[str] = []
+    if RULES not in (data or {}):
+        problems.append(f"data has no {RULES}, which is the file that the webhook reads")
     for key, text in texts:
         if key.endswith(SUFFIXES) and isinstance(text, str):
             try:

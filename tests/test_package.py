@@ -1,0 +1,128 @@
+"""What a release is made of: wheel and sdist, and the steps of the Dockerfile that need no container.
+
+No image is built here: there is no container builder. Its steps are taken by hand instead, with the
+dependencies that the tests run with, as an unprivileged user where that user can reach this Python at all.
+Whole installations as such a user, with a read-only root, are in tests/cluster/install.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+NOBODY = 65532
+CARRIED = (
+    "webhook/rules/default.yaml",
+    "webhook/rules/table.schema.json",
+    "webhook/rules/podtemplate.schema.json",
+    "webhook/initscript/common.sh",
+    "webhook/initscript/wait.sh",
+    "webhook/initscript/init.sh",
+    "webhook/py.typed",
+)
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with a wheel and an sdist of this checkout."""
+    folder = tmp_path_factory.mktemp("dist")
+    source = folder / "source"
+    shutil.copytree(
+        REPOSITORY,
+        source,
+        ignore=shutil.ignore_patterns(".git", ".venv", ".cache", ".dev", "dist", "__pycache__"),
+    )
+    command = [sys.executable, "-m", "hatchling", "build", "--directory", str(folder)]
+    subprocess.run(command, cwd=source, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(dist: Path) -> Path:
+    """The wheel, installed into a tree of its own that nobody may write."""
+    (wheel,) = dist.glob("*.whl")
+    # Under /opt, for an unprivileged user may not enter pytest's folders.
+    tree = Path("/opt") / f"ultraserver-webhook-test-{os.getpid()}"
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(tree),
+    ]
+    subprocess.run([*command, str(wheel)], check=True)
+    subprocess.run(["chmod", "-R", "a-w,a+rX", str(tree)], check=True)
+    yield tree  # type: ignore[misc]
+    shutil.rmtree(tree)
+
+
+def test_the_wheel_carries_the_table_its_schemas_and_the_scripts(dist: Path) -> None:
+    (wheel,) = dist.glob("*.whl")
+    assert set(CARRIED) <= set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_the_sdist_carries_what_make_needs(dist: Path) -> None:
+    (sdist,) = dist.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {
+        "Makefile",
+        "constraints.txt",
+        "Dockerfile",
+        "examples/four-node.yaml",
+        "manifests/base/rules.yaml",
+    }
+    assert wanted | set(CARRIED) <= names
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
+@pytest.mark.parametrize("command", [["rules", "lint"], ["preview", "-"], ["rules", "schema"]], ids=" ".join)
+def test_an_installed_wheel_works_outside_the_checkout_from_a_tree_that_is_not_written(
+    installed: Path, command: list[str]
+) -> None:
+    job = (REPOSITORY / "examples/four-node.yaml").read_text(encoding="utf-8")
+    # The tree first, so that it is this package that is found and not the checkout's.
+    code = f"import sys; sys.path.insert(0, {str(installed)!r}); from webhook.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, *command],
+        cwd="/",
+        input=job,
+        env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"},
+        user=NOBODY if reachable() else None,
+        group=NOBODY if reachable() else None,
+        extra_groups=[] if reachable() else None,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == (1 if command[0] == "preview" else 0), done.stderr
+    assert str(REPOSITORY) not in done.stderr
+
+
+def reachable() -> bool:
+    """Whether that user may run this very Python, which may lie in somebody's home."""
+    probe = [sys.executable, "-c", "import webhook"]
+    try:
+        done = subprocess.run(
+            probe, user=NOBODY, group=NOBODY, extra_groups=[], check=False, capture_output=True
+        )
+    except PermissionError:
+        return False
+    return done.returncode == 0
+
+
+def test_every_step_of_the_dockerfile_copies_what_there_is() -> None:
+    lines = (REPOSITORY / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    copied = [line.split()[1:-1] for line in lines if line.startswith("COPY ") and "--from" not in line]
+    assert copied
+    assert all((REPOSITORY / name).exists() for names in copied for name in names)
