@@ -82,9 +82,9 @@ def _sizes(shape: Shape, at: Path) -> Found:
             (*at, "workers"),
             f"{shape.workers} is not made of units of {shape.node_config} (nodeConfig)",
         )
-    elif shape.together == "required" and (
-        shape.workers.multiple or shape.workers.number > shape.node_config
-    ):
+    several = shape.workers.multiple or shape.workers.number > shape.node_config
+    # With node config 1 there is no unit: a table may keep such workers together by a topology of its own.
+    if shape.together == "required" and shape.node_config > 1 and several:
         yield (
             (*at, "together"),
             f"one unit of {shape.node_config} cannot hold {shape.workers}: use preferred",

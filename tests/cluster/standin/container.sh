@@ -45,7 +45,8 @@ done < "$mounts"
 # Last, because a volume at /tmp would hide a checkout that lies below it.
 IFS=: read -ra keep <<< "${KEEP:-}"
 for folder in "${keep[@]}"; do
-    [[ -e $root$folder ]] || read_only "$folder" "$root$folder"
+    # The same folder, and not just one of its name that an earlier start left in the volume.
+    [[ $root$folder -ef $folder ]] || read_only "$folder" "$root$folder"
 done
 mount -o remount,ro "$root"
 exec chroot "$root" setpriv --reuid="$user" --regid="$group" --clear-groups --inh-caps=-all \
