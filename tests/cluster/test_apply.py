@@ -141,7 +141,7 @@ def test_lists_of_the_authors_own_have_the_webhooks_entries_behind_theirs(
 
 @pytest.mark.xfail(
     raises=AssertionError,
-    reason="kubectl patches a list that the file has back to what the file says, and updates are not mutated"
+    reason="kubectl patches a list that the file has back to what the file says, and updates are not mutated",
 )
 @way
 def test_applying_a_file_with_lists_of_its_own_again_changes_nothing(
