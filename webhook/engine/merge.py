@@ -110,7 +110,7 @@ class Merge:
             elif not same(result[found], item):
                 new = self._element(result[found], item, path)
                 result = [new if i == found else other for i, other in enumerate(result)]
-        return result if len(result) > len(old) or _changed(result, old) else theirs
+        return result if _changed(result, old) else theirs
 
     def _unfit(self, item: Json, path: Path) -> str:
         """Why an element cannot be added as it is; empty where it can."""
@@ -175,7 +175,7 @@ def _key(item: Json, key: str) -> Json:
 
 def _is_amendment(item: Json, path: Path) -> bool:
     """A container without an image speaks about one that is there; with one it is a container of its own."""
-    return path[-1] in {"containers", "initContainers"} and "image" not in item
+    return path[-1] in OTHER_CONTAINERS and "image" not in item
 
 
 def _selects(term: Json) -> bool:

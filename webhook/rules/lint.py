@@ -215,25 +215,24 @@ def _quoted(table: Table, rule: Rule, values: Mapping[str, str], at: Path) -> Fo
                     yield path, f"shape {bare[0]} has no topologyKey: match `shape` more narrowly"
 
 
-def _texts(node: Json, path: Path) -> Iterator[tuple[Path, str]]:
-    if isinstance(node, str):
-        yield path, node
-    elif isinstance(node, Mapping):
-        for key, value in node.items():
-            yield from _texts(value, (*path, key))
+def _nodes(node: Json, path: Path) -> Iterator[tuple[Path, Json]]:
+    """A tree's every node with its path, parents first."""
+    yield path, node
+    parts: Iterable[tuple[str | int, Json]] = ()
+    if isinstance(node, Mapping):
+        parts = node.items()
     elif isinstance(node, list):
-        for index, value in enumerate(node):
-            yield from _texts(value, (*path, index))
+        parts = enumerate(node)
+    for key, value in parts:
+        yield from _nodes(value, (*path, key))
+
+
+def _texts(node: Json, path: Path) -> Iterator[tuple[Path, str]]:
+    return ((at, text) for at, text in _nodes(node, path) if isinstance(text, str))
 
 
 def _maps(node: Json, path: Path) -> Iterator[tuple[Path, Mapping[str, Json]]]:
-    if isinstance(node, Mapping):
-        yield path, node
-        for key, value in node.items():
-            yield from _maps(value, (*path, key))
-    elif isinstance(node, list):
-        for index, value in enumerate(node):
-            yield from _maps(value, (*path, index))
+    return ((at, part) for at, part in _nodes(node, path) if isinstance(part, Mapping))
 
 
 def _fragment(rule: Rule, at: Path) -> Found:
