@@ -7,6 +7,7 @@ from typing import Any, Final
 from webhook.admission.review import Review
 from webhook.engine import Outcome, Request, evaluate, record
 from webhook.engine.evaluate import kind_of
+from webhook.engine.jobs import template_paths
 from webhook.engine.table import Table
 from webhook.engine.tree import Json, get
 from webhook.rules.load import load_text
@@ -62,8 +63,8 @@ def _verified(table: Table, review: Review, *, refuse: bool) -> Outcome | None:
 
 def _other_table(table: Table, obj: Json) -> str:
     """The revision of the table that an object was mutated by, where it is not this one; else empty."""
-    workload = table.workload(kind_of(obj))
-    templates = (get(obj, path) for path in workload.roles.values()) if workload else ()
+    rows = table.workloads_of(kind_of(obj))
+    templates = (get(obj, path) for row in rows for _, path in template_paths(row, obj))
     seen = [found.table for found in map(record.read, templates) if found]
     return next((revision for revision in seen if revision != table.revision), "")
 

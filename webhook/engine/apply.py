@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from webhook.engine.jobs import Job
 from webhook.engine.match import failed_condition
 from webhook.engine.merge import Additions, Conflict, Merge
 from webhook.engine.outcome import RuleOutcome, State
 from webhook.engine.placeholders import UnknownPlaceholderError, render
 from webhook.engine.table import Mode, OnConflict, Rule, Shape, Table
 from webhook.engine.tree import Json, Path, get, put, same, shown
-from webhook.engine.workloads import Job
 
 
 @dataclass
@@ -81,14 +81,14 @@ def _match(rule: Rule, job: Job, shape: Shape | None, values: Mapping[str, Json]
 def _fire(ready: _Ready, job: Job, progress: Progress) -> None:
     rule = ready.rule
     if rule.mode is Mode.SHADOW:
-        merges = [_merge(ready, progress.object, path)[0] for path in job.templates[rule.match.role]]
+        merges = [_merge(ready, progress.object, path)[0] for path in job.paths(rule.match.role)]
         progress.rules.append(RuleOutcome(rule.name, State.SHADOWED, _shadow(ready, merges)))
         return
     progress.rules.append(RuleOutcome(rule.name, State.FIRED, rule.reason))
     progress.warnings.extend(filter(None, (ready.warn,)))
     progress.denials.extend(filter(None, (ready.deny,)))
     progress.clean.add(rule.name)
-    for path in job.templates[rule.match.role]:
+    for path in job.paths(rule.match.role):
         merge, template = _merge(ready, progress.object, path)
         progress.object = put(progress.object, path, template)
         noted = progress.additions.setdefault(path, {})

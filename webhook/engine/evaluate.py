@@ -5,15 +5,16 @@ from dataclasses import replace
 
 from webhook.engine import record
 from webhook.engine.apply import Progress, apply_rules, shape_messages
+from webhook.engine.candidates import candidacy
 from webhook.engine.identity import first_uid
-from webhook.engine.match import candidacy, choose_shape
+from webhook.engine.jobs import Job, is_of, open_job, record_key, template_paths
 from webhook.engine.order import as_received
 from webhook.engine.outcome import JobError, Outcome, Request, State
 from webhook.engine.patch import operations
-from webhook.engine.table import Mode, Shape, Table, Workload
+from webhook.engine.shapes import choose_shape
+from webhook.engine.table import WORKER, Mode, Shape, Table, Workload
 from webhook.engine.tree import Json, WrongTypeError, get, pointer, put, shown
 from webhook.engine.values import placeholder_values
-from webhook.engine.workloads import WORKER, Job, open_job, record_key
 
 
 def evaluate(table: Table, request: Request) -> Outcome:
@@ -22,15 +23,14 @@ def evaluate(table: Table, request: Request) -> Outcome:
     Never raises for an object of whatever content: what cannot be is denied with a message.
     """
     obj = request.object
-    workload = table.workload(kind_of(obj))
-    if workload is None:
-        return Outcome(table.revision, f"no workload of the rule table opens {kind_of(obj)}", obj)
+    if not table.workloads_of(kind_of(obj)):
+        return Outcome(table.revision, f"no workload of the rule table matches kind {kind_of(obj)}", obj)
     if table.mode is Mode.OFF:
         return Outcome(table.revision, "the whole rule table is switched off", obj)
     try:
-        outcome = _evaluate(table, workload, request)
+        outcome = _evaluate(table, request)
     except (JobError, WrongTypeError) as error:
-        outcome = Outcome(table.revision, "the job cannot be as it is", obj, denials=(str(error),))
+        outcome = Outcome(table.revision, "invalid job", obj, denials=(str(error),))
     return outcome if table.mode is Mode.ENFORCE else _reported(outcome, obj)
 
 
@@ -55,13 +55,16 @@ def kind_of(obj: Json) -> str:
     return f"{get(obj, ('apiVersion',))}/{get(obj, ('kind',))}"
 
 
-def _evaluate(table: Table, workload: Workload, request: Request) -> Outcome:
-    job = open_job(workload, _base(workload, request.object), request)
+def _evaluate(table: Table, request: Request) -> Outcome:
+    job = opened(table, request)
+    if job is None:
+        rows = " or ".join(row.name for row in table.workloads_of(kind_of(request.object)))
+        return Outcome(table.revision, f"it is no {rows} by their `when`", request.object)
     progress = Progress(job.object)
     wanted, reason = candidacy(table, job)
-    facts = {"workload": workload.name}
+    facts = {"workload": job.workload.name}
     if wanted:
-        shape = choose_shape(table, job) if workload.workers else None
+        shape = choose_shape(table, job) if job.workload.takes_nodes else None
         uid = _first_uid(job, request)
         values = placeholder_values(table, job, shape, request, uid)
         if shape:
@@ -83,13 +86,26 @@ def _evaluate(table: Table, workload: Workload, request: Request) -> Outcome:
     )
 
 
+def opened(table: Table, request: Request) -> Job | None:
+    """The object opened by the first workload whose kind and ``when`` it has; None if it has none.
+
+    Raises:
+        JobError: if a number of its pods cannot be read.
+        WrongTypeError: if a field that ``when`` looks at is no text.
+    """
+    for workload in table.workloads_of(kind_of(request.object)):
+        base = _base(workload, request.object)
+        if is_of(workload, base):
+            return open_job(workload, base, request)
+    return None
+
+
 def _base(workload: Workload, obj: Json) -> Json:
     """The object without what an earlier evaluation added to it."""
-    for path in workload.roles.values():
+    for _, path in template_paths(workload, obj):
         template = get(obj, path)
-        if isinstance(template, dict):
-            bare = record.strip(template, record_key(workload))
-            obj = obj if bare is template else put(obj, path, bare)
+        bare = record.strip(template, record_key(path))
+        obj = obj if bare is template else put(obj, path, bare)
     return obj
 
 
@@ -99,9 +115,9 @@ def _about(shape: Shape, job: Job, values: Mapping[str, Json]) -> dict[str, str]
 
 
 def _first_uid(job: Job, request: Request) -> str:
-    if job.name or WORKER not in job.templates:
+    if job.name or not job.paths(WORKER):
         return ""
-    template = get(request.object, job.templates[WORKER][0])
+    template = get(request.object, job.paths(WORKER)[0])
     seen = record.read(template)
     label = get(template, record.JOB_LABEL)
     return first_uid(request, job.generate_name, seen.uid if seen else "", label)
@@ -113,15 +129,15 @@ def _write_records(table: Table, job: Job, uid: str, progress: Progress) -> None
             # The uid matters only where the label that follows from it is.
             labelled = pointer(record.JOB_LABEL) in added
             written = record.Record(table.revision, uid if labelled else "", added)
-            template = record.write(get(progress.object, path), written, job.record_key)
+            template = record.write(get(progress.object, path), written, record_key(path))
             progress.object = put(progress.object, path, template)
 
 
 def _label_message(job: Job, request: Request, progress: Progress) -> None:
     """Tells a person whose own job label was not taken over."""
-    for path in dict.fromkeys(path for paths in job.templates.values() for path in paths):
+    for path in (group.template for group in job.groups):
         received = get(request.object, path)
         theirs, ours = (get(node, record.JOB_LABEL) for node in (received, get(progress.object, path)))
-        if theirs is not None and theirs != ours and record.read(received, job.record_key) is None:
+        if theirs is not None and theirs != ours and record.read(received, record_key(path)) is None:
             place = pointer((*path, *record.JOB_LABEL))
             progress.warnings.append(f"replaced yours: {place} is the webhook's own, not {shown(theirs, 40)}")

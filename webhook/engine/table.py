@@ -4,7 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from webhook.engine.tree import Json, Path
+from webhook.engine.places import Place
+from webhook.engine.tree import Json
+
+
+WORKER = "worker"
+"""The role of every group that takes nodes, whatever else it is."""
 
 
 class Mode(StrEnum):
@@ -33,9 +38,39 @@ class Field:
         parent: it is a path of files, and the directory that it is in is meant.
     """
 
-    path: Path
+    path: Place
     default: str
     parent: bool = False
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A number of a job: one that it says, or a constant.
+
+    Attributes:
+        path: where the job says it; None for a constant.
+        default: the constant, and what stands for a number that the job does not say.
+    """
+
+    path: Place | None
+    default: int = 0
+
+
+@dataclass(frozen=True)
+class Group:
+    """One set of equal pods of a workload.
+
+    Attributes:
+        role: what rules call it.
+        template: place of its pod template; the empty place where the object is a Pod itself.
+        replicas: how many pods; the product of these.
+        takes_nodes: whether each of its pods takes a node: always, never, or where the job says ``true``.
+    """
+
+    role: str
+    template: Place
+    replicas: tuple[Factor, ...] = (Factor(None, 1),)
+    takes_nodes: bool | Place = False
 
 
 @dataclass(frozen=True)
@@ -44,19 +79,27 @@ class Workload:
 
     Attributes:
         kinds: ``group/version/Kind`` each.
-        roles: path of the pod template of each role; the empty path where the object is a Pod itself.
-        workers: path of the number of workers; None for a kind that is no job of its own.
-        launcher_is_worker: path of a switch that makes the launcher run ranks like a worker.
+        groups: its sets of pods.
+        when: allowed values by name of a field; an object that has others is not this workload.
         node_config_env: an environment variable in the job's own containers that names the node config.
     """
 
     name: str
     kinds: tuple[str, ...]
-    roles: Mapping[str, Path]
-    workers: Path | None = None
-    launcher_is_worker: Path | None = None
+    groups: tuple[Group, ...]
+    when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fields: Mapping[str, Field] = field(default_factory=dict)
     node_config_env: str | None = None
+
+    @property
+    def takes_nodes(self) -> bool:
+        """Whether it has a group that can take nodes; only then it has a size, and so a shape."""
+        return any(group.takes_nodes is not False for group in self.groups)
+
+    def roles(self) -> tuple[str, ...]:
+        """The roles that rules can match: those of its groups, and ``worker`` for what takes nodes."""
+        named = [group.role for group in self.groups]
+        return tuple(dict.fromkeys([*named, WORKER] if self.takes_nodes else named))
 
 
 @dataclass(frozen=True)
@@ -125,13 +168,16 @@ class Match:
     """When a rule fires; every condition that is given must hold.
 
     Attributes:
-        role: the template that the rule speaks about.
+        role: the pods that the rule speaks about: a group's, or ``worker`` for all that take nodes.
         workloads: names of workloads.
         shape: allowed values by fact of the shape.
         named: whether the job has a name already (``generateName`` jobs have none at admission).
         requests: the template asks for one of these resources.
         volumes: the template has a volume of one of these names.
         fields: allowed values by name of a workload's field; ``*`` and ``?`` as in file names.
+        labels: the same by key of a label of the object; one that it does not have is the empty text.
+        annotations: the same for its annotations.
+        namespaces: the same for the name of its namespace.
     """
 
     role: str
@@ -141,6 +187,9 @@ class Match:
     requests: tuple[str, ...] = ()
     volumes: tuple[str, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    annotations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    namespaces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -188,6 +237,6 @@ class Table:
     rules: tuple[Rule, ...]
     mode: Mode = Mode.ENFORCE
 
-    def workload(self, kind: str) -> Workload | None:
-        """The workload that opens a ``group/version/Kind``."""
-        return next((row for row in self.workloads if kind in row.kinds), None)
+    def workloads_of(self, kind: str) -> tuple[Workload, ...]:
+        """The workloads for a ``group/version/Kind``; the first whose ``when`` holds opens an object."""
+        return tuple(row for row in self.workloads if kind in row.kinds)

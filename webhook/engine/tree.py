@@ -11,7 +11,8 @@ from typing import Any
 Json = Any
 """A value as ``json.loads`` gives it. Never changed in place by the engine."""
 
-Path = tuple[str, ...]
+Path = tuple[str | int, ...]
+"""Map keys, and positions in lists."""
 
 
 class WrongTypeError(ValueError):
@@ -33,7 +34,7 @@ def pointer(path: Iterable[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
-def parse_pointer(text: str) -> Path:
+def parse_pointer(text: str) -> tuple[str, ...]:
     """The path of an RFC 6901 pointer.
 
     Raises:
@@ -46,17 +47,20 @@ def parse_pointer(text: str) -> Path:
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/"))
 
 
-def get(node: Json, path: Sequence[str]) -> Json:
-    """The value at a path of map keys; None where anything on the way is missing or no map."""
+def get(node: Json, path: Sequence[str | int]) -> Json:
+    """The value at a path; None where anything on the way is missing or has another type."""
     for part in path:
-        if not isinstance(node, dict):
+        if isinstance(node, dict):
+            node = node.get(part)
+        elif isinstance(node, list) and isinstance(part, int) and part < len(node):
+            node = node[part]
+        else:
             return None
-        node = node.get(part)
     return node
 
 
-def put(node: Json, path: Sequence[str], value: Json) -> Json:
-    """A tree with ``value`` at ``path``; missing and null parents become maps.
+def put(node: Json, path: Sequence[str | int], value: Json) -> Json:
+    """A tree with ``value`` at ``path``; missing and null parents become maps, list elements are there.
 
     Raises:
         WrongTypeError: if a parent is neither a map nor null.
@@ -67,13 +71,16 @@ def put(node: Json, path: Sequence[str], value: Json) -> Json:
 def _put(node: Json, path: Path, depth: int, value: Json) -> Json:
     if depth == len(path):
         return value
-    old = as_map(node, path[:depth])
     key = path[depth]
+    if isinstance(node, list) and isinstance(key, int):
+        new = _put(node[key], path, depth + 1, value)
+        return node if new is node[key] else [*node[:key], new, *node[key + 1 :]]
+    old = as_map(node, path[:depth])
     new = _put(old.get(key), path, depth + 1, value)
     return node if isinstance(node, dict) and key in node and new is node[key] else {**old, key: new}
 
 
-def edit(node: Json, path: Sequence[str], change: Callable[[Json], Json]) -> Json:
+def edit(node: Json, path: Sequence[str | int], change: Callable[[Json], Json]) -> Json:
     """A tree with ``change`` applied to the value at ``path``, where there is one.
 
     A part in square brackets picks a list element by its ``name``. What the change leaves empty
@@ -82,7 +89,7 @@ def edit(node: Json, path: Sequence[str], change: Callable[[Json], Json]) -> Jso
     if not path:
         return change(node)
     key = path[0]
-    if isinstance(node, list) and key.startswith("["):
+    if isinstance(node, list) and isinstance(key, str) and key.startswith("["):
         return [edit(item, path[1:], change) if _named(item, key[1:-1]) else item for item in node]
     if not isinstance(node, dict) or key not in node:
         return node
@@ -94,7 +101,7 @@ def edit(node: Json, path: Sequence[str], change: Callable[[Json], Json]) -> Jso
     return {k: new if k == key else v for k, v in node.items()}
 
 
-def drop(node: Json, path: Sequence[str]) -> Json:
+def drop(node: Json, path: Sequence[str | int]) -> Json:
     """A tree without the map entry at ``path``, and without the parents that this empties."""
     return edit(node, path, lambda _: None)
 

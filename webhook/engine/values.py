@@ -1,11 +1,13 @@
 """What placeholders stand for in one job."""
 
+from webhook.engine.candidates import job_types
 from webhook.engine.identity import job_id
+from webhook.engine.jobs import Job
 from webhook.engine.outcome import Request
 from webhook.engine.placeholders import ABSENT, ROLE_MAPS
 from webhook.engine.table import Shape, Table
+from webhook.engine.templates import first_container
 from webhook.engine.tree import Json
-from webhook.engine.workloads import WORKER, Job, admitted_types, first_container
 
 
 def placeholder_values(
@@ -27,8 +29,8 @@ def placeholder_values(
     if shape:
         values |= _of_a_job(table, job, shape, job_id(request, job.name, job.generate_name, uid))
     values |= {f"field.{name}": job.field(name) for name in job.workload.fields}
-    for role in job.templates:
-        values |= _of_a_role(role, first_container(job.template(role)))
+    for role in job.roles():
+        values |= _of_a_role(role, first_container(job.templates(role)[0]))
     return values
 
 
@@ -37,7 +39,7 @@ def _of_a_job(table: Table, job: Job, shape: Shape, identity: str) -> dict[str, 
         "job.id": identity,
         "job.workers": str(job.workers()),
         "job.nodes": str(job.nodes()),
-        "job.instanceType": admitted_types(job.template(WORKER), table.candidates)[0],
+        "job.instanceType": job_types(table, job)[0],
         "shape.name": shape.name,
         "shape.nodeConfig": str(shape.node_config),
     }

@@ -7,6 +7,7 @@ from webhook.documents import Json, Path
 from webhook.engine import keys
 from webhook.engine.placeholders import JOB, PATTERN, ROLE, ROLE_MAPS, SCRIPTS, names
 from webhook.engine.table import Mode, Rule, Shape, Table, Workload
+from webhook.rules.lint_workloads import workload_problems
 
 Found = Iterator[tuple[Path, str]]
 
@@ -22,6 +23,7 @@ COUNTS = range(1, 1025)
 def problems_of(table: Table, values: Mapping[str, str]) -> Found:
     """Every problem of a table whose fragments still quote the table's own values."""
     yield from _duplicates(table)
+    yield from workload_problems(table)
     yield from _values(values)
     yield from _shapes(table)
     for index, rule in enumerate(table.rules):
@@ -38,11 +40,6 @@ def _duplicates(table: Table) -> Found:
         for index, name in enumerate(row_names):
             if counts[name] > 1:
                 yield (section, index, "name"), f"{name!r} is the name of {counts[name]} rows"
-    kinds = Counter(kind for row in table.workloads for kind in row.kinds)
-    for index, workload in enumerate(table.workloads):
-        for kind in workload.kinds:
-            if kinds[kind] > 1:
-                yield ("workloads", index, "kinds"), f"{kind} is opened by {kinds[kind]} workloads"
     seen: dict[str, str] = {}
     for index, rule in enumerate(table.rules):
         content = repr((rule.match, rule.add, rule.warn, rule.deny))
@@ -125,8 +122,8 @@ def _rule(table: Table, rule: Rule, values: Mapping[str, str], at: Path) -> Foun
         if name not in known:
             yield (*at, "match", "workload"), f"unknown workload {name!r}; known are {_list(known)}"
     if known.issuperset(rule.match.workloads) and not _workloads(table, rule):
-        yield (*at, "match", "role"), f"unreachable: no workload it matches has the role {rule.match.role}"
-    shapeless = all(row.workers is None for row in _workloads(table, rule))
+        yield (*at, "match", "role"), f"unreachable: no workload it matches has a group {rule.match.role!r}"
+    shapeless = not any(row.takes_nodes for row in _workloads(table, rule))
     if not matching_shapes(table, rule) or (rule.match.shape and shapeless):
         yield (*at, "match", "shape"), "unreachable: no shape of the table is like that"
     yield from _fields(table, rule, at)
@@ -183,17 +180,17 @@ def matching_shapes(table: Table, rule: Rule) -> list[Shape]:
 def _workloads(table: Table, rule: Rule) -> list[Workload]:
     named = rule.match.workloads
     return [
-        row for row in table.workloads if rule.match.role in row.roles and (not named or row.name in named)
+        row for row in table.workloads if rule.match.role in row.roles() and (not named or row.name in named)
     ]
 
 
 def _quoted(table: Table, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
     workloads = _workloads(table, rule)
-    of_job = JOB if all(row.workers for row in workloads) else ("job.namespace",)
+    of_job = JOB if all(row.takes_nodes for row in workloads) else ("job.namespace",)
     allowed = {*of_job, *SCRIPTS, *(f"value.{name}" for name in values)}
     if workloads:
         shared = (
-            {f"{role}.{name}" for role in row.roles for name in (*ROLE, *ROLE_MAPS)}
+            {f"{role}.{name}" for role in row.roles() for name in (*ROLE, *ROLE_MAPS)}
             | {f"field.{name}" for name in row.fields}
             for row in workloads
         )

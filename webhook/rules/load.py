@@ -12,21 +12,10 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from webhook import initscript
-from webhook.documents import Document, DocumentError, Json, read_documents
+from webhook.documents import Document, DocumentError, read_documents
 from webhook.engine.placeholders import render
-from webhook.engine.table import (
-    Candidates,
-    Count,
-    Field,
-    Match,
-    Mode,
-    OnConflict,
-    Rule,
-    Shape,
-    Table,
-    Workload,
-)
-from webhook.engine.tree import parse_pointer
+from webhook.engine.table import Rule, Table
+from webhook.rules import rows
 from webhook.rules.draft import Draft
 from webhook.rules.lint import problems_of
 from webhook.rules.problems import Problem, TableError
@@ -89,11 +78,11 @@ def build(draft: Draft) -> Table:
     raw = draft.raw
     table = Table(
         revision=_revision(raw),
-        candidates=_candidates(raw["candidates"]),
-        workloads=tuple(map(_workload, raw["workloads"])),
-        shapes=tuple(map(_shape, raw["shapes"])),
-        rules=tuple(map(_rule, raw["rules"])),
-        mode=_mode(raw),
+        candidates=rows.candidates(raw["candidates"]),
+        workloads=tuple(map(rows.workload, raw["workloads"])),
+        shapes=tuple(map(rows.shape, raw["shapes"])),
+        rules=tuple(map(rows.rule, raw["rules"])),
+        mode=rows.mode(raw),
     )
     values: dict[str, str] = raw.get("values", {})
     problems = [draft.problem(path, message) for path, message in problems_of(table, values)]
@@ -119,81 +108,10 @@ def _read(text: str | bytes, source: str) -> Document:
 
 
 def _check(draft: Draft) -> None:
-    problems = [draft.problem(path, message) for path, message in violations(draft.raw)]
+    found = list(violations(draft.raw)) or rows.misplaced(draft.raw)
+    problems = [draft.problem(path, message) for path, message in found]
     if problems:
         raise TableError(set(problems))
-
-
-def _candidates(raw: Mapping[str, Any]) -> Candidates:
-    return Candidates(tuple(raw["requests"]), raw["instanceTypeLabel"], tuple(raw["instanceTypes"]))
-
-
-def _workload(raw: Mapping[str, Any]) -> Workload:
-    fields = raw.get("fields", {}).items()
-    return Workload(
-        name=raw["name"],
-        kinds=tuple(raw["kinds"]),
-        roles={role: parse_pointer(path) for role, path in raw["roles"].items()},
-        workers=parse_pointer(raw["workers"]) if "workers" in raw else None,
-        launcher_is_worker=parse_pointer(raw["launcherIsWorker"]) if "launcherIsWorker" in raw else None,
-        fields={
-            name: Field(parse_pointer(row["path"]), row["default"], row.get("parent", False))
-            for name, row in fields
-        },
-        node_config_env=raw.get("nodeConfigEnv"),
-    )
-
-
-def _shape(raw: Mapping[str, Any]) -> Shape:
-    workers = raw["workers"]
-    count = (
-        Count(workers) if isinstance(workers, int) else Count(int(workers.rsplit(" ", 1)[1]), multiple=True)
-    )
-    return Shape(
-        name=raw["name"],
-        workers=count,
-        node_config=raw["nodeConfig"],
-        topology_key=raw.get("topologyKey"),
-        together=raw.get("together", "none"),
-        apart=raw.get("apart", "none"),
-        warn=raw.get("warn"),
-        deny=raw.get("deny"),
-    )
-
-
-def _rule(raw: Mapping[str, Any]) -> Rule:
-    match = raw["match"]
-    return Rule(
-        name=raw["name"],
-        reason=raw["reason"],
-        match=Match(
-            role=match["role"],
-            workloads=_many(match.get("workload")),
-            shape={key: _many(value) for key, value in match.get("shape", {}).items()},
-            named=match.get("named"),
-            requests=_many(match.get("requests")),
-            volumes=_many(match.get("volume")),
-            fields={place: _many(value) for place, value in match.get("fields", {}).items()},
-        ),
-        add=raw.get("add", {}),
-        on_conflict=OnConflict(raw.get("onConflict", OnConflict.KEEP)),
-        mode=_mode(raw),
-        replaces=raw.get("replaces"),
-        needs=_many(raw.get("needs")),
-        warn=raw.get("warn"),
-        deny=raw.get("deny"),
-        quiet=raw.get("quiet", False),
-    )
-
-
-def _mode(raw: Mapping[str, Any]) -> Mode:
-    return Mode(raw.get("mode", Mode.ENFORCE) or Mode.OFF)  # a bare off is false to YAML 1.1
-
-
-def _many(value: Json) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    return tuple(map(str, value)) if isinstance(value, list) else (str(value),)
 
 
 def _with_values(table: Table, values: Mapping[str, str]) -> Table:

@@ -27,9 +27,15 @@ def _when(rule: Rule) -> str:
     parts += [f"workload {'|'.join(match.workloads)}"] if match.workloads else []
     parts += [] if match.named is None else ["named" if match.named else "unnamed"]
     parts += [f"asks for {'|'.join(match.requests)}"] if match.requests else []
-    parts += [f"{key} {'|'.join(values)}" for key, values in match.fields.items()]
+    conditions = (match.fields, match.labels, match.annotations)
+    parts += [f"{key} {_any(values)}" for part in conditions for key, values in part.items()]
+    parts += [f"namespace {_any(match.namespaces)}"] if match.namespaces else []
     parts += [f"replaces {rule.replaces}"] if rule.replaces and rule.mode is not Mode.OFF else []
     return ", ".join(parts) or "always"
+
+
+def _any(values: tuple[str, ...]) -> str:
+    return "|".join(value or '""' for value in values)
 
 
 def _columns(rows: list[tuple[str, ...]]) -> str:

@@ -1,0 +1,154 @@
+"""Opening a job: what a workload row finds in an object."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from math import prod
+
+from webhook.engine import keys
+from webhook.engine.outcome import JobError, Request
+from webhook.engine.places import Place
+from webhook.engine.table import WORKER, Factor, Group, Workload
+from webhook.engine.tree import Json, Path, WrongTypeError, get, shown
+
+
+@dataclass(frozen=True)
+class OpenGroup:
+    """A group of a job that has a pod template.
+
+    Attributes:
+        template: path of the template in the object.
+        replicas: number of its pods.
+        takes_nodes: whether each of them takes a node.
+    """
+
+    role: str
+    template: Path
+    replicas: int
+    takes_nodes: bool
+
+
+@dataclass(frozen=True)
+class Job:
+    """An object opened by a workload row.
+
+    Attributes:
+        object: without what the webhook added earlier.
+        namespace: where it is being created.
+        groups: its groups that have a template.
+    """
+
+    workload: Workload
+    object: Json
+    name: str
+    generate_name: str
+    namespace: str
+    groups: tuple[OpenGroup, ...]
+
+    def paths(self, role: str) -> tuple[Path, ...]:
+        """Where the templates are that a rule for ``role`` speaks about; a worker's own comes first."""
+        own = [group.template for group in self.groups if group.role == role]
+        more = [group.template for group in self.groups if role == WORKER and group.takes_nodes]
+        return tuple(dict.fromkeys([*own, *more]))
+
+    def templates(self, role: str) -> list[Json]:
+        """The templates that a rule for ``role`` speaks about."""
+        return [get(self.object, path) for path in self.paths(role)]
+
+    def roles(self) -> list[str]:
+        """The roles that the job has a template for."""
+        return [role for role in self.workload.roles() if self.paths(role)]
+
+    def field(self, name: str) -> str:
+        """The value of one of the workload's named fields as text, its default where the job does not say.
+
+        Raises:
+            WrongTypeError: if it is neither text nor a truth value.
+        """
+        return field(self.workload, self.object, name)
+
+    def workers(self) -> int:
+        """Number of pods in the groups called worker."""
+        return sum(group.replicas for group in self.groups if group.role == WORKER)
+
+    def nodes(self) -> int:
+        """How many nodes the job takes."""
+        return sum(group.replicas for group in self.groups if group.takes_nodes)
+
+
+def is_of(workload: Workload, obj: Json) -> bool:
+    """Whether an object of the workload's kinds is what its ``when`` says.
+
+    Raises:
+        WrongTypeError: if a field is neither text nor a truth value.
+    """
+    return all(matches(field(workload, obj, name), allowed) for name, allowed in workload.when.items())
+
+
+def matches(text: str, allowed: tuple[str, ...]) -> bool:
+    """Whether a text is one of the allowed ones; ``*`` and ``?`` as in file names."""
+    return any(fnmatchcase(text, pattern) for pattern in allowed)
+
+
+def open_job(workload: Workload, obj: Json, request: Request) -> Job:
+    """What the workload row finds in the object.
+
+    Raises:
+        JobError: if a number of pods is no whole number of at least 0.
+    """
+    groups = tuple(_open(group, obj, path) for group, path in template_paths(workload, obj))
+    name, generate_name = (get(request.object, ("metadata", key)) for key in ("name", "generateName"))
+    return Job(workload, obj, _text(name), _text(generate_name), request.namespace, groups)
+
+
+def template_paths(workload: Workload, obj: Json) -> list[tuple[Group, Path]]:
+    """The workload's groups that have a template in the object, and where it is."""
+    found = ((group, group.template.find(obj)) for group in workload.groups)
+    return [(group, path) for group, path in found if path is not None and isinstance(get(obj, path), dict)]
+
+
+def record_key(template: Path) -> str:
+    """The annotation that tells what was added to the template at a path; a Pod has its template's as well."""
+    return keys.ADDED if template else keys.ADDED_TO_POD
+
+
+def _open(group: Group, obj: Json, path: Path) -> OpenGroup:
+    takes_nodes = group.takes_nodes
+    if isinstance(takes_nodes, Place):
+        takes_nodes = takes_nodes.value(obj) is True
+    return OpenGroup(group.role, path, prod(_number(factor, obj) for factor in group.replicas), takes_nodes)
+
+
+def _number(factor: Factor, obj: Json) -> int:
+    found = factor.path.value(obj) if factor.path else None
+    if found is None:
+        return factor.default
+    if isinstance(found, bool) or not isinstance(found, int) or found < 0:
+        raise JobError(f"{factor.path} is {shown(found)}: the number of pods must be a whole number, 0 or more")
+    return found
+
+
+def field(workload: Workload, obj: Json, name: str) -> str:
+    """The value of a named field of an object as text, its default where the object does not say.
+
+    Raises:
+        WrongTypeError: if it is neither text nor a truth value.
+    """
+    row = workload.fields[name]
+    found = row.path.value(obj)
+    if isinstance(found, bool):
+        return str(found).lower()
+    if found is not None and not isinstance(found, str):
+        raise WrongTypeError(str(row.path), "text", found)
+    text = found or row.default
+    return text.rstrip("/").rpartition("/")[0] if row.parent else text
+
+
+def marks(obj: Json, kind: str) -> Mapping[str, Json]:
+    """The labels or annotations of an object; none where they are no map."""
+    found = get(obj, ("metadata", kind))
+    return found if isinstance(found, dict) else {}
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""

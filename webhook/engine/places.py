@@ -1,0 +1,89 @@
+"""Places in an object: JSON pointers that may also select a list element by one of its keys.
+
+``/spec/replicatedJobs[name=workers]/template`` is the template of the replicated job whose ``name`` is
+``workers``, wherever it stands in the list. A place becomes a concrete path, with list indices, only in the
+object at hand.
+"""
+
+import re
+from dataclasses import dataclass
+
+from webhook.engine.tree import Json, Path, get, parse_pointer, pointer
+
+_SELECTING = re.compile(r"(?P<list>[^\[\]]+)\[(?P<key>[A-Za-z][A-Za-z0-9]*)=(?P<value>[^\[\]]+)\]")
+
+
+@dataclass(frozen=True)
+class Select:
+    """The element of a list whose ``key`` has this value; of several the first."""
+
+    key: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something is in every object of a kind.
+
+    Attributes:
+        text: as written in the table.
+        parts: map keys, and after the key of a list what selects its element.
+    """
+
+    text: str
+    parts: tuple[str | Select, ...]
+
+    def find(self, obj: Json) -> Path | None:
+        """The path of the place in an object; None where an element that it selects is not there."""
+        path: Path = ()
+        node = obj
+        for part in self.parts:
+            step: str | int
+            if isinstance(part, Select):
+                index = _index(node, part)
+                if index is None:
+                    return None
+                step = index
+            else:
+                step = part
+            path = (*path, step)
+            node = get(node, (step,))
+        return path
+
+    def value(self, obj: Json) -> Json:
+        """What is at the place in an object; None where anything on the way is missing."""
+        path = self.find(obj)
+        return None if path is None else get(obj, path)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def parse_place(text: str) -> Place:
+    """The place that a text of the table means.
+
+    Raises:
+        ValueError: if it is no JSON pointer, or selects a list element by its position.
+    """
+    parts: list[str | Select] = []
+    for part in parse_pointer(text):
+        selecting = _SELECTING.fullmatch(part)
+        if selecting:
+            parts += [selecting["list"], Select(selecting["key"], selecting["value"])]
+        elif part.isdigit():
+            raise ValueError(
+                f"{text} can never be there: {part} is the position of a list element; select the element "
+                f"by a key, as in {pointer(parse_pointer(text)[:1])}/replicatedJobs[name=workers]"
+            )
+        elif "[" in part or "]" in part:
+            raise ValueError(f"{part!r} selects no list element; write LIST[KEY=VALUE], as in jobs[name=workers]")
+        else:
+            parts.append(part)
+    return Place(text, tuple(parts))
+
+
+def _index(node: Json, wanted: Select) -> int | None:
+    if not isinstance(node, list):
+        return None
+    found = (i for i, item in enumerate(node) if isinstance(item, dict) and item.get(wanted.key) == wanted.value)
+    return next(found, None)

@@ -1,0 +1,53 @@
+"""Which shape a job has: by its size, and by the node config that it names."""
+
+from webhook.engine import keys
+from webhook.engine.candidates import marked
+from webhook.engine.jobs import Job
+from webhook.engine.outcome import JobError
+from webhook.engine.table import Shape, Table
+from webhook.engine.templates import containers
+from webhook.engine.tree import get, shown
+
+
+def choose_shape(table: Table, job: Job) -> Shape:
+    """The first shape that fits the job's size, and the node config where the job names one.
+
+    Raises:
+        JobError: if none does; the message names what would.
+    """
+    nodes = job.nodes()
+    wanted = marked(job.object, keys.NODE_CONFIG) or own_node_config(job)
+    fitting = [shape for shape in table.shapes if nodes in shape.workers]
+    if wanted is None:
+        if fitting:
+            return fitting[0]
+        rows = ", ".join(f"{shape.name} ({shape.workers})" for shape in table.shapes)
+        raise JobError(f"no shape of the rule table fits {nodes} workers; it has {rows}")
+    place, value = wanted
+    known = sorted({str(shape.node_config) for shape in table.shapes}, reverse=True)
+    if value not in known:
+        raise JobError(f"{place} is {shown(value)}: the node config must be one of {', '.join(known)}")
+    for shape in fitting:
+        if str(shape.node_config) == value:
+            return shape
+    counts = " or ".join(dict.fromkeys(str(s.workers) for s in table.shapes if str(s.node_config) == value))
+    others = ", ".join(dict.fromkeys(str(shape.node_config) for shape in fitting)) or "none"
+    raise JobError(
+        f"{place} is {shown(value)}, but {nodes} workers do not fit it: it takes {counts} workers; "
+        f"change the number of workers, or use node config {others}"
+    )
+
+
+def own_node_config(job: Job) -> tuple[str, str] | None:
+    """Place and value of the node config that the job's own containers name, if any does."""
+    name = job.workload.node_config_env
+    if name is None:
+        return None
+    templates = (get(job.object, group.template) for group in job.groups)
+    for container in (found for template in templates for found in containers(template)):
+        env = container.get("env")
+        for item in env if isinstance(env, list) else ():
+            if isinstance(item, dict) and item.get("name") == name:
+                place = f"env {name} of container {container.get('name')!r}"
+                return (place, str(item["value"])) if item.get("value") is not None else None
+    return None

@@ -1,0 +1,40 @@
+"""What the schema cannot see of workloads: rows that can never open anything, or not alone."""
+
+from collections.abc import Iterator
+
+from webhook.documents import Path
+from webhook.engine.table import WORKER, Table, Workload
+
+
+def workload_problems(table: Table) -> Iterator[tuple[Path, str]]:
+    """Every problem of a table's workloads: path and message."""
+    for index, workload in enumerate(table.workloads):
+        at: Path = ("workloads", index)
+        yield from _shared_kinds(table.workloads[:index], workload, at)
+        yield from _groups(workload, at)
+        for name in workload.when:
+            if name not in workload.fields:
+                known = ", ".join(sorted(workload.fields)) or "none"
+                yield (*at, "when", name), f"the workload has no field {name!r}; known are {known}"
+
+
+def _shared_kinds(earlier: tuple[Workload, ...], workload: Workload, at: Path) -> Iterator[tuple[Path, str]]:
+    for kind in workload.kinds:
+        taken = [row.name for row in earlier if kind in row.kinds and not row.when]
+        if taken:
+            yield (*at, "kinds"), f"unreachable: {taken[0]} opens every {kind}; give it a `when`, or put it last"
+
+
+def _groups(workload: Workload, at: Path) -> Iterator[tuple[Path, str]]:
+    roles = [group.role for group in workload.groups]
+    places = [str(group.template) for group in workload.groups]
+    for number, group in enumerate(workload.groups):
+        here: Path = (*at, "groups", number)
+        if roles.index(group.role) < number:
+            yield (*here, "role"), f"{group.role!r} is the role of two groups"
+        if places.index(str(group.template)) < number:
+            yield (*here, "template"), f"is the template of {roles[places.index(str(group.template))]!r} already"
+        if "" in places and len(places) > 1 and not str(group.template):
+            yield (*here, "template"), "a Pod is its own template: it has one group and no other"
+        if group.role == WORKER and group.takes_nodes is not True:
+            yield (*here, "takesNodes"), f"{WORKER!r} is the role of what takes nodes: say true, or rename it"
