@@ -128,7 +128,7 @@ def test_a_job_that_is_denied_is_an_answer(client: FlaskClient) -> None:
 def test_an_object_of_another_kind_is_an_answer_too(client: FlaskClient) -> None:
     (shown,) = ask(client, "{apiVersion: v1, kind: Secret, metadata: {name: x}}").get_json()
     assert shown["verdict"] == "allowed"
-    assert shown["reason"] == "no workload of the rule table opens v1/Secret"
+    assert shown["reason"] == "no workload of the rule table matches kind v1/Secret"
 
 
 BAD: dict[str, tuple[bytes, str]] = {

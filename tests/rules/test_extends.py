@@ -165,8 +165,7 @@ KIND = """
 workloads:
   - name: gang
     kinds: [example.com/v1/Gang]
-    roles: {worker: /spec/pods}
-    workers: /spec/size
+    groups: [{role: worker, template: /spec/pods, replicas: /spec/size, takesNodes: true}]
     fields: {queue: {path: /spec/queue, default: batch}}
 rules:
   - name: gang-queue
@@ -195,7 +194,9 @@ candidates:
   instanceTypeLabel: example.com/type
   instanceTypes: [big]
 workloads:
-  - {name: gang, kinds: [example.com/v1/Gang], roles: {worker: /spec/pods}, workers: /spec/size}
+  - name: gang
+    kinds: [example.com/v1/Gang]
+    groups: [{role: worker, template: /spec/pods, replicas: /spec/size, takesNodes: true}]
 shapes:
   - {name: any, workers: multiple of 1, nodeConfig: 1}
 rules:
@@ -211,9 +212,8 @@ def test_a_whole_other_table_has_nothing_of_the_packaged_one() -> None:
     found = outcome(table, gang)
     assert found.fired() == ("label",)
     assert found.after["spec"]["pods"]["metadata"]["labels"] == {"size": "5"}
-    assert (
-        outcome(table, mpijob()).reason == "no workload of the rule table opens kubeflow.org/v2beta1/MPIJob"
-    )
+    reason = "no workload of the rule table matches kind kubeflow.org/v2beta1/MPIJob"
+    assert outcome(table, mpijob()).reason == reason
 
 
 def test_the_revision_changes_with_the_content_and_not_with_comments() -> None:

@@ -84,7 +84,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a role that no workload it matches has": (
         "rules: [{name: x, reason: r, match: {role: pod, workload: mpijob}, warn: w}]\n",
-        [(4, "/rules/0/match/role", "unreachable: no workload it matches has the role pod")],
+        [(4, "/rules/0/match/role", "unreachable: no workload it matches has a group 'pod'")],
     ),
     "a shape like none of the table": (
         RULE.replace("worker}", "worker, shape: {together: always}}") + "    warn: w\n",

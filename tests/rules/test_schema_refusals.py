@@ -46,9 +46,9 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
             (5, "/rules/0", "'reason' is a required property"),
         ],
     ),
-    "an unknown role": (
-        RULE.replace("worker", "boss") + "    warn: w\n",
-        [(7, "/rules/0/match/role", "'boss' is not one of ['launcher', 'worker', 'pod']")],
+    "a role that is no name": (
+        RULE.replace("worker", "the-boss") + "    warn: w\n",
+        [(7, "/rules/0/match/role", "'the-boss' does not match")],
     ),
     "a node config that there is not": (
         "shapes:\n  - name: s\n    workers: 5\n    nodeConfig: 3\n",

@@ -71,7 +71,7 @@ def _evaluate(table: Table, request: Request) -> Outcome:
             facts |= _about(shape, job, values)
             shape_messages(shape, values, progress)
         apply_rules(table, job, shape, values, progress)
-        _write_records(table, job, uid, progress)
+        _write_records(table, uid, progress)
     _label_message(job, request, progress)
     after = request.object if progress.denials else as_received(request.object, progress.object)
     return Outcome(
@@ -123,7 +123,7 @@ def _first_uid(job: Job, request: Request) -> str:
     return first_uid(request, job.generate_name, seen.uid if seen else "", label)
 
 
-def _write_records(table: Table, job: Job, uid: str, progress: Progress) -> None:
+def _write_records(table: Table, uid: str, progress: Progress) -> None:
     for path, added in progress.additions.items():
         if added:
             # The uid matters only where the label that follows from it is.

@@ -108,7 +108,7 @@ def template_paths(workload: Workload, obj: Json) -> list[tuple[Group, Path]]:
 
 
 def record_key(template: Path) -> str:
-    """The annotation that tells what was added to the template at a path; a Pod has its template's as well."""
+    """The annotation that tells what was added to a template; a Pod carries that of its template as well."""
     return keys.ADDED if template else keys.ADDED_TO_POD
 
 
@@ -124,7 +124,9 @@ def _number(factor: Factor, obj: Json) -> int:
     if found is None:
         return factor.default
     if isinstance(found, bool) or not isinstance(found, int) or found < 0:
-        raise JobError(f"{factor.path} is {shown(found)}: the number of pods must be a whole number, 0 or more")
+        raise JobError(
+            f"{factor.path} is {shown(found)}: the number of workers must be a whole number, 0 or more"
+        )
     return found
 
 

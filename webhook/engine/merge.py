@@ -97,7 +97,7 @@ class Merge:
 
     def _list(self, theirs: Json, ours: list[Json], path: Path) -> Json:
         result = old = as_list(theirs, self.at + path)
-        keys = IDENTITY.get(path[-1], ())
+        keys = IDENTITY.get(str(path[-1]), ())
         for item in ours:
             found = _find(result, item, keys)
             if found is None:

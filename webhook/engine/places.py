@@ -76,7 +76,9 @@ def parse_place(text: str) -> Place:
                 f"by a key, as in {pointer(parse_pointer(text)[:1])}/replicatedJobs[name=workers]"
             )
         elif "[" in part or "]" in part:
-            raise ValueError(f"{part!r} selects no list element; write LIST[KEY=VALUE], as in jobs[name=workers]")
+            raise ValueError(
+                f"{part!r} selects no list element; write LIST[KEY=VALUE], as in jobs[name=workers]"
+            )
         else:
             parts.append(part)
     return Place(text, tuple(parts))
@@ -85,5 +87,7 @@ def parse_place(text: str) -> Place:
 def _index(node: Json, wanted: Select) -> int | None:
     if not isinstance(node, list):
         return None
-    found = (i for i, item in enumerate(node) if isinstance(item, dict) and item.get(wanted.key) == wanted.value)
-    return next(found, None)
+    for index, item in enumerate(node):
+        if isinstance(item, dict) and item.get(wanted.key) == wanted.value:
+            return index
+    return None

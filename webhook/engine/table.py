@@ -7,7 +7,6 @@ from enum import StrEnum
 from webhook.engine.places import Place
 from webhook.engine.tree import Json
 
-
 WORKER = "worker"
 """The role of every group that takes nodes, whatever else it is."""
 

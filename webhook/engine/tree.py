@@ -51,7 +51,7 @@ def get(node: Json, path: Sequence[str | int]) -> Json:
     """The value at a path; None where anything on the way is missing or has another type."""
     for part in path:
         if isinstance(node, dict):
-            node = node.get(part)
+            node = node.get(part)  # type: ignore[arg-type]  # a position is no key, and finds nothing
         elif isinstance(node, list) and isinstance(part, int) and part < len(node):
             node = node[part]
         else:

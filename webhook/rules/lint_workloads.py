@@ -22,7 +22,8 @@ def _shared_kinds(earlier: tuple[Workload, ...], workload: Workload, at: Path) -
     for kind in workload.kinds:
         taken = [row.name for row in earlier if kind in row.kinds and not row.when]
         if taken:
-            yield (*at, "kinds"), f"unreachable: {taken[0]} opens every {kind}; give it a `when`, or put it last"
+            first = f"{taken[0]} opens every {kind}"
+            yield (*at, "kinds"), f"unreachable: {first}; give that one a `when`, or put it last"
 
 
 def _groups(workload: Workload, at: Path) -> Iterator[tuple[Path, str]]:
@@ -33,7 +34,8 @@ def _groups(workload: Workload, at: Path) -> Iterator[tuple[Path, str]]:
         if roles.index(group.role) < number:
             yield (*here, "role"), f"{group.role!r} is the role of two groups"
         if places.index(str(group.template)) < number:
-            yield (*here, "template"), f"is the template of {roles[places.index(str(group.template))]!r} already"
+            other = roles[places.index(str(group.template))]
+            yield (*here, "template"), f"is the template of {other!r} already"
         if "" in places and len(places) > 1 and not str(group.template):
             yield (*here, "template"), "a Pod is its own template: it has one group and no other"
         if group.role == WORKER and group.takes_nodes is not True:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from webhook.documents import Json, Path
-from webhook.engine.places import Place, parse_place
+from webhook.engine.places import parse_place
 from webhook.engine.table import (
     Candidates,
     Count,
