@@ -1,7 +1,5 @@
 """Matching: whether a rule fires. Every no names the condition that failed."""
 
-from collections.abc import Mapping
-
 from webhook.engine.jobs import Job, marks, matches
 from webhook.engine.table import Match, Shape
 from webhook.engine.templates import has_volume, requested
@@ -40,11 +38,7 @@ def _failed_content(match: Match, job: Job) -> str | None:
 
 def _failed_marks(match: Match, job: Job) -> str | None:
     """As ``failed_condition``, for the conditions on labels, annotations and the namespace."""
-    wanted: tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...] = (
-        ("labels", match.labels),
-        ("annotations", match.annotations),
-    )
-    for kind, conditions in wanted:
+    for kind, conditions in (("labels", match.labels), ("annotations", match.annotations)):
         for key, allowed in conditions.items():
             found = marks(job.object, kind).get(key, "")
             if not matches(_text(found), allowed):

@@ -51,7 +51,7 @@ def get(node: Json, path: Sequence[str | int]) -> Json:
     """The value at a path; None where anything on the way is missing or has another type."""
     for part in path:
         if isinstance(node, dict):
-            node = node.get(part)  # type: ignore[arg-type]  # a position is no key, and finds nothing
+            node = node.get(part)
         elif isinstance(node, list) and isinstance(part, int) and part < len(node):
             node = node[part]
         else:
@@ -71,11 +71,11 @@ def put(node: Json, path: Sequence[str | int], value: Json) -> Json:
 def _put(node: Json, path: Path, depth: int, value: Json) -> Json:
     if depth == len(path):
         return value
-    key = path[depth]
-    if isinstance(node, list) and isinstance(key, int):
-        new = _put(node[key], path, depth + 1, value)
-        return node if new is node[key] else [*node[:key], new, *node[key + 1 :]]
-    old = as_map(node, path[:depth])
+    step = path[depth]
+    if isinstance(node, list) and isinstance(step, int):
+        new = _put(node[step], path, depth + 1, value)
+        return node if new is node[step] else [*node[:step], new, *node[step + 1 :]]
+    old, key = as_map(node, path[:depth]), str(step)
     new = _put(old.get(key), path, depth + 1, value)
     return node if isinstance(node, dict) and key in node and new is node[key] else {**old, key: new}
 

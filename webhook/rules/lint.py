@@ -30,7 +30,7 @@ def problems_of(table: Table, values: Mapping[str, str]) -> Found:
         at: Path = ("rules", index)
         yield from _rule(table, rule, values, at)
         yield from _quoted(table, rule, values, at)
-        yield from _fragment(rule, at)
+        yield from _fragment(table, rule, at)
 
 
 def _duplicates(table: Table) -> Found:
@@ -232,8 +232,18 @@ def _maps(node: Json, path: Path) -> Iterator[tuple[Path, Mapping[str, Json]]]:
     return ((at, part) for at, part in _nodes(node, path) if isinstance(part, Mapping))
 
 
-def _fragment(rule: Rule, at: Path) -> Found:
-    labelled = (rule.add.get("metadata") or {}).get("labels") or {}
+def _labels(rule: Rule) -> Mapping[str, Json]:
+    return (rule.add.get("metadata") or {}).get("labels") or {}
+
+
+def _labels_the_job(table: Table, rule: Rule) -> bool:
+    """Whether a job that the rule fires for has the job label: from this rule, or from each that it needs."""
+    by_name = {row.name: row for row in table.rules}
+    needed = [by_name[name] for name in rule.needs if name in by_name]
+    return keys.JOB in _labels(rule) or (bool(needed) and all(keys.JOB in _labels(row) for row in needed))
+
+
+def _fragment(table: Table, rule: Rule, at: Path) -> Found:
     for path, node in _maps(rule.add, (*at, "add")):
         for key in node:
             if PATTERN.search(key):
@@ -246,9 +256,9 @@ def _fragment(rule: Rule, at: Path) -> Found:
         terms = node.get("nodeSelectorTerms")
         if terms is not None and len(terms) != 1:
             yield (*path, "nodeSelectorTerms"), "terms are alternatives, so a rule can require only one"
-        if _selects_job(node) and keys.JOB not in labelled:
-            yield path, f"selects by {keys.JOB}: add that label in the same rule, or a job repels itself"
-    if labelled.get(keys.JOB, "$(job.id)") != "$(job.id)":
+        if _selects_job(node) and not _labels_the_job(table, rule):
+            yield path, f"selects by {keys.JOB}: it needs job-label, or a job repels itself"
+    if _labels(rule).get(keys.JOB, "$(job.id)") != "$(job.id)":
         yield (*at, "add", "metadata", "labels", keys.JOB), "the value of this label must be $(job.id)"
 
 
