@@ -111,6 +111,7 @@ def _base(workload: Workload, obj: Json) -> Json:
 
 def _about(shape: Shape, job: Job, values: Mapping[str, Json]) -> dict[str, str]:
     facts = {"shape": shape.name, "nodeConfig": str(shape.node_config), "workers": str(job.workers())}
+    facts["nodes"] = str(job.nodes())
     return facts | {"job": values["job.id"]}
 
 

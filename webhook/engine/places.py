@@ -15,7 +15,7 @@ _SELECTING = re.compile(r"(?P<list>[^\[\]]+)\[(?P<key>[A-Za-z][A-Za-z0-9]*)=(?P<
 
 @dataclass(frozen=True)
 class Select:
-    """The element of a list whose ``key`` has this value; of several the first."""
+    """The element of a list whose ``key`` is this text or truth value; of several the first."""
 
     key: str
     value: str
@@ -66,14 +66,14 @@ def parse_place(text: str) -> Place:
         ValueError: if it is no JSON pointer, or selects a list element by its position.
     """
     parts: list[str | Select] = []
-    for part in parse_pointer(text):
+    for index, part in enumerate(parse_pointer(text)):
         selecting = _SELECTING.fullmatch(part)
         if selecting:
             parts += [selecting["list"], Select(selecting["key"], selecting["value"])]
         elif part.isdigit():
             raise ValueError(
-                f"{text} can never be there: {part} is the position of a list element; select the element "
-                f"by a key, as in {pointer(parse_pointer(text)[:1])}/replicatedJobs[name=workers]"
+                f"{text} can never be there: {part} is the position of a list element, and lists are not "
+                f"opened by position; select by a key, as in {pointer(parse_pointer(text)[:index])}[name=workers]"
             )
         elif "[" in part or "]" in part:
             raise ValueError(
@@ -88,6 +88,12 @@ def _index(node: Json, wanted: Select) -> int | None:
     if not isinstance(node, list):
         return None
     for index, item in enumerate(node):
-        if isinstance(item, dict) and item.get(wanted.key) == wanted.value:
+        if isinstance(item, dict) and _text(item.get(wanted.key)) == wanted.value:
             return index
     return None
+
+
+def _text(value: Json) -> str | None:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if isinstance(value, str) else None

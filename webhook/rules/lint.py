@@ -23,7 +23,10 @@ COUNTS = range(1, 1025)
 def problems_of(table: Table, values: Mapping[str, str]) -> Found:
     """Every problem of a table whose fragments still quote the table's own values."""
     yield from _duplicates(table)
-    yield from workload_problems(table)
+    broken = list(workload_problems(table))
+    yield from broken
+    if broken:
+        return  # what rules may quote follows from the workloads
     yield from _values(values)
     yield from _shapes(table)
     for index, rule in enumerate(table.rules):

@@ -1,0 +1,310 @@
+"""Workload rows: each kind that the project means to serve can be described, and opens as it should."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers import mpijob
+from tests.rules.tables import EXTENDS, RULE, SOURCE, Expected, outcome, same_problems
+from webhook.engine.table import Table
+from webhook.rules.load import load_file, load_text
+
+KINDS = Path(__file__).parent.parent / "data" / "workloads" / "kinds.yaml"
+JOB_LABEL = "ultraserver-webhook.io/job"
+
+
+@pytest.fixture(scope="module")
+def kinds() -> Table:
+    return load_file(KINDS)
+
+
+def pod(**more: Any) -> dict[str, Any]:
+    """A pod template that takes a node."""
+    container = {"name": "x", "image": "i", "resources": {"limits": {"aws.amazon.com/neuron": 16}}}
+    return {"spec": {"containers": [container]}, **more}
+
+
+def named(kind: str, spec: dict[str, Any], **meta: Any) -> dict[str, Any]:
+    version, _, name = kind.rpartition("/")
+    return {"apiVersion": version, "kind": name, "metadata": {"name": "train", **meta}, "spec": spec}
+
+
+JOBSET_WORKERS = {
+    "name": "workers",
+    "replicas": 2,
+    "template": {"spec": {"parallelism": 4, "template": pod()}},
+}
+
+OPENS: dict[str, tuple[dict[str, Any], str, int]] = {
+    "training-operator's MPIJob": (
+        named(
+            "kubeflow.org/v1/MPIJob",
+            {"mpiReplicaSpecs": {"Launcher": {"template": {}}, "Worker": {"replicas": 4, "template": pod()}}},
+        ),
+        "mpijob-v1",
+        4,
+    ),
+    "T9k's MPIJob with spec.worker": (
+        named("batch.tensorstack.dev/v1beta1/MPIJob", {"worker": {"replicas": 8, "template": pod()}}),
+        "t9k-mpijob",
+        8,
+    ),
+    "T9k's MPIJob with replicaSpecs and an empty launcher template": (
+        named(
+            "batch.tensorstack.dev/v1beta1/MPIJob",
+            {
+                "replicaSpecs": [
+                    {"type": "launcher", "replicas": 1, "template": {}},
+                    {
+                        "type": "worker",
+                        "replicas": 4,
+                        "template": {
+                            "spec": {
+                                "containers": [
+                                    {
+                                        "name": "mpi-worker",
+                                        "image": "i",
+                                        "resources": {"limits": {"aws.amazon.com/neuron": 16}},
+                                    }
+                                ]
+                            }
+                        },
+                    },
+                ]
+            },
+        ),
+        "t9k-mpijob-replicas",
+        4,
+    ),
+    "a PyTorchJob, whose master takes a node as well": (
+        named(
+            "kubeflow.org/v1/PyTorchJob",
+            {
+                "pytorchReplicaSpecs": {
+                    "Master": {"template": pod()},
+                    "Worker": {"replicas": 3, "template": pod()},
+                }
+            },
+        ),
+        "pytorchjob",
+        4,
+    ),
+    "a PyTorchJob of a master alone": (
+        named("kubeflow.org/v1/PyTorchJob", {"pytorchReplicaSpecs": {"Master": {"template": pod()}}}),
+        "pytorchjob",
+        1,
+    ),
+    "a Job": (named("batch/v1/Job", {"parallelism": 4, "template": pod()}), "job", 4),
+    "a Job that says no parallelism": (named("batch/v1/Job", {"template": pod()}), "job", 1),
+    "a JobSet, whose workers are a product": (
+        named(
+            "jobset.x-k8s.io/v1alpha2/JobSet",
+            {
+                "replicatedJobs": [
+                    {"name": "launcher", "template": {"spec": {"template": {}}}},
+                    JOBSET_WORKERS,
+                ]
+            },
+        ),
+        "jobset",
+        8,
+    ),
+    "a LeaderWorkerSet, whose group and not the object is the unit": (
+        named(
+            "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet",
+            {
+                "replicas": 3,
+                "leaderWorkerTemplate": {"size": 4, "leaderTemplate": pod(), "workerTemplate": pod()},
+            },
+        ),
+        "leaderworkerset",
+        4,
+    ),
+    "a bare Pod": (
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train"}, **pod()},
+        "bare-pod",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OPENS)
+def test_each_kind_opens_with_its_number_of_nodes_and_its_workers_are_placed(kinds: Table, case: str) -> None:
+    obj, workload, nodes = OPENS[case]
+    found = outcome(kinds, obj)
+    assert found.facts["workload"] == workload
+    assert found.facts["nodes"] == str(nodes)
+    assert "ultraserver-nodes" in found.fired()
+    assert "job-label" in found.fired()
+
+
+@pytest.mark.parametrize("case", OPENS)
+def test_a_second_evaluation_of_each_kind_changes_nothing(kinds: Table, case: str) -> None:
+    obj, _, _ = OPENS[case]
+    once = outcome(kinds, obj).after
+    assert once != obj
+    assert outcome(kinds, once).operations == ()
+
+
+def test_every_group_that_takes_nodes_gets_what_workers_get(kinds: Table) -> None:
+    obj, _, _ = OPENS["a PyTorchJob, whose master takes a node as well"]
+    specs = outcome(kinds, obj).after["spec"]["pytorchReplicaSpecs"]
+    for role in ("Master", "Worker"):
+        assert specs[role]["template"]["metadata"]["labels"][JOB_LABEL] == "default.train"
+        together = specs[role]["template"]["spec"]["affinity"]["podAffinity"]
+        (term,) = together["requiredDuringSchedulingIgnoredDuringExecution"]
+        assert term["labelSelector"] == {"matchLabels": {JOB_LABEL: "default.train"}}
+
+
+def test_an_element_of_a_list_is_patched_where_it_stands(kinds: Table) -> None:
+    obj, _, _ = OPENS["a JobSet, whose workers are a product"]
+    found = outcome(kinds, obj)
+    assert all(
+        op["path"].startswith("/spec/replicatedJobs/1/template/spec/template") for op in found.operations
+    )
+
+
+def launcher_pod(**labels: str) -> dict[str, Any]:
+    meta = {
+        "labels": {
+            "training.kubeflow.org/job-role": "launcher",
+            "training.kubeflow.org/job-name": "x",
+            **labels,
+        },
+        "annotations": {
+            "ultraserver-webhook.io/hostfile": "/root/ultraserver_init/new_hostfile",
+            "ultraserver-webhook.io/mpi": "OpenMPI",
+        },
+    }
+    template = pod(metadata=meta)
+    template["spec"]["volumes"] = [{"name": "ultraserver-init", "emptyDir": {}}]
+    return {"apiVersion": "v1", "kind": "Pod", **template}
+
+
+def test_workloads_that_share_a_kind_are_told_apart_by_when(kinds: Table) -> None:
+    assert outcome(kinds, launcher_pod()).facts["workload"] == "launcher-pod"
+    bare, _, _ = OPENS["a bare Pod"]
+    assert outcome(kinds, bare).facts["workload"] == "bare-pod"
+    owned = {**bare, "metadata": {"ownerReferences": [{"kind": "Job", "controller": True}]}}
+    found = outcome(kinds, owned)
+    assert found.operations == ()
+    assert found.reason == "it is no launcher-pod or bare-pod by their `when`"
+
+
+RESEARCH = {"kueue.x-k8s.io/queue-name": "research-a"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "namespace", "why"),
+    [
+        (RESEARCH, {}, "research-1", ""),
+        (RESEARCH, {"example.com/team": "core"}, "research-1", ""),
+        ({}, {}, "research-1", 'label kueue.x-k8s.io/queue-name is "", not research*'),
+        (
+            RESEARCH,
+            {"example.com/team": "web"},
+            "research-1",
+            'annotation example.com/team is "web", not "" or core',
+        ),
+        (RESEARCH, {}, "batch", "the namespace is batch, not research-*"),
+        (
+            {"kueue.x-k8s.io/queue-name": 5},
+            {},
+            "research-1",
+            "label kueue.x-k8s.io/queue-name is 5, not research*",
+        ),
+    ],
+)
+def test_rules_look_at_labels_annotations_and_the_namespace(
+    kinds: Table, labels: Any, annotations: Any, namespace: str, why: str
+) -> None:
+    obj = mpijob()
+    obj["metadata"] = {
+        **obj["metadata"],
+        "labels": labels,
+        "annotations": annotations,
+        "namespace": namespace,
+    }
+    found = outcome(kinds, obj, namespace=namespace)
+    (row,) = (row for row in found.rules if row.name == "queue-priority")
+    assert (row.why if why else row.state) == (why or "fired")
+
+
+@pytest.mark.parametrize("meta", [None, [], "x", {"labels": []}, {"annotations": "x"}])
+def test_metadata_of_any_type_is_no_error(kinds: Table, meta: Any) -> None:
+    found = outcome(kinds, {**mpijob(), "metadata": meta})
+    assert not found.denials
+
+
+WORKLOAD = "workloads:\n  - name: gang\n    kinds: [example.com/v1/Gang]\n"
+
+NEVER: dict[str, tuple[str, Expected]] = {
+    "a list element by its position": (
+        WORKLOAD
+        + "    groups: [{role: worker, takesNodes: true, template: /spec/replicatedJobs/0/template}]\n",
+        [
+            (
+                7,
+                "/workloads/0/groups/0/template",
+                "/spec/replicatedJobs/0/template can never be there: 0 is the position",
+            )
+        ],
+    ),
+    "replicas by a position": (
+        WORKLOAD + "    groups: [{role: worker, takesNodes: true, template: /t, replicas: [2, /jobs/1/n]}]\n",
+        [(7, "/workloads/0/groups/0/replicas", "/jobs/1/n can never be there")],
+    ),
+    "a field with a broken selection": (
+        WORKLOAD + "    groups: [{role: worker, takesNodes: true, template: /t}]\n"
+        "    fields: {queue: {path: '/jobs[0]', default: x}}\n",
+        [(8, "/workloads/0/fields/queue/path", "'jobs[0]' selects no list element")],
+    ),
+    "a kind that another workload takes whole": (
+        "workloads:\n  - name: mine\n    kinds: [kubeflow.org/v2beta1/MPIJob]\n"
+        "    groups: [{role: worker, takesNodes: true, template: /t}]\n",
+        [(6, "/workloads/0/kinds", "unreachable: mpijob opens every kubeflow.org/v2beta1/MPIJob")],
+    ),
+    "a condition on a field that there is not": (
+        WORKLOAD + "    groups: [{role: worker, takesNodes: true, template: /t}]\n    when: {queue: x}\n",
+        [(8, "/workloads/0/when/queue", "the workload has no field 'queue'; known are none")],
+    ),
+    "a worker that takes no node": (
+        WORKLOAD + "    groups: [{role: worker, template: /t}]\n",
+        [(7, "/workloads/0/groups/0/takesNodes", "'worker' is the role of what takes nodes")],
+    ),
+    "two groups of one role": (
+        WORKLOAD + "    groups: [{role: a, template: /t}, {role: a, template: /u}]\n",
+        [(7, "/workloads/0/groups/1/role", "'a' is the role of two groups")],
+    ),
+    "one template for two groups": (
+        WORKLOAD + "    groups: [{role: a, template: /t}, {role: b, template: /t}]\n",
+        [(7, "/workloads/0/groups/1/template", "is the template of 'a' already")],
+    ),
+    "a Pod with another template": (
+        WORKLOAD + "    groups: [{role: a, template: ''}, {role: b, template: /t}]\n",
+        [(7, "/workloads/0/groups/0/template", "a Pod is its own template")],
+    ),
+    "selecting by the job label without setting it": (
+        RULE + "    add: {spec: {affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [\n"
+        "      {topologyKey: t, labelSelector: {matchLabels: {ultraserver-webhook.io/job: $(job.id)}}}]}}}}\n",
+        [
+            (
+                9,
+                "/rules/0/add/spec/affinity/podAffinity/requiredDuringSchedulingIgnoredDuringExecution/0",
+                "selects by",
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NEVER)
+def test_a_row_that_can_never_fire_is_refused_with_the_reason(case: str) -> None:
+    text, expected = NEVER[case]
+    same_problems(EXTENDS + text, expected)
+
+
+def test_a_rule_may_need_the_row_that_sets_the_job_label() -> None:
+    text = NEVER["selecting by the job label without setting it"][0]
+    load_text(EXTENDS + text.replace("    match:", "    needs: job-label\n    match:"), SOURCE)
