@@ -71,9 +71,10 @@ def parse_place(text: str) -> Place:
         if selecting:
             parts += [selecting["list"], Select(selecting["key"], selecting["value"])]
         elif part.isdigit():
+            there = pointer(parse_pointer(text)[:index])
             raise ValueError(
                 f"{text} can never be there: {part} is the position of a list element, and lists are not "
-                f"opened by position; select by a key, as in {pointer(parse_pointer(text)[:index])}[name=workers]"
+                f"opened by position; select by a key, as in {there}[name=workers]"
             )
         elif "[" in part or "]" in part:
             raise ValueError(
