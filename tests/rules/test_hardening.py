@@ -28,9 +28,10 @@ def test_a_hardening_row_is_switched_off_by_its_name_and_nothing_else_goes(name:
     (row,) = [rule for rule in DEFAULT.rules if rule.name == name]
     by_default = set(outcome(DEFAULT, mpijob(4)).fired())
     off = outcome(extended(IMAGE + f"rules: [{{name: {name}, mode: off}}]"), mpijob(4))
-    # What it replaces comes back, unless that is a row for jobs without a name.
+    # What it replaces comes back where no other row takes its place, and what needs it goes with it.
     back = {row.replaces} & set(DOCUMENTED)
-    assert set(off.fired()) == (by_default - {name}) | back
+    needing = {rule.name for rule in DEFAULT.rules if rule.needs == (name,)}
+    assert set(off.fired()) == (by_default - {name} - needing) | back
     assert [rule.why for rule in off.rules if rule.name == name] == ["switched off in the table"]
 
 
@@ -60,9 +61,8 @@ def test_apart_across_namespaces_adds_a_term_over_all_namespaces_and_the_label_i
 """)
 
 
-def test_without_apart_across_namespaces_a_named_job_gets_no_label() -> None:
+def test_without_apart_across_namespaces_a_named_job_is_apart_in_its_namespace_only() -> None:
     result = after(extended("rules: [{name: apart-across-namespaces, mode: off}]"), mpijob(4))
-    assert get(result, (*WORKER, "metadata", "labels")) is None
     assert len(get(result, (*WORKER, "spec", "affinity", "podAntiAffinity", REQUIRED))) == 1
 
 
@@ -92,13 +92,13 @@ def test_wait_for_all_workers_stands_in_the_documented_containers_place() -> Non
 
 def test_the_row_that_stands_in_anothers_place_is_named() -> None:
     why = {rule.name: rule.why for rule in outcome(DEFAULT, mpijob(4)).rules}
-    assert why["wait-hostfilename"] == "wait-for-all-workers stands in its place"
+    assert why["wait-hostfilename"] == "replaced by rule wait-for-all-workers"
 
 
 def test_a_job_without_a_name_is_told_apart_and_kept_together_by_the_webhooks_own_label() -> None:
     for workers, rows in (
-        (4, ["apart-across-namespaces", "unnamed-together-required"]),
-        (16, ["apart-across-namespaces", "unnamed-together-preferred"]),
+        (4, ["apart-across-namespaces", "together-required-by-job-label"]),
+        (16, ["apart-across-namespaces", "together-preferred-by-job-label"]),
     ):
         found = outcome(DEFAULT, mpijob(workers, generate_name="gen-"))
         assert set(rows) <= set(found.fired())
@@ -107,9 +107,18 @@ def test_a_job_without_a_name_is_told_apart_and_kept_together_by_the_webhooks_ow
         assert label.startswith(("default.gen-_", "default.gen_"))
 
 
-def test_a_job_without_a_name_is_apart_in_its_namespace_where_the_wider_row_is_off() -> None:
+def test_a_job_without_a_name_is_apart_by_its_label_where_the_row_for_mpijobs_is_off() -> None:
     table = extended("rules: [{name: apart-across-namespaces, mode: off}]")
     found = outcome(table, mpijob(4, generate_name="gen-"))
     (term,) = get(found.after, (*WORKER, "spec", "affinity", "podAntiAffinity", REQUIRED))
-    assert "unnamed-apart" in found.fired()
-    assert "namespaceSelector" not in term
+    assert "apart-by-job-label" in found.fired()
+    assert term["labelSelector"]["matchExpressions"][0] == {
+        "key": "ultraserver-webhook.io/job",
+        "operator": "Exists",
+    }
+
+
+@pytest.mark.parametrize("workers", [1, 3, 4, 16])
+def test_every_worker_says_which_job_it_belongs_to(workers: int) -> None:
+    result = after(DEFAULT, mpijob(workers), namespace="ml")
+    assert get(result, (*WORKER, "metadata", "labels")) == {"ultraserver-webhook.io/job": "ml.train"}

@@ -135,12 +135,12 @@ LINT: dict[str, tuple[str, Expected]] = {
     "selecting by the job label without adding it": (
         RULE + POD_AFFINITY + "              - topologyKey: k\n                labelSelector:\n"
         "                  matchLabels: {ultraserver-webhook.io/job: $(job.id)}\n",
-        [(13, TERMS, "selects by ultraserver-webhook.io/job: add that label in the same rule")],
+        [(13, TERMS, "selects by ultraserver-webhook.io/job: it needs job-label, or a job repels itself")],
     ),
     "selecting by the job label in an expression without adding it": (
         RULE + POD_AFFINITY + "              - topologyKey: k\n                labelSelector:\n"
         "                  matchExpressions: [{key: ultraserver-webhook.io/job, operator: Exists}]\n",
-        [(13, TERMS, "selects by ultraserver-webhook.io/job: add that label in the same rule")],
+        [(13, TERMS, "selects by ultraserver-webhook.io/job: it needs job-label, or a job repels itself")],
     ),
     "a job label of another value": (
         RULE + "    add:\n      metadata:\n        labels:\n          ultraserver-webhook.io/job: mine\n",

@@ -56,7 +56,7 @@ def apply_rules(
         if isinstance(ready, str):
             progress.rules.append(RuleOutcome(rule.name, State.SKIPPED, ready))
         elif rule.name in by_whom:
-            why = f"{by_whom[rule.name]} stands in its place"
+            why = f"replaced by rule {by_whom[rule.name]}"
             progress.rules.append(RuleOutcome(rule.name, State.SKIPPED, why))
         elif rule.needs and progress.clean.isdisjoint(rule.needs):
             why = f"{' or '.join(rule.needs)} did not fire, or left something of yours in place"
