@@ -238,6 +238,8 @@ def test_metadata_of_any_type_is_no_error(kinds: Table, meta: Any) -> None:
 
 
 WORKLOAD = "workloads:\n  - name: gang\n    kinds: [example.com/v1/Gang]\n"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+GROUP = "    groups: [{role: worker, takesNodes: true, template: /t}]\n"
 
 NEVER: dict[str, tuple[str, Expected]] = {
     "a list element by its position": (
@@ -256,17 +258,15 @@ NEVER: dict[str, tuple[str, Expected]] = {
         [(7, "/workloads/0/groups/0/replicas", "/jobs/1/n can never be there")],
     ),
     "a field with a broken selection": (
-        WORKLOAD + "    groups: [{role: worker, takesNodes: true, template: /t}]\n"
-        "    fields: {queue: {path: '/jobs[0]', default: x}}\n",
+        WORKLOAD + GROUP + "    fields: {queue: {path: '/jobs[0]', default: x}}\n",
         [(8, "/workloads/0/fields/queue/path", "'jobs[0]' selects no list element")],
     ),
     "a kind that another workload takes whole": (
-        "workloads:\n  - name: mine\n    kinds: [kubeflow.org/v2beta1/MPIJob]\n"
-        "    groups: [{role: worker, takesNodes: true, template: /t}]\n",
+        WORKLOAD.replace("example.com/v1/Gang", "kubeflow.org/v2beta1/MPIJob") + GROUP,
         [(6, "/workloads/0/kinds", "unreachable: mpijob opens every kubeflow.org/v2beta1/MPIJob")],
     ),
     "a condition on a field that there is not": (
-        WORKLOAD + "    groups: [{role: worker, takesNodes: true, template: /t}]\n    when: {queue: x}\n",
+        WORKLOAD + GROUP + "    when: {queue: x}\n",
         [(8, "/workloads/0/when/queue", "the workload has no field 'queue'; known are none")],
     ),
     "a worker that takes no node": (
@@ -286,12 +286,12 @@ NEVER: dict[str, tuple[str, Expected]] = {
         [(7, "/workloads/0/groups/0/template", "a Pod is its own template")],
     ),
     "selecting by the job label without setting it": (
-        RULE + "    add: {spec: {affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [\n"
+        RULE + f"    add: {{spec: {{affinity: {{podAffinity: {{{REQUIRED}: [\n"
         "      {topologyKey: t, labelSelector: {matchLabels: {ultraserver-webhook.io/job: $(job.id)}}}]}}}}\n",
         [
             (
                 9,
-                "/rules/0/add/spec/affinity/podAffinity/requiredDuringSchedulingIgnoredDuringExecution/0",
+                f"/rules/0/add/spec/affinity/podAffinity/{REQUIRED}/0",
                 "selects by",
             )
         ],
