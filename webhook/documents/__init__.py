@@ -3,7 +3,7 @@
 A text means here what it means to kubectl, or it is refused with its line and the way out. What kubectl 1.36
 does was read in its sources (``StreamVisitor`` of cli-runtime, ``YAMLOrJSONDecoder`` of apimachinery,
 sigs.k8s.io/yaml 1.6, go.yaml.in/yaml/v2 2.4) and is held against the output of that very code by
-``tests/data/kubectl_yaml_cases.json``. ADR 0016 lists what is refused although kubectl takes it, and why.
+``tests/documents/kubectl_yaml_cases.json``. ADR 0016 says what is refused although kubectl takes it.
 """
 
 from webhook.documents.dump import dump_yaml
