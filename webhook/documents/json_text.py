@@ -5,7 +5,6 @@ Not orjson: it reads no objects one behind the other, takes a key twice, and has
 
 import json
 import re
-from bisect import bisect_right
 from typing import Any
 
 from webhook.documents.errors import (
@@ -37,8 +36,8 @@ _NUMBERS: Any = {"parse_int": number, "parse_float": number, "parse_constant": n
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, **_NUMBERS)
 
 
-def read_json(text: str, start: int, source: str) -> tuple[Json, int]:
-    """The JSON value that starts at an offset, and the offset of its end.
+def read_json(text: str, start: int, source: str, line: int) -> tuple[Json, int]:
+    """The JSON value that starts at an offset and on a line, and the offset of its end.
 
     Raises:
         json.JSONDecodeError: if it is no JSON; it may be YAML.
@@ -47,10 +46,10 @@ def read_json(text: str, start: int, source: str) -> tuple[Json, int]:
     try:
         value, end = _DECODER.raw_decode(text, start)
     except (Refusal, RecursionError):
-        mark_json(text, start, source)  # knows the place, and raises
+        mark_json(text, start, source, line)  # knows the place, and raises
         raise
-    if _is_deep(value) or _SURROGATE.search(text):
-        mark_json(text, start, source)
+    if _is_deep(value) or _SURROGATE.search(text, start, end):
+        mark_json(text, start, source, line)
     return value, end
 
 
@@ -62,25 +61,25 @@ def _is_deep(root: Json) -> bool:
     return bool(inner)
 
 
-def mark_json(text: str, start: int, source: str) -> Mark:
-    """The marks of the JSON value at an offset.
+def mark_json(text: str, start: int, source: str, line: int) -> Mark:
+    """The marks of the JSON value at an offset and on a line.
 
     Raises:
         DocumentError: at the first thing in it that is refused.
     """
-    walk = _Walk(text, start, source)
+    walk = _Walk(text, start, source, line)
     return walk.mark(next(walk.tokens), 0)
 
 
 class _Walk:
     """Goes over the tokens of a text that is JSON at least up to what is refused in it."""
 
-    def __init__(self, text: str, start: int, source: str) -> None:
-        self._text, self._source = text, source
-        self._breaks = [found.start() for found in re.finditer("\n", text)]
+    def __init__(self, text: str, start: int, source: str, line: int) -> None:
+        self._text, self._source, self._at, self._on = text, source, start, line
         self.tokens = _TOKEN.finditer(text, start)
 
     def mark(self, token: re.Match[str], depth: int) -> Mark:
+        line = self._line(token)
         children: dict[str | int, Mark] = {}
         if token[0] not in ("{", "["):
             self._plain(token)
@@ -90,15 +89,19 @@ class _Walk:
             for inner in self.tokens:
                 if inner[0] in ("}", "]"):
                     break
+                beside = self._line(inner)
                 key = self._plain(inner) if token[0] == "{" else len(children)
                 if key in children:
                     raise self._refused(inner, TWICE.format(str(key)[:60]))
                 value = next(self.tokens) if token[0] == "{" else inner
-                children[key] = self.mark(value, depth + 1)._replace(line=self._line(inner))
-        return Mark(self._line(token), children)
+                children[key] = self.mark(value, depth + 1)._replace(line=beside)
+        return Mark(line, children)
 
     def _line(self, token: re.Match[str]) -> int:
-        return bisect_right(self._breaks, token.start()) + 1
+        """The line of a token that does not stand before the last one asked for."""
+        self._on += self._text.count("\n", self._at, token.start())
+        self._at = token.start()
+        return self._on
 
     def _plain(self, token: re.Match[str]) -> Json:
         try:

@@ -87,11 +87,11 @@ def _chunks(text: str, source: str) -> Iterator[tuple[str, int]]:
 def _first_documents(chunk: str, source: str) -> list[Document]:
     """The JSON objects of the first chunk, or the one YAML document in braces."""
     documents: list[Document] = []
-    end = 0
+    at, end, line = 0, 0, 1
     while start := _NEXT.search(chunk, end):
-        line, at = chunk.count("\n", 0, start.start()) + 1, start.start()
+        line, at = line + chunk.count("\n", at, start.start()), start.start()
         try:
-            value, end = read_json(chunk, at, source)
+            value, end = read_json(chunk, at, source, line)
         except json.JSONDecodeError as error:
             hint = "check quotes, commas and brackets here and above"
             if documents:
@@ -102,7 +102,7 @@ def _first_documents(chunk: str, source: str) -> list[Document]:
             except DocumentError as other:
                 # It is what it was until further on.
                 raise max(other, failure, key=lambda found: (found.line, found.column)) from None
-        documents.append(Document(value, source, line, partial(mark_json, chunk, at, source)))
+        documents.append(Document(value, source, line, partial(mark_json, chunk, at, source, line)))
     return documents
 
 
