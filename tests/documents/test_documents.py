@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from webhook.documents import DocumentError, Json, dump_yaml, expand_lists, read_documents
+from webhook.documents import DocumentError, Json, dump_yaml, expand_lists, json_text, read_documents
 from webhook.documents.lines import Mark
 
 KUBECTL = json.loads(Path(__file__).with_name("kubectl_yaml_cases.json").read_text())
@@ -242,3 +242,19 @@ def test_what_is_shared_in_memory_is_written_out_twice() -> None:
 def test_what_json_does_not_have_is_not_written(number: float) -> None:
     with pytest.raises(ValueError, match="is not JSON"):
         dump_yaml({"a": number})
+
+
+def test_a_stream_of_objects_costs_what_its_length_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = 0
+    search = json_text._SURROGATE.search  # noqa: SLF001
+
+    class Counted:
+        def search(self, text: str, start: int = 0, end: int | None = None) -> object:
+            nonlocal seen
+            seen += (len(text) if end is None else end) - start
+            return search(text, start, len(text) if end is None else end)
+
+    monkeypatch.setattr(json_text, "_SURROGATE", Counted())
+    text = '{"a": 1}\n' * 1000
+    assert len(read_documents(text)) == 1000
+    assert 0 < seen <= len(text)

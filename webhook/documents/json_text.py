@@ -5,7 +5,6 @@ Not orjson: it reads no objects one behind the other, takes a key twice, and has
 
 import json
 import re
-from typing import Any
 
 from webhook.documents.errors import (
     LONE_SURROGATE,
@@ -32,8 +31,9 @@ def _unique(pairs: list[tuple[str, Json]]) -> Json:
     return value
 
 
-_NUMBERS: Any = {"parse_int": number, "parse_float": number, "parse_constant": number}
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique, **_NUMBERS)
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_int=number, parse_float=number, parse_constant=number
+)
 
 
 def read_json(text: str, start: int, source: str, line: int) -> tuple[Json, int]:
@@ -57,8 +57,10 @@ def _is_deep(root: Json) -> bool:
     level = [root]
     for _ in range(MAX_DEPTH + 1):
         inner = [value for value in level if isinstance(value, dict | list)]
+        if not inner:
+            return False
         level = [item for value in inner for item in (value.values() if isinstance(value, dict) else value)]
-    return bool(inner)
+    return True
 
 
 def mark_json(text: str, start: int, source: str, line: int) -> Mark:
@@ -105,7 +107,7 @@ class _Walk:
 
     def _plain(self, token: re.Match[str]) -> Json:
         try:
-            value = json.loads(token[0], **_NUMBERS)
+            value = _DECODER.decode(token[0])
             str(value).encode()
         except Refusal as refusal:
             raise self._refused(token, str(refusal)) from None
