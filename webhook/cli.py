@@ -7,7 +7,6 @@ from typing import Any, NoReturn
 
 import click
 
-from webhook.client import ReviewError, send_review
 from webhook.documents import DocumentError, dump_yaml, read_documents
 from webhook.engine.table import Table
 from webhook.preview.run import FORMATS, Preview, objects, preview
@@ -95,6 +94,9 @@ def preview_command(
 @click.option("--wait", default=0.0, help="Seconds to wait for the webhook to be ready.")
 def review(file: Path, url: str, ca: Path, namespace: str, wait: float) -> None:
     """Send an object to a running webhook, as the API server would, and show its answer."""
+    # Imported here, as above: only this command needs a client for HTTPS.
+    from webhook.client import ReviewError, send_review  # noqa: PLC0415
+
     try:
         source, text = _read(file)
         for document in objects(read_documents(text, source)):

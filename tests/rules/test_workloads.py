@@ -287,7 +287,7 @@ NEVER: dict[str, tuple[str, Expected]] = {
     ),
     "selecting by the job label without setting it": (
         RULE + f"    add: {{spec: {{affinity: {{podAffinity: {{{REQUIRED}: [\n"
-        "      {topologyKey: t, labelSelector: {matchLabels: {ultraserver-webhook.io/job: $(job.id)}}}]}}}}\n",
+        "      {topologyKey: t, labelSelector: {matchLabels: {ultraserver-webhook.io/job: x}}}]}}}}\n",
         [
             (
                 9,

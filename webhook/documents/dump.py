@@ -6,8 +6,9 @@ from typing import Any
 
 import yaml
 
+from webhook.documents.errors import Refusal
 from webhook.documents.lines import Json
-from webhook.documents.scalars import resolve
+from webhook.documents.words import resolve
 
 # YAML breaks lines at these, which would come back as "\n" from a block.
 _OTHER_BREAKS = re.compile("[\r\x85\u2028\u2029]")
@@ -27,11 +28,18 @@ def _represent_str(dumper: _Dumper, text: str) -> yaml.ScalarNode:
         style: str | None = '"'
     elif "\n" in text:
         style = "|"
-    elif resolve(text) != text or _RESOLVER(dumper, yaml.ScalarNode, text, (True, False)) != _STR:
+    elif not _is_text(text) or _RESOLVER(dumper, yaml.ScalarNode, text, (True, False)) != _STR:
         style = '"'
     else:
         style = None
     return dumper.represent_scalar(_STR, text, style=style)
+
+
+def _is_text(word: str) -> bool:
+    try:
+        return resolve(word) == word
+    except Refusal:
+        return False
 
 
 def _represent_float(dumper: _Dumper, number: float) -> yaml.ScalarNode:

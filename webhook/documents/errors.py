@@ -28,6 +28,12 @@ class Refusal(Exception):  # noqa: N818 - never leaves this package
     """Something to refuse, raised where the place is not known; becomes a ``DocumentError`` where it is."""
 
 
+def error_at(text: str, at: int, source: str, message: str) -> DocumentError:
+    """The error about an offset of a text."""
+    return DocumentError(source, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at), message)
+
+
 TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels: no Kubernetes object is; flatten it"
 ALIAS_BOMB = "aliases expand to too much: write the repeated parts out, or split the file"
 LONE_SURROGATE = "half of a surrogate pair is no character: write both halves, or the character itself"
+TWICE = "key {!r} twice in one map, kubectl would take the last: remove one"

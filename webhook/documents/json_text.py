@@ -1,148 +1,119 @@
-"""JSON text to values: the standard library reads, and a second look finds the lines when somebody asks."""
+"""JSON text to values: the standard library reads, a second look finds lines when somebody asks.
+
+Not orjson: it reads no objects one behind the other, takes a key twice, and has no hook for numbers.
+"""
 
 import json
-import math
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterator
 
-from webhook.documents.errors import MAX_DEPTH, TOO_DEEP, DocumentError, Refusal
+from webhook.documents.errors import (
+    LONE_SURROGATE,
+    MAX_DEPTH,
+    TOO_DEEP,
+    TWICE,
+    DocumentError,
+    Refusal,
+    error_at,
+)
 from webhook.documents.lines import Json, Mark
-from webhook.documents.scalars import as_value, check_text
+from webhook.documents.words import number
 
-_TOKEN = re.compile(r'[ \t\r\n]*("[^"\\]*(?:\\.[^"\\]*)*"|[][{}:,]|[^][{}:," \t\r\n]+)')
-_SPACE = re.compile(r"[ \t\r\n]*")
+# Commas, colons and white space are left out.
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]|[^][{}:," \t\r\n]+')
 
-Read = tuple[Json, int, int, Callable[[], Mark]]
-"""A value, its line, the offset of its end, and its marks when asked."""
-
-
-class _Token(Refusal):
-    """A token that is refused; its place is looked up."""
-
-    def __init__(self, token: str, message: str) -> None:
-        super().__init__(message)
-        self.token = token
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def read_json(text: str, start: int, source: str) -> Read:
-    """The JSON object that starts at an offset.
+def _unique(pairs: list[tuple[str, Json]]) -> Json:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise Refusal
+    return value
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_int=number, parse_float=number, parse_constant=number
+)
+
+
+def read_json(text: str, start: int, source: str, line: int) -> tuple[Json, int]:
+    """The JSON value that starts at an offset and on a line, and the offset of its end.
 
     Raises:
         json.JSONDecodeError: if it is no JSON; it may be YAML.
         DocumentError: if it is refused (see the package).
     """
-    start = skip_space(text, start)
     try:
         value, end = _DECODER.raw_decode(text, start)
-        _check(value, escapes="\\u" in text)
-    except RecursionError:
-        raise error_at(text, start, source, TOO_DEEP) from None
-    except _Token as refusal:
-        raise error_at(text, _find(text, start, refusal.token), source, str(refusal)) from None
-    except Refusal as refusal:
-        raise error_at(text, start, source, str(refusal)) from None
-    return value, text.count("\n", 0, start) + 1, end, lambda: _marks(text, start)[0]
+    except (Refusal, RecursionError):
+        mark_json(text, start, source, line)  # knows the place, and raises
+        raise
+    if _is_deep(value) or _SURROGATE.search(text, start, end):
+        mark_json(text, start, source, line)
+    return value, end
 
 
-def skip_space(text: str, start: int) -> int:
-    """The offset of the next character that is not JSON's white space."""
-    match = _SPACE.match(text, start)
-    return match.end() if match else start
+def _is_deep(root: Json) -> bool:
+    level = [root]
+    for _ in range(MAX_DEPTH + 1):
+        inner = [value for value in level if isinstance(value, dict | list)]
+        if not inner:
+            return False
+        level = [item for value in inner for item in (value.values() if isinstance(value, dict) else value)]
+    return True
 
 
-def _pairs(pairs: list[tuple[str, Json]]) -> Json:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for at, key in enumerate(keys) if key in keys[:at])
-        raise _Token("", f"key {twice[:60]!r} twice in one map, kubectl would take the last: remove one")
-    return value
+def mark_json(text: str, start: int, source: str, line: int) -> Mark:
+    """The marks of the JSON value at an offset and on a line.
+
+    Raises:
+        DocumentError: at the first thing in it that is refused.
+    """
+    walk = _Walk(text, start, source, line)
+    return walk.mark(next(walk.tokens), 0)
 
 
-def _constant(token: str) -> Json:
-    raise _Token(token, f"{token} is not JSON: quote it if a string is meant, or write a number")
+class _Walk:
+    """Goes over the tokens of a text that is JSON at least up to what is refused in it."""
 
+    def __init__(self, text: str, start: int, source: str, line: int) -> None:
+        self._text, self._source, self._at, self._on = text, source, start, line
+        self.tokens = _TOKEN.finditer(text, start)
 
-def _float(token: str) -> Json:
-    number = float(token)
-    if math.isinf(number):
-        raise _Token(token, "the number is too large for a float64: write a smaller one, or quote it")
-    return as_value(number)
-
-
-def _int(token: str) -> Json:
-    # 19 digits and a sign are the longest int64, and Python limits the digits of int().
-    return as_value(int(token)) if len(token) <= 20 else _float(token)  # noqa: PLR2004
-
-
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=_pairs, parse_float=_float, parse_int=_int, parse_constant=_constant
-)
-
-
-def _check(root: Json, *, escapes: bool) -> None:
-    level, depth = [root], 0
-    while level:
-        depth += 1
-        deeper: list[Json] = []
-        for value in level:
-            if escapes and isinstance(value, str):
-                check_text(value)
-            elif isinstance(value, list):
-                deeper += value
-            elif isinstance(value, dict):
-                deeper += value.values()
-                if escapes:
-                    deeper += value
-        if depth > MAX_DEPTH and any(isinstance(value, dict | list) for value in level):
-            raise Refusal(TOO_DEEP)
-        level = deeper
-
-
-def _tokens(text: str, start: int) -> Iterator[tuple[str, int]]:
-    while match := _TOKEN.match(text, start):
-        yield match[1], match.start(1)
-        start = match.end()
-
-
-def _find(text: str, start: int, wanted: str) -> int:
-    """The offset of a token, or of the first key that stands twice in its object."""
-    if not wanted:
-        return _marks(text, start)[1]
-    return next((at for token, at in _tokens(text, start) if token == wanted), start)
-
-
-def _marks(text: str, start: int) -> tuple[Mark, int]:
-    """The marks of a JSON value that is known to be one, or the offset of the first key that stands twice."""
-    breaks = [match.start() for match in re.finditer("\n", text)]
-    root: dict[str | int, Mark] = {}
-    # Per open value: its children, whether it is an object, and the key or index that comes next.
-    stack: list[tuple[dict[str | int, Mark], bool]] = [(root, False)]
-    key: tuple[str, int] | None = None
-    for word, at in _tokens(text, start):
-        children, is_map = stack[-1]
-        if word in ":,":
-            continue
-        if word in "]}":
-            stack.pop()
-        elif is_map and key is None:
-            key = json.loads(word), at
-            if key[0] in children:
-                return Mark(0), at
-            continue
+    def mark(self, token: re.Match[str], depth: int) -> Mark:
+        line = self._line(token)
+        children: dict[str | int, Mark] = {}
+        if token[0] not in ("{", "["):
+            self._plain(token)
+        elif depth == MAX_DEPTH:
+            raise self._refused(token, TOO_DEEP)
         else:
-            inner: dict[str | int, Mark] | None = {} if word in "[{" else None
-            name, written = key or (len(children), at)
-            children[name] = Mark(bisect_right(breaks, written) + 1, inner)
-            key = None
-            if inner is not None:
-                stack.append((inner, word == "{"))
-        if len(stack) == 1:
-            break
-    return root[0], start
+            for inner in self.tokens:
+                if inner[0] in ("}", "]"):
+                    break
+                beside = self._line(inner)
+                key = self._plain(inner) if token[0] == "{" else len(children)
+                if key in children:
+                    raise self._refused(inner, TWICE.format(str(key)[:60]))
+                value = next(self.tokens) if token[0] == "{" else inner
+                children[key] = self.mark(value, depth + 1)._replace(line=beside)
+        return Mark(line, children)
 
+    def _line(self, token: re.Match[str]) -> int:
+        """The line of a token that does not stand before the last one asked for."""
+        self._on += self._text.count("\n", self._at, token.start())
+        self._at = token.start()
+        return self._on
 
-def error_at(text: str, at: int, source: str, message: str) -> DocumentError:
-    """The error about an offset of a text."""
-    return DocumentError(source, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at), message)
+    def _plain(self, token: re.Match[str]) -> Json:
+        try:
+            value = _DECODER.decode(token[0])
+            str(value).encode()
+        except Refusal as refusal:
+            raise self._refused(token, str(refusal)) from None
+        except UnicodeEncodeError:
+            raise self._refused(token, LONE_SURROGATE) from None
+        return value
+
+    def _refused(self, token: re.Match[str], message: str) -> DocumentError:
+        return error_at(self._text, token.start(), self._source, message)

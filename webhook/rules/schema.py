@@ -2,15 +2,43 @@
 
 import difflib
 import json
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
-
 from webhook.documents import Path
+
+FORMAT_LIBRARIES = (
+    "fqdn",
+    "idna",
+    "isoduration",
+    "rfc3339_validator",
+    "rfc3987",
+    "rfc3987_syntax",
+    "uri_template",
+)
+"""What jsonschema imports at its own import to check formats, where installed: up to a second."""
+
+
+@contextmanager
+def _hidden(*names: str) -> Iterator[None]:
+    """Makes modules that are not imported yet look as if they were not installed."""
+    absent = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]  # None is Python's own sign for that
+    try:
+        yield
+    finally:
+        for name in absent:
+            del sys.modules[name]
+
+
+# The table's schema has no formats.
+with _hidden(*FORMAT_LIBRARIES):
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError
 
 TABLE = "table.schema.json"
 POD_TEMPLATE = "podtemplate.schema.json"

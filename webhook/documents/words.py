@@ -1,0 +1,67 @@
+"""What an unquoted YAML word, or a number of JSON, means to kubectl, or that it is refused.
+
+Null and booleans are those of YAML 1.1, as in go-yaml v2's ``resolve.go``. A number is written as in JSON, or
+as an octal file mode such as ``0644``. Whatever else go-yaml takes for a number is refused; all other words
+are text, ``1:30`` and ``2001-01-01`` too.
+"""
+
+import re
+
+from webhook.documents.errors import Refusal
+
+Scalar = str | bool | int | float | None
+
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+}
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+# Twenty octal digits are less than an int64.
+_FILE_MODE = re.compile(r"0[0-7]{1,20}")
+# All that go-yaml resolves to a number, and little else: +1, 08, .5, 5., 1_000, 0x1F, 0o17, 0b1, .inf.
+_OTHER_NUMBER = re.compile(
+    r"(?!_)[-+]?(?:\.(?:inf|nan)|0_*x[0-9a-f_]+|0_*o[0-7_]+|0_*b[-+]?[01_]+"
+    r"|(?=[._]*[0-9])[0-9_]*(?:\.[0-9_]*)?(?:e[-+]?[0-9_]+)?)",
+    re.IGNORECASE,
+)
+_LONGEST_INT64 = len(str(-(2**63)))
+
+
+def resolve(word: str) -> Scalar:
+    """The value of an unquoted word.
+
+    Raises:
+        Refusal: if it is a number to kubectl, but not in one of the forms that are read.
+    """
+    if word in _WORDS:
+        return _WORDS[word]
+    if word[0] not in "+-.0123456789":
+        return word
+    if _NUMBER.fullmatch(word):
+        return number(word)
+    if _FILE_MODE.fullmatch(word):
+        return int(word, 8)
+    if _OTHER_NUMBER.fullmatch(word):
+        raise Refusal(
+            f"{word[:40]} may be a number to kubectl: quote it if text is meant, "
+            "or write a decimal number or a file mode such as 0644"
+        )
+    return word
+
+
+def number(word: str) -> int | float:
+    """The number that a word is in JSON, which arrives at the API server as it is written.
+
+    Go prints ``1.0`` as ``1``. Beyond int64, and with a fraction beyond 2^53, it rounds.
+
+    Raises:
+        Refusal: if digits would be lost, or it is NaN or infinite.
+    """
+    if len(word) <= _LONGEST_INT64 and word.lstrip("-").isdecimal():
+        whole = int(word)
+        if -(2**63) <= whole < 2**63:
+            return whole
+    elif abs(value := float(word)) < 2**53:
+        return int(value) if value.is_integer() else value
+    raise Refusal(f"{word[:40]} is a number that kubectl refuses or rounds: quote it, or write a smaller one")
