@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from webhook.engine import record
 from webhook.engine.apply import Progress, apply_rules, shape_messages
+from webhook.engine.budget import Budget
 from webhook.engine.identity import first_uid
 from webhook.engine.match import candidacy, choose_shape
 from webhook.engine.order import as_received
-from webhook.engine.outcome import JobError, Outcome, Request, State
+from webhook.engine.outcome import JobError, Outcome, Request, State, bounded, cut
 from webhook.engine.patch import operations
 from webhook.engine.table import Mode, Shape, Table, Workload
-from webhook.engine.tree import Json, WrongTypeError, get, pointer, put, shown
+from webhook.engine.tree import Json, Path, WrongTypeError, get, pointer, put, shown
 from webhook.engine.values import placeholder_values
 from webhook.engine.workloads import WORKER, Job, open_job, record_key
 
@@ -24,13 +26,13 @@ def evaluate(table: Table, request: Request) -> Outcome:
     obj = request.object
     workload = table.workload(kind_of(obj))
     if workload is None:
-        return Outcome(table.revision, f"no workload of the rule table opens {kind_of(obj)}", obj)
+        return Outcome(table.revision, cut(f"no workload of the rule table opens {kind_of(obj)}"), obj)
     if table.mode is Mode.OFF:
         return Outcome(table.revision, "the whole rule table is switched off", obj)
     try:
         outcome = _evaluate(table, workload, request)
     except (JobError, WrongTypeError) as error:
-        outcome = Outcome(table.revision, "the job cannot be as it is", obj, denials=(str(error),))
+        outcome = Outcome(table.revision, "the job cannot be as it is", obj, denials=bounded([str(error)]))
     return outcome if table.mode is Mode.ENFORCE else _reported(outcome, obj)
 
 
@@ -55,21 +57,31 @@ def kind_of(obj: Json) -> str:
     return f"{get(obj, ('apiVersion',))}/{get(obj, ('kind',))}"
 
 
+Records = Mapping[Path, record.Record]
+"""The records of an object that count, by the path of the template."""
+
+OVERDONE: Final = (
+    "{} is ignored: it names more than the webhook can have added, so what it names stays in the job as yours; "
+    "to be rid of that, take it out of the file"
+)
+
+
 def _evaluate(table: Table, workload: Workload, request: Request) -> Outcome:
-    job = open_job(workload, _base(workload, request.object), request)
-    progress = Progress(job.object)
+    base, records, ignored = _base(workload, request.object)
+    job = open_job(workload, base, request)
+    progress = Progress(job.object, warnings=ignored)
     wanted, reason = candidacy(table, job)
     facts = {"workload": workload.name}
     if wanted:
         shape = choose_shape(table, job) if workload.workers else None
-        uid = _first_uid(job, request)
+        uid = _first_uid(job, request, records)
         values = placeholder_values(table, job, shape, request, uid)
         if shape:
             facts |= _about(shape, job, values)
             shape_messages(shape, values, progress)
         apply_rules(table, job, shape, values, progress)
         _write_records(table, job, uid, progress)
-    _label_message(job, request, progress)
+    _label_message(job, request, records, progress)
     after = request.object if progress.denials else as_received(request.object, progress.object)
     return Outcome(
         revision=table.revision,
@@ -77,20 +89,28 @@ def _evaluate(table: Table, workload: Workload, request: Request) -> Outcome:
         after=after,
         operations=tuple(operations(request.object, after)),
         rules=tuple(progress.rules),
-        warnings=tuple(dict.fromkeys(progress.warnings)),
-        denials=tuple(progress.denials),
+        warnings=bounded(progress.warnings),
+        denials=bounded(progress.denials),
         facts=facts,
     )
 
 
-def _base(workload: Workload, obj: Json) -> Json:
-    """The object without what an earlier evaluation added to it."""
+def _base(workload: Workload, obj: Json) -> tuple[Json, Records, list[str]]:
+    """The object without what an earlier evaluation added to it, its records, and what to say of others."""
+    budget, key = Budget(obj), record_key(workload)
+    records: dict[Path, record.Record] = {}
+    ignored: list[str] = []
     for path in workload.roles.values():
         template = get(obj, path)
         if isinstance(template, dict):
-            bare = record.strip(template, record_key(workload))
+            found = record.read(template, key)
+            bare, counted = record.strip(template, found, budget, key)
             obj = obj if bare is template else put(obj, path, bare)
-    return obj
+            if found and counted:
+                records[path] = found
+            elif found:
+                ignored.append(OVERDONE.format(pointer((*path, *record.ANNOTATIONS, key))))
+    return obj, records, ignored
 
 
 def _about(shape: Shape, job: Job, values: Mapping[str, Json]) -> dict[str, str]:
@@ -98,12 +118,12 @@ def _about(shape: Shape, job: Job, values: Mapping[str, Json]) -> dict[str, str]
     return facts | {"job": values["job.id"]}
 
 
-def _first_uid(job: Job, request: Request) -> str:
+def _first_uid(job: Job, request: Request, records: Records) -> str:
     if job.name or WORKER not in job.templates:
         return ""
-    template = get(request.object, job.templates[WORKER][0])
-    seen = record.read(template)
-    label = get(template, record.JOB_LABEL)
+    path = job.templates[WORKER][0]
+    seen = records.get(path)
+    label = get(request.object, (*path, *record.JOB_LABEL))
     return first_uid(request, job.generate_name, seen.uid if seen else "", label)
 
 
@@ -117,11 +137,11 @@ def _write_records(table: Table, job: Job, uid: str, progress: Progress) -> None
             progress.object = put(progress.object, path, template)
 
 
-def _label_message(job: Job, request: Request, progress: Progress) -> None:
+def _label_message(job: Job, request: Request, records: Records, progress: Progress) -> None:
     """Tells a person whose own job label was not taken over."""
     for path in dict.fromkeys(path for paths in job.templates.values() for path in paths):
-        received = get(request.object, path)
-        theirs, ours = (get(node, record.JOB_LABEL) for node in (received, get(progress.object, path)))
-        if theirs is not None and theirs != ours and record.read(received, job.record_key) is None:
-            place = pointer((*path, *record.JOB_LABEL))
+        label = (*path, *record.JOB_LABEL)
+        theirs, ours = get(request.object, label), get(progress.object, label)
+        if theirs is not None and theirs != ours and path not in records:
+            place = pointer(label)
             progress.warnings.append(f"replaced yours: {place} is the webhook's own, not {shown(theirs, 40)}")

@@ -3,7 +3,7 @@
 from fnmatch import fnmatchcase
 
 from webhook.engine import keys
-from webhook.engine.outcome import JobError
+from webhook.engine.outcome import JobError, cut
 from webhook.engine.table import Match, Shape, Table
 from webhook.engine.tree import pointer, shown
 from webhook.engine.workloads import (
@@ -102,7 +102,8 @@ def _failed_content(match: Match, job: Job) -> str | None:
         return f"the {match.role} has no volume {_either(match.volumes)}"
     for name, allowed in match.fields.items():
         if not any(fnmatchcase(job.field(name), pattern) for pattern in allowed):
-            return f"{pointer(job.workload.fields[name].path)} is {job.field(name)}, not {_either(allowed)}"
+            found = cut(job.field(name))
+            return f"{pointer(job.workload.fields[name].path)} is {found}, not {_either(allowed)}"
     return None
 
 

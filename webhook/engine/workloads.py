@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from webhook.engine import keys
-from webhook.engine.outcome import JobError, Request
+from webhook.engine.outcome import JobError, Request, cut
 from webhook.engine.table import Candidates, Workload
 from webhook.engine.tree import Json, Path, WrongTypeError, get, pointer, shown
 
@@ -204,6 +204,7 @@ def own_node_config(job: Job) -> tuple[str, str] | None:
             env = container.get("env")
             for item in env if isinstance(env, list) else ():
                 if isinstance(item, dict) and item.get("name") == job.workload.node_config_env:
-                    place = f"env {item['name']} of container {container.get('name')!r}"
-                    return (place, str(item["value"])) if item.get("value") is not None else None
+                    place = f"env {item['name']} of container {cut(repr(container.get('name')))}"
+                    value = item.get("value")
+                    return (place, value if isinstance(value, str) else shown(value)) if value is not None else None
     return None
