@@ -21,10 +21,10 @@ from webhook.engine.tree import get, put
 from webhook.rules.load import load_default
 
 TABLE = load_default()
-SIZES = (40_000, 80_000, 160_000)
+SIZES = (20_000, 80_000)
 
-CALLS_PER_KB = 1500
-"""Python and C calls, and 256 characters made canonical text count as one."""
+CALLS_PER_KB = 4000
+"""Python and C calls, some five million of which are a second; 256 characters made canonical text count as one."""
 
 ANSWER_RATIO, ANSWER_CONSTANT = 14, 100_000
 """Of an answer to its request; the constant holds the init scripts."""

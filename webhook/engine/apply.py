@@ -6,11 +6,11 @@ from typing import Final
 
 from webhook.engine.match import failed_condition
 from webhook.engine.merge import Additions, Conflict, Merge
-from webhook.engine.outcome import RuleOutcome, State
+from webhook.engine.outcome import RuleOutcome, State, cut
 from webhook.engine.placeholders import UnknownPlaceholderError, render
 from webhook.engine.table import Mode, OnConflict, Rule, Shape, Table
 from webhook.engine.tree import Json, Path, get, put, same, shown
-from webhook.engine.workloads import Job
+from webhook.engine.workloads import Job, mounts_otherwise
 
 MOST_KEYS: Final = 10
 """Keys of two elements that a message about their difference names."""
@@ -76,6 +76,9 @@ def _match(rule: Rule, job: Job, shape: Shape | None, values: Mapping[str, Json]
     if failed:
         return failed
     try:
+        mount = render(rule.match.mount_taken, values)
+        if mount and not mounts_otherwise(job.template(rule.match.role), mount):
+            return f"the {rule.match.role} mounts nothing of its own at {cut(mount['mountPath'])}"
         texts = (render(text or "", values) for text in (rule.warn, rule.deny))
         return _Ready(rule, render(rule.add, values), *texts)
     except UnknownPlaceholderError as missing:

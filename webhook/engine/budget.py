@@ -12,12 +12,13 @@ from webhook.engine.tree import Json, canonical
 FLOOR: Final = 1 << 16
 """Units that every evaluation has: no ordinary job needs more, so its size need not be found out."""
 
-PER_CHARACTER: Final = 16
+PER_CHARACTER: Final = 12
 """Units for each character of the object as JSON.
 
-An honest record costs two at most: an added element is digested once, and once more where it is an amended
-container. Node selector terms cost an eighth for each expression looked at, at most eight, and once more for each one
-found; that leaves room for a table that adds a dozen expressions to a job that is nothing but terms.
+An honest record costs two at most for lists and maps: an added element is digested once, and once more as a part of
+an added container. A node selector term costs one, two more for the search that finds nothing left (eight
+expressions, a quarter each), and a quarter for each expression that a table added: room for some thirty of them in a
+job that is nothing but terms.
 """
 
 

@@ -95,10 +95,12 @@ def paired(items: list[Json], others: list[Json], path: Sequence[str | int]) -> 
 
     The time grows with the length of the lists and not with its square: they are the user's.
     """
-    start = next((i for i, (a, b) in enumerate(zip(items, others, strict=False)) if a is not b), None)
-    start = min(len(items), len(others)) if start is None else start
+    shorter = min(len(items), len(others))
+    start = next((i for i in range(shorter) if items[i] is not others[i]), shorter)
+    end = next((i for i in range(shorter - start) if items[-1 - i] is not others[-1 - i]), shorter - start)
     free: dict[tuple[str, ...], deque[int]] = {}
-    for index in range(start, len(others)):
+    for index in range(start, len(others) - end):
         free.setdefault(element(others[index], path), deque()).append(index)
-    rest = (free.get(element(item, path)) for item in items[start:])
-    return [*range(start), *(places.popleft() if places else None for places in rest)]
+    rest = (free.get(element(item, path)) for item in items[start : len(items) - end])
+    middle = (places.popleft() if places else None for places in rest)
+    return [*range(start), *middle, *range(len(others) - end, len(others))]

@@ -96,7 +96,7 @@ class Merge:
                     self.missing.append(problem)
                 else:
                     result = [*result, item]
-                    self._note(path, item)
+                    self._note(pointer(path), item)
             elif not same(result[found], item):
                 new = self._element(result[found], item, path)
                 result = [new if i == found else other for i, other in enumerate(result)]
@@ -140,26 +140,28 @@ class Merge:
         return new if _changed(new, old) else theirs
 
     def _term(self, term: Json, expressions: Iterable[tuple[str, Json]], path: Path) -> Json:
+        at, place = self.at + path, pointer(path)
         for name, expression in expressions:
-            old = as_list(as_map(term, self.at + path).get(name), (*self.at, *path, name))
+            old = as_list(as_map(term, at).get(name), (*at, name))
             if not any(same(item, expression) for item in old):
                 # Taking back leaves no empty list, so there is none in what it is compared with.
-                self._note(path, [term if old else with_entry(term, name, None), expression])
+                self._note(place, [term if old else with_entry(term, name, None), expression])
                 term = {**term, name: [*old, expression]}
         return term
 
-    def _note(self, path: Path, value: Json) -> None:
-        noted = self.additions.setdefault(pointer(path), [])
+    def _note(self, place: str, value: Json) -> None:
+        noted = self.additions.setdefault(place, [])
         if isinstance(noted, list):
             noted.append(digest(value))
 
 
 def _find(items: list[Json], wanted: Json, keys: tuple[str, ...]) -> int | None:
+    mine = [key_of(wanted, key) for key in keys]
     # From the end: of two variables with one name the last counts, and operators append theirs.
     for index in reversed(range(len(items))):
         item = items[index]
         if keys and isinstance(item, dict):
-            if all(key_of(item, key) == key_of(wanted, key) for key in keys):
+            if [key_of(item, key) for key in keys] == mine:
                 return index
         elif same(item, wanted):
             return index

@@ -31,6 +31,8 @@ def _map(received: dict[str, Json], desired: dict[str, Json], path: tuple[str | 
 
 
 def _list(received: list[Json], desired: list[Json], path: tuple[str | int, ...]) -> Json:
+    if all(a is b for a, b in zip(received, desired, strict=False)) and len(received) != len(desired):
+        return desired  # only appended to, or cut at the end
     if kind(path) is Kind.TERMS:
         # Nobody appends to alternatives without widening them, so each is compared with the one at its place.
         places: list[int | None] = list(range(min(len(received), len(desired))))

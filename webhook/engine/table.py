@@ -132,6 +132,7 @@ class Match:
         requests: the template asks for one of these resources.
         volumes: the template has a volume of one of these names.
         fields: allowed values by name of a workload's field; ``*`` and ``?`` as in file names.
+        mount_taken: a volume mount whose place the first container uses for something else.
     """
 
     role: str
@@ -141,6 +142,7 @@ class Match:
     requests: tuple[str, ...] = ()
     volumes: tuple[str, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    mount_taken: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

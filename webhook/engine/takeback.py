@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from webhook.engine.budget import Budget
 from webhook.engine.lists import EXPRESSIONS, Kind, kind
@@ -14,6 +14,9 @@ LAST = 4
 
 What was added is at the end, but for the little that another webhook may have put behind it.
 """
+
+QUARTER: Final = 4
+"""Characters joined and digested for one unit; to make them canonical first, each costs one."""
 
 
 @dataclass
@@ -129,7 +132,7 @@ class _Walk:
     ) -> tuple[str, int] | None:
         """Where in a term, given as canonical texts, an expression is that was added to it last."""
         for text, name, index in _one_less(texts, rest):
-            self._budget.spend(1 + len(text) // 8)
+            self._budget.spend(1 + len(text) // QUARTER)
             if digest_of_text(text) in wanted:
                 return name, index
         return None

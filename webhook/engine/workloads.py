@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from webhook.engine import keys
 from webhook.engine.outcome import JobError, Request, cut
 from webhook.engine.table import Candidates, Workload
-from webhook.engine.tree import Json, Path, WrongTypeError, get, pointer, shown
+from webhook.engine.tree import Json, Path, WrongTypeError, get, pointer, same, shown
 
 WORKER, LAUNCHER = "worker", "launcher"
 """The role whose pods take the nodes, and the one that starts the ranks."""
@@ -149,6 +149,14 @@ def has_volume(template: Json, names: tuple[str, ...]) -> bool:
     volumes = get(template, ("spec", "volumes"))
     items = volumes if isinstance(volumes, list) else ()
     return any(isinstance(item, dict) and item.get("name") in names for item in items)
+
+
+def mounts_otherwise(template: Json, mount: Json) -> bool:
+    """Whether the first container mounts something else than a volume mount at that mount's place."""
+    mounts = first_container(template).get("volumeMounts")
+    items = mounts if isinstance(mounts, list) else ()
+    here = [item for item in items if get(item, ("mountPath",)) == mount["mountPath"]]
+    return bool(here) and not same(here[-1], mount)
 
 
 def admitted_types(template: Json, candidates: Candidates) -> tuple[str, ...]:
