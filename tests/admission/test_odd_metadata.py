@@ -13,14 +13,28 @@ from webhook.engine.tree import put
 from webhook.rules.load import load_default
 
 TABLE = load_default()
-ODD: list[Any] = [None, True, 5, 1.5, "text", [], ["name"], [{}], {}, {"name": []}, {"generateName": 5, "name": "a"}]
+ODD: list[Any] = [
+    None,
+    True,
+    5,
+    1.5,
+    "text",
+    [],
+    ["name"],
+    [{}],
+    {},
+    {"name": []},
+    {"generateName": 5, "name": "a"},
+]
 PLACES = [("metadata",), ("data",), ("kind",), ("metadata", "name"), ("metadata", "managedFields"), ("spec",)]
 
 
 @pytest.mark.parametrize("judge", [judges.mutate, judges.verify, judges.require, judges.rule_table])
 @pytest.mark.parametrize("place", PLACES, ids="/".join)
 @pytest.mark.parametrize("generated", [False, True])
-def test_no_value_at_any_place_is_a_mistake_of_ours(judge: Judge, place: tuple[str, ...], generated: bool) -> None:
+def test_no_value_at_any_place_is_a_mistake_of_ours(
+    judge: Judge, place: tuple[str, ...], generated: bool
+) -> None:
     job = mpijob(4, generate_name="g-") if generated else mpijob(4)
     for start in (job, {"apiVersion": "v1", "kind": "ConfigMap"}):
         for value in ODD:

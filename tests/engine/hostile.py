@@ -105,7 +105,8 @@ GENERATORS: dict[str, Callable[[int], Any]] = {
     "many places in one map": many_places,
     "containers of one name": one_name,
     "equal tolerations": lambda n: recorded(
-        worker(tolerations=[{"key": "a"}] * (n // 24)), {"/spec/tolerations": [digest({"key": "a"})] * (n // 40)}
+        worker(tolerations=[{"key": "a"}] * (n // 24)),
+        {"/spec/tolerations": [digest({"key": "a"})] * (n // 40)},
     ),
     "true digests of tolerations": lambda n: recorded(
         worker(tolerations=expressions(n // 60)),
@@ -125,7 +126,9 @@ GENERATORS: dict[str, Callable[[int], Any]] = {
     "a long image": lambda n: mpijob(4, launcher_spec={"containers": [{"name": "c", "image": "i" * n}]}),
     "a long path": lambda n: put(mpijob(4), ("spec", "sshAuthMountPath"), "/" + "p" * n),
     "a long name": lambda n: mpijob(4, name="n" * n),
-    "long values to quote": lambda n: put(mpijob(4), ("spec", "mpiReplicaSpecs", "Worker", "replicas"), "r" * n),
+    "long values to quote": lambda n: put(
+        mpijob(4), ("spec", "mpiReplicaSpecs", "Worker", "replicas"), "r" * n
+    ),
     "an odd kind": lambda n: {"apiVersion": "v1", "kind": ["k"] * (n // 4)},
     "a volume that differs in many keys": lambda n: mpijob(
         4, launcher_spec={"volumes": [{"name": "ultraserver-init", **{f"k{k}": 1 for k in range(n // 10)}}]}

@@ -116,9 +116,7 @@ def over_budget(job: Any) -> Any:
     deep: Any = "x" * 40_000
     for _ in range(100):
         deep = {"a": deep}
-    return recorded(
-        put(job, (*WORKER, "spec", "a"), deep), {"/spec" + "/a" * n: "0" for n in range(1, 100)}
-    )
+    return recorded(put(job, (*WORKER, "spec", "a"), deep), {"/spec" + "/a" * n: "0" for n in range(1, 100)})
 
 
 def test_a_record_beyond_the_budget_counts_as_none_and_the_person_is_told() -> None:
@@ -126,7 +124,9 @@ def test_a_record_beyond_the_budget_counts_as_none_and_the_person_is_told() -> N
     (warning,) = outcome.warnings
     assert warning.startswith("/spec/mpiReplicaSpecs/Worker/template/metadata/annotations/")
     assert "is ignored: it names more than the webhook can have added" in warning
-    fresh = evaluate(TABLE, requested(put(mpijob(4), (*WORKER, "spec", "a"), get(outcome.after, (*WORKER, "spec", "a")))))
+    fresh = evaluate(
+        TABLE, requested(put(mpijob(4), (*WORKER, "spec", "a"), get(outcome.after, (*WORKER, "spec", "a"))))
+    )
     assert outcome.after == fresh.after
 
 
@@ -139,7 +139,9 @@ def test_a_budget_grows_with_the_object_and_is_spent_once() -> None:
 
 
 def test_messages_are_bounded_in_length_and_number() -> None:
-    outcome: Outcome = evaluate(TABLE, requested(put(mpijob(4), ("spec", "sshAuthMountPath"), ["x" * 9000] * 100)))
+    outcome: Outcome = evaluate(
+        TABLE, requested(put(mpijob(4), ("spec", "sshAuthMountPath"), ["x" * 9000] * 100))
+    )
     assert outcome.denials
     assert all(len(text) <= 1000 for text in (*outcome.denials, *outcome.warnings, outcome.reason))
 

@@ -26,7 +26,9 @@ def launcher_pod(implementation: str, mounts: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize("implementation", VARIABLES)
-def test_a_pod_whose_output_directory_is_taken_gets_no_variable_that_points_into_it(implementation: str) -> None:
+def test_a_pod_whose_output_directory_is_taken_gets_no_variable_that_points_into_it(
+    implementation: str,
+) -> None:
     outcome = evaluate(TABLE, requested(launcher_pod(implementation, [{"mountPath": PLACE, "name": "data"}])))
     assert outcome.operations == ()
     assert any("hostfile-mount" in warning for warning in outcome.warnings)
@@ -37,7 +39,9 @@ def test_a_pod_whose_output_directory_is_taken_gets_no_variable_that_points_into
 def test_a_pod_that_mounts_it_already_or_not_yet_gets_mount_and_variables(
     implementation: str, mounts: list[Any]
 ) -> None:
-    (container,) = evaluate(TABLE, requested(launcher_pod(implementation, mounts))).after["spec"]["containers"]
+    (container,) = evaluate(TABLE, requested(launcher_pod(implementation, mounts))).after["spec"][
+        "containers"
+    ]
     assert container["volumeMounts"] == [OURS]
     assert {item["name"] for item in container["env"]} == VARIABLES[implementation]
 

@@ -66,7 +66,11 @@ def assert_kept(before: Any, after: Any, path: tuple[str, ...]) -> None:
         rest = iter(after)
         for item in before:
             found = next(
-                (other for other in rest if element(item, path) == element(other, path) or _term_of(item, other)),
+                (
+                    other
+                    for other in rest
+                    if element(item, path) == element(other, path) or _term_of(item, other)
+                ),
                 None,
             )
             assert found is not None or item in (None, {}), (path, item)

@@ -69,7 +69,9 @@ def test_the_init_containers_of_an_earlier_version_get_todays_commands_whole(pat
 
 def test_every_case_is_there_in_every_version_and_one_has_other_scripts_than_today() -> None:
     versions = {path.parent.name for path in FILES}
-    assert {(path.parent.name, path.stem) for path in FILES} == {(v, case) for v in versions for case in cases()}
+    assert {(path.parent.name, path.stem) for path in FILES} == {
+        (v, case) for v in versions for case in cases()
+    }
     texts = [path.read_text(encoding="utf-8") for path in FILES if path.parent.name == "0.1.0-other-scripts"]
     assert all("another release's" in text for text in texts)
 

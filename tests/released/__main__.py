@@ -23,7 +23,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.released")
     parser.add_argument("version")
     parser.add_argument(
-        "--other-scripts", action="store_true", help="with init scripts of another text than the packaged ones"
+        "--other-scripts",
+        action="store_true",
+        help="with init scripts of another text than the packaged ones",
     )
     arguments = parser.parse_args()
     folder = FOLDER / arguments.version
@@ -33,7 +35,12 @@ def main() -> None:
     for name, job in cases().items():
         asked = requested(job)
         request = {"namespace": asked.namespace, "uid": asked.uid, "username": asked.username}
-        found = {"table": table.revision, "request": request, "job": job, "mutated": evaluate(table, asked).after}
+        found = {
+            "table": table.revision,
+            "request": request,
+            "job": job,
+            "mutated": evaluate(table, asked).after,
+        }
         (folder / f"{name}.yaml").write_text(dump_yaml(found), encoding="utf-8")
 
 

@@ -44,7 +44,9 @@ class _Comparison:
             self._say("replace", path, after)
 
     def _maps(self, before: dict[str, Json], after: dict[str, Json], path: Path) -> None:
-        self.operations += ({"op": "remove", "path": pointer((*path, key))} for key in before if key not in after)
+        self.operations += (
+            {"op": "remove", "path": pointer((*path, key))} for key in before if key not in after
+        )
         for key, value in after.items():
             if key in before:
                 self.values(before[key], value, (*path, key))

@@ -214,5 +214,9 @@ def own_node_config(job: Job) -> tuple[str, str] | None:
                 if isinstance(item, dict) and item.get("name") == job.workload.node_config_env:
                     place = f"env {item['name']} of container {cut(repr(container.get('name')))}"
                     value = item.get("value")
-                    return (place, value if isinstance(value, str) else shown(value)) if value is not None else None
+                    return (
+                        (place, value if isinstance(value, str) else shown(value))
+                        if value is not None
+                        else None
+                    )
     return None
