@@ -31,12 +31,9 @@ PLACES = [("metadata",), ("data",), ("kind",), ("metadata", "name"), ("metadata"
 
 @pytest.mark.parametrize("judge", [judges.mutate, judges.verify, judges.require, judges.rule_table])
 @pytest.mark.parametrize("place", PLACES, ids="/".join)
-@pytest.mark.parametrize("generated", [False, True])
-def test_no_value_at_any_place_is_a_mistake_of_ours(
-    judge: Judge, place: tuple[str, ...], generated: bool
-) -> None:
-    job = mpijob(4, generate_name="g-") if generated else mpijob(4)
-    for start in (job, {"apiVersion": "v1", "kind": "ConfigMap"}):
+def test_no_value_at_any_place_is_a_mistake_of_ours(judge: Judge, place: tuple[str, ...]) -> None:
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap"}
+    for start in (mpijob(4), mpijob(4, generate_name="g-"), config_map):
         for value in ODD:
             obj = put(copy.deepcopy(start), place, value)
             outcome = judge(TABLE, Review("uid", requested(obj), "CREATE", str(obj.get("kind")), ""))

@@ -18,7 +18,7 @@ from tests.cluster.tools import build
 from tests.engine.strategies import jobs
 from tests.helpers import mpijob
 from webhook.engine import Request, evaluate
-from webhook.engine.lists import ADDED_TO, IDENTITY
+from webhook.engine.lists import IDENTITY
 from webhook.engine.outcome import Verdict
 from webhook.rules.load import load_default, load_text
 

@@ -1,4 +1,4 @@
-"""Objects that are made to cost: each generator gives one of about a number of bytes, and as many as there are ways."""
+"""Objects that are made to cost: one of about a number of bytes for every way."""
 
 import json
 from collections.abc import Callable, Iterable

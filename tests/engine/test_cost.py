@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.engine.hostile import GENERATORS, NODE_TERMS, WORKER, expressions, recorded, terms
-from tests.helpers import mpijob, requested
+from tests.engine.hostile import GENERATORS, NODE_TERMS, expressions, recorded, terms
+from tests.helpers import WORKER, mpijob, requested
 from webhook.admission import judges
 from webhook.admission.review import Review, encode
 from webhook.engine import Outcome, evaluate, keys, tree
@@ -24,7 +24,7 @@ TABLE = load_default()
 SIZES = (20_000, 80_000)
 
 CALLS_PER_KB = 4000
-"""Python and C calls, some five million of which are a second; 256 characters made canonical text count as one."""
+"""Python and C calls, some five million a second; 256 characters made canonical text count as one."""
 
 ANSWER_RATIO, ANSWER_CONSTANT = 14, 100_000
 """Of an answer to its request; the constant holds the init scripts."""
@@ -33,7 +33,7 @@ ANSWER_RATIO, ANSWER_CONSTANT = 14, 100_000
 def counted(call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> int:
     """How many calls something makes."""
     calls = 0
-    original = tree._CANONICAL.encode
+    original = tree._CANONICAL.encode  # noqa: SLF001 - what is to be counted
 
     class Encoder:
         def encode(self, value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The way of an upgrade: jobs as every released version mutated them, through the present table and scripts."""
+"""The way of an upgrade: jobs as every released version mutated them, through the present table."""
 
 import copy
 from pathlib import Path
@@ -88,8 +88,10 @@ def test_what_another_webhook_added_behind_a_script_that_changed_stays_beside_it
 ROWS = {
     "off": "{name: nodes-with-server-id, mode: off}\n  - {name: together-required, mode: off}",
     "documented init container": "{name: init-in-job-image, mode: off}",
-    "one order": "{name: a, reason: r, match: {role: worker}, add: {spec: {tolerations: [{key: a}, {key: b}]}}}",
-    "other order": "{name: b, reason: r, match: {role: worker}, add: {spec: {tolerations: [{key: b}, {key: a}]}}}",
+    "one order": "{name: a, reason: r, match: {role: worker},"
+    " add: {spec: {tolerations: [{key: a}, {key: b}]}}}",
+    "other order": "{name: b, reason: r, match: {role: worker},"
+    " add: {spec: {tolerations: [{key: b}, {key: a}]}}}",
     "amended": "{name: c, reason: r, match: {role: launcher}, add: {spec: {initContainers:"
     " [{name: c, image: i, command: [x, z, $(job.workers), x]}]}}}\n"
     "  - {name: d, reason: r, match: {role: launcher}, add: {spec: {initContainers:"
@@ -98,8 +100,8 @@ ROWS = {
     "requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions:"
     " [{key: e, operator: Exists}, {key: f, operator: In, values: [b, a]}],"
     " matchFields: [{key: metadata.name, operator: NotIn, values: [a]}]}]}}}}}}",
-    "empty maps": "{name: f, reason: r, match: {role: worker}, add: {spec: {securityContext: {}, hostIPC: true,"
-    " dnsConfig: {searches: [b, a]}}}}",
+    "empty maps": "{name: f, reason: r, match: {role: worker},"
+    " add: {spec: {securityContext: {}, hostIPC: true, dnsConfig: {searches: [b, a]}}}}",
 }
 TABLES = [
     load_text(f"{EXTENDS}values: {{waitSeconds: '{seconds}', initImage: i}}\nrules:\n  - {row}\n", "t")

@@ -1,8 +1,8 @@
-"""Jobs as released versions mutated them: fixtures that are kept for ever, and the program that adds a version.
+"""Jobs as released versions mutated them: fixtures kept for ever, and the program that adds a version.
 
-``python -m tests.released VERSION`` writes ``tests/data/released/VERSION``: every case as its author wrote it and as
-the present table and scripts mutate it. Run it once for a release, commit what it writes, and never write it again:
-what a release made of a job is in people's clusters and files.
+``python -m tests.released VERSION`` writes ``tests/data/released/VERSION``: every case as its author wrote it
+and as the present table and scripts mutate it. Run it once for a release, commit what it writes, and never
+write it again: what a release made of a job is in people's clusters and files.
 """
 
 from pathlib import Path

@@ -10,7 +10,6 @@ from webhook.documents import dump_yaml
 from webhook.engine import evaluate
 from webhook.rules.load import load_default
 
-
 PACKAGED = initscript.text
 
 

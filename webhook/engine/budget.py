@@ -1,8 +1,8 @@
 """The budget of work that one evaluation may spend on what an object says was added to it.
 
-Taking back is the one part of an evaluation whose price an author could choose: a record says where to look and
-what to compare with. So it is paid for in units, proportional to the object's size, and what costs more is no record
-that the webhook wrote (ADR 0011). No clock: the same object costs the same everywhere.
+Taking back is the one part of an evaluation whose price an author could choose: a record says where to look
+and what to compare with. So it is paid for in units, proportional to the object's size, and what costs more
+is no record that the webhook wrote (ADR 0011). No clock: the same object costs the same everywhere.
 """
 
 from typing import Final
@@ -15,10 +15,10 @@ FLOOR: Final = 1 << 16
 PER_CHARACTER: Final = 12
 """Units for each character of the object as JSON.
 
-An honest record costs two at most for lists and maps: an added element is digested once, and once more as a part of
-an added container. A node selector term costs one, two more for the search that finds nothing left (eight
-expressions, a quarter each), and a quarter for each expression that a table added: room for some thirty of them in a
-job that is nothing but terms.
+An honest record costs two at most for lists and maps: an added element is digested once, and once more as a
+part of an added container. A node selector term costs one, two more for the search that finds nothing left
+(eight expressions, a quarter each), and a quarter for each expression that a table added: room for some
+thirty of them in a job that is nothing but terms.
 """
 
 

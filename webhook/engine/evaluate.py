@@ -61,7 +61,7 @@ Records = Mapping[Path, record.Record]
 """The records of an object that count, by the path of the template."""
 
 OVERDONE: Final = (
-    "{} is ignored: it names more than the webhook can have added, so what it names stays in the job as yours; "
+    "{} is ignored: it names more than the webhook can have added, so that stays in the job as yours; "
     "to be rid of that, take it out of the file"
 )
 

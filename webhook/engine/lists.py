@@ -1,7 +1,7 @@
 """What each list of a pod template is: the one place that says which lists may be taken apart, and how.
 
-Order, patch, merge and record all ask here. What is not named here, command and args among it, Kubernetes treats
-as one value, and so does everything in the engine: it is never reordered, merged or compared in parts.
+Order, patch, merge and record all ask here. What is not named here, command and args among it, Kubernetes
+treats as one value, and so does everything in the engine: it is never reordered, merged or compared in parts.
 """
 
 from collections import deque
@@ -83,7 +83,7 @@ def key_of(item: Json, key: str) -> Json:
 
 
 def element(item: Json, path: Sequence[str | int]) -> tuple[str, ...]:
-    """What makes an element of the list at a path the same one, changed or not: its keys, or all that it says."""
+    """What makes an element of a list the same one, changed or not: its keys, or all that it says."""
     keys = IDENTITY.get(str(path[-1]), ()) if path else ()
     if keys and isinstance(item, dict) and keys[0] in item:
         return tuple(canonical(key_of(item, key)) for key in keys)
@@ -91,7 +91,7 @@ def element(item: Json, path: Sequence[str | int]) -> tuple[str, ...]:
 
 
 def paired(items: list[Json], others: list[Json], path: Sequence[str | int]) -> list[int | None]:
-    """For each item of the list at a path the index of its counterpart in another state of it; each used once.
+    """For each item of a list the index of its counterpart in another state of it; each used once.
 
     The time grows with the length of the lists and not with its square: they are the user's.
     """

@@ -22,9 +22,12 @@ OTHER_CONTAINERS: Final = {"containers": "initContainers", "initContainers": "co
 """Lists that share one set of names."""
 
 LONGEST_TERMS: Final = 4000
-"""Node selector terms that a job may have where a rule adds to them: each gets the rule's expression, some eighty
-characters, and ten digits in the record, so that more would come near to the 256 KiB that Kubernetes allows for the
-annotations of a Pod and to the 1.5 MiB of an object in etcd."""
+"""Node selector terms that a job may have where a rule adds to them.
+
+Each gets the rule's expression, some eighty characters, and ten digits in the record: with more, the record
+comes near to the 256 KiB that Kubernetes allows for the annotations of a Pod, and the job to etcd's 1.5 MiB.
+"""
+
 
 Additions = dict[str, str | list[str]]
 """What was added: pointer of a map entry -> digest of its value, or of a list -> digests of elements."""
@@ -128,8 +131,9 @@ class Merge:
         old = as_list(theirs, self.at + path)
         if len(old) > LONGEST_TERMS:
             self.refused.append(
-                f"{pointer(self.at + path)} has {len(old)} terms, of which each would get a requirement: at most "
-                f"{LONGEST_TERMS}; say the same in fewer, as one expression with operator In, or opt out"
+                f"{pointer(self.at + path)} has {len(old)} terms, of which each would get a requirement: "
+                f"at most {LONGEST_TERMS}; say the same in fewer, as one expression with operator In, or "
+                "opt out"
             )
             return theirs
         expressions = [(name, item) for name in EXPRESSIONS for item in ours[0].get(name) or ()]

@@ -10,7 +10,7 @@ from webhook.engine.lists import EXPRESSIONS, Kind, kind
 from webhook.engine.tree import Json, canonical, digest_of_text, is_empty, parse_pointer, with_entry
 
 LAST = 4
-"""How many expressions from the end of each list of a node selector term are looked at for one that was added.
+"""How many expressions from the end of each list of a node selector term are looked at for an added one.
 
 What was added is at the end, but for the little that another webhook may have put behind it.
 """
@@ -144,7 +144,7 @@ class _Walk:
 
 
 def _one_less(texts: Mapping[str, list[str]], rest: Mapping[str, str]) -> Iterator[tuple[str, str, int]]:
-    """``[term, expression]`` as canonical text for each expression that may have been added, and where it is."""
+    """``[term, expression]`` as canonical text for each expression that may be an added one."""
     for name, items in texts.items():
         for index in range(len(items) - 1, max(len(items) - 1 - LAST, -1), -1):
             left = {**texts, name: _without(items, index)}

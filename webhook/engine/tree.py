@@ -94,7 +94,7 @@ def with_entry(node: dict[str, Json], key: str, value: Json) -> dict[str, Json]:
 
 def is_empty(value: Json) -> bool:
     """Whether a value says nothing: null, an empty map or an empty list."""
-    return value is None or value == {} or value == []
+    return value is None or value in ({}, [])
 
 
 def as_map(node: Json, path: Iterable[str | int]) -> dict[str, Json]:
