@@ -18,7 +18,7 @@ from tests.cluster.tools import build
 from tests.engine.strategies import jobs
 from tests.helpers import mpijob
 from webhook.engine import Request, evaluate
-from webhook.engine.merge import IDENTITY
+from webhook.engine.lists import ADDED_TO, IDENTITY, TERMS
 from webhook.engine.outcome import Verdict
 from webhook.rules.load import load_default, load_text
 
@@ -135,6 +135,7 @@ def test_lists_are_merged_by_the_keys_that_the_schema_says(tools: Path) -> None:
     del by_key["ephemeralContainers"]
     assert by_key == IDENTITY
     assert not whole & IDENTITY.keys()
+    assert whole >= {*ADDED_TO, TERMS}
 
 
 def test_a_port_that_the_job_has_already_is_not_added_a_second_time(tools: Path) -> None:

@@ -151,7 +151,6 @@ def test_the_record_names_what_was_added_and_nothing_of_the_authors(namespace: K
     for role, places in {
         "Launcher": {
             "/metadata/annotations/ultraserver-webhook.io~1hostfile",
-            "/metadata/annotations/ultraserver-webhook.io~1mpi",
             "/spec/initContainers",
             "/spec/volumes",
         },

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tests.engine.strategies import JSON, broken_jobs, jobs
 from webhook.engine import Outcome, Request, evaluate, keys
+from webhook.engine.lists import element
 from webhook.engine.outcome import Verdict
-from webhook.engine.patch import element, operations
+from webhook.engine.patch import operations
 from webhook.engine.tree import parse_pointer, pointer, same
 from webhook.rules.load import load_default
 
@@ -65,7 +66,12 @@ def assert_kept(before: Any, after: Any, path: tuple[str, ...]) -> None:
         rest = iter(after)
         for item in before:
             found = next(
-                (other for other in rest if element(item) == element(other) or _term_of(item, other)), None
+                (
+                    other
+                    for other in rest
+                    if element(item, path) == element(other, path) or _term_of(item, other)
+                ),
+                None,
             )
             assert found is not None or item in (None, {}), (path, item)
             assert_kept(item, found, path)

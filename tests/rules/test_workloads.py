@@ -174,7 +174,6 @@ def launcher_pod(**labels: str) -> dict[str, Any]:
         },
         "annotations": {
             "ultraserver-webhook.io/hostfile": "/root/ultraserver_init/new_hostfile",
-            "ultraserver-webhook.io/mpi": "OpenMPI",
         },
     }
     template = pod(metadata=meta)

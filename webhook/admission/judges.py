@@ -9,7 +9,7 @@ from webhook.engine import Outcome, Request, evaluate, record
 from webhook.engine.evaluate import kind_of
 from webhook.engine.jobs import template_paths
 from webhook.engine.table import Table
-from webhook.engine.tree import Json, get
+from webhook.engine.tree import Json, drop, get
 from webhook.rules.load import load_text
 from webhook.rules.problems import TableError
 
@@ -54,7 +54,7 @@ def _verified(table: Table, review: Review, *, refuse: bool) -> Outcome | None:
     other = _other_table(table, review.request.object)
     if other:
         # Replicas take up a new table one after the other, which is no reason to refuse what one mutated.
-        refuse, said = False, f"mutated by rule table {other}, this replica has {table.revision}"
+        refuse, said = False, f"mutated by rule table {other[:40]}, this replica has {table.revision}"
     left: dict[str, Any] = {"after": review.request.object, "operations": ()}
     if refuse:
         return replace(outcome, **left, warnings=(), denials=(said.replace("admitted", "came", 1),))
@@ -71,14 +71,12 @@ def _other_table(table: Table, obj: Json) -> str:
 
 def as_unnamed(request: Request) -> Request:
     """The request as mutation saw it: the name of a ``generateName`` object comes after that."""
-    meta: Json = get(request.object, ("metadata",)) or {}
-    name, beginning = meta.get("name"), meta.get("generateName")
+    name, beginning = (get(request.object, ("metadata", key)) for key in ("name", "generateName"))
     if not (
         isinstance(name, str) and isinstance(beginning, str) and beginning and name.startswith(beginning)
     ):
         return request
-    unnamed = {key: value for key, value in meta.items() if key != "name"}
-    return replace(request, object={**request.object, "metadata": unnamed})
+    return replace(request, object=drop(request.object, ("metadata", "name")))
 
 
 def rule_table(table: Table, review: Review) -> Outcome | None:
@@ -88,7 +86,7 @@ def rule_table(table: Table, review: Review) -> Outcome | None:
     data = get(review.request.object, ("data",))
     texts = data.items() if isinstance(data, dict) else ()
     problems: list[str] = []
-    if RULES not in (data or {}):
+    if RULES not in dict(texts):
         problems.append(f"data has no {RULES}, which is the file that the webhook reads")
     for key, text in texts:
         if key.endswith(SUFFIXES) and isinstance(text, str):

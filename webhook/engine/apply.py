@@ -2,14 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from webhook.engine.jobs import Job
 from webhook.engine.match import failed_condition
 from webhook.engine.merge import Additions, Conflict, Merge
-from webhook.engine.outcome import RuleOutcome, State
+from webhook.engine.outcome import RuleOutcome, State, cut
 from webhook.engine.placeholders import UnknownPlaceholderError, render
 from webhook.engine.table import Mode, OnConflict, Rule, Shape, Table
+from webhook.engine.templates import mounts_otherwise
 from webhook.engine.tree import Json, Path, get, put, same, shown
+
+MOST_KEYS: Final = 10
+"""Keys of two elements that a message about their difference names."""
 
 
 @dataclass
@@ -72,6 +77,9 @@ def _match(rule: Rule, job: Job, shape: Shape | None, values: Mapping[str, Json]
     if failed:
         return failed
     try:
+        mount, templates = render(rule.match.mount_taken, values), job.templates(rule.match.role)
+        if mount and not any(mounts_otherwise(template, mount) for template in templates):
+            return f"the {rule.match.role} mounts nothing of its own at {cut(mount['mountPath'])}"
         texts = (render(text or "", values) for text in (rule.warn, rule.deny))
         return _Ready(rule, render(rule.add, values), *texts)
     except UnknownPlaceholderError as missing:
@@ -104,6 +112,7 @@ def _merge(ready: _Ready, obj: Json, path: Path) -> tuple[Merge, Json]:
 
 
 def _say_conflicts(rule: Rule, merge: Merge, progress: Progress) -> None:
+    progress.denials.extend(f"rule {rule.name}: {refused}" for refused in merge.refused)
     if merge.missing or (merge.conflicts and rule.on_conflict is not OnConflict.OVERRIDE):
         progress.clean.discard(rule.name)
     progress.warnings.extend(f"rule {rule.name}: {missing}" for missing in merge.missing)
@@ -121,12 +130,14 @@ def _difference(conflict: Conflict) -> str:
     theirs, ours = conflict.theirs, conflict.ours
     if isinstance(theirs, dict) and isinstance(ours, dict):
         keys = sorted(k for k in theirs.keys() | ours.keys() if not same(theirs.get(k), ours.get(k)))
-        return f"differs in {', '.join(keys)} from"
+        more = f" and {len(keys) - MOST_KEYS} more" if len(keys) > MOST_KEYS else ""
+        return f"differs in {', '.join(keys[:MOST_KEYS])}{more} from"
     return f"is {shown(theirs, 40)}, not {shown(ours, 40)} of"
 
 
 def _shadow(ready: _Ready, merges: list[Merge]) -> str:
     would = [f"add to {place}" for merge in merges for place in merge.additions]
     would += [f"meet a conflict at {conflict.path}" for merge in merges for conflict in merge.conflicts]
+    would += [f"refuse: {refused}" for merge in merges for refused in merge.refused]
     would += [f"say {message!r}" for message in (ready.warn, ready.deny) if message]
     return "would " + (", ".join(would) or "change nothing")

@@ -2,18 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from webhook.engine import record
 from webhook.engine.apply import Progress, apply_rules, shape_messages
+from webhook.engine.budget import Budget
 from webhook.engine.candidates import candidacy
 from webhook.engine.identity import first_uid
 from webhook.engine.jobs import Job, is_of, open_job, record_key, template_paths
 from webhook.engine.order import as_received
-from webhook.engine.outcome import JobError, Outcome, Request, State
+from webhook.engine.outcome import JobError, Outcome, Request, State, bounded, cut
 from webhook.engine.patch import operations
 from webhook.engine.shapes import choose_shape
 from webhook.engine.table import WORKER, Mode, Shape, Table, Workload
-from webhook.engine.tree import Json, WrongTypeError, get, pointer, put, shown
+from webhook.engine.tree import Json, Path, WrongTypeError, get, pointer, put, shown
 from webhook.engine.values import placeholder_values
 
 
@@ -24,13 +26,13 @@ def evaluate(table: Table, request: Request) -> Outcome:
     """
     obj = request.object
     if not table.workloads_of(kind_of(obj)):
-        return Outcome(table.revision, f"no workload of the rule table matches kind {kind_of(obj)}", obj)
+        return Outcome(table.revision, cut(f"no workload of the rule table matches kind {kind_of(obj)}"), obj)
     if table.mode is Mode.OFF:
         return Outcome(table.revision, "the whole rule table is switched off", obj)
     try:
         outcome = _evaluate(table, request)
     except (JobError, WrongTypeError) as error:
-        outcome = Outcome(table.revision, "invalid job", obj, denials=(str(error),))
+        outcome = Outcome(table.revision, "invalid job", obj, denials=bounded([str(error)]))
     return outcome if table.mode is Mode.ENFORCE else _reported(outcome, obj)
 
 
@@ -55,24 +57,34 @@ def kind_of(obj: Json) -> str:
     return f"{get(obj, ('apiVersion',))}/{get(obj, ('kind',))}"
 
 
+Records = Mapping[Path, record.Record]
+"""The records of an object that count, by the path of the template."""
+
+OVERDONE: Final = (
+    "{} is ignored: it names more than the webhook can have added, so that stays in the job as yours; "
+    "to be rid of that, take it out of the file"
+)
+
+
 def _evaluate(table: Table, request: Request) -> Outcome:
-    job = opened(table, request)
-    if job is None:
+    found = opened(table, request)
+    if found is None:
         rows = " or ".join(row.name for row in table.workloads_of(kind_of(request.object)))
         return Outcome(table.revision, f"it is no {rows} by their `when`", request.object)
-    progress = Progress(job.object)
+    job, records, ignored = found
+    progress = Progress(job.object, warnings=ignored)
     wanted, reason = candidacy(table, job)
     facts = {"workload": job.workload.name}
     if wanted:
         shape = choose_shape(table, job) if job.workload.takes_nodes else None
-        uid = _first_uid(job, request)
+        uid = _first_uid(job, request, records)
         values = placeholder_values(table, job, shape, request, uid)
         if shape:
             facts |= _about(shape, job, values)
             shape_messages(shape, values, progress)
         apply_rules(table, job, shape, values, progress)
         _write_records(table, uid, progress)
-    _label_message(job, request, progress)
+    _label_message(job, request, records, progress)
     after = request.object if progress.denials else as_received(request.object, progress.object)
     return Outcome(
         revision=table.revision,
@@ -80,33 +92,44 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         after=after,
         operations=tuple(operations(request.object, after)),
         rules=tuple(progress.rules),
-        warnings=tuple(dict.fromkeys(progress.warnings)),
-        denials=tuple(progress.denials),
+        warnings=bounded(progress.warnings),
+        denials=bounded(progress.denials),
         facts=facts,
     )
 
 
-def opened(table: Table, request: Request) -> Job | None:
+def opened(table: Table, request: Request) -> tuple[Job, Records, list[str]] | None:
     """The object opened by the first workload whose kind and ``when`` it has; None if it has none.
+
+    Returns:
+        The job as its author wrote it, the records of what was added to it, and what to say of others.
 
     Raises:
         JobError: if a number of its pods cannot be read.
         WrongTypeError: if a field that ``when`` looks at is no text.
     """
+    budget = Budget(request.object)
     for workload in table.workloads_of(kind_of(request.object)):
-        base = _base(workload, request.object)
+        base, records, ignored = _base(workload, request.object, budget)
         if is_of(workload, base):
-            return open_job(workload, base, request)
+            return open_job(workload, base, request), records, ignored
     return None
 
 
-def _base(workload: Workload, obj: Json) -> Json:
-    """The object without what an earlier evaluation added to it."""
+def _base(workload: Workload, obj: Json, budget: Budget) -> tuple[Json, Records, list[str]]:
+    """The object without what an earlier evaluation added to it, its records, and what to say of others."""
+    records: dict[Path, record.Record] = {}
+    ignored: list[str] = []
     for _, path in template_paths(workload, obj):
-        template = get(obj, path)
-        bare = record.strip(template, record_key(path))
+        key, template = record_key(path), get(obj, path)
+        found = record.read(template, key)
+        bare, counted = record.strip(template, found, budget, key)
         obj = obj if bare is template else put(obj, path, bare)
-    return obj
+        if found and counted:
+            records[path] = found
+        elif found:
+            ignored.append(OVERDONE.format(pointer((*path, *record.ANNOTATIONS, key))))
+    return obj, records, ignored
 
 
 def _about(shape: Shape, job: Job, values: Mapping[str, Json]) -> dict[str, str]:
@@ -115,12 +138,12 @@ def _about(shape: Shape, job: Job, values: Mapping[str, Json]) -> dict[str, str]
     return facts | {"job": values["job.id"]}
 
 
-def _first_uid(job: Job, request: Request) -> str:
+def _first_uid(job: Job, request: Request, records: Records) -> str:
     if job.name or not job.paths(WORKER):
         return ""
-    template = get(request.object, job.paths(WORKER)[0])
-    seen = record.read(template)
-    label = get(template, record.JOB_LABEL)
+    path = job.paths(WORKER)[0]
+    seen = records.get(path)
+    label = get(request.object, (*path, *record.JOB_LABEL))
     return first_uid(request, job.generate_name, seen.uid if seen else "", label)
 
 
@@ -134,11 +157,11 @@ def _write_records(table: Table, uid: str, progress: Progress) -> None:
             progress.object = put(progress.object, path, template)
 
 
-def _label_message(job: Job, request: Request, progress: Progress) -> None:
+def _label_message(job: Job, request: Request, records: Records, progress: Progress) -> None:
     """Tells a person whose own job label was not taken over."""
     for path in (group.template for group in job.groups):
-        received = get(request.object, path)
-        theirs, ours = (get(node, record.JOB_LABEL) for node in (received, get(progress.object, path)))
-        if theirs is not None and theirs != ours and record.read(received, record_key(path)) is None:
-            place = pointer((*path, *record.JOB_LABEL))
+        label = (*path, *record.JOB_LABEL)
+        theirs, ours = get(request.object, label), get(progress.object, label)
+        if theirs is not None and theirs != ours and path not in records:
+            place = pointer(label)
             progress.warnings.append(f"replaced yours: {place} is the webhook's own, not {shown(theirs, 40)}")

@@ -1,6 +1,7 @@
 """Matching: whether a rule fires. Every no names the condition that failed."""
 
 from webhook.engine.jobs import Job, marks, matches
+from webhook.engine.outcome import cut
 from webhook.engine.table import Match, Shape
 from webhook.engine.templates import has_volume, requested
 from webhook.engine.tree import Json, shown
@@ -32,7 +33,7 @@ def _failed_content(match: Match, job: Job) -> str | None:
         return f"the {match.role} has no volume {_either(match.volumes)}"
     for name, allowed in match.fields.items():
         if not matches(job.field(name), allowed):
-            return f"{job.workload.fields[name].path} is {job.field(name)}, not {_either(allowed)}"
+            return f"{job.workload.fields[name].path} is {cut(job.field(name))}, not {_either(allowed)}"
     return None
 
 

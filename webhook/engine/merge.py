@@ -4,38 +4,30 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from webhook.engine.lists import EXPRESSIONS, IDENTITY, Kind, key_of, kind
 from webhook.engine.table import OnConflict
-from webhook.engine.tree import Json, Path, as_list, as_map, digest, get, pointer, same
-
-IDENTITY: Final[dict[str, tuple[str, ...]]] = {
-    "containers": ("name",),
-    "initContainers": ("name",),
-    "volumes": ("name",),
-    "imagePullSecrets": ("name",),
-    "env": ("name",),
-    "resourceClaims": ("name",),
-    "schedulingGates": ("name",),
-    "volumeMounts": ("mountPath",),
-    "volumeDevices": ("devicePath",),
-    "ports": ("containerPort", "protocol"),
-    "claims": ("name",),
-    "hostAliases": ("ip",),
-    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
-}
-"""What makes two elements of a list the same one: the list map keys of the Pod API.
-
-Source: ``x-kubernetes-list-map-keys`` in the OpenAPI of Kubernetes 1.36. Lists that are not
-here (tolerations, affinity terms) are atomic there; their elements are told apart by content.
-"""
+from webhook.engine.tree import (
+    Json,
+    Path,
+    as_list,
+    as_map,
+    digest,
+    get,
+    pointer,
+    same,
+    with_entry,
+)
 
 OTHER_CONTAINERS: Final = {"containers": "initContainers", "initContainers": "containers"}
 """Lists that share one set of names."""
 
-ATOMIC: Final = frozenset({"command", "args"})
-"""Lists that mean something only as a whole."""
+LONGEST_TERMS: Final = 4000
+"""Node selector terms that a job may have where a rule adds to them.
 
-TERMS: Final = "nodeSelectorTerms"
-"""Its elements are ORed, so a requirement is met only when every one of them carries it."""
+Each gets the rule's expression, some eighty characters, and ten digits in the record: with more, the record
+comes near to the 256 KiB that Kubernetes allows for the annotations of a Pod, and the job to etcd's 1.5 MiB.
+"""
+
 
 Additions = dict[str, str | list[str]]
 """What was added: pointer of a map entry -> digest of its value, or of a list -> digests of elements."""
@@ -64,6 +56,7 @@ class Merge:
     additions: Additions = field(default_factory=dict)
     conflicts: list[Conflict] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
     whole: Json = None
 
     def apply(self, template: Json, fragment: Json) -> Json:
@@ -85,11 +78,11 @@ class Merge:
         return {**old, **changes} if changes or theirs is None else theirs
 
     def _value(self, theirs: Json, ours: Json, path: Path) -> Json:
-        if isinstance(ours, dict):
+        if isinstance(ours, dict) and (ours or theirs is not None):
             return self._map(theirs, ours, path)
-        if isinstance(ours, list) and path[-1] not in ATOMIC:
-            merge = self._terms if path[-1] == TERMS else self._list
-            return merge(theirs, ours, path)
+        of = kind(path) if isinstance(ours, list) else Kind.VALUE
+        if of is not Kind.VALUE:
+            return (self._terms if of is Kind.TERMS else self._list)(theirs, ours, path)
         if theirs is None:
             self.additions[pointer(path)] = digest(ours)
             return ours
@@ -106,7 +99,7 @@ class Merge:
                     self.missing.append(problem)
                 else:
                     result = [*result, item]
-                    self._note(path, item)
+                    self._note(pointer(path), item)
             elif not same(result[found], item):
                 new = self._element(result[found], item, path)
                 result = [new if i == found else other for i, other in enumerate(result)]
@@ -136,7 +129,14 @@ class Merge:
 
     def _terms(self, theirs: Json, ours: list[Json], path: Path) -> Json:
         old = as_list(theirs, self.at + path)
-        expressions = [(kind, item) for kind, items in ours[0].items() for item in items]
+        if len(old) > LONGEST_TERMS:
+            self.refused.append(
+                f"{pointer(self.at + path)} has {len(old)} terms, of which each would get a requirement: "
+                f"at most {LONGEST_TERMS}; say the same in fewer, as one expression with operator In, or "
+                "opt out"
+            )
+            return theirs
+        expressions = [(name, item) for name in EXPRESSIONS for item in ours[0].get(name) or ()]
         # A term without requirements selects no node at all; one more would make it select some.
         new = [self._term(term, expressions, path) if _selects(term) else term for term in old]
         if not old:
@@ -144,33 +144,32 @@ class Merge:
         return new if _changed(new, old) else theirs
 
     def _term(self, term: Json, expressions: Iterable[tuple[str, Json]], path: Path) -> Json:
-        for kind, expression in expressions:
-            old = as_list(as_map(term, self.at + path).get(kind), (*self.at, *path, kind))
+        at, place = self.at + path, pointer(path)
+        for name, expression in expressions:
+            old = as_list(as_map(term, at).get(name), (*at, name))
             if not any(same(item, expression) for item in old):
-                self._note(path, [term, expression])
-                term = {**term, kind: [*old, expression]}
+                # Taking back leaves no empty list, so there is none in what it is compared with.
+                self._note(place, [term if old else with_entry(term, name, None), expression])
+                term = {**term, name: [*old, expression]}
         return term
 
-    def _note(self, path: Path, value: Json) -> None:
-        noted = self.additions.setdefault(pointer(path), [])
+    def _note(self, place: str, value: Json) -> None:
+        noted = self.additions.setdefault(place, [])
         if isinstance(noted, list):
             noted.append(digest(value))
 
 
 def _find(items: list[Json], wanted: Json, keys: tuple[str, ...]) -> int | None:
+    mine = [key_of(wanted, key) for key in keys]
     # From the end: of two variables with one name the last counts, and operators append theirs.
     for index in reversed(range(len(items))):
         item = items[index]
         if keys and isinstance(item, dict):
-            if all(_key(item, key) == _key(wanted, key) for key in keys):
+            if [key_of(item, key) for key in keys] == mine:
                 return index
         elif same(item, wanted):
             return index
     return None
-
-
-def _key(item: Json, key: str) -> Json:
-    return item.get(key, "TCP" if key == "protocol" else None)
 
 
 def _is_amendment(item: Json, path: Path) -> bool:

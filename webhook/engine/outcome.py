@@ -1,11 +1,18 @@
 """What goes into an evaluation and what comes out of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from webhook.engine.patch import Operation
 from webhook.engine.tree import Json
+
+LONGEST_MESSAGE: Final = 1000
+"""Characters of a warning, a denial or a reason; what quotes more of an object than that says no more."""
+
+MOST_MESSAGES: Final = 40
+"""Warnings, or denials, of one evaluation."""
 
 
 class Verdict(StrEnum):
@@ -91,3 +98,19 @@ class Outcome:
     def fired(self) -> tuple[str, ...]:
         """Names of the rules that fired, in the order of the table."""
         return tuple(rule.name for rule in self.rules if rule.state is State.FIRED)
+
+
+def cut(message: str) -> str:
+    """A message of bounded length; the beginning says what it is about, and the end the way out."""
+    if len(message) <= LONGEST_MESSAGE:
+        return message
+    half = LONGEST_MESSAGE // 2
+    return f"{message[: half - 2]} … {message[1 - half :]}"
+
+
+def bounded(messages: Iterable[str]) -> tuple[str, ...]:
+    """Messages, each once and of bounded length and number, the rest counted in the last one."""
+    found = tuple(dict.fromkeys(map(cut, messages)))
+    if len(found) <= MOST_MESSAGES:
+        return found
+    return (*found[: MOST_MESSAGES - 1], f"and {len(found) - MOST_MESSAGES + 1} more")

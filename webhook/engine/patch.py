@@ -1,71 +1,95 @@
 """From two trees to RFC 6902 operations: small, deterministic, built against the received object."""
 
-from collections import deque
-from typing import Any
+from typing import Any, Final
 
-from webhook.engine.tree import Json, digest, pointer, same
+from webhook.engine.lists import Kind, kind, paired
+from webhook.engine.tree import Json, pointer, same
 
 Operation = dict[str, Any]
 """One RFC 6902 operation: ``op``, ``path`` and, for add and replace, ``value``."""
+
+FEW: Final = 16
+"""Operations on the elements of one list that are taken to be shorter than the list, without looking."""
+
+FRAME: Final = 30
+"""Characters of an operation beside its path and value."""
+
+Path = tuple[str | int, ...]
 
 
 def operations(before: Json, after: Json) -> list[Operation]:
     """The operations that turn ``before`` into ``after``, to be applied in their order.
 
-    Shared subtrees cost nothing, so the price is that of the change and not of the object.
+    Shared subtrees cost nothing, so the price is that of the change and not of the object. A list that
+    changes in so many places that the operations would be longer than the list is replaced as a whole.
     """
-    ops: list[Operation] = []
-    _compare(before, after, (), ops)
-    return ops
+    comparison = _Comparison()
+    comparison.values(before, after, ())
+    return comparison.operations
 
 
-def _compare(before: Json, after: Json, path: tuple[str | int, ...], ops: list[Operation]) -> None:
-    if before is after:
-        return
-    if isinstance(before, dict) and isinstance(after, dict):
-        _maps(before, after, path, ops)
-    elif isinstance(before, list) and isinstance(after, list):
-        _lists(before, after, path, ops)
-    elif not same(before, after):
-        ops.append({"op": "replace", "path": pointer(path), "value": after})
+class _Comparison:
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self._lengths: dict[int, int] = {}
 
+    def values(self, before: Json, after: Json, path: Path) -> None:
+        if before is after:
+            return
+        if isinstance(before, dict) and isinstance(after, dict):
+            self._maps(before, after, path)
+        elif isinstance(before, list) and isinstance(after, list) and kind(path) is not Kind.VALUE:
+            self._lists(before, after, path)
+        elif not same(before, after):
+            self._say("replace", path, after)
 
-def _maps(before: Json, after: Json, path: tuple[str | int, ...], ops: list[Operation]) -> None:
-    ops.extend({"op": "remove", "path": pointer((*path, key))} for key in before if key not in after)
-    for key, value in after.items():
-        if key in before:
-            _compare(before[key], value, (*path, key), ops)
+    def _maps(self, before: dict[str, Json], after: dict[str, Json], path: Path) -> None:
+        self.operations += (
+            {"op": "remove", "path": pointer((*path, key))} for key in before if key not in after
+        )
+        for key, value in after.items():
+            if key in before:
+                self.values(before[key], value, (*path, key))
+            else:
+                self._say("add", (*path, key), value)
+
+    def _lists(self, before: list[Json], after: list[Json], path: Path) -> None:
+        alike = len(before) == len(after)
+        if kind(path) is Kind.TERMS:
+            partners: list[int | None] = [index if alike else None for index in range(len(before))]
         else:
-            ops.append({"op": "add", "path": pointer((*path, key)), "value": value})
+            partners = paired(before, after, path)
+        kept = [partner for partner in partners if partner is not None]
+        rest = [item for item, partner in zip(before, partners, strict=True) if partner is not None]
+        changes = len(before) - len(kept) + len(after) - len(kept)
+        changes += sum(old is not new for old, new in zip(rest, after, strict=False))
+        # Elements in another order, or new ones among the old, are no matter of a few operations.
+        if kept != list(range(len(kept))) or self._is_shorter_as_a_whole(after, changes, path):
+            if not same(before, after):
+                self._say("replace", path, after)
+            return
+        # What has no counterpart goes first, from the end, so that the indices before it stay true.
+        gone = [index for index in reversed(range(len(before))) if partners[index] is None]
+        self.operations += ({"op": "remove", "path": pointer((*path, index))} for index in gone)
+        for index, (old, new) in enumerate(zip(rest, after, strict=False)):
+            self.values(old, new, (*path, index))
+        for item in after[len(rest) :]:
+            self._say("add", (*path, "-"), item)
 
+    def _is_shorter_as_a_whole(self, after: list[Json], changes: int, path: Path) -> bool:
+        return changes > FEW and changes * (FRAME + len(pointer(path))) > self._length(after)
 
-def _lists(before: Json, after: Json, path: tuple[str | int, ...], ops: list[Operation]) -> None:
-    # What has no counterpart goes first, from the end, so that the indices before it stay true.
-    left = paired(before, after)
-    gone = [index for index in reversed(range(len(before))) if left[index] is None]
-    ops.extend({"op": "remove", "path": pointer((*path, index))} for index in gone)
-    rest = [item for item, partner in zip(before, left, strict=True) if partner is not None]
-    for index, (old, new) in enumerate(zip(rest, after, strict=False)):
-        _compare(old, new, (*path, index), ops)
-    ops.extend({"op": "add", "path": pointer((*path, "-")), "value": item} for item in after[len(rest) :])
+    def _length(self, node: Json) -> int:
+        """About how long a value is as JSON; remembered, for lists are within lists."""
+        if isinstance(node, str):
+            return len(node) + 3
+        if not isinstance(node, dict | list):
+            return 5
+        if id(node) not in self._lengths:
+            parts = node.values() if isinstance(node, dict) else node
+            keys = sum(len(key) + 4 for key in node) if isinstance(node, dict) else 0
+            self._lengths[id(node)] = 2 + keys + sum(map(self._length, parts))
+        return self._lengths[id(node)]
 
-
-def paired(items: list[Json], others: list[Json]) -> list[int | None]:
-    """For each item the index of its counterpart: equal, or of the same ``name``; each used once.
-
-    The time grows with the length of the lists and not with its square: they are the user's.
-    """
-    start = next((i for i, (a, b) in enumerate(zip(items, others, strict=False)) if a is not b), None)
-    start = min(len(items), len(others)) if start is None else start
-    free: dict[tuple[str, str], deque[int]] = {}
-    for index in range(start, len(others)):
-        free.setdefault(element(others[index]), deque()).append(index)
-    rest = (free.get(element(item)) for item in items[start:])
-    return [*range(start), *(places.popleft() if places else None for places in rest)]
-
-
-def element(item: Json) -> tuple[str, str]:
-    """What makes a list element the same one, changed or not: its name, or all that it says."""
-    if isinstance(item, dict) and isinstance(item.get("name"), str):
-        return "named", item["name"]
-    return "says", digest(item)
+    def _say(self, op: str, path: Path, value: Json) -> None:
+        self.operations.append({"op": op, "path": pointer(path), "value": value})

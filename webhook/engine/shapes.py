@@ -3,7 +3,7 @@
 from webhook.engine import keys
 from webhook.engine.candidates import marked
 from webhook.engine.jobs import Job
-from webhook.engine.outcome import JobError
+from webhook.engine.outcome import JobError, cut
 from webhook.engine.table import Shape, Table
 from webhook.engine.templates import containers
 from webhook.engine.tree import get, shown
@@ -48,6 +48,8 @@ def own_node_config(job: Job) -> tuple[str, str] | None:
         env = container.get("env")
         for item in env if isinstance(env, list) else ():
             if isinstance(item, dict) and item.get("name") == name:
-                place = f"env {name} of container {container.get('name')!r}"
-                return (place, str(item["value"])) if item.get("value") is not None else None
+                place = f"env {name} of container {cut(repr(container.get('name')))}"
+                value = item.get("value")
+                text = value if isinstance(value, str) else shown(value)
+                return (place, text) if value is not None else None
     return None

@@ -177,6 +177,7 @@ class Match:
         labels: the same by key of a label of the object; one that it does not have is the empty text.
         annotations: the same for its annotations.
         namespaces: the same for the name of its namespace.
+        mount_taken: a volume mount whose place the first container uses for something else.
     """
 
     role: str
@@ -189,6 +190,7 @@ class Match:
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     annotations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     namespaces: tuple[str, ...] = ()
+    mount_taken: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from webhook.engine.table import Candidates
-from webhook.engine.tree import Json, get
+from webhook.engine.tree import Json, get, same
 
 CONTAINERS = ("containers", "initContainers")
 
@@ -37,6 +37,14 @@ def has_volume(template: Json, names: tuple[str, ...]) -> bool:
     volumes = get(template, ("spec", "volumes"))
     items = volumes if isinstance(volumes, list) else ()
     return any(isinstance(item, dict) and item.get("name") in names for item in items)
+
+
+def mounts_otherwise(template: Json, mount: Json) -> bool:
+    """Whether the first container mounts something else than a volume mount at that mount's place."""
+    mounts = first_container(template).get("volumeMounts")
+    items = mounts if isinstance(mounts, list) else ()
+    here = [item for item in items if get(item, ("mountPath",)) == mount["mountPath"]]
+    return bool(here) and not same(here[-1], mount)
 
 
 def admitted_types(template: Json, candidates: Candidates) -> tuple[str, ...]:

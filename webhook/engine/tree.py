@@ -5,14 +5,16 @@ Sharing is what makes the rest cheap: two trees can be told apart by ``is`` wher
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 Json = Any
 """A value as ``json.loads`` gives it. Never changed in place by the engine."""
 
 Path = tuple[str | int, ...]
 """Map keys, and positions in lists."""
+
+_CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 class WrongTypeError(ValueError):
@@ -80,34 +82,26 @@ def _put(node: Json, path: Path, depth: int, value: Json) -> Json:
     return node if isinstance(node, dict) and key in node and new is node[key] else {**old, key: new}
 
 
-def edit(node: Json, path: Sequence[str | int], change: Callable[[Json], Json]) -> Json:
-    """A tree with ``change`` applied to the value at ``path``, where there is one.
-
-    A part in square brackets picks a list element by its ``name``. What the change leaves empty
-    (or None) goes, and so do the parents that this empties.
-    """
-    if not path:
-        return change(node)
-    key = path[0]
-    if isinstance(node, list) and isinstance(key, str) and key.startswith("["):
-        return [edit(item, path[1:], change) if _named(item, key[1:-1]) else item for item in node]
-    if not isinstance(node, dict) or key not in node:
-        return node
-    new = edit(node[key], path[1:], change)
-    if new is node[key]:
-        return node
-    if new is None or new in ({}, []):
-        return {k: v for k, v in node.items() if k != key}
-    return {k: new if k == key else v for k, v in node.items()}
-
-
-def drop(node: Json, path: Sequence[str | int]) -> Json:
+def drop(node: Json, path: Sequence[str]) -> Json:
     """A tree without the map entry at ``path``, and without the parents that this empties."""
-    return edit(node, path, lambda _: None)
+    if not isinstance(node, dict) or not path or path[0] not in node:
+        return node
+    if len(path) == 1:
+        return with_entry(node, path[0], None)
+    new = drop(node[path[0]], path[1:])
+    return node if new is node[path[0]] else with_entry(node, path[0], new)
 
 
-def _named(item: Json, name: str) -> bool:
-    return isinstance(item, dict) and item.get("name") == name
+def with_entry(node: dict[str, Json], key: str, value: Json) -> dict[str, Json]:
+    """A map with another value for one of its keys, or without it where the value is null or empty."""
+    if is_empty(value):
+        return {k: v for k, v in node.items() if k != key}
+    return {k: value if k == key else v for k, v in node.items()}
+
+
+def is_empty(value: Json) -> bool:
+    """Whether a value says nothing: null, an empty map or an empty list."""
+    return value is None or value in ({}, [])
 
 
 def as_map(node: Json, path: Iterable[str | int]) -> dict[str, Json]:
@@ -147,10 +141,19 @@ def same(a: Json, b: Json) -> bool:
     return isinstance(a, bool) == isinstance(b, bool) and bool(a == b)
 
 
+def canonical(value: Json) -> str:
+    """A value as one text: equal values have equal ones, the order of keys aside."""
+    return _CANONICAL.encode(value)
+
+
 def digest(value: Json) -> str:
     """Ten hexadecimal digits that stand for a value, the order of its keys aside."""
-    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    return digest_of_text(canonical(value))
+
+
+def digest_of_text(text: str) -> str:
+    """The digest of a value whose canonical text is known."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
 
 
 def shown(value: Json, limit: int = 60) -> str:

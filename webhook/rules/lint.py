@@ -198,8 +198,13 @@ def _quoted(table: Table, rule: Rule, values: Mapping[str, str], at: Path) -> Fo
             for row in workloads
         )
         allowed |= set.intersection(*shared)
-    parts = (("add", rule.add), ("warn", rule.warn), ("deny", rule.deny))
-    for path, text in (found for part, node in parts for found in _texts(node, (*at, part))):
+    parts: tuple[tuple[Path, Json], ...] = (
+        (("match", "mountTaken"), rule.match.mount_taken),
+        (("add",), rule.add),
+        (("warn",), rule.warn),
+        (("deny",), rule.deny),
+    )
+    for path, text in (found for part, node in parts for found in _texts(node, (*at, *part))):
         inner = [name for quoted in names(text) for name in (quoted, *names(values.get(quoted[6:], "")))]
         for quoted in inner:
             if quoted not in allowed:

@@ -122,7 +122,8 @@ def _with_values(table: Table, values: Mapping[str, str]) -> Table:
 
     def filled(rule: Rule) -> Rule:
         add, warn, deny = (render(part, known, partial=True) for part in (rule.add, rule.warn, rule.deny))
-        return replace(rule, add=add, warn=warn, deny=deny)
+        mount = render(rule.match.mount_taken, known, partial=True)
+        return replace(rule, match=replace(rule.match, mount_taken=mount), add=add, warn=warn, deny=deny)
 
     return replace(table, rules=tuple(map(filled, _in_their_places(table.rules))))
 

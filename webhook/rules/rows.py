@@ -123,6 +123,7 @@ def rule(raw: Mapping[str, Any]) -> Rule:
             labels=_patterns(match, "labels"),
             annotations=_patterns(match, "annotations"),
             namespaces=_many(match.get("namespace")),
+            mount_taken=match.get("mountTaken", {}),
         ),
         add=raw.get("add", {}),
         on_conflict=OnConflict(raw.get("onConflict", OnConflict.KEEP)),

@@ -1,0 +1,160 @@
+"""What an evaluation costs grows with the object and no faster, whatever is in it; so does the answer.
+
+Nothing here looks at a clock: calls are counted, and what is read and written in one call by its length.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.engine.hostile import GENERATORS, NODE_TERMS, expressions, recorded, terms
+from tests.helpers import WORKER, mpijob, requested
+from webhook.admission import judges
+from webhook.admission.review import Review, encode
+from webhook.engine import Outcome, evaluate, keys, tree
+from webhook.engine.budget import FLOOR, PER_CHARACTER, Budget, OverBudgetError
+from webhook.engine.merge import LONGEST_TERMS
+from webhook.engine.tree import get, put
+from webhook.rules.load import load_default
+
+TABLE = load_default()
+SIZES = (20_000, 80_000)
+
+CALLS_PER_KB = 4000
+"""Python and C calls, some five million a second; 64 characters made canonical or digested count as one."""
+
+ANSWER_RATIO, ANSWER_CONSTANT = 14, 100_000
+"""Of an answer to its request; the constant holds the init scripts."""
+
+
+def counted(call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many calls something makes."""
+    calls = 0
+    original = tree._CANONICAL.encode  # noqa: SLF001 - what is to be counted
+
+    class Encoder:
+        def encode(self, value: Any) -> str:
+            nonlocal calls
+            text = original(value)
+            calls += len(text) // 64
+            return text
+
+    def digested(text: str) -> str:
+        nonlocal calls
+        calls += len(text) // 64
+        return tree.digest_of_text(text)
+
+    def seen(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal calls
+        calls += event in {"call", "c_call"}
+
+    before = sys.getprofile()
+    with monkeypatch.context() as patched:
+        patched.setattr(tree, "_CANONICAL", Encoder())
+        patched.setattr("webhook.engine.takeback.digest_of_text", digested)
+        sys.setprofile(seen)
+        try:
+            call()
+        finally:
+            sys.setprofile(before)
+    return calls
+
+
+@pytest.mark.parametrize("make", GENERATORS.values(), ids=GENERATORS)
+def test_no_object_costs_more_than_its_size_allows(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for size in SIZES:
+        obj = make(size)
+        kilobytes = len(json.dumps(obj)) / 1000
+        calls = counted(lambda obj=obj: evaluate(TABLE, requested(obj)), monkeypatch)
+        assert calls <= 20_000 + CALLS_PER_KB * kilobytes, (size, calls / kilobytes)
+
+
+@pytest.mark.parametrize("make", GENERATORS.values(), ids=GENERATORS)
+def test_what_comes_of_it_needs_no_further_change_and_is_let_through(make: Any) -> None:
+    obj = make(SIZES[0])
+    outcome = evaluate(TABLE, requested(obj))
+    assert evaluate(TABLE, requested(outcome.after)).operations == ()
+    if not outcome.denials:
+        required = judges.require(TABLE, Review("uid", requested(outcome.after), "CREATE", "MPIJob", ""))
+        assert required is not None
+        assert required.denials == ()
+
+
+@pytest.mark.parametrize("make", GENERATORS.values(), ids=GENERATORS)
+def test_the_answer_is_no_longer_than_a_small_multiple_of_the_request(make: Any) -> None:
+    for size in SIZES:
+        obj = make(size)
+        answer = encode("uid", evaluate(TABLE, requested(obj)))
+        assert len(answer) <= ANSWER_CONSTANT + ANSWER_RATIO * len(json.dumps(obj))
+
+
+@pytest.mark.parametrize("count", [1, 101, 500, 2000, LONGEST_TERMS])
+def test_a_job_of_many_node_terms_is_read_back_as_it_was(count: int) -> None:
+    job = terms([{"matchExpressions": [{"key": f"k{n}", "operator": "Exists"}]} for n in range(count)])
+    stored = evaluate(TABLE, requested(job))
+    assert (stored.denials, stored.warnings) == ((), ())
+    assert evaluate(TABLE, requested(stored.after)).operations == ()
+    required = judges.require(TABLE, Review("uid", requested(stored.after), "CREATE", "MPIJob", "train"))
+    assert required is not None
+    assert required.denials == ()
+    second = put(stored.after, ("metadata", "name"), "second")
+    fresh = evaluate(TABLE, requested(put(job, ("metadata", "name"), "second")))
+    assert evaluate(TABLE, requested(second)).after == fresh.after
+
+
+def test_more_node_terms_than_can_be_stored_are_refused_with_the_way_out() -> None:
+    (denial,) = evaluate(TABLE, requested(terms([{"matchExpressions": [{}]}] * 100_000))).denials
+    assert "/".join(NODE_TERMS) in denial
+    assert "has 100000 terms" in denial
+    assert "at most 4000; say the same in fewer, as one expression with operator In, or opt out" in denial
+
+
+def test_many_node_terms_are_answered_with_one_operation() -> None:
+    outcome = evaluate(TABLE, requested(terms([{"matchExpressions": [{}]}] * 500)))
+    assert [op["op"] for op in outcome.operations if op["path"].endswith("nodeSelectorTerms")] == ["replace"]
+
+
+def over_budget(job: Any) -> Any:
+    """A job whose record names places that cost more than it is worth: one long text, under many names."""
+    deep: Any = "x" * 40_000
+    for _ in range(100):
+        deep = {"a": deep}
+    return recorded(put(job, (*WORKER, "spec", "a"), deep), {"/spec" + "/a" * n: "0" for n in range(1, 100)})
+
+
+def test_a_record_beyond_the_budget_counts_as_none_and_the_person_is_told() -> None:
+    outcome = evaluate(TABLE, requested(over_budget(mpijob(4))))
+    (warning,) = outcome.warnings
+    assert warning.startswith("/spec/mpiReplicaSpecs/Worker/template/metadata/annotations/")
+    assert "is ignored: it names more than the webhook can have added" in warning
+    fresh = evaluate(
+        TABLE, requested(put(mpijob(4), (*WORKER, "spec", "a"), get(outcome.after, (*WORKER, "spec", "a"))))
+    )
+    assert outcome.after == fresh.after
+
+
+def test_a_budget_grows_with_the_object_and_is_spent_once() -> None:
+    budget = Budget({"a": "x" * 1000})
+    budget.spend(FLOOR)
+    budget.spend(PER_CHARACTER * 1000)
+    with pytest.raises(OverBudgetError):
+        budget.spend(PER_CHARACTER * 10)
+
+
+def test_messages_are_bounded_in_length_and_number() -> None:
+    outcome: Outcome = evaluate(
+        TABLE, requested(put(mpijob(4), ("spec", "sshAuthMountPath"), ["x" * 9000] * 100))
+    )
+    assert outcome.denials
+    assert all(len(text) <= 1000 for text in (*outcome.denials, *outcome.warnings, outcome.reason))
+
+
+def test_only_the_two_known_lists_of_a_term_are_looked_at() -> None:
+    term = {"other": expressions(3), "matchExpressions": expressions(1)}
+    added = tree.digest([{**term, "other": expressions(2)}, expressions(3)[2]])
+    job = recorded(terms([term]), {"/" + "/".join(NODE_TERMS): [added]})
+    assert get(evaluate(TABLE, requested(job)).after, (*WORKER, *NODE_TERMS))[0]["other"] == expressions(3)
+    assert keys.ADDED

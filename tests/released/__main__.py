@@ -1,0 +1,47 @@
+"""Adds a version: ``python -m tests.released VERSION [--other-scripts]``."""
+
+import argparse
+from unittest.mock import patch
+
+from tests.helpers import requested
+from tests.released import FOLDER, cases
+from webhook import initscript
+from webhook.documents import dump_yaml
+from webhook.engine import evaluate
+from webhook.rules.load import load_default
+
+PACKAGED = initscript.text
+
+
+def _other(stage: initscript.Stage) -> str:
+    return f"# another release's {stage} script\n{PACKAGED(stage)}exit 0\n"
+
+
+def main() -> None:
+    """Writes the folder of one version; refuses one that is there."""
+    parser = argparse.ArgumentParser(prog="python -m tests.released")
+    parser.add_argument("version")
+    parser.add_argument(
+        "--other-scripts",
+        action="store_true",
+        help="with init scripts of another text than the packaged ones",
+    )
+    arguments = parser.parse_args()
+    folder = FOLDER / arguments.version
+    folder.mkdir(parents=True)
+    with patch.object(initscript, "text", _other if arguments.other_scripts else PACKAGED):
+        table = load_default()
+    for name, job in cases().items():
+        asked = requested(job)
+        request = {"namespace": asked.namespace, "uid": asked.uid, "username": asked.username}
+        found = {
+            "table": table.revision,
+            "request": request,
+            "job": job,
+            "mutated": evaluate(table, asked).after,
+        }
+        (folder / f"{name}.yaml").write_text(dump_yaml(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
