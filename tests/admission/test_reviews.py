@@ -40,7 +40,7 @@ def test_the_namespace_of_the_request_counts_not_that_of_the_object(client: Flas
 def test_audit_annotations_name_the_rules_that_fired_and_the_revision(client: FlaskClient) -> None:
     notes = response(client, mpijob())["auditAnnotations"]
     assert notes["table"] == load_default().revision
-    assert notes["rules"].split(",")[:2] == ["ultraserver-nodes", "apart-from-other-jobs"]
+    assert notes["rules"].split(",")[:2] == ["ultraserver-nodes", "job-label"]
     assert "wait-hostfilename" not in notes["rules"].split(",")
     assert notes["shape"] == "four-node"
     assert notes["outcome"] == "allowed: its workers ask for aws.amazon.com/neuron"

@@ -14,36 +14,29 @@ TABLE = load_default()
 PLACE = "/root/ultraserver_init"
 OURS = {"mountPath": PLACE, "name": "ultraserver-init"}
 VARIABLES = {
-    "OpenMPI": {"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile"},
-    "Intel": {"I_MPI_HYDRA_HOST_FILE"},
-    "MPICH": {"HYDRA_HOST_FILE"},
+    "OMPI_MCA_orte_default_hostfile",
+    "PRTE_MCA_prte_default_hostfile",
+    "I_MPI_HYDRA_HOST_FILE",
+    "HYDRA_HOST_FILE",
 }
 
 
-def launcher_pod(implementation: str, mounts: list[Any]) -> Any:
-    notes = {f"{keys.PREFIX}hostfile": f"{PLACE}/new_hostfile", f"{keys.PREFIX}mpi": implementation}
+def launcher_pod(mounts: list[Any]) -> Any:
+    notes = {f"{keys.PREFIX}hostfile": f"{PLACE}/new_hostfile"}
     return pod({"containers": [{"name": "c", "image": "i", "volumeMounts": mounts}]}, **notes)
 
 
-@pytest.mark.parametrize("implementation", VARIABLES)
-def test_a_pod_whose_output_directory_is_taken_gets_no_variable_that_points_into_it(
-    implementation: str,
-) -> None:
-    outcome = evaluate(TABLE, requested(launcher_pod(implementation, [{"mountPath": PLACE, "name": "data"}])))
+def test_a_pod_whose_output_directory_is_taken_gets_no_variable_that_points_into_it() -> None:
+    outcome = evaluate(TABLE, requested(launcher_pod([{"mountPath": PLACE, "name": "data"}])))
     assert outcome.operations == ()
     assert any("hostfile-mount" in warning for warning in outcome.warnings)
 
 
 @pytest.mark.parametrize("mounts", [[], [OURS]], ids=["nothing", "ours"])
-@pytest.mark.parametrize("implementation", VARIABLES)
-def test_a_pod_that_mounts_it_already_or_not_yet_gets_mount_and_variables(
-    implementation: str, mounts: list[Any]
-) -> None:
-    (container,) = evaluate(TABLE, requested(launcher_pod(implementation, mounts))).after["spec"][
-        "containers"
-    ]
+def test_a_pod_that_mounts_it_already_or_not_yet_gets_mount_and_variables(mounts: list[Any]) -> None:
+    (container,) = evaluate(TABLE, requested(launcher_pod(mounts))).after["spec"]["containers"]
     assert container["volumeMounts"] == [OURS]
-    assert {item["name"] for item in container["env"]} == VARIABLES[implementation]
+    assert {item["name"] for item in container["env"]} == VARIABLES
 
 
 def job(mounts: list[Any]) -> Any:

@@ -103,3 +103,19 @@ def test_a_forged_record_costs_a_job_only_what_is_its_own() -> None:
 def test_a_record_says_which_table_it_came_from() -> None:
     text = worker(mutated(mpijob(4)))["metadata"]["annotations"][keys.ADDED]
     assert json.loads(text)["table"] == TABLE.revision
+
+
+@pytest.mark.parametrize("kind", ["matchExpressions", "matchFields"])
+def test_a_term_that_is_another_one_plus_what_a_rule_adds_keeps_its_own_expression(kind: str) -> None:
+    ours = {"key": "neuron.amazonaws.com/ultraserver-server-id-4", "operator": "Exists"}
+    a, b = ({"key": key, "operator": "In", "values": ["x"]} for key in "ab")
+    terms = [{kind: [ours, a, b]}, {kind: [a, b]}, {kind: [a, b]}]
+    required = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    }
+    once = evaluate(load_default(), Request(mpijob(4, worker_spec={"affinity": required}))).after
+    again = evaluate(load_default(), Request(once))
+    assert again.operations == ()
+    spec = again.after["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
+    kept = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert kept["nodeSelectorTerms"][0][kind][:1] == [ours]

@@ -12,7 +12,7 @@ from webhook.engine.identity import first_uid
 from webhook.engine.jobs import Job, is_of, open_job, record_key, template_paths
 from webhook.engine.order import as_received
 from webhook.engine.outcome import JobError, Outcome, Request, State, bounded, cut
-from webhook.engine.patch import operations
+from webhook.engine.patch import Operation, operations
 from webhook.engine.shapes import choose_shape
 from webhook.engine.table import WORKER, Mode, Shape, Table, Workload
 from webhook.engine.tree import Json, Path, WrongTypeError, get, pointer, put, shown
@@ -85,12 +85,14 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         apply_rules(table, job, shape, values, progress)
         _write_records(table, uid, progress)
     _label_message(job, request, records, progress)
-    after = request.object if progress.denials else as_received(request.object, progress.object)
+    after, patch = (
+        (request.object, []) if progress.denials else _patched(job, request.object, progress.object)
+    )
     return Outcome(
         revision=table.revision,
         reason=reason,
         after=after,
-        operations=tuple(operations(request.object, after)),
+        operations=tuple(patch),
         rules=tuple(progress.rules),
         warnings=bounded(progress.warnings),
         denials=bounded(progress.denials),
@@ -130,6 +132,17 @@ def _base(workload: Workload, obj: Json, budget: Budget) -> tuple[Json, Records,
         elif found:
             ignored.append(OVERDONE.format(pointer((*path, *record.ANNOTATIONS, key))))
     return obj, records, ignored
+
+
+def _patched(job: Job, received: Json, desired: Json) -> tuple[Json, list[Operation]]:
+    """The received object with the desired templates, and what makes it so; nothing else is ever changed."""
+    after, patch = received, list[Operation]()
+    for group in job.groups:
+        before = get(received, group.template)
+        template = as_received(before, get(desired, group.template), group.template)
+        after = put(after, group.template, template)
+        patch += operations(before, template, group.template)
+    return after, patch
 
 
 def _about(shape: Shape, job: Job, values: Mapping[str, Json]) -> dict[str, str]:

@@ -17,14 +17,19 @@ FRAME: Final = 30
 Path = tuple[str | int, ...]
 
 
-def operations(before: Json, after: Json) -> list[Operation]:
+def operations(before: Json, after: Json, at: Path = ()) -> list[Operation]:
     """The operations that turn ``before`` into ``after``, to be applied in their order.
 
     Shared subtrees cost nothing, so the price is that of the change and not of the object. A list that
     changes in so many places that the operations would be longer than the list is replaced as a whole.
+
+    Args:
+        before: what is at ``at`` in the received object.
+        after: what is to be there.
+        at: path of both in the object.
     """
     comparison = _Comparison()
-    comparison.values(before, after, ())
+    comparison.values(before, after, at)
     return comparison.operations
 
 

@@ -1,7 +1,7 @@
 """Taking back what a record names: one walk over the template, from the leaves up, paid from the budget."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -99,11 +99,7 @@ class _Walk:
     def _list(self, node: list[Json], digests: list[str], path: tuple[str, ...]) -> Json:
         match kind(path):
             case Kind.TERMS:
-                wanted = set(digests)
-                bare = [self._bare(term, wanted) for term in node]
-                if all(a is b for a, b in zip(node, bare, strict=True)):
-                    return node
-                return [now for now, term in zip(bare, node, strict=True) if now or not term]
+                return self._terms(node, digests)
             case Kind.VALUE:
                 return node
             case _:
@@ -111,30 +107,32 @@ class _Walk:
                 kept = [item for item in node if not _take(left, self._digest(item))]
                 return node if len(kept) == len(node) else kept
 
-    def _bare(self, term: Json, wanted: set[str]) -> Json:
-        """A node selector term without the expressions that were added to it, the last added first."""
-        if not isinstance(term, dict):
-            return term
-        texts = {key: list(map(canonical, term[key])) for key in EXPRESSIONS if _is_list(term.get(key))}
-        rest = {key: canonical(value) for key, value in term.items() if key not in texts}
-        self._budget.spend(sum(map(len, rest.values())) + sum(len(t) for ts in texts.values() for t in ts))
-        bare = term
-        while (found := self._added(texts, rest, wanted)) is not None:
-            key, index = found
-            texts[key] = _without(texts[key], index)
-            if not texts[key]:
-                del texts[key]
-            bare = with_entry(bare, key, _without(bare[key], index))
-        return bare
+    def _terms(self, node: list[Json], digests: list[str]) -> Json:
+        """Node selector terms without the expressions that were added to them, each digest taken once.
 
-    def _added(
-        self, texts: Mapping[str, list[str]], rest: Mapping[str, str], wanted: set[str]
-    ) -> tuple[str, int] | None:
-        """Where in a term, given as canonical texts, an expression is that was added to it last."""
-        for text, name, index in _one_less(texts, rest):
-            self._budget.spend(1 + len(text) // QUARTER)
-            if digest_of_text(text) in wanted:
-                return name, index
+        What was added is at the end, but for the little that another webhook may have put behind it. So the
+        ends of all terms come first: a person's term may be another one of theirs plus what a rule adds.
+        """
+        left = Counter(digests)
+        terms = [_Term(term) if isinstance(term, dict) else None for term in node]
+        self._budget.spend(sum(term.size() for term in terms if term))
+        for back in range(1, 1 + LAST):
+            for term in terms:
+                while term and (found := self._added(term, back, left)):
+                    term.remove(found, back)
+        bare = [term.bare if term else was for term, was in zip(terms, node, strict=True)]
+        if all(a is b for a, b in zip(node, bare, strict=True)):
+            return node
+        return [now for now, was in zip(bare, node, strict=True) if now or not was]
+
+    def _added(self, term: "_Term", back: int, left: Counter[str]) -> str | None:
+        """The list of a term whose expression at a place from the end was added to the term last."""
+        for name in list(term.texts):
+            if back <= len(term.texts[name]):
+                text = term.one_less(name, back)
+                self._budget.spend(1 + len(text) // QUARTER)
+                if _take(left, digest_of_text(text)):
+                    return name
         return None
 
     def _digest(self, value: Json) -> str:
@@ -143,17 +141,43 @@ class _Walk:
         return digest_of_text(text)
 
 
-def _one_less(texts: Mapping[str, list[str]], rest: Mapping[str, str]) -> Iterator[tuple[str, str, int]]:
-    """``[term, expression]`` as canonical text for each expression that may be an added one."""
-    for name, items in texts.items():
-        for index in range(len(items) - 1, max(len(items) - 1 - LAST, -1), -1):
-            left = {**texts, name: _without(items, index)}
-            lists = {key: f"[{','.join(some)}]" for key, some in left.items() if some or key != name}
-            entries = (f"{canonical(key)}:{value}" for key, value in sorted({**rest, **lists}.items()))
-            yield f"[{{{','.join(entries)}}},{items[index]}]", name, index
+class _Term:
+    """A node selector term, beside the canonical text of its parts.
+
+    Attributes:
+        bare: the term as it is by now.
+        texts: of the expressions of its lists.
+        rest: of what else it holds, by key.
+    """
+
+    def __init__(self, term: dict[str, Json]) -> None:
+        self.bare: dict[str, Json] = term
+        self.texts = {key: list(map(canonical, term[key])) for key in EXPRESSIONS if _is_list(term.get(key))}
+        self.rest = {key: canonical(value) for key, value in term.items() if key not in self.texts}
+
+    def size(self) -> int:
+        """Characters of it."""
+        lists = sum(len(text) for texts in self.texts.values() for text in texts)
+        return lists + sum(map(len, self.rest.values()))
+
+    def one_less(self, name: str, back: int) -> str:
+        """``[term, expression]`` as canonical text: the term without one of its expressions, and that one."""
+        left = {**self.texts, name: _without(self.texts[name], back)}
+        lists = {key: f"[{','.join(some)}]" for key, some in left.items() if some or key != name}
+        entries = (f"{canonical(key)}:{value}" for key, value in sorted({**self.rest, **lists}.items()))
+        return f"[{{{','.join(entries)}}},{self.texts[name][-back]}]"
+
+    def remove(self, name: str, back: int) -> None:
+        """Drops an expression, and a list that this empties."""
+        self.texts[name] = _without(self.texts[name], back)
+        if not self.texts[name]:
+            del self.texts[name]
+        self.bare = with_entry(self.bare, name, _without(self.bare[name], back))
 
 
-def _without(items: list[Any], index: int) -> list[Any]:
+def _without(items: list[Any], back: int) -> list[Any]:
+    """A list without the element at a place from its end, which is 1."""
+    index = len(items) - back
     return [*items[:index], *items[index + 1 :]]
 
 
