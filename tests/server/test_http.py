@@ -73,7 +73,7 @@ def test_a_client_that_expects_100_continue_gets_it_once_before_its_body(
         (b"GET / HTTP/1.1\r\nX: " + b"a" * 5000 + b"\r\n\r\n", b"431"),
         (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 100 + b"\r\n", b"431"),
         (b"GET / HTTP/1.1\r\n" + b"X: yyyyyyyyyy\r\n" * 2000, b"431"),
-        (b"POST / HTTP/1.1\r\nContent-Length: 4194305\r\n\r\n", b"413"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 3145729\r\n\r\n", b"413"),
         (b"POST / HTTP/1.1\r\nContent-Length: 1e3\r\n\r\n", b"400"),
         (b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", b"400"),
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"411"),

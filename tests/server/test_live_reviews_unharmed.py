@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterable, Iterator
 
-THREADS = 2
 REVIEW = b"r" * 6000
 BOUND = 3.0
 """Seconds that no live request may take. A pinned thread would hold it until a deadline of 60."""
@@ -87,8 +86,8 @@ def trickle() -> Iterator[Callable[[socket.socket, bytes], None]]:
 def test_idle_half_open_trickling_and_silent_peers_together_leave_live_reviews_unharmed(
     start: Callable[..., Server], trickle: Callable[[socket.socket, bytes], None]
 ) -> None:
-    server = start(threads=THREADS, limits=PATIENT)
-    idle = [server.tls() for _ in range(THREADS * 8)]
+    server = start(limits=PATIENT)
+    idle = [server.tls() for _ in range(16)]
     half_open(server)
     server.tcp()
     trickle(server.tls(), b"POST /echo HTTP/1.1\r\nHost: slow\r\n" + b"X-Slow: y\r\n" * 300)
@@ -98,39 +97,39 @@ def test_idle_half_open_trickling_and_silent_peers_together_leave_live_reviews_u
         assert sock.recv(12) == b"HTTP/1.1 200"
 
 
-def test_more_half_open_handshakes_than_threads_leave_live_reviews_unharmed(
+def test_more_half_open_handshakes_leave_live_reviews_unharmed(
     start: Callable[..., Server],
 ) -> None:
-    server = start(threads=THREADS, limits=PATIENT)
-    for _ in range(THREADS * 4):
+    server = start(limits=PATIENT)
+    for _ in range(8):
         half_open(server)
         server.tcp()
     reviews_pass(server)
 
 
-def test_more_peers_with_unfinished_heads_than_threads_leave_live_reviews_unharmed(
+def test_more_peers_with_unfinished_heads_leave_live_reviews_unharmed(
     start: Callable[..., Server], trickle: Callable[[socket.socket, bytes], None]
 ) -> None:
-    server = start(threads=THREADS, limits=PATIENT)
-    for _ in range(THREADS * 4):
+    server = start(limits=PATIENT)
+    for _ in range(8):
         trickle(server.tls(), b"GET / HTTP/1.1\r\n" + b"X-Slow: y\r\n" * 300)
     reviews_pass(server)
 
 
-def test_more_peers_with_unfinished_bodies_than_threads_leave_live_reviews_unharmed(
+def test_more_peers_with_unfinished_bodies_leave_live_reviews_unharmed(
     start: Callable[..., Server],
 ) -> None:
-    server = start(threads=THREADS, limits=PATIENT)
-    for _ in range(THREADS * 4):
+    server = start(limits=PATIENT)
+    for _ in range(8):
         server.tls().sendall(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nonly a part")
     reviews_pass(server)
 
 
-def test_more_peers_that_never_read_their_response_than_threads_leave_live_reviews_unharmed(
+def test_more_peers_that_never_read_their_response_leave_live_reviews_unharmed(
     start: Callable[..., Server],
 ) -> None:
-    server = start(threads=THREADS, limits=PATIENT)
-    for _ in range(THREADS * 4):
+    server = start(limits=PATIENT)
+    for _ in range(8):
         server.tls().sendall(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
     reviews_pass(server)
 
@@ -138,8 +137,8 @@ def test_more_peers_that_never_read_their_response_than_threads_leave_live_revie
 def test_peers_that_do_not_close_after_connection_close_leave_live_reviews_unharmed(
     start: Callable[..., Server],
 ) -> None:
-    server = start(threads=THREADS, limits={**PATIENT, "linger_seconds": 20})
-    for _ in range(THREADS * 4):
+    server = start(limits={**PATIENT, "linger_seconds": 20})
+    for _ in range(8):
         server.tls().sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     reviews_pass(server)
 
@@ -187,9 +186,9 @@ def trickled(sock: socket.socket) -> bytes:
     raise AssertionError("twenty seconds of bytes, and the server waits for more")
 
 
-def test_more_long_requests_than_threads_leave_live_reviews_unharmed(start: Callable[..., Server]) -> None:
-    server = start(threads=THREADS, limits=PATIENT)
-    for _ in range(THREADS * 2):
+def test_more_long_requests_leave_live_reviews_unharmed(start: Callable[..., Server]) -> None:
+    server = start(limits=PATIENT)
+    for _ in range(4):
         server.tls().sendall(b"GET /sleep/5 HTTP/1.1\r\nHost: x\r\n\r\n")
     time.sleep(0.3)
     reviews_pass(server, paths=[PATHS["short"]])
