@@ -53,7 +53,7 @@ def run(  # noqa: PLR0913 - each is an option of the command line
         metrics = Metrics()
         metrics.watch("table", source.watched)
         metrics.watch("certificate", tls.watched)
-        long_reviews, others = LongWork(), LongWork()
+        long_reviews, others = LongWork(), LongWork(nice=10)
         gevent.spawn(keep_fresh, source, tls, others)
         app = create_app(source, metrics, tls.status, long_reviews, others)
         if preview:

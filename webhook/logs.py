@@ -33,7 +33,7 @@ def config(level: str = "info", form: str = "json") -> dict[str, Any]:
 
 
 class TextFormatter(logging.Formatter):
-    """One line a record, whatever is in it, tracebacks indented: nobody's name can pass for a line of its own."""
+    """One line a record, whatever is in it, tracebacks indented: no name can pass for a line of its own."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the standard library's name
         """The line, with all that would end it or command a terminal written out."""
@@ -45,7 +45,7 @@ class TextFormatter(logging.Formatter):
 
 
 def escaped(text: str) -> str:
-    """The text with everything that is not printable written as in Python, a line break as ``\\n``."""
+    """The text with everything that is not printable written as Python writes it in quotes."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

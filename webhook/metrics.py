@@ -37,7 +37,11 @@ class Metrics:
             f"{PREFIX}_failures", "Reviews that met an internal error.", registry=self.registry
         )
         self._seconds = Histogram(
-            f"{PREFIX}_review_seconds", "Time to answer.", ("endpoint",), buckets=BUCKETS, registry=self.registry
+            f"{PREFIX}_review_seconds",
+            "Time to answer.",
+            ("endpoint",),
+            buckets=BUCKETS,
+            registry=self.registry,
         )
         # Counters of their own process: added up over several, they never run backwards.
         self._changes = {
@@ -50,7 +54,7 @@ class Metrics:
             for result in ("reloaded", "refused")
         }
 
-    def answered(  # noqa: PLR0913, PLR0917 - what is known of an answer
+    def answered(
         self, endpoint: str, status: int, verdict: str, rules: Iterable[str], seconds: float
     ) -> None:
         """Counts an answer."""

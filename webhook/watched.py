@@ -1,8 +1,7 @@
-"""A value that is read from files: read again when they change, the last good one kept when they are broken."""
+"""A value that is read from files: read again when they change, kept when they are broken."""
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import threading
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
+    import logging
     from collections.abc import Callable, Sequence
     from pathlib import Path
 

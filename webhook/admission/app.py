@@ -17,6 +17,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from typing import Any, Final
 
 from flask import Flask, Response, json, request
@@ -141,6 +142,6 @@ class Endpoints:
             log.error("a review of %d bytes failed: %s", len(body), error, extra={"endpoint": name})  # noqa: TRY400
             return refusal(500, "the review could not be evaluated, see the log of ultraserver-webhook")
         self._metrics.answered(name, found.status, found.verdict, found.rules, found.seconds)
-        if found.status == 400:
+        if found.status == HTTPStatus.BAD_REQUEST:
             return refusal(400, found.body.decode())
         return Response(found.body, status=found.status, mimetype=JSON)

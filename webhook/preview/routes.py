@@ -1,6 +1,7 @@
 """``POST /preview``: documents in, the answer out as the client accepts it."""
 
 import logging
+from http import HTTPStatus
 from typing import Final
 
 from flask import Blueprint, Response, jsonify, request
@@ -55,7 +56,11 @@ def preview_routes(source: TableSource, work: Work = here) -> Blueprint:
         except FailedError as error:
             log.error("a preview of %d bytes failed: %s", len(body), error)  # noqa: TRY400
             return _error(500, "the preview could not be made, see the log of ultraserver-webhook")
-        return Response(text, content_type=f"{kind}; charset=utf-8") if code == 200 else _error(code, text)
+        return (
+            Response(text, content_type=f"{kind}; charset=utf-8")
+            if code == HTTPStatus.OK
+            else _error(code, text)
+        )
 
     return routes
 

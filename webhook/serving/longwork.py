@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _LENGTH = struct.Struct("!Q")
-_NICE = 10
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-"""Behind the loop where there is one processor: live reviews first."""
 
 log = logging.getLogger("webhook.work")
 
@@ -42,6 +40,8 @@ class LongWork:
 
     def __init__(
         self,
+        *,
+        nice: int = 0,
         seconds: float = 8.0,
         memory: int = 64 * 1024 * 1024,
         waiting: int = 64,
@@ -50,12 +50,13 @@ class LongWork:
         """Start the template process; to be called before a connection is accepted.
 
         Args:
+            nice: How far it stands behind others where there is one processor.
             seconds: Most time of one piece, in waiting as well as in work; an API server waits for 10.
             memory: Most bytes that one piece may take.
             waiting: Most pieces that wait; above it the largest one is refused.
             waiting_bytes: Most bytes, in sum, that the waiting ones work on.
         """
-        self._seconds, self._memory = seconds, memory
+        self._nice, self._seconds, self._memory = nice, seconds, memory
         self._most, self._most_bytes = waiting, waiting_bytes
         self._number = itertools.count()
         self._waiting: list[tuple[int, int, _Turn]] = []
@@ -121,6 +122,7 @@ class LongWork:
         ours, theirs = socketpair()
         self._template = os.fork()
         if not self._template:
+            os.nice(self._nice)
             _template(theirs, self._seconds, self._memory)
         theirs.close()
         self._pipe = socket.socket(fileno=ours.detach())
@@ -154,7 +156,6 @@ def _template(pipe: standard.socket, seconds: float, memory: int) -> NoReturn:
         own = pipe.fileno()
         os.closerange(3, own)
         os.closerange(own + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        os.nice(_NICE)
         with pipe, pipe.makefile("rb") as jobs:
             while head := jobs.read(_LENGTH.size):
                 job = jobs.read(_LENGTH.unpack(head)[0])

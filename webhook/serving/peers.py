@@ -178,7 +178,7 @@ class Peer:
                 self.flush()
         except OSError:
             self.ended = True
-        if self.ended or not self.requests and self.state is not State.SENDING:
+        if self.ended or not (self.requests or self.state is State.SENDING):
             self.sock.close()
         else:
             self.enter(State.CLOSING)

@@ -38,8 +38,12 @@ _ACCEPTS_A_TURN = 16
 class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     """Serves the applications of `webhook.server`."""
 
+    alive: bool
+    sockets: list[Any]
+    wsgi: Any
+
     def patch(self) -> None:
-        """Make the listeners gevent's; the standard library stays as it is, since nothing here waits by it."""
+        """Make the listeners gevent's; the standard library stays as it is: nothing here waits by it."""
         self.sockets = [
             socket.socket(one.FAMILY, socket.SOCK_STREAM, fileno=one.sock.detach()) for one in self.sockets
         ]
