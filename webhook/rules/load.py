@@ -35,6 +35,9 @@ from webhook.rules.schema import violations
 DEFAULT = "default.yaml"
 SOURCE = "packaged default"
 
+LONGEST = 1024 * 1024
+"""Bytes of a table's text; a ConfigMap holds no more (Kubernetes, "ConfigMaps": 1 MiB)."""
+
 
 def load_default() -> Table:
     """The packaged table."""
@@ -48,7 +51,8 @@ def load_file(path: FilePath) -> Table:
         TableError: with every problem of the table.
         OSError: if the file cannot be read.
     """
-    return load_text(path.read_bytes(), str(path))
+    with path.open("rb") as file:
+        return load_text(file.read(LONGEST + 1), str(path))
 
 
 def load_text(text: str | bytes, source: str) -> Table:
@@ -57,6 +61,9 @@ def load_text(text: str | bytes, source: str) -> Table:
     Raises:
         TableError: with every problem of the table.
     """
+    if len(text) > LONGEST:
+        reason = f"a rule table has {LONGEST} bytes at most, as a ConfigMap does; this is longer"
+        raise TableError([Problem(source, 1, "", reason)])
     return build(draft_of(text, source))
 
 
