@@ -21,6 +21,7 @@ class Number:
         self.watched.refused = lambda: self.told.append("refused")
 
     def read(self) -> int:
+        """The number."""
         self.reads += 1
         try:
             return int(self.path.read_text())
