@@ -54,7 +54,7 @@ def outcome(work: LongWork, size: int, *what: object) -> str:
 
 
 def in_turns(work: LongWork, *sizes: int) -> list[str]:
-    """Work of these sizes while a piece of it is being done; what became of each, in the order of their ends."""
+    """Work of these sizes while a piece of it is done: what became of each, in the order of their ends."""
     ended: list[str] = []
     gevent.spawn(work, 0, slow, 0.4)
     gevent.sleep(0.1)
