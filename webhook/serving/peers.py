@@ -7,6 +7,7 @@ import errno
 import time
 from typing import TYPE_CHECKING, Any
 
+import gevent
 from gevent import getcurrent
 from gunicorn.util import close_graceful
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from webhook.serving.settings import Limits, Listener
 
 _CHUNK = 64 * 1024
+_TURN = 64 * 1024
+"""Bytes that one peer may send before the others have their turn."""
 _DRAIN = 4 * 1024 * 1024
 """Most bytes that are read and dropped so that a last response is not cut off by a reset."""
 
@@ -112,6 +115,8 @@ class Peer:
         """
         data: bytes = self.sock.recv(min(size, _CHUNK))
         self.ended = not data
+        if (self.held + len(data)) // _TURN != self.held // _TURN:
+            gevent.sleep(0)  # who sends as fast as it is read has one turn like everyone else
         if self.state is State.WAITING:
             self.enter(State.HEAD)
         self._peers.hold(self, len(data))
