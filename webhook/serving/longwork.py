@@ -43,9 +43,9 @@ class LongWork:
         *,
         nice: int = 0,
         seconds: float = 8.0,
-        memory: int = 64 * 1024 * 1024,
+        memory: int = 48 * 1024 * 1024,
         waiting: int = 64,
-        waiting_bytes: int = 12 * 1024 * 1024,
+        waiting_bytes: int = 6 * 1024 * 1024,
     ) -> None:
         """Start the template process; to be called before a connection is accepted.
 
