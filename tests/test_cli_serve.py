@@ -2,7 +2,10 @@
 
 import json
 import os
+import shutil
+import signal
 import socket
+import ssl
 import subprocess
 import sys
 import urllib.error
@@ -56,6 +59,7 @@ class Server:
     url: str
     ca: Path
     preview_port: int
+    pid: int = 0
 
     def review(self, *arguments: str, text: str) -> Result:
         """The ``review`` command with a document on standard input."""
@@ -69,7 +73,7 @@ def serving(certificates: Path, *more: str) -> Iterator[Server]:
     words, environment = command(certificates, port, "--preview-port", str(preview_port), *more)
     process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
-        yield Server(f"https://127.0.0.1:{port}/mutate", certificates / "ca.crt", preview_port)
+        yield Server(f"https://127.0.0.1:{port}/mutate", certificates / "ca.crt", preview_port, process.pid)
     finally:
         process.terminate()
         log, _ = process.communicate(timeout=PATIENCE)
@@ -208,3 +212,57 @@ def test_serve_with_a_key_that_is_not_the_certificates_refuses_to_start(
     assert found.returncode == 2
     assert found.stderr.startswith("error: ")
     assert "Traceback" not in found.stderr
+
+
+def counted(port: int) -> dict[str, float]:
+    """The counters that a scrape finds."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as answer:
+        lines = answer.read().decode().splitlines()
+    pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    return {name: float(value) for name, value in pairs if name.split("{")[0].endswith(("_total", "_count"))}
+
+
+def leaves(port: int, authority: Path) -> set[str]:
+    """Serial numbers that twenty new connections are shown, which meet both workers."""
+    context = ssl.create_default_context(cafile=authority)
+    found = set()
+    for _ in range(20):
+        with (
+            socket.create_connection(("127.0.0.1", port), PATIENCE) as raw,
+            context.wrap_socket(raw, server_hostname="localhost") as sock,
+        ):
+            certificate = sock.getpeercert()
+            assert certificate
+            found.add(str(certificate["serialNumber"]))
+    return found
+
+
+def children(pid: int) -> list[int]:
+    """The worker processes."""
+    return [int(found) for found in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_two_workers_count_together_never_backwards_and_both_reload(
+    certificates: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(certificates, tmp_path, dirs_exist_ok=True)
+    metrics_port = free_port()
+    with serving(tmp_path, "--workers", "2", "--metrics-port", str(metrics_port)) as running:
+        port = int(running.url.rsplit(":", 1)[1].partition("/")[0])
+        before: dict[str, float] = {}
+        for turn in range(12):
+            assert running.review(text=dump_yaml(mpijob())).exit_code == 0
+            found = counted(metrics_port)
+            assert {name: value for name, value in before.items() if found.get(name, 0) < value} == {}
+            before = found
+            if turn == 5:
+                os.kill(max(children(running.pid)), signal.SIGKILL)
+        assert before['ultraserver_webhook_reviews_total{endpoint="mutate",verdict="allowed"}'] == 12
+        old = leaves(port, tmp_path / "ca.crt")
+        for name in ("tls.crt", "tls.key"):
+            (tmp_path / name).unlink()
+        renew = [sys.executable, "-m", "certs", "dev", "--dir", tmp_path]
+        subprocess.run(renew, check=True, capture_output=True)
+        new = leaves(port, tmp_path / "ca.crt")
+        assert len(new) == 1
+        assert not new & old

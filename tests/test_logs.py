@@ -48,8 +48,28 @@ def test_json_is_one_object_a_line_line_breaks_and_tracebacks_included() -> None
 
 def test_text_is_for_people() -> None:
     found = lines("info", "text")
-    assert found[0] == "INFO webhook.admission: said twice"
-    assert found[-1] == "ValueError: broken"
+    assert found[0] == "INFO webhook.admission: said twice\\nover"
+    assert found[-1] == "    ValueError: broken"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\x1b[2K", "\x85", "\u2028", "\u202e", "\x00"])
+def test_a_name_in_a_text_line_can_neither_end_it_nor_command_a_terminal(end: str) -> None:
+    record = logging.LogRecord(
+        "webhook", logging.INFO, "", 0, "allowed: %s", (f"a{end}INFO forged: é",), None
+    )
+    line = logs.TextFormatter("%(message)s").format(record)
+    assert line.isprintable()
+    assert line.startswith("allowed: a\\")
+    assert line.endswith("INFO forged: é")
+
+
+def test_no_line_of_a_traceback_can_pass_for_one_of_the_log() -> None:
+    error = ValueError("broken\nINFO forged: by a name")
+    record = logging.LogRecord("w", logging.ERROR, "", 0, "failed", (), (ValueError, error, None))
+    assert logs.TextFormatter("%(message)s").format(record).splitlines()[1:] == [
+        "    ValueError: broken",
+        "    INFO forged: by a name",
+    ]
 
 
 @pytest.mark.parametrize(("level", "count"), [("debug", 3), ("info", 2), ("warning", 1), ("error", 1)])

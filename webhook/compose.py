@@ -1,11 +1,10 @@
 """What ``serve`` puts together: a table, the apps that answer by it, and the listeners they answer on."""
 
 import logging.config
-from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import NoReturn
 
+import gevent
 from flask import Flask, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from werkzeug.exceptions import HTTPException
@@ -16,11 +15,13 @@ from webhook.metrics import Metrics, StateCollector
 from webhook.preview.routes import preview_routes
 from webhook.rules.source import TableSource
 from webhook.server import Limits, Listener, ServerSettings, TlsFiles, serve
+from webhook.serving.longwork import LongWork
+from webhook.work import BusyError, Work, here
 
-SHORT = tuple(f"POST {door}{end}".encode() for door in ("/mutate", "/verify", "/require") for end in "? ")
-"""Requests that take about a millisecond and wait for nobody; a rule table takes a hundred to check."""
+POLL_SECONDS = 1.0
+"""Between two looks at the files of the table and the certificate."""
 
-AppFactory = Callable[[], Flask]
+log = logging.getLogger("webhook.serve")
 
 
 def run(  # noqa: PLR0913 - each is an option of the command line
@@ -31,7 +32,6 @@ def run(  # noqa: PLR0913 - each is an option of the command line
     tls_cert: Path,
     tls_key: Path,
     workers: int,
-    threads: int,
     preview: bool,
     preview_port: int | None,
     metrics_port: int | None,
@@ -46,44 +46,59 @@ def run(  # noqa: PLR0913 - each is an option of the command line
     """
     log_config = logs.config(log_level, log_format)
     logging.config.dictConfig(log_config)
-    source, metrics = TableSource(rules), Metrics()
-    tls = TlsFiles(tls_cert, tls_key, logging.getLogger("webhook.tls").warning)
+    source, tls = TableSource(rules), TlsFiles(tls_cert, tls_key)
 
-    def expires() -> datetime:
-        return tls.status().expires
-
-    def admission_app() -> Flask:
-        app = create_app(source, metrics, expires)
+    def apps() -> list[Flask]:
+        """In every worker process: what is here is its own."""
+        metrics = Metrics()
+        metrics.watch("table", source.watched)
+        metrics.watch("certificate", tls.watched)
+        long_reviews, others = LongWork(), LongWork(nice=10)
+        gevent.spawn(keep_fresh, source, tls, others)
+        app = create_app(source, metrics, tls.status, long_reviews, others)
         if preview:
-            app.register_blueprint(preview_routes(source))
-        return app
+            app.register_blueprint(preview_routes(source, others))
+        made = [app]
+        if preview_port is not None:
+            made.append(preview_app(source, others))
+        if metrics_port is not None:
+            state = StateCollector(lambda: source.table().revision, source.status, tls.status)
+            made.append(metrics_app(metrics, state))
+        return made
 
     settings = ServerSettings(
         certificate=tls_cert,
         key=tls_key,
         listener=Listener(host, port),
         workers=workers,
-        threads=threads,
-        short=SHORT,
         limits=Limits(body=MAX_BODY),
         log_level=log_level,
         log_config=log_config,
     )
-    others: list[tuple[Listener, AppFactory]] = []
-    if preview_port is not None:
-        others.append((Listener("127.0.0.1", preview_port, tls=False), lambda: preview_app(source)))
-    if metrics_port is not None:
-        state = StateCollector(source.status, tls.status)
-        others.append((Listener(host, metrics_port, tls=False), lambda: metrics_app(metrics, state)))
-    serve(admission_app, settings, others, tls)
+    more = [("127.0.0.1", preview_port), (host, metrics_port)]
+    listeners = [Listener(address, number, tls=False) for address, number in more if number is not None]
+    serve(apps, settings, listeners, tls)
 
 
-def preview_app(source: TableSource) -> Flask:
+def keep_fresh(source: TableSource, tls: TlsFiles, work: Work) -> NoReturn:
+    """Read changed files for as long as the process lives."""
+    while True:
+        gevent.sleep(POLL_SECONDS)
+        try:
+            tls.status()
+            source.refresh(work)
+        except BusyError:
+            log.debug("the rule table is read later: too much work is waiting")
+        except Exception:
+            log.exception("the files could not be looked at")
+
+
+def preview_app(source: TableSource, work: Work = here) -> Flask:
     """An app that serves the preview and nothing else."""
     app = Flask("preview", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.register_error_handler(HTTPException, http_error)
-    app.register_blueprint(preview_routes(source))
+    app.register_blueprint(preview_routes(source, work))
     return app
 
 

@@ -5,16 +5,17 @@ Every worker process counts for itself. With several of them prometheus_client a
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from http import HTTPStatus
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from webhook.engine import Outcome
-from webhook.rules.source import TableStatus
 from webhook.serving.tls import TlsStatus
 from webhook.settings import MULTIPROCESS
+from webhook.watched import Watched, WatchStatus
 
 PREFIX = "ultraserver_webhook"
 
@@ -28,32 +29,54 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._reviews = Counter(
-            f"{PREFIX}_reviews", "Reviews answered.", ("door", "verdict"), registry=self.registry
+            f"{PREFIX}_reviews", "Reviews answered.", ("endpoint", "verdict"), registry=self.registry
         )
         self._rules = Counter(f"{PREFIX}_rules_fired", "Rules that fired.", ("rule",), registry=self.registry)
         self._bad = Counter(f"{PREFIX}_bad_requests", "Bodies that were no review.", registry=self.registry)
         self._failed = Counter(
-            f"{PREFIX}_failures", "Reviews that met a mistake of our own.", registry=self.registry
+            f"{PREFIX}_failures", "Reviews that met an internal error.", registry=self.registry
         )
         self._seconds = Histogram(
-            f"{PREFIX}_review_seconds", "Time to answer.", ("door",), buckets=BUCKETS, registry=self.registry
+            f"{PREFIX}_review_seconds",
+            "Time to answer.",
+            ("endpoint",),
+            buckets=BUCKETS,
+            registry=self.registry,
         )
+        # Counters of their own process: added up over several, they never run backwards.
+        self._changes = {
+            (what, result): Counter(
+                f"{PREFIX}_{what}_changes_{result}",
+                f"Changed {what} files, {result}; each process counts.",
+                registry=self.registry,
+            )
+            for what in ("table", "certificate")
+            for result in ("reloaded", "refused")
+        }
 
-    def reviewed(self, door: str, outcome: Outcome | None, seconds: float) -> None:
-        """Counts a review that was answered; None for an object that is not ours."""
-        self._reviews.labels(door, outcome.verdict if outcome else "not ours").inc()
-        self._seconds.labels(door).observe(seconds)
-        # Elsewhere the same rules are asked again, and add nothing.
-        for rule in outcome.fired() if outcome and door == "mutate" else ():
-            self._rules.labels(rule).inc()
-
-    def bad_request(self) -> None:
-        """Counts a body that was no review."""
-        self._bad.inc()
+    def answered(
+        self, endpoint: str, status: int, verdict: str, rules: Iterable[str], seconds: float
+    ) -> None:
+        """Counts an answer."""
+        if status == HTTPStatus.BAD_REQUEST:
+            self._bad.inc()
+        elif status != HTTPStatus.OK:
+            self.failed()
+        else:
+            self._reviews.labels(endpoint, verdict).inc()
+            self._seconds.labels(endpoint).observe(seconds)
+            # Elsewhere the same rules are asked again, and add nothing.
+            for rule in rules if endpoint == "mutate" else ():
+                self._rules.labels(rule).inc()
 
     def failed(self) -> None:
         """Counts a review that could not be evaluated."""
         self._failed.inc()
+
+    def watch(self, what: str, watched: Watched[Any]) -> None:
+        """Counts the changes of watched files: ``table`` or ``certificate``."""
+        watched.reloaded = self._changes[what, "reloaded"].inc
+        watched.refused = self._changes[what, "refused"].inc
 
     def text(self, state: Collector) -> bytes:
         """All of it in Prometheus' text format, added up over processes where there are several.
@@ -73,29 +96,27 @@ class Metrics:
 class StateCollector(Collector):
     """What is the case now, read when asked: the table in use and the end of the certificate."""
 
-    def __init__(self, table: Callable[[], TableStatus], tls: Callable[[], TlsStatus]) -> None:
+    def __init__(
+        self,
+        revision: Callable[[], str],
+        table: Callable[[], WatchStatus],
+        certificate: Callable[[], TlsStatus],
+    ) -> None:
         """Takes the ways to find out."""
-        self._table, self._tls = table, tls
+        self._revision, self._table, self._certificate = revision, table, certificate
 
     def collect(self) -> Iterator[Metric]:
         """The gauges."""
-        status = self._table()
+        certificate = self._certificate()
         info = GaugeMetricFamily(f"{PREFIX}_table_info", "The rule table in use.", labels=("revision",))
-        info.add_metric((status.revision,), 1)
+        info.add_metric((self._revision(),), 1)
         yield info
-        yield GaugeMetricFamily(
-            f"{PREFIX}_table_stale", "1 while the table's file cannot be used.", value=bool(status.problem)
-        )
-        tls = self._tls()
+        for what, problem in (("table", self._table().problem), ("certificate", certificate.error)):
+            yield GaugeMetricFamily(
+                f"{PREFIX}_{what}_stale", f"1 while the {what} files cannot be used.", value=bool(problem)
+            )
         yield GaugeMetricFamily(
             f"{PREFIX}_certificate_expiry_seconds",
             "Unix time at which the serving certificate ends.",
-            value=tls.expires.timestamp(),
+            value=certificate.expires.timestamp(),
         )
-        for what, state in (("table", status), ("certificate", tls)):
-            for result, count in (("taken_up", state.reloads), ("refused", state.failures)):
-                yield CounterMetricFamily(
-                    f"{PREFIX}_{what}_changes_{result}",
-                    f"Changed {what} files, {result.replace('_', ' ')}.",
-                    value=count,
-                )

@@ -1,10 +1,11 @@
-"""Serve a WSGI application over TLS: gunicorn's processes and signals, this project's worker."""
+"""Serve a WSGI application over TLS: gunicorn's processes, signals, parser and gevent worker."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gunicorn.app.base import BaseApplication
+from gunicorn.glogging import Logger
 
 from webhook.serving.settings import Limits, Listener, ServerSettings, WsgiApp
 from webhook.serving.tls import TlsFiles, TlsStatus
@@ -17,19 +18,19 @@ __all__ = ["Limits", "Listener", "ServerSettings", "TlsFiles", "TlsStatus", "Wsg
 
 
 def serve(
-    make_app: Callable[[], WsgiApp],
+    make_apps: Callable[[], Sequence[WsgiApp]],
     settings: ServerSettings,
-    others: Sequence[tuple[Listener, Callable[[], WsgiApp]]] = (),
+    others: Sequence[Listener] = (),
     tls: TlsFiles | None = None,
 ) -> NoReturn:
     """Serve until SIGTERM or SIGINT, then finish what has begun and exit.
 
     Args:
-        make_app: Makes the application; called in every worker process, so that threads and files that
-            it opens are the worker's own.
-        settings: How to serve it.
-        others: Further listeners with applications of their own, in the same processes and under the
-            same limits.
+        make_apps: Makes the application of the settings' listener and of each other one; called in every
+            worker process before it accepts connections, so that processes and files that it opens are the
+            worker's own.
+        settings: How to serve them.
+        others: Further listeners, in the same processes and under the same limits.
         tls: The certificate, where the application wants to know of it; else the settings' files.
 
     Raises:
@@ -37,9 +38,16 @@ def serve(
         SystemExit: The server stopped: 0 when told to, 3 when the application could not be made, 1 when
             an address could not be bound.
     """
-    tls = tls or TlsFiles(settings.certificate, settings.key, lambda _: None)
-    _Application(make_app, settings, others, tls).run()
+    tls = tls or TlsFiles(settings.certificate, settings.key)
+    _Application(make_apps, settings, others, tls).run()
     raise SystemExit(0)
+
+
+class Log(Logger):  # type: ignore[misc]  # gunicorn has no types
+    """gunicorn's log without its access log, which would be put together for every request."""
+
+    def access(self, *_: object) -> None:
+        """Nothing: the application logs what it answered."""
 
 
 class _Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
@@ -54,15 +62,14 @@ class _Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no ty
 
     def __init__(
         self,
-        make_app: Callable[[], WsgiApp],
+        make_apps: Callable[[], Sequence[WsgiApp]],
         settings: ServerSettings,
-        others: Sequence[tuple[Listener, Callable[[], WsgiApp]]],
+        others: Sequence[Listener],
         tls: TlsFiles,
     ) -> None:
         self.settings = settings
-        self.listeners = [settings.listener, *(listener for listener, _ in others)]
-        self._make_app = make_app
-        self._make_others = [make for _, make in others]
+        self.listeners = [settings.listener, *others]
+        self._make_apps = make_apps
         self.tls = tls
         super().__init__()
 
@@ -71,19 +78,13 @@ class _Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no ty
         for name, value in gunicorn_settings(self.settings, self.listeners).items():
             self.cfg.set(name, value)
 
-    def load(self) -> WsgiApp:
-        """Make the main application, in the worker."""
-        return self._make_app()
-
-    def applications(self, main: WsgiApp) -> list[WsgiApp]:
-        """The application of each listener, in their order; called once in each worker."""
-        return [main, *(make() for make in self._make_others)]
+    def load(self) -> dict[Listener, WsgiApp]:
+        """Make the applications, in the worker."""
+        return dict(zip(self.listeners, self._make_apps(), strict=True))
 
 
 def gunicorn_settings(settings: ServerSettings, listeners: Sequence[Listener]) -> dict[str, Any]:
     """Translate the settings into gunicorn's own names.
-
-    gunicorn's ``keepalive`` and ``threads`` are its own workers' matter and are not set.
 
     Returns:
         Names and values for ``Config.set``.
@@ -91,6 +92,8 @@ def gunicorn_settings(settings: ServerSettings, listeners: Sequence[Listener]) -
     values: dict[str, Any] = {
         "bind": [listener.address for listener in listeners],
         "worker_class": Worker,
+        "logger_class": Log,
+        "keepalive": settings.keepalive_seconds,
         "workers": settings.workers,
         "timeout": settings.timeout_seconds,
         # Longer than the worker's own patience, so that it is the worker that ends the waiting.
@@ -108,7 +111,7 @@ def gunicorn_settings(settings: ServerSettings, listeners: Sequence[Listener]) -
         "loglevel": settings.log_level,
     }
     if settings.listener.tls:
-        # The worker does TLS by itself; with these gunicorn's log says https.
+        # The worker takes the context from `TlsFiles`; with these gunicorn's log says https.
         values["certfile"] = str(settings.certificate)
         values["keyfile"] = str(settings.key)
     if settings.pidfile is not None:

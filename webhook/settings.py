@@ -38,13 +38,6 @@ _SERVE = (
         help="Processes; replicas are the way to more.",
     ),
     click.option(
-        "--threads",
-        type=click.IntRange(min=1),
-        default=4,
-        show_default=True,
-        help="Threads of a process that evaluate.",
-    ),
-    click.option(
         "--preview/--no-preview", default=False, show_default=True, help="Serve POST /preview as well."
     ),
     click.option("--preview-port", type=_PORT, help="Serve it over plain HTTP on this loopback port."),
@@ -58,9 +51,16 @@ def prepare(workers: int) -> None:
     """Sets what must be in the environment before anything that serves is imported.
 
     Args:
-        workers: processes; several need an empty directory to count together in.
+        workers: processes; several count together in files, of which none may be left from an earlier start.
     """
-    if workers > 1:
+    if workers == 1:
+        os.environ.pop(MULTIPROCESS, None)
+    elif MULTIPROCESS in os.environ:
+        folder = Path(os.environ[MULTIPROCESS])
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.glob("*.db"):
+            left.unlink()
+    else:
         os.environ[MULTIPROCESS] = tempfile.mkdtemp(prefix="ultraserver-webhook-metrics-")
 
 

@@ -1,18 +1,23 @@
-"""HTTP around reviews: paths, methods, content types, limits, health, and a mistake of our own."""
+"""HTTP around reviews: paths, methods, content types, limits, health, and an internal error."""
 
 import json
 import logging
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 import pytest
 from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
 
 from tests.admission.reviews import UID, response, review, send, well_formed
 from tests.helpers import mpijob
-from webhook.admission.app import MAX_BODY
+from webhook.admission.app import MAX_BODY, MAX_SHORT, Certificate, create_app
 from webhook.engine import Outcome, Request
 from webhook.engine.table import Table
 from webhook.rules.load import load_default
+from webhook.rules.source import TableSource
+from webhook.work import BusyError, FailedError, Work
 
 
 @pytest.mark.parametrize(
@@ -68,8 +73,8 @@ def _of_length(size: int) -> bytes:
     return body + b" " * (size - len(body))
 
 
-def test_a_body_of_exactly_4_mib_is_read(client: FlaskClient) -> None:
-    assert MAX_BODY == 4 * 1024 * 1024
+def test_a_body_of_exactly_3_mib_is_read(client: FlaskClient) -> None:
+    assert MAX_BODY == 3 * 1024 * 1024
     well_formed(send(client, _of_length(MAX_BODY)))
 
 
@@ -99,7 +104,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("broken")
-def test_a_mistake_of_our_own_is_a_well_formed_500_without_a_traceback(client: FlaskClient) -> None:
+def test_an_internal_error_is_a_well_formed_500_without_a_traceback(client: FlaskClient) -> None:
     answer = send(client, review(mpijob()))
     assert answer.status_code == 500
     inner = well_formed(answer)
@@ -111,7 +116,7 @@ def test_a_mistake_of_our_own_is_a_well_formed_500_without_a_traceback(client: F
 
 
 @pytest.mark.usefixtures("broken")
-def test_a_mistake_of_our_own_is_logged_with_uid_and_traceback(
+def test_an_internal_error_is_logged_with_uid_and_traceback(
     client: FlaskClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     send(client, review(mpijob()))
@@ -120,7 +125,7 @@ def test_a_mistake_of_our_own_is_logged_with_uid_and_traceback(
     assert record.exc_info is not None
 
 
-def test_an_operation_that_cannot_be_written_is_a_mistake_of_our_own_too(
+def test_an_operation_that_cannot_be_written_is_a_internal_error_too(
     client: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def evaluate(_table: Table, request: Request) -> Outcome:
@@ -160,3 +165,48 @@ def test_a_bad_review_is_logged_with_its_reason(
 ) -> None:
     send(client, "{")
     assert _only_record(caplog)["reason"].startswith("the body is not JSON")
+
+
+def _raising(error: Exception) -> Work:
+    def work(*_: object) -> NoReturn:
+        raise error
+
+    return work
+
+
+def _large(client: FlaskClient) -> TestResponse:
+    return send(client, review(mpijob(annotations={"note": "x" * MAX_SHORT})))
+
+
+def test_long_reviews_are_done_elsewhere_and_short_ones_here() -> None:
+    elsewhere: list[int] = []
+
+    def work(size: int, function: Callable[..., Any], *arguments: Any) -> Any:
+        elsewhere.append(size)
+        return function(*arguments)
+
+    client = create_app(TableSource(), long_reviews=work).test_client()
+    assert "patch" in well_formed(send(client, review(mpijob())))
+    assert elsewhere == []
+    assert "patch" in well_formed(_large(client))
+    assert len(elsewhere) == 1
+
+
+def test_too_much_long_work_is_503_with_the_time_to_try_again() -> None:
+    answer = _large(create_app(TableSource(), long_reviews=_raising(BusyError("busy"))).test_client())
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert answer.get_json() == {"error": "busy"}
+
+
+def test_long_work_that_failed_is_500_and_logged_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
+    answer = _large(create_app(TableSource(), long_reviews=_raising(FailedError("too long"))).test_client())
+    assert answer.status_code == 500
+    assert "too long" in caplog.text
+
+
+def test_readyz_tells_of_certificate_files_that_cannot_be_used() -> None:
+    expires = datetime.now(UTC) + timedelta(days=1)
+    certificate = Certificate(expires, "tls.key: the key is encrypted")
+    answer = create_app(TableSource(), certificate=lambda: certificate).test_client().get("/readyz")
+    assert answer.status_code == 200
+    assert answer.get_json()["problem"] == "unusable certificate files: tls.key: the key is encrypted"

@@ -16,6 +16,7 @@ from tests.rules.tables import EXTENDS
 from webhook.documents import read_documents
 from webhook.engine import Request, evaluate
 from webhook.engine.outcome import Verdict
+from webhook.engine.table import Table
 from webhook.engine.tree import canonical, get, put, same
 from webhook.rules.load import load_default, load_text
 
@@ -109,7 +110,7 @@ TABLES = {
 
 
 def unordered(obj: Any) -> Any:
-    """A job without empty maps, its tolerations sorted: they are a set, and stay in the order they came in."""
+    """A job without empty maps and with sorted tolerations: they are a set, and keep the order they came in."""
     obj = without_void(obj)
     for role in (LAUNCHER, WORKER):
         found = get(obj, (*role, "spec", "tolerations"))

@@ -14,8 +14,8 @@ from tests.docs.blocks import REPOSITORY, text_of
 from tests.manifests.objects import of_kind, one, webhooks
 from webhook.metrics import Metrics, StateCollector
 from webhook.rules.load import load_default, load_text
-from webhook.rules.source import TableStatus
 from webhook.serving.tls import TlsStatus
+from webhook.watched import WatchStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,7 +112,7 @@ def exported() -> set[str]:
         endings = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}.get(metric.type, ("",))
         names |= {metric.name + ending for ending in endings}
     tls = TlsStatus(datetime.now(UTC), 0, 0, "")
-    state = StateCollector(lambda: TableStatus("0", 0, 0, ""), lambda: tls)
+    state = StateCollector(lambda: "0", lambda: WatchStatus(0, 0, ""), lambda: tls)
     return names | {metric.name for metric in state.collect()}
 
 

@@ -1,12 +1,14 @@
-"""The table in use: taken up when its file changes, kept when the new one is broken."""
+"""The table in use: reloaded when its file changes, kept when the new one is broken."""
 
 import logging
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from webhook.rules.problems import TableError
 from webhook.rules.source import TableSource
+from webhook.work import BusyError, FailedError
 
 TABLE = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
 
@@ -24,10 +26,12 @@ def config_map(folder: Path, text: str, version: str) -> Path:
     return path
 
 
-def test_a_changed_file_is_taken_up(tmp_path: Path) -> None:
+def test_a_changed_file_is_reloaded_by_a_refresh_and_not_inside_a_review(tmp_path: Path) -> None:
     source = TableSource(config_map(tmp_path, TABLE, "..1"))
     before = source.table().revision
     config_map(tmp_path, TABLE + "mode: shadow\n", "..2")
+    assert source.table().revision == before
+    source.refresh()
     assert source.table().revision != before
     assert (source.status().reloads, source.status().problem) == (1, "")
 
@@ -44,11 +48,13 @@ def test_a_broken_file_leaves_the_last_good_table_in_use_and_says_so(
     good = source.table()
     config_map(tmp_path, TABLE + line, "..2")
     with caplog.at_level(logging.ERROR):
-        assert source.table() is good
+        source.refresh()
+    assert source.table() is good
     assert source.status().failures == 1
     assert str(path) in source.status().problem
     assert "keeping rule table" in caplog.text
     config_map(tmp_path, TABLE + "mode: shadow\n", "..3")
+    source.refresh()
     assert source.table() is not good
     assert source.status().problem == ""
 
@@ -58,6 +64,7 @@ def test_a_file_that_went_away_leaves_the_last_good_table_in_use(tmp_path: Path)
     source = TableSource(path)
     good = source.table()
     path.unlink()
+    source.refresh()
     assert source.table() is good
     assert "rules.yaml" in source.status().problem
 
@@ -66,10 +73,41 @@ def test_a_broken_file_is_read_once_and_not_for_every_review(tmp_path: Path) -> 
     source = TableSource(config_map(tmp_path, TABLE, "..1"))
     config_map(tmp_path, "nonsense", "..2")
     for _ in range(5):
-        source.table()
+        source.refresh()
     assert source.status().failures == 1
 
 
 def test_at_the_start_a_broken_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="maybe"):
         TableSource(config_map(tmp_path, TABLE + "mode: maybe\n", "..1"))
+
+
+def test_a_table_that_cannot_be_checked_within_its_bounds_is_a_problem_like_any_other(tmp_path: Path) -> None:
+    source = TableSource(config_map(tmp_path, TABLE, "..1"))
+    config_map(tmp_path, TABLE + "mode: shadow\n", "..2")
+
+    def fails(*_: object) -> NoReturn:
+        raise FailedError("it took longer than 8 s")
+
+    source.refresh(fails)
+    assert "longer than 8 s" in source.status().problem
+
+
+def test_while_other_work_waits_the_table_is_read_later(tmp_path: Path) -> None:
+    source = TableSource(config_map(tmp_path, TABLE, "..1"))
+    before = source.table()
+    config_map(tmp_path, TABLE + "mode: shadow\n", "..2")
+
+    def busy(*_: object) -> NoReturn:
+        raise BusyError("later")
+
+    with pytest.raises(BusyError):
+        source.refresh(busy)
+    assert source.status().problem == ""
+    source.refresh()
+    assert source.table() is not before
+
+
+def test_a_text_longer_than_a_config_map_is_no_table(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="1048576 bytes at most"):
+        TableSource(config_map(tmp_path, TABLE + "#" * 1024 * 1024, "..1"))

@@ -1,6 +1,6 @@
 """A program that the tests start: the real server around a tiny application.
 
-``python -m tests.server.program '{"certificate": ..., "key": ..., "threads": 2, "limits": {...}}'``
+``python -m tests.server.program '{"certificate": ..., "key": ..., "limits": {...}}'``
 """
 
 from __future__ import annotations
@@ -8,14 +8,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from webhook.server import Limits, Listener, ServerSettings, serve
+import gevent
+
+from webhook.server import Limits, Listener, ServerSettings, TlsFiles, serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+TLS: list[TlsFiles] = []
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
@@ -25,14 +28,14 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
     if path in {"/echo", "/mutate"}:
         body = environ["wsgi.input"].read()
     elif path.startswith("/sleep/"):
-        time.sleep(float(path.removeprefix("/sleep/")))
+        gevent.sleep(float(path.removeprefix("/sleep/")))
         body = b"slept"
     elif path == "/fail":
         raise RuntimeError("the application failed")
     elif path == "/large":
         body = b"x" * 8_000_000
     elif path == "/tls":
-        tls = environ["webhook.tls"].status()
+        tls = TLS[0].status()
         body = json.dumps(
             {
                 "reloads": tls.reloads,
@@ -58,11 +61,12 @@ def other(_environ: dict[str, Any], start_response: Callable[..., Any]) -> list[
 def main() -> None:
     """Serve as the argument says."""
     given = json.loads(sys.argv[1])
-    others = [(Listener("127.0.0.1", 0, tls=False), lambda: other)] if given.pop("second", False) else []
+    others = [Listener("127.0.0.1", 0, tls=False)] if given.pop("second", False) else []
     given["certificate"], given["key"] = Path(given["certificate"]), Path(given["key"])
     given["limits"] = Limits(**given.get("limits", {}))
     given["listener"] = Listener("127.0.0.1", 0)
-    serve(lambda: application, ServerSettings(**given), others)
+    TLS.append(TlsFiles(given["certificate"], given["key"]))
+    serve(lambda: [application, other][: 1 + len(others)], ServerSettings(**given), others, TLS[0])
 
 
 if __name__ == "__main__":

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.config import Config
-from gunicorn.http import RequestParser, wsgi
-from gunicorn.http.errors import NoMoreData
-from gunicorn.util import write_error
-from gunicorn.workers.base import Worker as Base
+from gunicorn.http import RequestParser
+from gunicorn.http.body import ChunkedReader
+from gunicorn.util import close_graceful, write_error
+from gunicorn.workers.base_async import AsyncWorker
+from gunicorn.workers.ggevent import GeventWorker
 
 from webhook.server import Listener, ServerSettings, gunicorn_settings
-from webhook.serving.connection import Sink
 
 if TYPE_CHECKING:
     from tests.server.conftest import Files
@@ -24,51 +24,57 @@ def parameters(function: object) -> list[str]:
     return list(inspect.signature(function).parameters)
 
 
-def test_the_base_worker_has_what_the_worker_uses() -> None:
-    assert parameters(Base.__init__) == ["self", "age", "ppid", "sockets", "app", "timeout", "cfg", "log"]
-    for name in ("init_process", "notify", "handle_exit", "handle_error", "run"):
-        assert callable(getattr(Base, name)), name
-    assert parameters(Base.handle_error) == ["self", "req", "client", "addr", "exc"]
-    source = inspect.getsource(Base)
+def test_the_gevent_worker_has_what_the_worker_uses() -> None:
+    assert parameters(GeventWorker.handle) == ["self", "listener", "client", "addr"]
+    assert parameters(GeventWorker.handle_request) == ["self", "listener_name", "req", "sock", "addr"]
+    assert parameters(GeventWorker.handle_error) == ["self", "req", "client", "addr", "exc"]
+    assert "self.patch()" in inspect.getsource(GeventWorker.init_process)
+    loop = inspect.getsource(AsyncWorker.handle)
     for text in (
-        "self.PIPE = os.pipe()",
-        "set_wakeup_fd(self.PIPE[1])",
-        "self.wsgi = self.app.wsgi()",
-        "self.run()",
+        "with self.timeout_ctx():",
+        "req = next(parser)",
+        "self.handle_request(listener_name, req, client, addr)",
+        "self.handle_error(req, client, addr, e)",
+        "util.close(client)",
     ):
-        assert text in source, f"{text}: the loop is woken, or started, in another way now"
+        assert text in loop, f"{text}: a connection is served in another way now"
 
 
-def test_a_handled_error_goes_out_by_sendall_alone() -> None:
+def test_what_ends_a_connection_without_a_word_is_a_reset() -> None:
+    assert "errno.ECONNRESET" in inspect.getsource(AsyncWorker.handle)
+    assert parameters(close_graceful) == ["sock", "timeout", "max_drain"]
+
+
+def test_a_refusal_is_written_at_once_to_what_never_waits() -> None:
     sink = Sink()
     write_error(sink, 400, "Bad Request", "why")
     assert sink.data.startswith(b"HTTP/1.1 400 Bad Request\r\nConnection: close")
 
 
-def test_a_request_is_parsed_from_a_list_of_bytes_and_answered_into_a_sink() -> None:
-    config = Config()
-    raw = b"POST /path?q=1 HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nab"
-    request = next(RequestParser(config, [raw], ("127.0.0.1", 1)))
-    sink = Sink()
-    response, environ = wsgi.create(request, sink, ("127.0.0.1", 1), ("127.0.0.1", 2), config)
-    assert environ["wsgi.input"].read() == b"ab"
-    response.start_response("200 OK", [("Content-Length", "2")])
-    response.write(b"cd")
-    response.close()
-    assert not response.should_close()
-    response.force_close()
-    assert response.should_close()
-    assert sink.data.startswith(b"HTTP/1.1 200 OK\r\n")
-    assert sink.data.endswith(b"\r\n\r\ncd")
+class Sink:
+    """As `webhook.serving.peers.Peer` for a writer."""
+
+    data = b""
+
+    def gettimeout(self) -> float:
+        """Never waits."""
+        return 0.0
+
+    def sendall(self, data: bytes) -> None:
+        """Keep it."""
+        self.data += data
 
 
-def test_an_incomplete_request_raises_no_more_data() -> None:
-    parser = RequestParser(Config(), [b"GET / HTTP/1.1\r\n"], ("127.0.0.1", 1))
-    try:
-        next(parser)
-    except (NoMoreData, StopIteration):
-        return
-    raise AssertionError("an incomplete request was taken")
+def parsed(raw: bytes) -> Any:
+    return next(RequestParser(Config(), [raw], ("127.0.0.1", 1)))
+
+
+def test_the_parser_tells_length_and_chunks_before_the_body_is_read() -> None:
+    assert parsed(b"GET / HTTP/1.1\r\n\r\n").body.reader.length == 0
+    assert parsed(b"POST / HTTP/1.1\r\nContent-Length: 7\r\n\r\n").body.reader.length == 7
+    assert callable(parsed(b"GET / HTTP/1.1\r\n\r\n").force_close)
+    chunked = parsed(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+    assert isinstance(chunked.body.reader, ChunkedReader)
 
 
 def test_every_setting_is_known_to_gunicorn(files: Files) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -73,7 +74,7 @@ def test_a_client_that_expects_100_continue_gets_it_once_before_its_body(
         (b"GET / HTTP/1.1\r\nX: " + b"a" * 5000 + b"\r\n\r\n", b"431"),
         (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 100 + b"\r\n", b"431"),
         (b"GET / HTTP/1.1\r\n" + b"X: yyyyyyyyyy\r\n" * 2000, b"431"),
-        (b"POST / HTTP/1.1\r\nContent-Length: 4194305\r\n\r\n", b"413"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 3145729\r\n\r\n", b"413"),
         (b"POST / HTTP/1.1\r\nContent-Length: 1e3\r\n\r\n", b"400"),
         (b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", b"400"),
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"411"),
@@ -137,3 +138,39 @@ def test_a_second_listener_serves_its_own_application_without_tls(start: Callabl
     sock = server.tcp(door=1)
     sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     assert answer(sock).endswith(b"other")
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_pipelined_requests_and_a_half_close_are_all_answered_and_end_nothing(
+    start: Callable[..., Server], count: int
+) -> None:
+    server = start(second=True)
+    with server.client() as client:
+        assert client.get("/") == 200
+        pid = client.content
+        sock = server.tcp(door=1)
+        sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * count)
+        sock.shutdown(socket.SHUT_WR)
+        assert answer(sock).count(b"other") == count
+        assert client.get("/") == 200
+        assert client.content == pid
+
+
+@pytest.mark.parametrize("length", ["9" * 19, "1" + "0" * 30, "9" * 5000, "18446744073709551617"])
+def test_a_body_is_never_a_request_however_long_its_length_is(
+    start: Callable[..., Server], length: str
+) -> None:
+    server = start()
+    sock = server.tls()
+    smuggled = b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n"
+    sock.sendall(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: %s\r\n\r\n" % length.encode() + smuggled)
+    said = answer(sock)
+    assert said.count(b"HTTP/1.1 ") == 1
+    assert said.split(b" ", 2)[1] in {b"413", b"400", b"431"}
+
+
+def test_a_body_that_is_shorter_than_announced_is_no_request(start: Callable[..., Server]) -> None:
+    sock = start(second=True).tcp(door=1)
+    sock.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
+    sock.shutdown(socket.SHUT_WR)
+    assert answer(sock).startswith(b"HTTP/1.1 400")

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterable, Iterator
 
-THREADS = 2
 REVIEW = b"r" * 6000
 BOUND = 3.0
 """Seconds that no live request may take. A pinned thread would hold it until a deadline of 60."""
@@ -87,8 +86,8 @@ def trickle() -> Iterator[Callable[[socket.socket, bytes], None]]:
 def test_idle_half_open_trickling_and_silent_peers_together_leave_live_reviews_unharmed(
     start: Callable[..., Server], trickle: Callable[[socket.socket, bytes], None]
 ) -> None:
-    server = start(threads=THREADS, limits=PATIENT)
-    idle = [server.tls() for _ in range(THREADS * 8)]
+    server = start(limits=PATIENT)
+    idle = [server.tls() for _ in range(16)]
     half_open(server)
     server.tcp()
     trickle(server.tls(), b"POST /echo HTTP/1.1\r\nHost: slow\r\n" + b"X-Slow: y\r\n" * 300)
@@ -98,39 +97,39 @@ def test_idle_half_open_trickling_and_silent_peers_together_leave_live_reviews_u
         assert sock.recv(12) == b"HTTP/1.1 200"
 
 
-def test_more_half_open_handshakes_than_threads_leave_live_reviews_unharmed(
+def test_more_half_open_handshakes_leave_live_reviews_unharmed(
     start: Callable[..., Server],
 ) -> None:
-    server = start(threads=THREADS, limits=PATIENT)
-    for _ in range(THREADS * 4):
+    server = start(limits=PATIENT)
+    for _ in range(8):
         half_open(server)
         server.tcp()
     reviews_pass(server)
 
 
-def test_more_peers_with_unfinished_heads_than_threads_leave_live_reviews_unharmed(
+def test_more_peers_with_unfinished_heads_leave_live_reviews_unharmed(
     start: Callable[..., Server], trickle: Callable[[socket.socket, bytes], None]
 ) -> None:
-    server = start(threads=THREADS, limits=PATIENT)
-    for _ in range(THREADS * 4):
+    server = start(limits=PATIENT)
+    for _ in range(8):
         trickle(server.tls(), b"GET / HTTP/1.1\r\n" + b"X-Slow: y\r\n" * 300)
     reviews_pass(server)
 
 
-def test_more_peers_with_unfinished_bodies_than_threads_leave_live_reviews_unharmed(
+def test_more_peers_with_unfinished_bodies_leave_live_reviews_unharmed(
     start: Callable[..., Server],
 ) -> None:
-    server = start(threads=THREADS, limits=PATIENT)
-    for _ in range(THREADS * 4):
+    server = start(limits=PATIENT)
+    for _ in range(8):
         server.tls().sendall(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nonly a part")
     reviews_pass(server)
 
 
-def test_more_peers_that_never_read_their_response_than_threads_leave_live_reviews_unharmed(
+def test_more_peers_that_never_read_their_response_leave_live_reviews_unharmed(
     start: Callable[..., Server],
 ) -> None:
-    server = start(threads=THREADS, limits=PATIENT)
-    for _ in range(THREADS * 4):
+    server = start(limits=PATIENT)
+    for _ in range(8):
         server.tls().sendall(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
     reviews_pass(server)
 
@@ -138,8 +137,8 @@ def test_more_peers_that_never_read_their_response_than_threads_leave_live_revie
 def test_peers_that_do_not_close_after_connection_close_leave_live_reviews_unharmed(
     start: Callable[..., Server],
 ) -> None:
-    server = start(threads=THREADS, limits={**PATIENT, "linger_seconds": 20})
-    for _ in range(THREADS * 4):
+    server = start(limits={**PATIENT, "linger_seconds": 20})
+    for _ in range(8):
         server.tls().sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     reviews_pass(server)
 
@@ -187,9 +186,9 @@ def trickled(sock: socket.socket) -> bytes:
     raise AssertionError("twenty seconds of bytes, and the server waits for more")
 
 
-def test_more_long_requests_than_threads_leave_live_reviews_unharmed(start: Callable[..., Server]) -> None:
-    server = start(threads=THREADS, limits=PATIENT)
-    for _ in range(THREADS * 2):
+def test_more_long_requests_leave_live_reviews_unharmed(start: Callable[..., Server]) -> None:
+    server = start(limits=PATIENT)
+    for _ in range(4):
         server.tls().sendall(b"GET /sleep/5 HTTP/1.1\r\nHost: x\r\n\r\n")
     time.sleep(0.3)
     reviews_pass(server, paths=[PATHS["short"]])
@@ -209,20 +208,41 @@ def test_a_full_server_makes_room_by_closing_the_slowest_peer_not_an_idle_client
         assert kept.connection.sock is sock
 
 
-def test_long_bodies_beyond_their_slots_are_refused_and_short_ones_served(
+def test_bodies_that_are_announced_and_do_not_come_keep_no_large_review_out(
     start: Callable[..., Server],
 ) -> None:
-    server = start(limits={**PATIENT, "large_bodies": 2})
-    long = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
+    server = start(limits=PATIENT)
+    for _ in range(30):
+        server.tls().sendall(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\nx")
+    with server.client() as client:
+        assert client.post("/echo", b"z" * 1_000_000) == b"z" * 1_000_000
+
+
+def test_above_the_bytes_that_may_be_held_the_oldest_unfinished_request_has_to_go(
+    start: Callable[..., Server],
+) -> None:
+    server = start(limits={**PATIENT, "buffered": 2_000_000})
+    announced = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
     holders = [server.tls() for _ in range(2)]
     for sock in holders:
-        sock.sendall(long)
-    time.sleep(0.3)
-    third = server.tls()
-    third.sendall(long)
-    assert answer(third).startswith(b"HTTP/1.1 503")
-    reviews_pass(server, rounds=3)
-    holders[0].sendall(b"z" * 1000000)
-    assert holders[0].recv(12) == b"HTTP/1.1 200"  # and its slot is free again
+        sock.sendall(announced + b"z" * 900_000)
+        time.sleep(0.3)
     with server.client() as client:
-        assert client.post("/echo", b"z" * 1000000) == b"z" * 1000000
+        assert client.post("/echo", b"z" * 900_000) == b"z" * 900_000
+    assert answer(holders[0]) == b""
+    holders[1].sendall(b"z" * 100_000)
+    assert holders[1].recv(12) == b"HTTP/1.1 200"
+
+
+def test_a_flood_of_newcomers_drives_itself_out_and_no_client_that_was_answered(
+    start: Callable[..., Server],
+) -> None:
+    server = start(limits={**PATIENT, "connections": 20})
+    with server.client() as kept:
+        assert kept.get("/") == 200
+        sock = kept.connection.sock
+        idle = [server.tls() for _ in range(60)]
+        reviews_pass(server, rounds=3)
+        assert kept.get("/") == 200
+        assert kept.connection.sock is sock
+    assert answer(idle[0]) == b""

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import ssl
+import time
 import warnings
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
+from certs import authority
+from tests.server.conftest import PATIENCE
 from webhook.serving.tls import TlsFiles, new_context
 
 if TYPE_CHECKING:
@@ -71,7 +76,7 @@ def test_sessions_are_resumed(start: Callable[..., Server], version: ssl.TLSVers
         session = sock.session
 
 
-def test_a_changed_pair_is_taken_up_without_restart_and_kept_connections_live_on(
+def test_a_changed_pair_is_reloaded_without_restart_and_kept_connections_live_on(
     start: Callable[..., Server], files: Files
 ) -> None:
     server = start()
@@ -109,29 +114,28 @@ def test_a_half_written_pair_keeps_the_old_one_and_is_logged_and_counted(
     found = status(server)
     assert found["failures"] == 1
     assert str(files.certificate) in found["error"]
-    server.wait_for(lambda: server.log().count("keeping the TLS certificate") == 1, "one line a change")
+    server.wait_for(lambda: server.log().count("keeping TLS certificate") == 1, "one line a change")
     files.key.write_bytes(pair.key_pem())
     files.certificate.write_bytes(pair.certificate_pem())
     assert serial(server) == pair.certificate.serial_number
     assert status(server)["error"] == ""
 
 
-def test_a_mounted_secret_swapped_by_its_link_is_taken_up(files: Files, tmp_path: Path) -> None:
+def test_a_mounted_secret_swapped_by_its_link_is_reloaded(files: Files, tmp_path: Path) -> None:
     for name in ("old", "new"):
         pair = files.issue(days=1 if name == "old" else 2)
         (tmp_path / name).mkdir()
         (tmp_path / name / "tls.crt").write_bytes(pair.certificate_pem())
         (tmp_path / name / "tls.key").write_bytes(pair.key_pem())
     (tmp_path / "..data").symlink_to("old")
-    said: list[str] = []
-    mounted = TlsFiles(tmp_path / "..data" / "tls.crt", tmp_path / "..data" / "tls.key", said.append)
+    mounted = TlsFiles(tmp_path / "..data" / "tls.crt", tmp_path / "..data" / "tls.key")
     first, context = mounted.status(), mounted.context()
     assert mounted.context() is context
     (tmp_path / "..tmp").symlink_to("new")
     (tmp_path / "..tmp").replace(tmp_path / "..data")
     assert mounted.context() is not context
     assert mounted.status().expires > first.expires
-    assert len(said) == 1
+    assert mounted.status().reloads == 1
 
 
 def test_a_start_with_a_pair_that_does_not_match_says_so_and_ends(
@@ -146,3 +150,60 @@ def test_only_forward_secret_authenticated_ciphers_are_offered(files: Files) -> 
     for cipher in new_context(files.certificate, files.key).get_ciphers():
         assert cipher["aead"], cipher
         assert cipher["kea"] in {"kx-ecdhe", "kx-any"}, cipher
+
+
+def write(files: Files, pair: authority.Pair) -> None:
+    files.key.write_bytes(pair.key_pem())
+    files.certificate.write_bytes(pair.certificate_pem())
+
+
+def at(files: Files, begins: timedelta, lifetime: timedelta = timedelta(days=1)) -> authority.Pair:
+    now = datetime.now(UTC) + begins
+    return authority.issue(files.signer, now, lifetime, ["localhost"], ["127.0.0.1"])
+
+
+@pytest.mark.parametrize(("begins", "why"), [(-2, "has expired"), (2, "is not valid before")])
+def test_a_pair_that_is_not_valid_now_does_not_replace_one_that_is(
+    files: Files, begins: int, why: str
+) -> None:
+    files.signer = authority.new_authority(datetime.now(UTC) - timedelta(days=9), timedelta(days=20))
+    mounted = TlsFiles(files.certificate, files.key)
+    before, context = mounted.status(), mounted.context()
+    write(files, at(files, timedelta(days=begins)))
+    assert mounted.context() is context
+    found = mounted.status()
+    assert why in found.error
+    assert (found.expires, found.failures) == (before.expires, 1)
+
+
+def test_a_pair_that_becomes_valid_is_reloaded_then(files: Files) -> None:
+    mounted = TlsFiles(files.certificate, files.key)
+    context = mounted.context()
+    # X.509 has whole seconds, and an authority dates a certificate back by a while.
+    early = at(files, timedelta(minutes=10))
+    wait = (early.certificate.not_valid_before_utc - datetime.now(UTC)).total_seconds()
+    early = at(files, timedelta(minutes=10, seconds=3 - wait))
+    write(files, early)
+    assert mounted.context() is context
+    deadline = time.monotonic() + PATIENCE
+    while mounted.context() is context:
+        assert time.monotonic() < deadline, mounted.status()
+        time.sleep(0.1)
+    assert mounted.status().error == ""
+
+
+def test_an_encrypted_key_is_refused_with_a_reason_and_nobody_is_asked_for_its_password(
+    files: Files,
+) -> None:
+    mounted = TlsFiles(files.certificate, files.key)
+    pair = files.issue()
+    write(files, pair)
+    key = serialization.load_pem_private_key(pair.key_pem(), None)
+    files.key.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+    )
+    assert "the key is encrypted" in mounted.status().error

@@ -1,12 +1,18 @@
 """``POST /preview``: documents in, the answer out as the client accepts it."""
 
+import logging
+from http import HTTPStatus
 from typing import Final
 
 from flask import Blueprint, Response, jsonify, request
 
 from webhook.documents import DocumentError, read_documents
+from webhook.engine.table import Table
 from webhook.preview.run import FORMATS, preview
 from webhook.rules.source import TableSource
+from webhook.work import BusyError, FailedError, Work, here
+
+log = logging.getLogger("webhook.preview")
 
 TYPES: Final = {
     "application/json": "json",
@@ -17,14 +23,19 @@ TYPES: Final = {
 """Media type -> format; the first is the answer to a client that takes anything."""
 
 
-def preview_routes(source: TableSource) -> Blueprint:
+MAX_PREVIEW: Final = 1024 * 1024
+"""Bytes of a body; a preview keeps all of its objects and their texts at a time."""
+
+
+def preview_routes(source: TableSource, work: Work = here) -> Blueprint:
     """The route, for an app that serves reviews as well or for one of its own.
 
-    One or many documents, YAML or JSON, up to the body limit of the app. ``?namespace=`` is for documents
-    that name none. A job that is denied is an answer (200); a text that cannot be read is 400.
+    One or many documents, YAML or JSON, up to `MAX_PREVIEW`. ``?namespace=`` is for documents that name
+    none. A job that is denied is an answer (200); a text that cannot be read is 400.
 
     Args:
         source: of the rule table.
+        work: where previews are made.
     """
     routes = Blueprint("preview", __name__)
 
@@ -34,20 +45,39 @@ def preview_routes(source: TableSource) -> Blueprint:
         if kind is None:
             reason = f"cannot answer as {request.headers.get('Accept')}; can as {', '.join(TYPES)}"
             return _error(406, reason)
+        body = request.get_data(cache=False)
+        if len(body) > MAX_PREVIEW:
+            return _error(413, f"a preview takes {MAX_PREVIEW} bytes at most")
+        namespace = request.args.get("namespace", "default")
         try:
-            documents = read_documents(request.get_data(cache=False), "request")
-            shown = preview(source.table(), documents, request.args.get("namespace", "default"))
-        except DocumentError as error:
-            return _error(400, str(error))
-        if not shown:
-            return _error(400, "the body holds no document")
-        text = FORMATS[TYPES[kind]](shown)
-        return Response(text, content_type=f"{kind}; charset=utf-8")
+            code, text = work(len(body), shown, source.table(), body, TYPES[kind], namespace)
+        except BusyError as error:
+            return _error(503, str(error), {"Retry-After": "1"})
+        except FailedError as error:
+            log.error("a preview of %d bytes failed: %s", len(body), error)  # noqa: TRY400
+            return _error(500, "the preview could not be made, see the log of ultraserver-webhook")
+        return (
+            Response(text, content_type=f"{kind}; charset=utf-8")
+            if code == HTTPStatus.OK
+            else _error(code, text)
+        )
 
     return routes
 
 
-def _error(code: int, reason: str) -> Response:
+def shown(table: Table, body: bytes, form: str, namespace: str) -> tuple[int, str]:
+    """HTTP status and text of the preview of a body; the text of a refusal is its reason."""
+    try:
+        found = preview(table, read_documents(body, "request"), namespace)
+    except DocumentError as error:
+        return 400, str(error)
+    if not found:
+        return 400, "the body holds no document"
+    return 200, FORMATS[form](found)
+
+
+def _error(code: int, reason: str, headers: dict[str, str] | None = None) -> Response:
     answer = jsonify(error=reason)
     answer.status_code = code
+    answer.headers.update(headers or {})
     return answer

@@ -1,13 +1,14 @@
 """What the schema cannot see: rows that contradict each other, or Kubernetes, or can never fire."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from webhook.documents import Json, Path
 from webhook.engine import keys
 from webhook.engine.placeholders import JOB, PATTERN, ROLE, ROLE_MAPS, SCRIPTS, names
-from webhook.engine.table import Mode, Rule, Shape, Table, Workload
+from webhook.engine.table import Mode, Rule, Shape, Table
 from webhook.rules.lint_workloads import workload_problems
+from webhook.rules.rows import Rows
 
 Found = Iterator[tuple[Path, str]]
 
@@ -20,20 +21,25 @@ COUNTS = range(1, 1025)
 """Worker counts that reachability is tried with; shapes repeat long before the end."""
 
 
+NAMED = 12
+"""Most rows that a message names, so that a long table does not make long messages."""
+
+
 def problems_of(table: Table, values: Mapping[str, str]) -> Found:
     """Every problem of a table whose fragments still quote the table's own values."""
+    rows = Rows(table)
     yield from _duplicates(table)
     broken = list(workload_problems(table))
     yield from broken
     if broken:
         return  # what rules may quote follows from the workloads
     yield from _values(values)
-    yield from _shapes(table)
+    yield from _shapes(rows)
     for index, rule in enumerate(table.rules):
         at: Path = ("rules", index)
-        yield from _rule(table, rule, values, at)
-        yield from _quoted(table, rule, values, at)
-        yield from _fragment(table, rule, at)
+        yield from _rule(rows, rule, values, at)
+        yield from _quoted(rows, rule, values, at)
+        yield from _fragment(rows, rule, at)
 
 
 def _duplicates(table: Table) -> Found:
@@ -58,18 +64,22 @@ def _values(values: Mapping[str, str]) -> Found:
                 yield ("values", name), f"a value cannot quote another value, $({quoted})"
 
 
-def _shapes(table: Table) -> Found:
-    for index, shape in enumerate(table.shapes):
+def _shapes(rows: Rows) -> Found:
+    covered: dict[int, set[int]] = defaultdict(set)
+    earlier: dict[int, list[str]] = defaultdict(list)
+    for index, shape in enumerate(rows.table.shapes):
         at: Path = ("shapes", index)
-        earlier = [row for row in table.shapes[:index] if row.node_config == shape.node_config]
-        if all(any(n in row.workers for row in earlier) for n in _counts(shape)):
-            names_ = ", ".join(row.name for row in earlier)
+        counts = set(_counts(shape))
+        if counts <= covered[shape.node_config]:
+            names_ = ", ".join(earlier[shape.node_config][:NAMED])
             yield (
                 (*at, "workers"),
                 f"unreachable: {names_} with the same node config fits every such count and is tried first",
             )
+        covered[shape.node_config] |= counts
+        earlier[shape.node_config].append(shape.name)
         yield from _sizes(shape, at)
-        yield from _strictness(table, shape, at)
+        yield from _strictness(rows, shape, at)
         for part in ("warn", "deny"):
             for quoted in names(getattr(shape, part)):
                 if quoted not in JOB or (quoted == "shape.topologyKey" and not shape.topology_key):
@@ -91,12 +101,11 @@ def _sizes(shape: Shape, at: Path) -> Found:
         )
 
 
-def _strictness(table: Table, shape: Shape, at: Path) -> Found:
+def _strictness(rows: Rows, shape: Shape, at: Path) -> Found:
     for strictness in ("together", "apart"):
         if getattr(shape, strictness) != "none" and not shape.topology_key:
             yield (*at, strictness), f"{strictness} needs a topologyKey"
-        elif not _acted_on(table, shape, strictness):
-            wanted = getattr(shape, strictness)
+        elif (wanted := getattr(shape, strictness)) != "none" and (strictness, wanted) not in rows.acted_on:
             yield (
                 (*at, strictness),
                 f"no rule of the table acts on {strictness}: {wanted}; add one that matches it",
@@ -107,47 +116,39 @@ def _loose(shape: Shape) -> bool:
     return shape.together == shape.apart == "none"
 
 
-def _acted_on(table: Table, shape: Shape, strictness: str) -> bool:
-    """Whether a rule matches on this fact of the shape, or the fact says that nothing is to be done."""
-    value = getattr(shape, strictness)
-    return value == "none" or any(value in rule.match.shape.get(strictness, ()) for rule in table.rules)
-
-
 def _counts(shape: Shape) -> Iterable[int]:
     return (n for n in {*COUNTS, shape.workers.number} if n in shape.workers)
 
 
-def _rule(table: Table, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
+def _rule(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
     if not (rule.add or rule.warn or rule.deny):
         yield at, "does nothing: give it add, warn or deny"
-    known = {workload.name for workload in table.workloads}
+    known = rows.workload_names
     for name in rule.match.workloads:
         if name not in known:
             yield (*at, "match", "workload"), f"unknown workload {name!r}; known are {_list(known)}"
-    if known.issuperset(rule.match.workloads) and not _workloads(table, rule):
+    if known.issuperset(rule.match.workloads) and not rows.workloads(rule):
         yield (*at, "match", "role"), f"unreachable: no workload it matches has a group {rule.match.role!r}"
-    shapeless = not any(row.takes_nodes for row in _workloads(table, rule))
-    if not matching_shapes(table, rule) or (rule.match.shape and shapeless):
+    shapeless = not any(row.takes_nodes for row in rows.workloads(rule))
+    if not rows.shapes(rule) or (rule.match.shape and shapeless):
         yield (*at, "match", "shape"), "unreachable: no shape of the table is like that"
-    yield from _fields(table, rule, at)
-    yield from _needs(table, rule, at)
-    yield from _empty_values(table, rule, values)
+    yield from _fields(rows, rule, at)
+    yield from _needs(rows, rule, at)
+    yield from _empty_values(rows, rule, values)
     if rule.replaces:
-        yield from _replaces(table, rule, (*at, "replaces"))
+        yield from _replaces(rows, rule, (*at, "replaces"))
 
 
-def _needs(table: Table, rule: Rule, at: Path) -> Found:
-    # A rule is applied in the place of the one it replaces.
-    places = {row.name: index for index, row in enumerate(table.rules)}
-    place = {row.name: places.get(row.replaces or row.name, places[row.name]) for row in table.rules}
+def _needs(rows: Rows, rule: Rule, at: Path) -> Found:
+    place = rows.places
     for name in rule.needs:
         if place.get(name, len(place)) >= place[rule.name]:
             yield (*at, "needs"), f"must name rules that come before this one, not {name!r}"
 
 
-def _empty_values(table: Table, rule: Rule, values: Mapping[str, str]) -> Found:
+def _empty_values(rows: Rows, rule: Rule, values: Mapping[str, str]) -> Found:
     """A rule that would be left out for want of a value although nothing stands in its place."""
-    others = [row for row in table.rules if row.replaces == rule.name]
+    others = rows.replacing.get(rule.name, [])
     if rule.mode is Mode.OFF or any(row.mode is Mode.ENFORCE for row in others):
         return
     why = "".join(f" where {row.name} is {row.mode}" for row in others)
@@ -157,15 +158,15 @@ def _empty_values(table: Table, rule: Rule, values: Mapping[str, str]) -> Found:
             yield ("values", name[6:]), f"must be given, as rule {rule.name} quotes it{why}"
 
 
-def _fields(table: Table, rule: Rule, at: Path) -> Found:
+def _fields(rows: Rows, rule: Rule, at: Path) -> Found:
     for name in rule.match.fields:
-        for workload in _workloads(table, rule):
+        for workload in rows.workloads(rule):
             if name not in workload.fields:
                 yield (*at, "match", "fields", name), f"workload {workload.name} has no field {name!r}"
 
 
-def _replaces(table: Table, rule: Rule, path: Path) -> Found:
-    other = next((row for row in table.rules if row.name == rule.replaces and row is not rule), None)
+def _replaces(rows: Rows, rule: Rule, path: Path) -> Found:
+    other = next((row for row in rows.named.get(rule.replaces or "", ()) if row is not rule), None)
     if other is None:
         yield path, f"must be the name of another rule, not {rule.replaces!r}"
     elif other.match.role != rule.match.role:
@@ -174,21 +175,8 @@ def _replaces(table: Table, rule: Rule, path: Path) -> Found:
         yield path, f"{other.name} itself replaces {other.replaces}"
 
 
-def matching_shapes(table: Table, rule: Rule) -> list[Shape]:
-    """The shapes that a rule's match allows."""
-    wanted = rule.match.shape.items()
-    return [shape for shape in table.shapes if all(shape.facts()[key] in allowed for key, allowed in wanted)]
-
-
-def _workloads(table: Table, rule: Rule) -> list[Workload]:
-    named = rule.match.workloads
-    return [
-        row for row in table.workloads if rule.match.role in row.roles() and (not named or row.name in named)
-    ]
-
-
-def _quoted(table: Table, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
-    workloads = _workloads(table, rule)
+def _quoted(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
+    workloads = rows.workloads(rule)
     of_job = JOB if all(row.takes_nodes for row in workloads) else ("job.namespace",)
     allowed = {*of_job, *SCRIPTS, *(f"value.{name}" for name in values)}
     if workloads:
@@ -213,9 +201,7 @@ def _quoted(table: Table, rule: Rule, values: Mapping[str, str], at: Path) -> Fo
                 yield path, "$(job.name) is empty for generateName jobs: match `named: true` as well"
             elif quoted == "shape.topologyKey":
                 # A shape that is itself wrong for want of a key is told there, and once.
-                bare = [
-                    row.name for row in matching_shapes(table, rule) if not row.topology_key and _loose(row)
-                ]
+                bare = [row.name for row in rows.shapes(rule) if not row.topology_key and _loose(row)]
                 if bare:
                     yield path, f"shape {bare[0]} has no topologyKey: match `shape` more narrowly"
 
@@ -244,14 +230,13 @@ def _labels(rule: Rule) -> Mapping[str, Json]:
     return (rule.add.get("metadata") or {}).get("labels") or {}
 
 
-def _labels_the_job(table: Table, rule: Rule) -> bool:
+def _labels_the_job(rows: Rows, rule: Rule) -> bool:
     """Whether a job that the rule fires for has the job label: from this rule, or from each that it needs."""
-    by_name = {row.name: row for row in table.rules}
-    needed = [by_name[name] for name in rule.needs if name in by_name]
+    needed = [row for name in rule.needs for row in rows.named.get(name, ())]
     return keys.JOB in _labels(rule) or (bool(needed) and all(keys.JOB in _labels(row) for row in needed))
 
 
-def _fragment(table: Table, rule: Rule, at: Path) -> Found:
+def _fragment(rows: Rows, rule: Rule, at: Path) -> Found:
     for path, node in _maps(rule.add, (*at, "add")):
         for key in node:
             if PATTERN.search(key):
@@ -264,7 +249,7 @@ def _fragment(table: Table, rule: Rule, at: Path) -> Found:
         terms = node.get("nodeSelectorTerms")
         if terms is not None and len(terms) != 1:
             yield (*path, "nodeSelectorTerms"), "terms are alternatives, so a rule can require only one"
-        if _selects_job(node) and not _labels_the_job(table, rule):
+        if _selects_job(node) and not _labels_the_job(rows, rule):
             yield path, f"selects by {keys.JOB}: it needs job-label, or a job repels itself"
     if _labels(rule).get(keys.JOB, "$(job.id)") != "$(job.id)":
         yield (*at, "add", "metadata", "labels", keys.JOB), "the value of this label must be $(job.id)"

@@ -15,7 +15,7 @@ from webhook import initscript
 from webhook.documents import Document, DocumentError, read_documents
 from webhook.engine.placeholders import render
 from webhook.engine.table import Rule, Table
-from webhook.rules import rows
+from webhook.rules import parse
 from webhook.rules.draft import Draft
 from webhook.rules.lint import problems_of
 from webhook.rules.problems import Problem, TableError
@@ -23,6 +23,9 @@ from webhook.rules.schema import violations
 
 DEFAULT = "default.yaml"
 SOURCE = "packaged default"
+
+LONGEST = 1024 * 1024
+"""Bytes of a table's text; a ConfigMap holds no more (Kubernetes, "ConfigMaps": 1 MiB)."""
 
 
 def load_default() -> Table:
@@ -37,7 +40,8 @@ def load_file(path: FilePath) -> Table:
         TableError: with every problem of the table.
         OSError: if the file cannot be read.
     """
-    return load_text(path.read_bytes(), str(path))
+    with path.open("rb") as file:
+        return load_text(file.read(LONGEST + 1), str(path))
 
 
 def load_text(text: str | bytes, source: str) -> Table:
@@ -46,6 +50,9 @@ def load_text(text: str | bytes, source: str) -> Table:
     Raises:
         TableError: with every problem of the table.
     """
+    if len(text) > LONGEST:
+        reason = f"a rule table has {LONGEST} bytes at most, as a ConfigMap does; this is longer"
+        raise TableError([Problem(source, 1, "", reason)])
     return build(draft_of(text, source))
 
 
@@ -78,11 +85,11 @@ def build(draft: Draft) -> Table:
     raw = draft.raw
     table = Table(
         revision=_revision(raw),
-        candidates=rows.candidates(raw["candidates"]),
-        workloads=tuple(map(rows.workload, raw["workloads"])),
-        shapes=tuple(map(rows.shape, raw["shapes"])),
-        rules=tuple(map(rows.rule, raw["rules"])),
-        mode=rows.mode(raw),
+        candidates=parse.candidates(raw["candidates"]),
+        workloads=tuple(map(parse.workload, raw["workloads"])),
+        shapes=tuple(map(parse.shape, raw["shapes"])),
+        rules=tuple(map(parse.rule, raw["rules"])),
+        mode=parse.mode(raw),
     )
     values: dict[str, str] = raw.get("values", {})
     problems = [draft.problem(path, message) for path, message in problems_of(table, values)]
@@ -108,7 +115,7 @@ def _read(text: str | bytes, source: str) -> Document:
 
 
 def _check(draft: Draft) -> None:
-    found = list(violations(draft.raw)) or rows.misplaced(draft.raw)
+    found = list(violations(draft.raw)) or parse.misplaced(draft.raw)
     problems = [draft.problem(path, message) for path, message in found]
     if problems:
         raise TableError(set(problems))

@@ -1,151 +1,69 @@
-"""From the rows of a table as written, which hold to the schema, to those that the engine sees."""
+"""A table's rows by what they are looked up by while it is checked."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections import defaultdict
+from functools import cached_property
 
-from webhook.documents import Json, Path
-from webhook.engine.places import parse_place
-from webhook.engine.table import (
-    Candidates,
-    Count,
-    Factor,
-    Field,
-    Group,
-    Match,
-    Mode,
-    OnConflict,
-    Rule,
-    Shape,
-    Workload,
-)
+from webhook.engine.table import Rule, Shape, Table, Workload
 
 
-def misplaced(raw: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """Every place of a workload that can be in no object; path and message of each."""
-    problems: list[tuple[Path, str]] = []
-    for path, text in _written_places(raw.get("workloads", [])):
-        try:
-            parse_place(text)
-        except ValueError as error:
-            problems.append((path, str(error)))
-    return problems
+class Rows:
+    """Looks rows up, so that the work of checking a table grows as its length does.
+
+    Attributes:
+        table: The rows themselves.
+        named: Name -> the rules of that name, of which there should be one.
+        replacing: Name of a rule -> those that replace it.
+        workload_names: Of all workloads.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.named: dict[str, list[Rule]] = defaultdict(list)
+        self.replacing: dict[str, list[Rule]] = defaultdict(list)
+        for rule in table.rules:
+            self.named[rule.name].append(rule)
+            if rule.replaces:
+                self.replacing[rule.replaces].append(rule)
+        self.workload_names = {workload.name for workload in table.workloads}
+        self._workloads: dict[tuple[str, tuple[str, ...]], list[Workload]] = {}
+        self._shapes: dict[str, list[Shape]] = {}
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Name of a rule -> where it is applied: in the place of the one it replaces."""
+        places = {row.name: index for index, row in enumerate(self.table.rules)}
+        return {row.name: places.get(row.replaces or row.name, places[row.name]) for row in self.table.rules}
+
+    @cached_property
+    def acted_on(self) -> set[tuple[str, str]]:
+        """Facts of shapes, name and value, that some rule matches on."""
+        return {
+            (name, value)
+            for rule in self.table.rules
+            for name, some in rule.match.shape.items()
+            for value in some
+        }
+
+    def workloads(self, rule: Rule) -> list[Workload]:
+        """Those that a rule matches."""
+        key = (rule.match.role, rule.match.workloads)
+        if key not in self._workloads:
+            role, wanted = key
+            self._workloads[key] = [
+                row
+                for row in self.table.workloads
+                if role in row.roles() and (not wanted or row.name in wanted)
+            ]
+        return self._workloads[key]
+
+    def shapes(self, rule: Rule) -> list[Shape]:
+        """Those that a rule's match allows."""
+        key = repr(rule.match.shape)
+        if key not in self._shapes:
+            self._shapes[key] = _matching(self.table, rule)
+        return self._shapes[key]
 
 
-def _written_places(workloads: list[Mapping[str, Any]]) -> Iterator[tuple[Path, str]]:
-    for index, row in enumerate(workloads):
-        for name, field in row.get("fields", {}).items():
-            yield ("workloads", index, "fields", name, "path"), field["path"]
-        for number, group in enumerate(row.get("groups", [])):
-            at: Path = ("workloads", index, "groups", number)
-            yield (*at, "template"), group["template"]
-            if isinstance(group.get("takesNodes"), str):
-                yield (*at, "takesNodes"), group["takesNodes"]
-            for factor in _listed(group.get("replicas", 1)):
-                place = factor["path"] if isinstance(factor, dict) else factor
-                if isinstance(place, str):
-                    yield (*at, "replicas"), place
-
-
-def candidates(raw: Mapping[str, Any]) -> Candidates:
-    """Which jobs the table speaks about."""
-    return Candidates(tuple(raw["requests"]), raw["instanceTypeLabel"], tuple(raw["instanceTypes"]))
-
-
-def workload(raw: Mapping[str, Any]) -> Workload:
-    """A kind that can be opened."""
-    fields = raw.get("fields", {}).items()
-    return Workload(
-        name=raw["name"],
-        kinds=tuple(raw["kinds"]),
-        groups=tuple(map(_group, raw["groups"])),
-        when=_patterns(raw, "when"),
-        fields={
-            name: Field(parse_place(row["path"]), row["default"], row.get("parent", False))
-            for name, row in fields
-        },
-        node_config_env=raw.get("nodeConfigEnv"),
-    )
-
-
-def _group(raw: Mapping[str, Any]) -> Group:
-    takes_nodes = raw.get("takesNodes", False)
-    return Group(
-        role=raw["role"],
-        template=parse_place(raw["template"]),
-        replicas=tuple(map(_factor, _listed(raw.get("replicas", 1)))),
-        takes_nodes=parse_place(takes_nodes) if isinstance(takes_nodes, str) else takes_nodes,
-    )
-
-
-def _factor(raw: Json) -> Factor:
-    if isinstance(raw, int):
-        return Factor(None, raw)
-    path, default = (raw["path"], raw["default"]) if isinstance(raw, dict) else (raw, 0)
-    return Factor(parse_place(path), default)
-
-
-def _listed(raw: Json) -> list[Json]:
-    return raw if isinstance(raw, list) else [raw]
-
-
-def shape(raw: Mapping[str, Any]) -> Shape:
-    """A row about job size."""
-    workers = raw["workers"]
-    count = (
-        Count(workers) if isinstance(workers, int) else Count(int(workers.rsplit(" ", 1)[1]), multiple=True)
-    )
-    return Shape(
-        name=raw["name"],
-        workers=count,
-        node_config=raw["nodeConfig"],
-        topology_key=raw.get("topologyKey"),
-        together=raw.get("together", "none"),
-        apart=raw.get("apart", "none"),
-        warn=raw.get("warn"),
-        deny=raw.get("deny"),
-    )
-
-
-def rule(raw: Mapping[str, Any]) -> Rule:
-    """When something is added, and what."""
-    match = raw["match"]
-    return Rule(
-        name=raw["name"],
-        reason=raw["reason"],
-        match=Match(
-            role=match["role"],
-            workloads=_many(match.get("workload")),
-            shape=_patterns(match, "shape"),
-            named=match.get("named"),
-            requests=_many(match.get("requests")),
-            volumes=_many(match.get("volume")),
-            fields=_patterns(match, "fields"),
-            labels=_patterns(match, "labels"),
-            annotations=_patterns(match, "annotations"),
-            namespaces=_many(match.get("namespace")),
-            mount_taken=match.get("mountTaken", {}),
-        ),
-        add=raw.get("add", {}),
-        on_conflict=OnConflict(raw.get("onConflict", OnConflict.KEEP)),
-        mode=mode(raw),
-        replaces=raw.get("replaces"),
-        needs=_many(raw.get("needs")),
-        warn=raw.get("warn"),
-        deny=raw.get("deny"),
-        quiet=raw.get("quiet", False),
-    )
-
-
-def mode(raw: Mapping[str, Any]) -> Mode:
-    """What a rule, or the whole table, does with its result."""
-    return Mode(raw.get("mode", Mode.ENFORCE) or Mode.OFF)  # a bare off is false to YAML 1.1
-
-
-def _many(value: Json) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    return tuple(map(str, value)) if isinstance(value, list) else (str(value),)
-
-
-def _patterns(raw: Mapping[str, Any], key: str) -> dict[str, tuple[str, ...]]:
-    return {name: _many(value) for name, value in raw.get(key, {}).items()}
+def _matching(table: Table, rule: Rule) -> list[Shape]:
+    wanted = rule.match.shape.items()
+    return [shape for shape in table.shapes if all(shape.facts()[key] in allowed for key, allowed in wanted)]

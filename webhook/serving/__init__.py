@@ -1,8 +1,6 @@
-"""The listener: TLS, connections and the gunicorn worker that serves them.
+"""The listeners: what is put around gunicorn's gevent worker.
 
-One thread, the loop, waits for every peer; it serves reviews, and a small pool does whatever takes
-longer. Nothing but the loop's one wait ever waits for a peer: a TLS handshake is a series of
-non-blocking steps, a request is served only when all of it has arrived, and a response that the peer
-does not take is finished later. So slow, silent or malicious peers can hold a socket until their
-deadline, and nothing else.
+gunicorn accepts, parses and writes, with a greenlet for each connection; a greenlet that waits for its peer
+holds up nobody. Ours are the deadlines and who has to go when there is no room (`peers`), the certificate
+(`tls`), and a place for work that takes long (`longwork`).
 """

@@ -43,7 +43,7 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on what one peer can make the server hold, in bytes, counts and seconds.
+    """Bounds on what peers can make the server hold, in bytes, counts and seconds.
 
     Attributes:
         request_line: Longest request line in bytes (gunicorn's own default, 4094).
@@ -51,11 +51,10 @@ class Limits:
         header_fields: Most header fields of a request.
         body: Longest request body in bytes; an AdmissionReview holds an object and its predecessor, and
             etcd takes objects of up to 1.5 MiB.
-        small_body: Bodies up to this size are always received. A longer one needs a large slot.
-        large_bodies: How many bodies longer than ``small_body`` a worker receives at one time; one
-            more is answered 503. So ``connections * small_body + large_bodies * body`` bounds memory.
-        connections: Most open connections of a worker. One more closes the one whose deadline is
-            nearest; 512 stays below the usual limit of 1024 file descriptors.
+        buffered: Most bytes of requests and responses that a worker holds while they are received and
+            sent, counted as they arrive. Above it the oldest unfinished one has to go.
+        connections: Most open connections of a worker. One more closes another one, see
+            `webhook.serving.peers.Peers.add`; 512 stays below the usual limit of 1024 file descriptors.
         handshake_seconds: From accepting a connection to the end of its TLS handshake (Go's client
             gives up after 10 s).
         request_seconds: From the first to the last byte of a request.
@@ -68,9 +67,8 @@ class Limits:
     request_line: int = 4094
     head: int = 16 * 1024
     header_fields: int = 64
-    body: int = 4 * 1024 * 1024
-    small_body: int = 64 * 1024
-    large_bodies: int = 8
+    body: int = 3 * 1024 * 1024
+    buffered: int = 12 * 1024 * 1024
     connections: int = 512
     handshake_seconds: float = 5.0
     request_seconds: float = 10.0
@@ -99,11 +97,6 @@ class ServerSettings:
         key: PEM file with its private key.
         listener: The main listener.
         workers: Processes. One uses one processor; replicas are the way to more.
-        threads: Threads of a worker for the requests that are not short. They never wait for a peer, so
-            a few are enough.
-        short: How requests begin that the loop serves by itself, when they are no longer than
-            ``limits.small_body``: those that never wait and take a few milliseconds at most, as a review
-            does. While it is served nothing else is, so nothing else belongs here.
         keepalive_seconds: How long an idle connection stays open; above the API server's
             `API_SERVER_IDLE_SECONDS`, so that it is the client that closes and no request meets a
             closing connection.
@@ -120,8 +113,6 @@ class ServerSettings:
     key: Path
     listener: Listener = field(default_factory=Listener)
     workers: int = 1
-    threads: int = 4
-    short: tuple[bytes, ...] = (b"POST /mutate?", b"POST /mutate ")
     keepalive_seconds: int = 120
     graceful_seconds: int = 25
     timeout_seconds: int = 30
@@ -137,8 +128,8 @@ class ServerSettings:
         Raises:
             ValueError: A count below one, or a keep-alive that the API server outlives.
         """
-        if self.workers < 1 or self.threads < 1:
-            raise ValueError(f"workers ({self.workers}) and threads ({self.threads}) must be 1 or more")
+        if self.workers < 1:
+            raise ValueError(f"workers must be 1 or more, not {self.workers}")
         if self.keepalive_seconds <= API_SERVER_IDLE_SECONDS:
             raise ValueError(
                 f"keepalive_seconds is {self.keepalive_seconds}; it must be above the API server's "

@@ -1,22 +1,24 @@
-"""The listener's TLS context, kept until the certificate files hold another matching pair."""
+"""The listener's TLS context, kept until the certificate files hold another pair that can serve."""
 
 from __future__ import annotations
 
-import os
-import ssl
-import threading
+import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NoReturn
 
 from cryptography import x509
+from gevent import ssl
+
+from webhook.watched import UnusableError, Watched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
     from pathlib import Path
 
 TLS12_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """Forward secret, authenticated ciphers for TLS 1.2; TLS 1.3's own are all fit."""
+
+log = logging.getLogger("webhook.tls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class TlsStatus:
 
     Attributes:
         expires: When the certificate in use ends, UTC.
-        reloads: How often another pair was taken up since the start.
+        reloads: How often a changed pair was reloaded since the start.
         failures: How many changed pairs could not be used.
         error: Why the files, as they are now, cannot be used; empty when they are in use.
     """
@@ -36,18 +38,31 @@ class TlsStatus:
     error: str
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A context and the lifetime of its certificate, UTC."""
+
+    context: ssl.SSLContext
+    begins: datetime
+    expires: datetime
+
+    def is_valid(self, now: datetime) -> bool:
+        """Whether clients accept it at that time, as far as its dates go."""
+        return self.begins <= now < self.expires
+
+
 def new_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Make a server's TLS context.
+    """Make a server's TLS context; its sockets wait without holding up others (gevent).
 
     Args:
         certificate: PEM file with the certificate and its chain.
-        key: PEM file with the private key.
+        key: PEM file with the private key, not encrypted.
 
     Returns:
         TLS 1.2 or later, ALPN ``http/1.1``, session tickets.
 
     Raises:
-        ValueError: A file cannot be read, or they are no matching pair.
+        UnusableError: A file cannot be read, or they are no matching pair.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -55,86 +70,63 @@ def new_context(certificate: Path, key: Path) -> ssl.SSLContext:
     context.set_ciphers(TLS12_CIPHERS)
     context.set_alpn_protocols(["http/1.1"])
     try:
-        context.load_cert_chain(certificate, key)
+        context.load_cert_chain(certificate, key, password=_no_password)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        raise ValueError(f"{certificate} and {key} cannot be used: {error}") from error
+        raise UnusableError(f"{certificate} and {key} cannot be used: {error}") from error
     return context
 
 
-class TlsFiles:
-    """The TLS context of a certificate and a key file, rebuilt when they change and match.
+def _no_password() -> NoReturn:
+    # Without this OpenSSL would ask the terminal, and the server would wait for an answer.
+    raise ValueError("the key is encrypted; write it without a password")
 
-    A pair of which only one half has been written does not match; the old context stays in use until the
-    other half is there. One context for all connections is what makes session tickets work, and saves
-    reading and checking the key for every connection. Its methods may be called from any thread.
+
+class TlsFiles:
+    """The TLS context of a certificate and a key file, made anew when they change and can serve.
+
+    A pair of which only one half has been written does not match, and a pair that is not valid now does not
+    replace one that is: the old context stays in use. It is made as a whole and then put in the place of the
+    old one, so no connection meets half of a change.
     """
 
-    def __init__(self, certificate: Path, key: Path, say: Callable[[str], object]) -> None:
+    def __init__(self, certificate: Path, key: Path) -> None:
         """Load the pair for the first time.
 
         Args:
             certificate: PEM file with the certificate and its chain.
             key: PEM file with the private key.
-            say: Takes a sentence for the log.
 
         Raises:
-            ValueError: The files cannot be used.
+            UnusableError: The files cannot be used.
         """
-        self._certificate = certificate
-        self._key = key
-        self.say = say
-        self._lock = threading.Lock()
-        self._reloads = self._failures = 0
-        self._error = ""
-        self._seen = self._signature()
-        self._context, self._expires = self._load()
+        self._certificate, self._key = certificate, key
+        self._served: Served | None = None
+        what = f"TLS certificate {certificate}"
+        self.watched = Watched(what, (certificate, key), self._load, log)
 
     def context(self) -> ssl.SSLContext:
         """The context for a new connection, of the newest usable pair."""
-        if self._signature() != self._seen and self._lock.acquire(blocking=False):
-            # One thread reloads; the others need not wait, the old context serves them.
-            try:
-                self._reload()
-            finally:
-                self._lock.release()
-        return self._context
+        return self.watched.refresh().context
 
     def status(self) -> TlsStatus:
         """What is in use, after a look at the files."""
-        self.context()
-        return TlsStatus(self._expires, self._reloads, self._failures, self._error)
+        served, found = self.watched.refresh(), self.watched.status()
+        return TlsStatus(served.expires, found.reloads, found.failures, found.problem)
 
-    def _signature(self) -> tuple[tuple[int, ...], ...]:
-        """What tells one version of the files from another; missing files have one, too."""
-        return tuple(_identity(path) for path in (self._certificate, self._key))
-
-    def _reload(self) -> None:
-        # Taken before reading: files that change meanwhile differ from it, and are read again.
-        self._seen = self._signature()
-        try:
-            self._context, self._expires = self._load()
-        except ValueError as error:
-            self._failures += 1
-            self._error = str(error)
-            self.say(f"keeping the TLS certificate in use until {self._expires:%Y-%m-%dT%H:%M:%SZ}: {error}")
-        else:
-            self._reloads += 1
-            self._error = ""
-            self.say(f"took up the TLS certificate that ends {self._expires:%Y-%m-%dT%H:%M:%SZ}")
-
-    def _load(self) -> tuple[ssl.SSLContext, datetime]:
+    def _load(self) -> Served:
         context = new_context(self._certificate, self._key)
         try:
             leaf = x509.load_pem_x509_certificate(self._certificate.read_bytes())
         except OSError as error:
-            raise ValueError(f"{self._certificate} went away while it was read: {error}") from error
-        return context, leaf.not_valid_after_utc
-
-
-def _identity(path: Path) -> tuple[int, ...]:
-    """Inode, size and time of change; follows links, which is how a mounted Secret is swapped."""
-    try:
-        found = os.stat(path)  # noqa: PTH116 - half the cost of Path.stat, and this is asked per handshake
-    except OSError as error:
-        return (error.errno or -1,)
-    return (found.st_ino, found.st_size, found.st_mtime_ns)
+            raise UnusableError(f"{self._certificate} went away while it was read: {error}") from error
+        found = Served(context, leaf.not_valid_before_utc, leaf.not_valid_after_utc)
+        now, served = datetime.now(UTC), self._served
+        if served and served.is_valid(now) and not found.is_valid(now):
+            why = f"is not valid before {found.begins:%Y-%m-%dT%H:%M:%SZ}"
+            if found.expires <= now:
+                why = f"has expired on {found.expires:%Y-%m-%dT%H:%M:%SZ}"
+            again = found.begins if found.begins > now else served.expires
+            message = f"{self._certificate} {why}, and the one in use is valid"
+            raise UnusableError(message, min(again, served.expires).timestamp())
+        self._served = found
+        return found

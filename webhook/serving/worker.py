@@ -1,238 +1,131 @@
-"""The gunicorn worker: one loop that waits for all peers, and a crew that waits for none.
+"""gunicorn's gevent worker, with deadlines and room for newcomers.
 
-What it needs of gunicorn is what any worker class uses: ``workers.base.Worker``, the request parser, and
-``http.wsgi.create``. ``tests/server/test_gunicorn_parts.py`` names each part and fails when one goes.
+gunicorn reads requests, decides where they end, calls the application and writes responses, each connection
+in a greenlet of its own. What is ours stands in `webhook.serving.peers`; this joins the two. What it needs of
+gunicorn is named in ``tests/server/test_gunicorn_parts.py``, which fails when a part of it goes.
 """
 
 from __future__ import annotations
 
-import errno
+import io
 import os
-import selectors
 import time
-from threading import BoundedSemaphore
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from gunicorn.workers import base
+import gevent
+from gevent import socket
+from gevent.server import StreamServer
+from gunicorn.http.body import ChunkedReader
+from gunicorn.util import write_error
+from gunicorn.workers.ggevent import GeventWorker
 
-from webhook.serving.connection import Connection, State
-from webhook.serving.crew import Crew
-from webhook.serving.exchange import Exchange
-from webhook.serving.framing import Refused
+from webhook.serving.peers import Peer, Peers, RefusedError, State
 
 if TYPE_CHECKING:
-    import socket
+    from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
 
-    from webhook.serving.settings import Limits, ServerSettings
-    from webhook.serving.tls import TlsFiles
+    from webhook.serving.settings import Listener, WsgiApp
 
-_TURN_SECONDS = 1.0
-"""Longest wait of the loop: deadlines are met within it, and gunicorn's heartbeat is kept."""
-_ACCEPTS_A_TURN = 64
+_TURN_SECONDS = 0.25
+"""Deadlines are met within it, and so is gunicorn's heartbeat."""
+_ACCEPTS_A_TURN = 16
+"""So that a flood of newcomers leaves time for those who are there."""
 
 
-class Worker(base.Worker):  # type: ignore[misc]  # gunicorn has no types
-    """Serves the application of `webhook.server` to all peers at once."""
+class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
+    """Serves the applications of `webhook.server`."""
 
-    def init_process(self) -> None:
-        """Prepare, after the fork, what belongs to this process, then run."""
-        self.settings: ServerSettings = self.app.settings
-        self.limits: Limits = self.settings.limits
-        self.tls: TlsFiles = self.app.tls
-        self.tls.say = self.log.warning
-        self.connections: set[Connection] = set()
-        self.large = BoundedSemaphore(self.limits.large_bodies)
-        self.poller = selectors.DefaultSelector()
-        self.next_sweep = 0.0
-        super().init_process()
+    alive: bool
+    sockets: list[Any]
+    wsgi: Any
+
+    def patch(self) -> None:
+        """Make the listeners gevent's; the standard library stays as it is: nothing here waits by it."""
+        self.sockets = [
+            socket.socket(one.FAMILY, socket.SOCK_STREAM, fileno=one.sock.detach()) for one in self.sockets
+        ]
 
     def run(self) -> None:
         """Serve until told to stop, then finish what has begun."""
-        self.crew = Crew(self, Exchange(self), self.PIPE[1])
-        self.poller.register(self.PIPE[0], selectors.EVENT_READ, self._woken)
-        for door, listener in enumerate(self.sockets):
-            self.poller.register(listener, selectors.EVENT_READ, lambda d=door: self._accept(d))
+        settings = self.app.settings
+        self.peers = Peers(settings.limits, settings.keepalive_seconds)
+        self.apps: dict[Listener, WsgiApp] = self.wsgi
+        self.wsgi = self._call
+        servers = [StreamServer(sock, handle=partial(self.handle, sock)) for sock in self.sockets]
+        self.listeners = dict(zip(self.sockets, self.app.listeners, strict=True))
+        for server in servers:
+            server.max_accept = _ACCEPTS_A_TURN
+            server.start()
         while self.alive and self.ppid == os.getppid():
             self._turn()
-        self._drain()
+        self.alive = False  # from now on every response says that the connection closes
+        gevent.sleep(_TURN_SECONDS)  # for those who are queued at the listeners
+        for server in servers:
+            server.close()
+        self.peers.stop()
+        until = time.monotonic() + settings.graceful_seconds
+        while len(self.peers) and time.monotonic() < until:
+            self._turn()
+
+    def timeout_ctx(self) -> AbstractContextManager[None]:
+        """No deadline of gunicorn's, which would count from one request to the end of the next one's head."""
+        return nullcontext()
 
     def _turn(self) -> None:
-        self.notify()
-        finished = self.crew.finished
-        for key, _ in self.poller.select(0 if finished else _TURN_SECONDS):
-            if isinstance(key.data, Connection):
-                self._ready(key.data)
-            else:
-                key.data()
-        # Only those that are there now: who pipelines without end has one turn like everyone else.
-        for _ in range(len(finished)):
-            self._settle(finished.popleft())
-        self._sweep()
+        self.tmp.notify()
+        self.peers.sweep()
+        gevent.sleep(_TURN_SECONDS)
 
-    def _drain(self) -> None:
-        """Take what is queued at the listeners, answer what has begun, close what is idle."""
-        self.alive = False
-        for door, listener in enumerate(self.sockets):
-            self._accept(door)
-            self.poller.unregister(listener)
-            listener.close()
-        deadline = time.monotonic() + self.settings.graceful_seconds
-        idle_until = time.monotonic() + self.limits.linger_seconds
-        while self.connections and time.monotonic() < deadline:
-            for peer in self.connections:
-                if peer.state in {State.IDLE, State.HANDSHAKE}:
-                    peer.deadline = min(peer.deadline, idle_until)
-            self._turn()
-        for peer in list(self.connections):
-            self._close(peer)
-        self.crew.stop()
-
-    def _woken(self) -> None:
-        """A signal came, or the crew handed connections back, which the turn sees to."""
+    def handle(self, listener: Any, client: Any, addr: Any) -> None:  # noqa: ANN401 - gunicorn's signature
+        """Serve one connection, from the handshake to its end."""
+        peer = Peer(client, self.listeners[listener], self.peers)
+        self.peers.add(peer)
         try:
-            os.read(self.PIPE[0], 4096)
-        except BlockingIOError:
-            self.log.debug("woken without a byte")
-
-    def _accept(self, door: int) -> None:
-        listener: socket.socket = self.sockets[door]
-        for _ in range(_ACCEPTS_A_TURN):
-            try:
-                sock, client = listener.accept()
-                peer = Connection(sock, client, sock.getsockname(), door)
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno in {errno.EMFILE, errno.ENFILE}:
-                    self._evict()
-                    self.log.warning("no file descriptor left for a connection; closed another one")
-                else:
-                    self.log.debug("a peer went away before it was accepted: %s", error)
-                return
-            if len(self.connections) >= self.limits.connections:
-                self._evict()
-            self.connections.add(peer)
-            peer.secure = not self.app.listeners[door].tls
-            peer.expire_in(self.limits.handshake_seconds)
-            self._settle(peer)
-
-    def _ready(self, peer: Connection) -> None:
-        """What a connection waited for has happened."""
-        try:
-            if peer.state is State.CLOSED:
-                return  # closed in this very turn, to make room
-            if peer.state is State.HANDSHAKE:
-                self._hand_over(peer)
-            elif peer.state is State.WRITING:
-                peer.flush()
-                self._settle(peer)
-            elif peer.state is State.LINGER:
-                if peer.discard():
-                    self._close(peer)
-            else:
-                self._receive(peer)
+            if peer.listener.tls:
+                peer.secure(self.app.tls.context())
+            super().handle(listener, peer, addr)
         except OSError as error:
-            self.log.debug("%s: %s", peer.client, error)
-            self._close(peer)
+            self.log.debug("%s: %s", addr, error)
+        finally:
+            peer.sock.close()
+            self.peers.discard(peer)
 
-    def _receive(self, peer: Connection) -> None:
-        try:
-            whole = peer.receive(self.limits, self.large)
-        except Refused as refused:
-            self.log.warning("refused a request of %s: %s", peer.client, refused)
-            self._refuse(peer, refused)
-            return
-        if whole:
-            self._hand_over(peer)
-            return
-        if peer.state is State.IDLE and peer.holds_part():
-            peer.state = State.READING
-            peer.expire_in(self.limits.request_seconds)
-        self._watch(peer)
+    def handle_request(self, listener_name: Any, req: Any, sock: Peer, addr: Any) -> None:  # noqa: ANN401
+        """Serve one request, whose head has arrived.
 
-    def _refuse(self, peer: Connection, refused: Refused) -> None:
-        peer.out += refused.response()
-        peer.closing = True
-        try:
-            peer.flush()
-        except OSError as error:
-            self.log.debug("%s: %s", peer.client, error)
-            peer.broken = True
-        self._settle(peer)
+        Raises:
+            RefusedError: Its body is outside the limits.
+        """
+        if isinstance(req.body.reader, ChunkedReader):
+            raise RefusedError(411, "Length Required", "give a Content-Length; chunks are not taken")
+        if req.body.reader.length > self.peers.limits.body:
+            raise RefusedError(
+                413, "Content Too Large", f"a body may have {self.peers.limits.body} bytes at most"
+            )
+        sock.expect_body(req)
+        super().handle_request(listener_name, req, sock, addr)
+        sock.answered()
+        gevent.sleep(0)  # who sends many requests at once has one turn like everyone else
 
-    def _settle(self, peer: Connection) -> None:
-        """Decide what a connection waits for after a handshake step, a request, or a write."""
-        try:
-            if peer.broken:
-                self._close(peer)
-            elif not peer.secure:
-                peer.state = State.HANDSHAKE
-                self._watch(peer)
-            elif peer.out:
-                if peer.state is not State.WRITING:
-                    peer.state = State.WRITING
-                    peer.expire_in(self.limits.response_seconds)
-                self._watch(peer)
-            elif peer.closing:
-                peer.shut()
-                peer.state = State.LINGER
-                peer.expire_in(self.limits.linger_seconds)
-                self._watch(peer)
-            else:
-                self._idle(peer)
-        except OSError as error:
-            self.log.debug("%s: %s", peer.client, error)
-            self._close(peer)
+    def _call(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Call the application of the listener once all of the body is here."""
+        peer: Peer = environ["gunicorn.socket"]
+        wanted, body = int(environ.get("CONTENT_LENGTH") or 0), environ["wsgi.input"].read()
+        if len(body) < wanted:
+            raise RefusedError(400, "Bad Request", f"the body ended after {len(body)} of {wanted} bytes")
+        peer.enter(State.SERVED)
+        environ["wsgi.input"] = io.BytesIO(body)
+        environ["wsgi.url_scheme"] = "https" if peer.listener.tls else "http"
+        return self.apps[peer.listener](environ, start_response)  # type: ignore[no-any-return]
 
-    def _idle(self, peer: Connection) -> None:
-        peer.state = State.IDLE
-        peer.interest = selectors.EVENT_READ
-        peer.expire_in(self.settings.keepalive_seconds)
-        if peer.has_unread():
-            self._receive(peer)
+    def handle_error(self, req: Any, client: Peer, addr: Any, exc: BaseException) -> None:  # noqa: ANN401
+        """Answer a request that is refused, or that the application failed at."""
+        client.forget()
+        if isinstance(exc, RefusedError):
+            self.log.warning("refused a request of %s: %s", addr, exc)
+            write_error(client, exc.status, exc.name, exc.reason)
         else:
-            self._watch(peer)
-
-    def _hand_over(self, peer: Connection) -> None:
-        """Have a handshake step or a request done; the connection comes back in ``crew.finished``."""
-        if peer.secure and self.crew.is_short(peer):
-            self.crew.here(peer)
-        else:
-            self._unwatch(peer)
-            self.crew.by_thread(peer)
-
-    def _watch(self, peer: Connection) -> None:
-        if peer.watched:
-            self.poller.modify(peer.sock, peer.interest, peer)  # free of charge when nothing changes
-        else:
-            self.poller.register(peer.sock, peer.interest, peer)
-            peer.watched = True
-
-    def _unwatch(self, peer: Connection) -> None:
-        if peer.watched:
-            self.poller.unregister(peer.sock)
-            peer.watched = False
-
-    def _sweep(self) -> None:
-        """Give up the connections that are past their deadlines."""
-        now = time.monotonic()
-        if now < self.next_sweep:
-            return
-        self.next_sweep = now + _TURN_SECONDS
-        for peer in [p for p in self.connections if p.deadline < now and p.state is not State.BUSY]:
-            if peer.state is State.READING:
-                peer.state = State.IDLE
-                self._refuse(peer, Refused("408 Request Timeout", "the request did not arrive in time"))
-            else:
-                self._close(peer)
-
-    def _evict(self) -> None:
-        """Make room: close the connection whose deadline is nearest, slow peers before idle clients."""
-        waiting = [peer for peer in self.connections if peer.state is not State.BUSY]
-        if waiting:
-            self._close(min(waiting, key=lambda peer: peer.deadline))
-
-    def _close(self, peer: Connection) -> None:
-        self._unwatch(peer)
-        self.connections.discard(peer)
-        peer.close()
+            super().handle_error(req, client, addr, exc)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,12 +55,9 @@ class Stock(BaseApplication):  # type: ignore[misc]
 def main() -> None:
     """Serve until SIGTERM."""
     kind, directory = sys.argv[1], Path(sys.argv[2])
-    if kind in {"ours", "threads"}:
-        settings = ServerSettings(
-            directory / "tls.crt", directory / "tls.key", Listener("127.0.0.1", 0), threads=THREADS
-        )
-        # "threads" is ours with every request handed to a thread.
-        serve(lambda: review, replace(settings, short=()) if kind == "threads" else settings)
+    if kind == "ours":
+        settings = ServerSettings(directory / "tls.crt", directory / "tls.key", Listener("127.0.0.1", 0))
+        serve(lambda: [review], settings)
     Stock(kind, directory).run()
 
 

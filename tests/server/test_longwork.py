@@ -1,0 +1,67 @@
+"""Long work is bounded in time and memory, and what waits for it in number and size."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+from tests.server.conftest import ROOT
+
+
+def done(what: str) -> Any:
+    found = subprocess.run(
+        [sys.executable, "-m", "tests.server.work", what],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    return json.loads(found.stdout)
+
+
+def test_each_piece_has_a_process_of_its_own_which_ends_with_it() -> None:
+    (first, one), (second, other), own = done("echo")
+    assert (first, second) == ("a", "b")
+    assert len({one, other, own}) == 3
+
+
+def test_a_result_of_many_bytes_comes_back_whole() -> None:
+    assert done("large") == 8_000_000
+
+
+def test_work_without_an_end_is_ended() -> None:
+    assert done("slow") == "FailedError: it took longer than 1 s"
+
+
+def test_work_that_wants_too_much_memory_fails_and_the_server_does_not_grow() -> None:
+    said, kilobytes = done("greedy")
+    assert said == "FailedError: it took more than 64 MiB of memory"
+    assert kilobytes < 200_000
+
+
+def test_an_error_of_the_work_comes_back_with_its_place() -> None:
+    assert done("broken").endswith("RuntimeError: the work is broken\n")
+
+
+def test_a_process_that_is_killed_fails_its_own_work_only() -> None:
+    assert done("fatal") == "FailedError: its process ended with -9"
+
+
+def test_a_template_that_is_killed_is_replaced() -> None:
+    assert done("template") == ["FailedError: the work was given up", "after"]
+
+
+def test_what_is_shorter_goes_first() -> None:
+    assert done("order") == ["10 slept", "20 slept", "30 slept"]
+
+
+def test_where_too_much_waits_the_largest_is_refused_not_the_newcomer() -> None:
+    refused = "40 BusyError: too much work is waiting; try again"
+    assert done("many") == [refused, "10 slept", "20 slept", "30 slept"]
+
+
+def test_where_too_many_bytes_wait_the_largest_is_refused() -> None:
+    refused = "990 BusyError: too much work is waiting; try again"
+    assert done("bytes") == [refused, "10 slept", "20 slept"]

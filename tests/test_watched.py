@@ -1,0 +1,94 @@
+"""A value read from files: read again when they change, kept when they are broken."""
+
+import logging
+import time
+from pathlib import Path
+
+import pytest
+
+from webhook.watched import UnusableError, Watched
+
+
+class Number:
+    """A file with a number in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.reads, self.until = path, 0, float("inf")
+        path.write_text("1")
+        self.watched = Watched("number", [path], self.read, logging.getLogger("test"))
+        self.told: list[str] = []
+        self.watched.reloaded = lambda: self.told.append("reloaded")
+        self.watched.refused = lambda: self.told.append("refused")
+
+    def read(self) -> int:
+        """The number."""
+        self.reads += 1
+        try:
+            return int(self.path.read_text())
+        except ValueError as error:
+            raise UnusableError(str(error), self.until) from error
+
+
+@pytest.fixture
+def number(tmp_path: Path) -> Number:
+    return Number(tmp_path / "number")
+
+
+def test_a_file_that_did_not_change_is_not_read_again(number: Number) -> None:
+    assert [number.watched.refresh() for _ in range(3)] == [1, 1, 1]
+    assert number.reads == 1
+
+
+def test_a_changed_file_is_reloaded_counted_and_told(number: Number) -> None:
+    number.path.write_text("22")
+    assert number.watched.value == 1  # nobody has looked yet
+    assert number.watched.refresh() == 22
+    assert (number.watched.status().reloads, number.told) == (1, ["reloaded"])
+
+
+def test_a_broken_file_is_read_once_told_once_and_the_last_good_value_kept(
+    number: Number, caplog: pytest.LogCaptureFixture
+) -> None:
+    number.path.write_text("two")
+    assert [number.watched.refresh() for _ in range(3)] == [1, 1, 1]
+    assert (number.reads, number.told) == (2, ["refused"])
+    assert "two" in number.watched.status().problem
+    assert caplog.text.count("keeping number as it was") == 1
+    number.path.write_text("333")
+    assert number.watched.refresh() == 333
+    assert number.watched.status().problem == ""
+
+
+def test_a_file_that_may_do_later_is_tried_again_then_and_told_once(number: Number) -> None:
+    number.until = time.time() + 0.2
+    number.path.write_text("two")
+    number.watched.refresh()
+    number.watched.refresh()
+    assert number.reads == 2
+    while time.time() < number.until:
+        time.sleep(0.01)
+    number.watched.refresh()
+    assert (number.reads, number.told) == (3, ["refused"])
+
+
+def test_while_one_reads_others_have_the_value_so_far(number: Number) -> None:
+    number.path.write_text("22")
+    seen: list[int] = []
+
+    def slow() -> int:
+        seen.append(number.watched.refresh())  # as another caller would, at this moment
+        return 22
+
+    assert number.watched.refresh(slow) == 22
+    assert seen == [1]
+
+
+def test_a_file_that_changes_while_it_is_read_is_read_again(number: Number) -> None:
+    number.path.write_text("22")
+
+    def overtaken() -> int:
+        number.path.write_text("333")
+        return 22
+
+    assert number.watched.refresh(overtaken) == 22
+    assert number.watched.refresh() == 333

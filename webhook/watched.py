@@ -1,0 +1,139 @@
+"""A value that is read from files: read again when they change, kept when they are broken."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+T = TypeVar("T")
+
+
+class UnusableError(ValueError):
+    """Files that cannot be used; the message says why.
+
+    Attributes:
+        until: Unix time at which it is worth to try the same files again.
+    """
+
+    def __init__(self, why: str, until: float = math.inf) -> None:
+        super().__init__(why)
+        self.until = until
+
+
+@dataclass(frozen=True, slots=True)
+class WatchStatus:
+    """What readiness needs to know of watched files.
+
+    Attributes:
+        reloads: How often changed files were reloaded since the start.
+        failures: How many changes could not be used.
+        problem: Why the files, as they are now, cannot be used; empty when they are in use.
+    """
+
+    reloads: int
+    failures: int
+    problem: str
+
+
+class Watched(Generic[T]):
+    """A value and the files it is read from.
+
+    Attributes:
+        value: The newest that could be used.
+        reloaded: Called after every reload.
+        refused: Called once for every change that cannot be used.
+    """
+
+    def __init__(self, what: str, paths: Sequence[Path], load: Callable[[], T], log: logging.Logger) -> None:
+        """Read it for the first time.
+
+        Args:
+            what: What it is, for the log.
+            paths: The files; a link that is swapped, as for a mounted ConfigMap, counts as a change.
+            load: Reads and checks them; it raises `UnusableError` or `OSError`.
+            log: Where changes are told.
+
+        Raises:
+            UnusableError: There is no last good value to keep.
+            OSError: A file cannot be read.
+        """
+        self._what, self._paths, self._load, self._log = what, paths, load, log
+        self._lock = threading.Lock()
+        self._reloads = self._failures = 0
+        self._problem, self._again = "", math.inf
+        self.reloaded: Callable[[], object] = lambda: None
+        self.refused: Callable[[], object] = lambda: None
+        self._seen = self._signature()
+        self.value = load()
+
+    def changed(self) -> bool:
+        """Whether there is something to read; costs one look at each file."""
+        return self._signature() != self._seen or time.time() >= self._again
+
+    def refresh(self, load: Callable[[], T] | None = None) -> T:
+        """Read changed files; what could not be used before is not read again until it changes.
+
+        One caller reads; the others need not wait, they have the value so far.
+
+        Args:
+            load: Stands for the one given at the start.
+
+        Returns:
+            The value in use.
+        """
+        if self.changed() and self._lock.acquire(blocking=False):
+            try:
+                self._reload(load or self._load)
+            finally:
+                self._lock.release()
+        return self.value
+
+    def status(self) -> WatchStatus:
+        """What is in use."""
+        return WatchStatus(self._reloads, self._failures, self._problem)
+
+    def _reload(self, load: Callable[[], T]) -> None:
+        # Taken before reading: files that change meanwhile differ from it, and are read again.
+        seen = self._signature()
+        try:
+            value = load()
+        except (UnusableError, OSError) as error:
+            self._again = error.until if isinstance(error, UnusableError) else math.inf
+            self._refuse(str(error), again=seen == self._seen)
+        else:
+            self.value = value
+            self._reloads += 1
+            self._problem, self._again = "", math.inf
+            self._log.warning("reloaded %s", self._what, extra={"file": self._what})
+            self.reloaded()
+        self._seen = seen
+
+    def _refuse(self, problem: str, *, again: bool) -> None:
+        if again and problem == self._problem:
+            return
+        self._failures += 1
+        self._problem = problem
+        fields = {"file": self._what, "problem": problem}
+        self._log.error("keeping %(file)s as it was: %(problem)s", fields, extra=fields)
+        self.refused()
+
+    def _signature(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(map(_identity, self._paths))
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    """What tells one version of a file from another; a missing file has one, too."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - half the cost of Path.stat, and asked for every handshake
+    except OSError as error:
+        return (error.errno or -1,)
+    return (found.st_ino, found.st_size, found.st_mtime_ns)

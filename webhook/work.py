@@ -1,0 +1,30 @@
+"""Work that may take long: what an application needs to know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Work = Callable[..., Any]
+"""``work(size, function, *arguments)`` gives what the function returns.
+
+``size`` are the bytes that it works on; shorter work goes first. Function and arguments go to another
+process: the function is one of a module, it raises nothing that is to be expected, and all can be pickled.
+
+Raises:
+    BusyError: Too much work is waiting.
+    FailedError: It took too long or too much memory, or raised something.
+"""
+
+
+class BusyError(Exception):
+    """Too much long work is waiting; it may be tried again in a second."""
+
+
+class FailedError(Exception):
+    """Long work that did not come to an end; the message says why."""
+
+
+def here(_: int, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - any function's
+    """Do it at once, in this process: for commands and tests, which have nobody to keep waiting."""
+    return function(*arguments)
