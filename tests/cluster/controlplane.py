@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 READY_SECONDS = 60.0
 OPERATOR_NAMESPACE = "mpi-operator"
 OPERATOR = Path(__file__).resolve().parents[1] / "data" / "mpi-operator.yaml"
-"""Namespace, service account and role, as in the manifests of mpi-operator 0.8.0: no more rights than it has."""
+"""Namespace, service account and role, as in the manifests of mpi-operator 0.8.0; no more rights."""
 MPIJOB_CRD = "mpijobs.kubeflow.org"
 
 

@@ -39,9 +39,13 @@ def give_rights(kubectl: Kubectl) -> None:
     """Binds everybody to what they may do; the guard's own roles are not among it."""
     for name, (verbs, resources, users) in RIGHTS.items():
         kubectl.run("create", "clusterrole", name, f"--verb={verbs}", f"--resource={resources}")
-        kubectl.run("create", "clusterrolebinding", name, f"--clusterrole={name}", *map("--user={}".format, users))
+        kubectl.run(
+            "create", "clusterrolebinding", name, f"--clusterrole={name}", *map("--user={}".format, users)
+        )
     kubectl.run("create", "clusterrolebinding", "guard-edit", "--clusterrole=edit", f"--user={ADA}")
-    kubectl.run("create", "clusterrolebinding", "guard-nodes", "--clusterrole=system:node", "--group=system:nodes")
+    kubectl.run(
+        "create", "clusterrolebinding", "guard-nodes", "--clusterrole=system:node", "--group=system:nodes"
+    )
 
 
 def take_rights(kubectl: Kubectl) -> None:

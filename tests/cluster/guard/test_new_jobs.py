@@ -59,7 +59,11 @@ def test_where_the_webhook_is_not_asked_a_job_can_only_say_that_it_is_itself(
             ("train", {}),
         ):
             done = tries(ada, people.labelled_job(label, **metadata), "create", "--dry-run=server")
-            assert_refused(done, "Worker.template.metadata.labels[ultraserver-webhook.io/job]", "not the value of this job")
+            assert_refused(
+                done,
+                "Worker.template.metadata.labels[ultraserver-webhook.io/job]",
+                "not the value of this job",
+            )
         for label, metadata in (
             (f"{here}.train", {}),
             (f"{here[:32]}.train_{DIGITS}"[:63] if len(here) < 32 else f"{here[:40]}_{DIGITS}", generated),
@@ -95,7 +99,8 @@ def test_in_a_namespace_that_is_opted_out_label_and_record_are_refused(
 
 def test_a_job_of_a_megabyte_is_judged_as_any_other(ada: Kubectl) -> None:
     job = people.unplaceable()
-    environment = [{"name": f"V{number}", "value": "x" * 200} for number in range(4000)]
+    job["spec"]["runPolicy"] = {"suspend": True}
+    environment = [{"name": f"V{number}", "value": "x" * 200} for number in range(4400)]
     template(job, "Worker")["spec"]["containers"][0]["env"] = environment
     template(job, "Worker")["metadata"] = {"labels": {f"l{number}": "v" for number in range(3000)}}
     assert len(json.dumps(job)) > 1_000_000

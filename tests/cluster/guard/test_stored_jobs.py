@@ -68,16 +68,20 @@ def test_server_side_apply_by_force_cannot_change_the_label(running_job: Kubectl
 
 def test_an_editor_cannot_change_the_label(running_job: Kubectl, tmp_path: Path) -> None:
     editor = tmp_path / "editor"
-    editor.write_text(f"#!/bin/sh\nsed -i 's|{keys.JOB}: .*|{keys.JOB}: team-b.victim|' \"$1\"\n", encoding="utf-8")
+    editor.write_text(
+        f"#!/bin/sh\nsed -i 's|{keys.JOB}: .*|{keys.JOB}: team-b.victim|' \"$1\"\n", encoding="utf-8"
+    )
     editor.chmod(0o700)
-    # `kubectl edit` shows a refusal as a comment and opens the editor again, until nothing is changed any more.
+    # `kubectl edit` shows a refusal as a comment and opens the editor again, until nothing changes any more.
     done = running_job.run("edit", "mpijob", "train", "--editor", str(editor), check=False)
     assert done.returncode == 1
     assert SAYS_LABEL in done.stderr
     assert "victim" not in json.dumps(running_job.get_json("mpijob", "train")["spec"])
 
 
-def test_replace_that_would_strip_everything_is_refused_and_replace_by_force_creates_anew(ada: Kubectl) -> None:
+def test_replace_that_would_strip_everything_is_refused_and_replace_by_force_creates_anew(
+    ada: Kubectl,
+) -> None:
     ada.apply(people.unplaceable())
     placed = ada.get_json("mpijob", "train")["spec"]
     stripped = tries(ada, people.unplaceable(), "replace")
@@ -98,12 +102,16 @@ def test_replace_by_what_was_read_from_the_cluster_is_let_through(ada: Kubectl) 
     assert ada.get_json("mpijob", "train")["spec"]["slotsPerWorker"] == 2
 
 
-def test_a_renamed_export_is_created_and_its_stale_label_refused_when_it_is_applied_again(ada: Kubectl) -> None:
+def test_a_renamed_export_is_created_and_its_stale_label_refused_when_it_is_applied_again(
+    ada: Kubectl,
+) -> None:
     ada.apply(people.unplaceable())
     copy = jobs.exported(ada, "train")
     copy["metadata"] = {"name": "other"}
     assert tries(ada, copy, "apply").returncode == 0
-    assert template(ada.get_json("mpijob", "other"), "Worker")["metadata"]["labels"][keys.JOB].endswith(".other")
+    assert template(ada.get_json("mpijob", "other"), "Worker")["metadata"]["labels"][keys.JOB].endswith(
+        ".other"
+    )
     assert_refused(tries(ada, copy, "apply"), SAYS_LABEL, '.other" to "', "take it out of the file")
 
 
@@ -163,7 +171,9 @@ def test_kueue_starts_and_stops_a_suspended_job_and_needs_no_binding(ada: Kubect
     assert ada.get_json("mpijob", "train")["spec"] == suspended["spec"]
 
 
-def test_the_operator_may_write_the_label_and_an_administrator_as_well(ada: Kubectl, namespace: Kubectl) -> None:
+def test_the_operator_may_write_the_label_and_an_administrator_as_well(
+    ada: Kubectl, namespace: Kubectl
+) -> None:
     ada.apply(mpijob(4, worker_spec=people.NOWHERE, launcher_spec=people.NOWHERE))
     for number, who in enumerate((ada.acting_as(people.OPERATOR), namespace)):
         patch = merged("Worker", {"labels": {keys.JOB: f"written.{number}"}})
