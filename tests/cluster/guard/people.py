@@ -21,6 +21,7 @@ OPERATOR = "system:serviceaccount:mpi-operator:mpi-operator"
 STRANGER = "system:serviceaccount:elsewhere:mpi-operator"
 KUEUE = "system:serviceaccount:kueue-system:kueue-controller-manager"
 PLACEMENT = "system:serviceaccount:ultraserver-webhook:ultraserver-webhook-placement"
+NODE = "system:node:ip-172-32-10-1"
 NOWHERE = {"nodeSelector": {"no": "such-node"}}
 CRONJOBS = "system:serviceaccount:kube-system:cronjob-controller"
 
@@ -30,7 +31,7 @@ RIGHTS = {
     "guard-pods": (
         "create,get,list,patch,update,delete",
         "pods,pods/status,pods/ephemeralcontainers,pods/resize",
-        (ADA, STRANGER, PLACEMENT),
+        (ADA, STRANGER, PLACEMENT, NODE),
     ),
 }
 
@@ -43,15 +44,11 @@ def give_rights(kubectl: Kubectl) -> None:
             "create", "clusterrolebinding", name, f"--clusterrole={name}", *map("--user={}".format, users)
         )
     kubectl.run("create", "clusterrolebinding", "guard-edit", "--clusterrole=edit", f"--user={ADA}")
-    kubectl.run(
-        "create", "clusterrolebinding", "guard-nodes", "--clusterrole=system:node", "--group=system:nodes"
-    )
 
 
 def take_rights(kubectl: Kubectl) -> None:
     """Takes back what ``give_rights`` gave."""
-    names = [*RIGHTS, "guard-edit", "guard-nodes"]
-    kubectl.run("delete", "clusterrolebinding", *names)
+    kubectl.run("delete", "clusterrolebinding", *RIGHTS, "guard-edit")
     kubectl.run("delete", "clusterrole", *RIGHTS)
 
 

@@ -51,9 +51,7 @@ def test_a_bare_pod_that_passes_for_a_worker_is_refused_in_any_namespace(
 
 def test_an_operator_that_is_not_bound_is_told_how_it_would_be(ada: Kubectl) -> None:
     refused = tries(ada.acting_as(people.STRANGER), people.WORKER)
-    assert_refused(
-        refused, f"not {people.STRANGER}", "bind it to the ClusterRole ultraserver-webhook-operator"
-    )
+    assert_refused(refused, f"not {people.STRANGER}", "bound to the ClusterRole ultraserver-webhook-operator")
 
 
 @pytest.mark.parametrize("subresource", [(), ("--subresource=status",)], ids=["pod", "status"])
@@ -158,7 +156,7 @@ def test_pods_of_other_apps_are_none_of_its_business(laundry: Kubectl) -> None:
 
 
 def test_node_scheduler_and_placement_do_their_work_on_workers(running_job: Kubectl, ada: Kubectl) -> None:
-    node = running_job.acting_as("system:node:ip-1", "system:nodes")
+    node = running_job.acting_as(people.NODE, "system:nodes")
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     assert_done(patches(node, WORKER, ready, "--subresource=status"))
     assert_done(
