@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import ssl
 import urllib.parse
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from tests.cluster import credentials
@@ -15,12 +16,13 @@ from tests.cluster.tools import build
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.cluster.kubectl import Object
 
 READY_SECONDS = 60.0
 OPERATOR_NAMESPACE = "mpi-operator"
+OPERATOR = Path(__file__).resolve().parents[1] / "data" / "mpi-operator.yaml"
+"""Namespace, service account and role, as in the manifests of mpi-operator 0.8.0; no more rights."""
 MPIJOB_CRD = "mpijobs.kubeflow.org"
 
 
@@ -162,7 +164,7 @@ class ControlPlane:
         self.kubectl.run("create", "-f", str(self.tools / build.CRD))
         # Not `kubectl wait`: it fails on a definition so new that it has no conditions yet.
         self.kubectl.wait_for(_established, "crd", MPIJOB_CRD)
-        self.kubectl.run("create", "namespace", OPERATOR_NAMESPACE)
+        self.kubectl.run("create", "-f", str(OPERATOR))
         flags: dict[str, object] = {
             "kubeConfig": self._credentials.kubeconfig("mpi-operator", self.server),
             "lock-namespace": OPERATOR_NAMESPACE,

@@ -22,8 +22,8 @@ USERS = {
     "admin": ("cluster-admin", "system:masters"),
     "controller-manager": ("system:kube-controller-manager", ""),
     "scheduler": ("system:kube-scheduler", ""),
-    # The operator's own ClusterRole belongs to an installation; what is watched here is what it does.
-    "mpi-operator": ("mpi-operator", "system:masters"),
+    # As its own manifests name it; ``controlplane`` binds it to the role that they have for it.
+    "mpi-operator": ("system:serviceaccount:mpi-operator:mpi-operator", "system:serviceaccounts"),
 }
 
 

@@ -32,15 +32,20 @@ class NotYetError(AssertionError):
 
 @dataclass(frozen=True)
 class Kubectl:
-    """Runs kubectl with one kubeconfig, optionally in one namespace."""
+    """Runs kubectl with one kubeconfig, optionally in one namespace, optionally as somebody else."""
 
     binary: Path
     kubeconfig: Path
     namespace: str | None = None
+    identity: tuple[str, ...] = ()
 
     def in_namespace(self, namespace: str) -> Kubectl:
         """The same, for another namespace."""
         return replace(self, namespace=namespace)
+
+    def acting_as(self, user: str, *groups: str) -> Kubectl:
+        """The same, impersonating a user (``system:serviceaccount:NAMESPACE:NAME`` for a service account)."""
+        return replace(self, identity=(f"--as={user}", *(f"--as-group={group}" for group in groups)))
 
     def run(
         self, *args: str, stdin: str | None = None, check: bool = True
@@ -64,7 +69,7 @@ class Kubectl:
             "KUBERC": "off",
         }
         done = subprocess.run(
-            [str(self.binary), *where, *args],
+            [str(self.binary), *where, *self.identity, *args],
             input=stdin,
             env=env,
             check=False,

@@ -40,7 +40,7 @@ def test_an_overlay_builds_and_serves_as_the_base_does(overlay: str, built: Call
     assert len(identities(objects)) == len(objects)
 
 
-@pytest.mark.parametrize("overlay", [*FROM_ELSEWHERE, "hyperpod", "monitoring", "failclosed"])
+@pytest.mark.parametrize("overlay", [*FROM_ELSEWHERE, "hyperpod", "monitoring", "guard", "failclosed"])
 def test_the_document_says_what_an_overlay_is_for(overlay: str) -> None:
     assert f"| `{overlay}` |" in text_of("docs/install.md")
 

@@ -1,0 +1,69 @@
+"""The guard on the session's control plane, while the tests of this folder run."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster import jobs
+from tests.cluster.guard import people
+from webhook.engine import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.cluster.controlplane import ControlPlane
+    from tests.cluster.kubectl import Kubectl
+    from tests.cluster.webhook import RunningWebhook
+
+
+def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    """Waits: the API server learns of policies, bindings and roles a moment after it stored them."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="package")
+def guarded(control_plane: ControlPlane, registered_webhook: RunningWebhook) -> Iterator[Kubectl]:
+    """Kubectl of an administrator, with webhook and guard installed."""
+    del registered_webhook
+    kubectl = control_plane.kubectl
+    probe = kubectl.create_namespace("guard-probe", {keys.INJECT: "disabled"})
+    people.give_rights(kubectl)
+    kubectl.run("apply", "-k", str(people.COMPONENTS / "guard"))
+    until(lambda: refuses(probe))
+    yield kubectl
+    kubectl.run("delete", "-k", str(people.COMPONENTS / "guard"))
+    people.take_rights(kubectl)
+
+
+def refuses(inside: Kubectl) -> bool:
+    """Whether both policies are in effect."""
+    ada = inside.acting_as(people.ADA)
+    job = people.labelled_job("another.job")
+    return all(
+        "ValidatingAdmissionPolicy" in people.tries(ada, found, "create", "--dry-run=server").stderr
+        for found in (people.WORKER, job)
+    )
+
+
+@pytest.fixture
+def ada(guarded: Kubectl, namespace: Kubectl) -> Kubectl:
+    """Kubectl of a person who may edit everything in a new namespace, and nothing of the guard's."""
+    del guarded
+    return namespace.acting_as(people.ADA)
+
+
+@pytest.fixture(scope="package")
+def running_job(guarded: Kubectl, control_plane: ControlPlane) -> Iterator[Kubectl]:
+    """Kubectl of a person whose job ``train`` of four workers runs, as far as it can without kubelets."""
+    del guarded
+    with jobs.borrowed_namespace(control_plane, "guard-running") as inside:
+        ada = inside.acting_as(people.ADA)
+        ada.apply(people.unplaceable())
+        inside.wait_for(lambda found: len(jobs.workers_of(found["items"])) == 4, "pods")
+        yield ada

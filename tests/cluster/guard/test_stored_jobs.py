@@ -1,0 +1,201 @@
+"""A stored job: nobody but operators changes its job label and its record; everything else goes on."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster import jobs
+from tests.cluster.guard import people
+from tests.cluster.guard.people import assert_done, assert_refused, patches, tries
+from tests.cluster.jobs import template
+from tests.helpers import mpijob
+from webhook.engine import keys
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cluster.kubectl import Kubectl, Object
+
+WORKER = "/spec/mpiReplicaSpecs/Worker/template"
+LABEL = f"{WORKER}/metadata/labels/{keys.JOB.replace('/', '~1')}"
+RECORD = f"{WORKER}/metadata/annotations/{keys.ADDED.replace('/', '~1')}"
+SAYS_LABEL = "spec.mpiReplicaSpecs.Worker.template.metadata.labels[ultraserver-webhook.io/job]"
+SAYS_RECORD = "spec.mpiReplicaSpecs.Worker.template.metadata.annotations[ultraserver-webhook.io/added]"
+SAYS_LAUNCHER = "spec.mpiReplicaSpecs.Launcher.template.metadata.labels[ultraserver-webhook.io/job]"
+
+
+def merged(role: str, metadata: Object) -> Object:
+    return {"spec": {"mpiReplicaSpecs": {role: {"template": {"metadata": metadata}}}}}
+
+
+FORGERIES = {
+    "another job's label": ([{"op": "replace", "path": LABEL, "value": "team-b.victim"}], SAYS_LABEL),
+    "no label": ([{"op": "remove", "path": LABEL}], SAYS_LABEL),
+    "label and affinity": (
+        [
+            {"op": "replace", "path": LABEL, "value": "team-b.victim"},
+            {"op": "replace", "path": f"{WORKER}/spec/affinity", "value": {}},
+        ],
+        SAYS_LABEL,
+    ),
+    "label by merge": (merged("Worker", {"labels": {keys.JOB: "team-b.victim"}}), SAYS_LABEL),
+    "label on the launcher": (merged("Launcher", {"labels": {keys.JOB: "team-b.victim"}}), SAYS_LAUNCHER),
+    "an empty record": ([{"op": "replace", "path": RECORD, "value": "{}"}], SAYS_RECORD),
+    "no record": (merged("Worker", {"annotations": {keys.ADDED: None}}), SAYS_RECORD),
+    "no workers": ([{"op": "remove", "path": "/spec/mpiReplicaSpecs/Worker"}], SAYS_LABEL),
+}
+
+
+@pytest.mark.parametrize(("patch", "said"), FORGERIES.values(), ids=FORGERIES.keys())
+def test_a_patch_of_what_says_who_a_running_job_is_is_refused(
+    patch: object, said: str, running_job: Kubectl
+) -> None:
+    before = running_job.get_json("mpijob", "train")["spec"]
+    done = patches(running_job, "mpijob/train", patch)
+    assert_refused(
+        done, said, "Only operators (bound to the ClusterRole", f"not {people.ADA}", "kubectl replace --force"
+    )
+    assert running_job.get_json("mpijob", "train")["spec"] == before
+
+
+def test_server_side_apply_by_force_cannot_change_the_label(running_job: Kubectl) -> None:
+    forged = people.labelled_job("team-b.victim")
+    forced = ("apply", "--server-side", "--force-conflicts", "--field-manager=forger")
+    assert_refused(tries(running_job, forged, *forced), SAYS_LABEL)
+
+
+def test_an_editor_cannot_change_the_label(
+    running_job: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text(
+        f"#!/bin/sh\nsed -i 's|{keys.JOB}: .*|{keys.JOB}: team-b.victim|' \"$1\"\n", encoding="utf-8"
+    )
+    editor.chmod(0o700)
+    # `kubectl edit` shows a refusal as a comment and opens the editor again, until nothing changes any more.
+    monkeypatch.setenv("KUBE_EDITOR", str(editor))
+    done = running_job.run("edit", "mpijob", "train", check=False)
+    assert done.returncode == 1
+    assert SAYS_LABEL in done.stderr
+    assert "victim" not in json.dumps(running_job.get_json("mpijob", "train")["spec"])
+
+
+def test_replace_that_would_strip_everything_is_refused_and_replace_by_force_creates_anew(
+    ada: Kubectl,
+) -> None:
+    ada.apply(people.unplaceable())
+    placed = ada.get_json("mpijob", "train")["spec"]
+    stripped = tries(ada, people.unplaceable(), "replace")
+    assert_refused(stripped, SAYS_LABEL, 'from "', 'to ""', "kubectl replace --force -f FILE")
+    assert ada.get_json("mpijob", "train")["spec"] == placed
+    uid = ada.get_json("mpijob", "train")["metadata"]["uid"]
+    assert_done(tries(ada, people.unplaceable(), "replace", "--force"))
+    anew = ada.get_json("mpijob", "train")
+    assert anew["metadata"]["uid"] != uid
+    assert template(anew, "Worker") == placed["mpiReplicaSpecs"]["Worker"]["template"]
+
+
+def test_replace_by_what_was_read_from_the_cluster_is_let_through(ada: Kubectl) -> None:
+    ada.apply(people.unplaceable())
+    # Without its version: the operator writes the status meanwhile.
+    read = jobs.exported(ada, "train")
+    read["spec"]["slotsPerWorker"] = 2
+    assert_done(tries(ada, read, "replace"))
+    assert ada.get_json("mpijob", "train")["spec"]["slotsPerWorker"] == 2
+
+
+def test_a_renamed_export_is_created_and_its_stale_label_refused_when_it_is_applied_again(
+    ada: Kubectl,
+) -> None:
+    ada.apply(people.unplaceable())
+    copy = jobs.exported(ada, "train")
+    copy["metadata"] = {"name": "other"}
+    assert tries(ada, copy, "apply").returncode == 0
+    assert template(ada.get_json("mpijob", "other"), "Worker")["metadata"]["labels"][keys.JOB].endswith(
+        ".other"
+    )
+    assert_refused(
+        tries(ada, copy, "apply"), SAYS_LABEL, '.other" to "', "a FILE for kubectl apply must not have it"
+    )
+
+
+@pytest.mark.parametrize("way", [(), ("--server-side",)], ids=["client-side", "server-side"])
+def test_applying_the_same_file_again_is_let_through(way: tuple[str, ...], ada: Kubectl) -> None:
+    first = ada.apply(mpijob(4), *way)
+    assert keys.JOB in template(first, "Worker")["metadata"]["labels"]
+    assert ada.apply(mpijob(4), *way)["spec"] == first["spec"]
+    changed = ada.apply(mpijob(2, annotations={"team": "a"}), *way)
+    assert changed["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] == 2
+    assert template(changed, "Worker") == template(first, "Worker")
+
+
+def test_what_people_do_to_their_jobs_every_day_is_let_through(ada: Kubectl) -> None:
+    ada.apply(people.unplaceable())
+    count = lambda number: lambda found: len(jobs.workers_of(found["items"])) == number  # noqa: E731 - short
+    ada.wait_for(count(4), "pods")
+    assert_done(patches(ada, "mpijob/train", {"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 2}}}}))
+    assert_done(patches(ada, "mpijob/train", {"spec": {"runPolicy": {"suspend": True}}}))
+    ada.wait_for(count(0), "pods")
+    assert_done(patches(ada, "mpijob/train", {"spec": {"runPolicy": {"suspend": False}}}))
+    ada.wait_for(count(2), "pods")
+    assert_done(ada.run("label", "mpijob", "train", "team=a"))
+    assert_done(ada.run("annotate", "mpijob", "train", "note=b"))
+    assert_done(patches(ada, "mpijob/train", merged("Worker", {"labels": {"team": "a"}})))
+    assert_done(patches(ada, "mpijob/train", {"status": {"replicaStatuses": {}}}, "--subresource=status"))
+
+
+def test_a_job_with_finalizers_is_deleted_with_all_that_is_its(ada: Kubectl) -> None:
+    ada.apply(people.unplaceable(finalizers=["example.com/hold"]))
+    ada.wait_for(lambda found: len(found["items"]) == 5, "pods")
+    ada.run("delete", "mpijob", "train", "--cascade=foreground", "--wait=false")
+    # The garbage collector takes the dependents first, and then its own finalizer off the job.
+    ada.wait_for(lambda found: not found["items"], "pods")
+    ada.wait_for(lambda found: found["metadata"]["finalizers"] == ["example.com/hold"], "mpijob", "train")
+    assert_done(patches(ada, "mpijob/train", {"metadata": {"finalizers": None}}))
+    ada.wait_for(lambda found: not found["items"], "mpijobs")
+
+
+def test_kueue_starts_and_stops_a_suspended_job_and_needs_no_binding(ada: Kubectl) -> None:
+    job = people.unplaceable()
+    job["spec"]["runPolicy"] = {"suspend": True}
+    suspended = ada.apply(job)
+    kueue = ada.acting_as(people.KUEUE)
+    admitted = jobs.exported(ada, "train")
+    for role in ("Launcher", "Worker"):
+        found = template(admitted, role)
+        found["metadata"].setdefault("labels", {})["kueue.x-k8s.io/podset"] = role.lower()
+        found["metadata"]["annotations"]["kueue.x-k8s.io/workload"] = "mpijob-train"
+        found["spec"].setdefault("nodeSelector", {})["flavor"] = "trn2u"
+    admitted["spec"]["runPolicy"]["suspend"] = False
+    assert_done(tries(kueue, admitted, "replace"))
+    ada.wait_for(lambda found: len(jobs.workers_of(found["items"])) == 4, "pods")
+    evicted = jobs.exported(ada, "train") | {"spec": suspended["spec"]}
+    assert_done(tries(kueue, evicted, "replace"))
+    assert ada.get_json("mpijob", "train")["spec"] == suspended["spec"]
+
+
+def test_the_operator_may_write_the_label_and_an_administrator_as_well(
+    ada: Kubectl, namespace: Kubectl
+) -> None:
+    ada.apply(mpijob(4, worker_spec=people.NOWHERE, launcher_spec=people.NOWHERE))
+    for number, who in enumerate((ada.acting_as(people.OPERATOR), namespace)):
+        patch = merged("Worker", {"labels": {keys.JOB: f"written.{number}"}})
+        assert_done(patches(who, "mpijob/train", patch))
+
+
+def test_only_the_operator_counts_as_one_and_it_is_no_administrator(guarded: Kubectl) -> None:
+    def may(user: str, **asked: str) -> bool:
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": user, "resourceAttributes": {"namespace": "team-a"} | asked},
+        }
+        return bool(guarded.create(review)["status"]["allowed"])
+
+    question = {"group": "ultraserver-webhook.io", "resource": "jobidentities", "verb": "write"}
+    users = (people.OPERATOR, people.ADA, people.KUEUE, people.PLACEMENT, people.STRANGER, people.CRONJOBS)
+    assert [user for user in users if may(user, **question)] == [people.OPERATOR]
+    assert not may(people.OPERATOR, group="*", resource="*", verb="*")
