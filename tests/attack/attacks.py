@@ -31,6 +31,7 @@ class Attack:
     large: bool = False
 
 
+TINY = post(b"{}")
 REVIEW = post(review(job("pipelined", 2000)))
 
 
@@ -42,8 +43,8 @@ ATTACKS = [
     Attack("no attack", lambda peers: peers.pause(60), lambda peers: peers.pause(2), large=True),
     Attack(
         "two pipelined requests, half-closed",
-        partial(connections.pipelined, requests=2),
-        partial(connections.pipelined, requests=2),
+        partial(connections.pipelined, requests=2, request=TINY),
+        partial(connections.pipelined, requests=2, request=TINY),
         "ends the worker; 4 of 193 lost",
     ),
     Attack(
@@ -89,8 +90,8 @@ ATTACKS = [
     ),
     Attack(
         "forged record, 66 KB: lists in a term",
-        _expensive("lists in a term", 60_000, 1),
-        _expensive("lists in a term", 30_000, 1),
+        _expensive("lists in a term", 60_000, 2),
+        _expensive("lists in a term", 30_000, 2),
         "65 s on the serving loop",
     ),
     Attack(

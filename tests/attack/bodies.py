@@ -18,7 +18,7 @@ MOST = 4 * MEBIBYTE - 2048
 
 def small_keys(size: int = MOST) -> bytes:
     """A review of an object with as many fields as fit."""
-    fields = ",".join(f'"{at:x}":1' for at in range(size // 9))
+    fields = ",".join(f'"{at:x}":1' for at in range(size // 10))
     whole = review({"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "spec": "HERE"}).decode()
     return whole.replace('"HERE"', "{" + fields + "}").encode()
 
@@ -43,10 +43,12 @@ def yaml_jobs(size: int = MOST) -> bytes:
 def posted(peers: Peers, body: Callable[[], bytes], at_once: int, path: str = "/mutate") -> None:
     """The same body again and again, so many at a time."""
     request = post(body(), path)
+    peers.begin()
     peers.together(at_once, lambda: peers.ask(request))
 
 
 def previewed(peers: Peers, body: Callable[[], bytes], at_once: int) -> None:
     """The same, to the preview."""
     request = post(body(), "/preview").replace(b"application/json", b"application/yaml")
+    peers.begin()
     peers.together(at_once, lambda: peers.ask(request, peers.subject.preview_port))

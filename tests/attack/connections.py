@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def pipelined(peers: Peers, requests: int, request: bytes = GET) -> None:
+def pipelined(peers: Peers, requests: int, request: bytes) -> None:
     """Requests sent at once, then a half-close; ten times a second."""
     while not peers.over():
         with contextlib.suppress(OSError):
@@ -68,20 +68,24 @@ def half_open(peers: Peers, count: int, rate: float) -> None:
 def trickling(peers: Peers, count: int) -> None:
     """Requests of which a byte is sent now and then; a connection that ends is made again."""
     request = post(review(job("slow", 2000)))
-    held: deque[tuple[socket.socket, int]] = deque()
-    while not peers.over():
-        if len(held) < count:
+    threads = 4
+
+    def some() -> None:
+        held: list[tuple[socket.socket, int]] = []
+        while not peers.over():
             with contextlib.suppress(OSError):
-                held.append((peers.tls(), 0))
-        for _ in range(min(len(held), 20 if len(held) < count else 200)):
-            sock, sent = held.popleft()
-            try:
-                sock.sendall(request[sent : sent + 1])
-                held.append((sock, sent + 1))
-            except OSError:
-                peers.close(sock)
-        if len(held) >= count:
-            peers.pause(0.1)
+                while len(held) < count // threads and not peers.over():
+                    held.append((peers.tls(), 0))
+            for at, (sock, sent) in enumerate(held):
+                try:
+                    sock.sendall(request[sent : sent + 1])
+                    held[at] = (sock, sent + 1)
+                except OSError:
+                    peers.close(sock)
+            held = [(sock, sent) for sock, sent in held if sock.fileno() >= 0]
+            peers.pause(0.2)
+
+    peers.together(threads, some)
 
 
 def garbage(peers: Peers, openssl: str | None = shutil.which("openssl")) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -56,7 +57,7 @@ def tables(subject: Subject, rules: int = 10_000) -> dict[str, bytes | None]:
         f"a{at}: &a{at} [{', '.join([f'*a{at - 1}'] * 9)}]\n" for at in range(1, 9)
     )
     return {
-        f"{rules} rules": yaml.safe_dump(many, default_flow_style=True).encode(),
+        f"{rules} rules": json.dumps(many).encode(),
         "wrong fields": subject.table.replace(b"rules:", b"rulez:"),
         "text": b"hello\n",
         "no text": os.urandom(3000),
@@ -93,6 +94,7 @@ def certificates_swapped(peers: Peers, seconds: float = 0.15) -> None:
 def tables_swapped(peers: Peers, seconds: float = 0.3, rules: int = 10_000) -> None:
     """One bad table after the other, and the good one after each."""
     bad = tables(peers.subject, rules)
+    peers.begin()
 
     def steps() -> Iterator[None]:
         for content in bad.values():

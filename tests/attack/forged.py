@@ -20,10 +20,14 @@ MOST = 100
 """Digests at a place, and places, that a record may have had when these were found."""
 
 
-def digest(value: Any) -> str:
+def digest(canonical: str) -> str:
     """As a record has it: written down here again, for who forges has no module to import."""
-    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:10]
+
+
+def text(value: Any) -> str:
+    """A value as digests are made of it."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def recorded(added: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
@@ -48,21 +52,18 @@ def expression(number: int) -> dict[str, Any]:
 
 def lists_in_a_term(size: int) -> dict[str, Any]:
     """A term of thousands of one-element lists, and digests that take back its last hundred one by one."""
-    term: dict[str, Any] = {f"a{at:x}": [0] for at in range(size // 12)}
-    digests, rest = [], term
-    for name in reversed(list(term)[-MOST:]):
-        rest = {key: value for key, value in rest.items() if key != name}
-        digests.append(digest([rest, 0]))
-    return recorded({TERMS: digests}, selecting(term))
+    names = [f"a{at:05x}" for at in range(size // 13)]
+    parts = [f'"{name}":[0]' for name in names]
+    digests = [digest(f"[{{{','.join(parts[:-back])}}},0]") for back in range(1, min(MOST, len(parts)) + 1)]
+    return recorded({TERMS: digests}, selecting({name: [0] for name in names}))
 
 
 def expressions_in_a_term(size: int) -> dict[str, Any]:
     """What the API server's schema lets through: one long term, its last hundred expressions forged."""
-    expressions = [expression(at) for at in range(size // 36)]
-    digests = []
-    for left in range(len(expressions) - 1, max(0, len(expressions) - 1 - MOST), -1):
-        rest = {"matchExpressions": expressions[:left]} if left else {}
-        digests.append(digest([rest, expressions[left]]))
+    expressions = [expression(at) for at in range(size // 34)]
+    parts = list(map(text, expressions))
+    left = range(len(parts) - 1, max(0, len(parts) - 1 - MOST), -1)
+    digests = [digest(f'[{{"matchExpressions":[{",".join(parts[:at])}]}},{parts[at]}]') for at in left]
     return recorded({TERMS: digests}, selecting({"matchExpressions": expressions}))
 
 
@@ -89,7 +90,7 @@ def containers_of_one_name(size: int) -> dict[str, Any]:
 def places_in_a_long_list(size: int) -> dict[str, Any]:
     """One list of many elements, named once in each of a hundred places of the same way."""
     volumes = [{"name": f"v{at}"} for at in range(size // 18)]
-    places = {"/spec/volumes": [digest(volumes[at]) for at in range(0, len(volumes), 7)][:MOST]}
+    places = {"/spec/volumes": [digest(text(volumes[at])) for at in range(0, len(volumes), 7)][:MOST]}
     return recorded({**places, **{f"/spec/volumes/[v{at}]/name": "0" * 10 for at in range(MOST - 1)}}, {"volumes": volumes})
 
 

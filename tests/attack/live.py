@@ -76,9 +76,8 @@ def review(obj: Any, uid: str = "live", **request: Any) -> bytes:
     user = {"username": "ada", "groups": ["system:authenticated"]}
     inner = {"uid": uid, "kind": kind, "operation": "CREATE", "namespace": "default", "userInfo": user}
     given = {**inner, "object": obj, **request}
-    return json.dumps(
-        {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": given}
-    ).encode()
+    whole = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": given}
+    return json.dumps(whole, separators=(",", ":")).encode()
 
 
 class Client:

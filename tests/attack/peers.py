@@ -35,7 +35,8 @@ class Peers:
     """
 
     def __init__(self, subject: Subject, seconds: float) -> None:
-        self.subject, self.until = subject, time.monotonic() + seconds
+        self.subject, self._seconds = subject, seconds
+        self.begin()
         self._open: set[socket.socket] = set()
         self._context = ssl.create_default_context()
         self._context.check_hostname = False
@@ -50,6 +51,10 @@ class Peers:
     def __exit__(self, *_: object) -> None:
         for sock in list(self._open):
             self.close(sock)
+
+    def begin(self) -> None:
+        """Count the time of the attack from now on: what it needs has been made."""
+        self.until = time.monotonic() + self._seconds
 
     def over(self) -> bool:
         """Whether the attack has lasted as long as it should."""
