@@ -1,4 +1,4 @@
-"""MPIJobs, Pods and records with anything anywhere: one generator, for Hypothesis and for a million seeds.
+"""MPIJobs, Pods and records with anything anywhere: one generator, for Hypothesis and for seeds.
 
 `Anything` draws from a ``random.Random``: a seeded one gives the same object again, and Hypothesis's own shrinks.
 """

@@ -1,1 +1,1 @@
-"""Attacks over loopback on the program as a user starts it. The long versions: ``python -m tests.bench.attack``."""
+"""Attacks over loopback on the program as a user starts it; ``python -m tests.bench.attack`` for longer."""

@@ -101,7 +101,13 @@ def garbage(peers: Peers, openssl: str | None = shutil.which("openssl")) -> None
         )
     hello = peers.hello()
     while not peers.over():
-        for data in (os.urandom(3000), GET * 50, hello + hello, hello[:5] + b"\xff" * 60_000, b"\x80\x2e\x01"):
+        for data in (
+            os.urandom(3000),
+            GET * 50,
+            hello + hello,
+            hello[:5] + b"\xff" * 60_000,
+            b"\x80\x2e\x01",
+        ):
             with contextlib.suppress(OSError):
                 sock = peers.tcp()
                 sock.sendall(data)

@@ -91,7 +91,10 @@ def places_in_a_long_list(size: int) -> dict[str, Any]:
     """One list of many elements, named once in each of a hundred places of the same way."""
     volumes = [{"name": f"v{at}"} for at in range(size // 18)]
     places = {"/spec/volumes": [digest(text(volumes[at])) for at in range(0, len(volumes), 7)][:MOST]}
-    return recorded({**places, **{f"/spec/volumes/[v{at}]/name": "0" * 10 for at in range(MOST - 1)}}, {"volumes": volumes})
+    return recorded(
+        {**places, **{f"/spec/volumes/[v{at}]/name": "0" * 10 for at in range(MOST - 1)}},
+        {"volumes": volumes},
+    )
 
 
 def long_record(size: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Live reviews as an API server sends them, from a process of their own: ``python -m tests.attack.live OPTIONS``.
+"""Live reviews as an API server sends them, from a process: ``python -m tests.attack.live OPTIONS``.
 
 HTTP/1.1 over TLS; several connections that are kept, one that is new for every review, and spare ones that
 carry nothing, as a Go client has. Steady: a fixed pace, whatever becomes of the others. Ends when standard
@@ -133,7 +133,11 @@ class Live:
 
     def run(self) -> Count:
         """Review until standard input ends."""
-        work = [lambda n=n, size=size: self.reviews(f"{size}-{n}", size, kept=n > 0) for size in self.sizes for n in range(KEPT + 1)]  # type: ignore[misc]
+        work = [
+            lambda n=n, size=size: self.reviews(f"{size}-{n}", size, kept=n > 0)
+            for size in self.sizes
+            for n in range(KEPT + 1)
+        ]  # type: ignore[misc]
         threads = [threading.Thread(target=what) for what in (*work, self.probes, self.spares)]
         for thread in threads:
             thread.start()

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from tests.attack.live import Count
 from tests.attack.peers import Peers
@@ -59,7 +59,7 @@ class Reviews:
         given = {"port": subject.port, "ca": str(subject.directory / "ca.crt"), "long": long}
         self._command = [sys.executable, "-m", "tests.attack.live", json.dumps(given)]
 
-    def __enter__(self) -> Reviews:
+    def __enter__(self) -> Self:
         self._process = subprocess.Popen(
             self._command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

@@ -1,4 +1,4 @@
-"""The program under attack: ``ultraserver-webhook serve``, as a user starts it, with certificates and a table."""
+"""The program under attack: ``serve`` as a user starts it, with certificates and a table of its own."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Subject:
         """Status and text of the answer at a path; 0 where there is none in time."""
         url = f"https://127.0.0.1:{self.port}{path}"
         try:
-            with urllib.request.urlopen(url, timeout=seconds, context=self.context) as answer:  # noqa: S310
+            with urllib.request.urlopen(url, timeout=seconds, context=self.context) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -113,7 +113,6 @@ class Subject:
     def log(self) -> str:
         """What the program has printed so far."""
         return (self.directory / "log").read_text(encoding="utf-8", errors="replace")
-
 
 
 def _environment() -> dict[str, str]:

@@ -20,9 +20,7 @@ NO_CHUNKS = b"0\r\n\r\n" + HIDDEN
 
 def lengths() -> dict[str, bytes]:
     """Values of Content-Length that a lax reader takes for another number than a strict one."""
-    values = {
-        f"{digits} digits": SIZE.rjust(digits, b"0") for digits in (18, 19, 20, 40, 1000)
-    }
+    values = {f"{digits} digits": SIZE.rjust(digits, b"0") for digits in (18, 19, 20, 40, 1000)}
     values |= {f"{digits} nines": b"9" * digits for digits in (7, 18, 19, 20, 40, 4000)}
     values |= {
         "64 bits and over": b"%d" % (2**64 + len(HIDDEN)),
@@ -161,7 +159,9 @@ def hidden_behind(header: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("coding", codings().values(), ids=codings())
-@pytest.mark.parametrize("length", [b"", b"Content-Length: " + SIZE + b"\r\n"], ids=["alone", "with a length"])
+@pytest.mark.parametrize(
+    "length", [b"", b"Content-Length: " + SIZE + b"\r\n"], ids=["alone", "with a length"]
+)
 def test_a_request_that_hides_in_a_body_of_doubtful_coding_is_not_answered(
     subject: Subject, coding: bytes, length: bytes
 ) -> None:

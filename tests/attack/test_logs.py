@@ -16,9 +16,34 @@ from tests.attack.subject import Subject
 if TYPE_CHECKING:
     from pathlib import Path
 
-BREAKS = ["\n", "\r", "\r\n", "\x1b[2K\r", "\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1e", "\x00", "\x9b2J", "\u202e", "\x7f"]
+BREAKS = [
+    "\n",
+    "\r",
+    "\r\n",
+    "\x1b[2K\r",
+    "\u2028",
+    "\u2029",
+    "\x85",
+    "\x0b",
+    "\x0c",
+    "\x1e",
+    "\x00",
+    "\x9b2J",
+    "\u202e",
+    "\x7f",
+]
 FORGED = "WARNING webhook.admission: allowed: forged by a user"
-PLACES = ["namespace", "name", "username", "uid", "object name", "object namespace", "kind", "annotation", "operation"]
+PLACES = [
+    "namespace",
+    "name",
+    "username",
+    "uid",
+    "object name",
+    "object namespace",
+    "kind",
+    "annotation",
+    "operation",
+]
 UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 LEVELS = ("DEBUG ", "INFO ", "WARNING ", "ERROR ", "CRITICAL ")
 PATIENCE_SECONDS = 10.0

@@ -90,7 +90,10 @@ def fields() -> dict[str, bytes]:
         "a connection of everything": b"Connection: close, keep-alive, Content-Length, Host",
         "a length beyond the limit": b"Content-Length: 5000000",
     }
-    return {f"field: {name}": b"POST /mutate HTTP/1.1\r\n" + HOST + b"\r\n" + field + BODY for name, field in wrong.items()}
+    return {
+        f"field: {name}": b"POST /mutate HTTP/1.1\r\n" + HOST + b"\r\n" + field + BODY
+        for name, field in wrong.items()
+    }
 
 
 def others() -> dict[str, bytes]:
@@ -124,7 +127,9 @@ MALFORMED = {**lines(), **fields(), **others()}
 
 
 @pytest.mark.parametrize("sent", MALFORMED.values(), ids=MALFORMED)
-def test_what_is_no_request_is_refused_or_cut_off_and_the_server_goes_on(subject: Subject, sent: bytes) -> None:
+def test_what_is_no_request_is_refused_or_cut_off_and_the_server_goes_on(
+    subject: Subject, sent: bytes
+) -> None:
     found = answers(subject, sent)
     assert all(map(refuses, found)), found
 

@@ -27,8 +27,20 @@ COLUMNS = (
 def row(name: str, found: Measured) -> tuple[str, ...]:
     """A line of the table."""
     live = found.live
-    numbers = (live.reviews, live.failed, live.slow, f"{live.p99_ms:.0f}", f"{live.probes_failed} of {live.probes}")
-    return (name, *map(str, numbers), "yes" if found.replaced else "no", str(found.peak >> 20), str(found.limit >> 20))
+    numbers = (
+        live.reviews,
+        live.failed,
+        live.slow,
+        f"{live.p99_ms:.0f}",
+        f"{live.probes_failed} of {live.probes}",
+    )
+    return (
+        name,
+        *map(str, numbers),
+        "yes" if found.replaced else "no",
+        str(found.peak >> 20),
+        str(found.limit >> 20),
+    )
 
 
 def line(cells: tuple[str, ...]) -> None:
@@ -38,7 +50,9 @@ def line(cells: tuple[str, ...]) -> None:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--attack", "wanted", multiple=True, help="Only attacks with this in their name; may be repeated.")
+@click.option(
+    "--attack", "wanted", multiple=True, help="Only attacks with this in their name; may be repeated."
+)
 @click.option("--seconds", default=20.0, show_default=True, help="How long each attack lasts.")
 @click.option("--short", is_flag=True, help="In the numbers of the test suite.")
 @click.option(
