@@ -1,6 +1,6 @@
 """MPIJobs, Pods and records with anything anywhere: one generator, for Hypothesis and for seeds.
 
-`Anything` draws from a ``random.Random``: a seeded one gives the same object again, and Hypothesis's own shrinks.
+A seeded `random.Random` gives the same object again, and that of Hypothesis shrinks.
 """
 
 from __future__ import annotations
