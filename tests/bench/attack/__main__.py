@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -65,6 +66,8 @@ def line(cells: tuple[str, ...]) -> None:
 )
 def main(wanted: tuple[str, ...], seconds: float, programs: tuple[Path, ...], *, short: bool) -> None:
     """Attack one program or several in turns, and print a Markdown table."""
+    # Ended from outside it still ends what it has started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     line((*(("program",) if len(programs) > 1 else ()), *COLUMNS))
     line(("---",) * (len(COLUMNS) + (len(programs) > 1)))
     for attack in ATTACKS:
