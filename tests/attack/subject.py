@@ -71,13 +71,20 @@ class Subject:
                 env=_environment(),
                 start_new_session=True,
             )
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            self.__exit__()
+            raise
+        self.workers = self.worker_ids()
+        return self
+
+    def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         while self.probe("/readyz") != 200:
             assert self.process.poll() is None, self.log()
             assert time.monotonic() < deadline, self.log()
             time.sleep(0.1)
-        self.workers = self.worker_ids()
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Ask it to end; what an attack keeps busy is killed, with the processes of its own session."""
