@@ -35,7 +35,7 @@ CALLS_FLOOR, CALLS_PER_KB = 20_000, 4_000
 HASHED_FLOOR, HASHED_PER_BYTE = 200_000, 64
 """Work of one evaluation: calls of functions, and bytes that are hashed, which no count of calls shows.
 
-About half a millisecond a KB each where Python makes eight million calls a second and writes and hashes 100 MB.
+Half a millisecond a KB each where Python makes eight million calls a second and hashes 100 MB.
 The worst records known cost 3,400 calls a KB, and others 51 bytes hashed for each of theirs.
 """
 
