@@ -142,6 +142,21 @@ ATTACKS = [
         partial(bodies.previewed, body=bodies.yaml_jobs, at_once=4),
     ),
     Attack(
+        "8 bodies of 2.9 MiB of small keys",
+        partial(bodies.posted, body=partial(bodies.small_keys, 2_900_000), at_once=8),
+        partial(bodies.posted, body=partial(bodies.small_keys, 2_900_000), at_once=8),
+    ),
+    Attack(
+        "50 bodies of 2.9 MiB of [[],[],...",
+        partial(bodies.posted, body=partial(bodies.brackets, 2_900_000), at_once=50),
+        partial(bodies.posted, body=partial(bodies.brackets, 2_900_000), at_once=16),
+    ),
+    Attack(
+        "four previews of 1 MB",
+        partial(bodies.previewed, body=partial(bodies.yaml_items, 1_000_000), at_once=4),
+        partial(bodies.previewed, body=partial(bodies.yaml_items, 1_000_000), at_once=4),
+    ),
+    Attack(
         "certificates swapped, most of them bad",
         files.certificates_swapped,
         partial(files.certificates_swapped, seconds=0.05),
