@@ -11,7 +11,15 @@ if TYPE_CHECKING:
     from xdist.remote import Producer  # type: ignore[import-untyped]
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-CLUSTER = "tests/cluster/"
+TOGETHER = (
+    "tests/cluster/",
+    "tests/attack/test_live_reviews.py",
+    "tests/attack/test_framing.py",
+    "tests/attack/test_malformed.py",
+    "tests/attack/test_certificates.py",
+)
+"""Tests that one worker runs one after the other: what they share is started once, and no two attacks on live
+reviews run at the same time."""
 
 # These machines are small and noisy, so no example has a deadline.
 settings.register_profile("default", deadline=None)
@@ -21,14 +29,14 @@ settings.load_profile("default")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
-    """Sends all tests of the control plane to one worker, so that it is started once; the others go anywhere.
+    """Sends tests that belong together to one worker; the others go anywhere.
 
     The mark ``xdist_group`` would say the same, but xdist 3.8 sets it in a way that pytest 9.2 ignores.
     """
     from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 - the hook is called by xdist only
 
-    class OneControlPlane(LoadScopeScheduling):  # type: ignore[misc]
+    class InGroups(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return CLUSTER if nodeid.startswith(CLUSTER) else nodeid
+            return next((group for group in TOGETHER if nodeid.startswith(group)), nodeid)
 
-    return OneControlPlane(config, log) if config.getoption("dist") == "load" else None
+    return InGroups(config, log) if config.getoption("dist") == "load" else None

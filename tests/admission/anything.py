@@ -1,7 +1,13 @@
-"""MPIJobs, launcher Pods and records with anything anywhere, for the doors to be tried with."""
+"""MPIJobs, Pods and records with anything anywhere: one generator, for Hypothesis and for seeds.
 
+A seeded `random.Random` gives the same object again, and that of Hypothesis shrinks.
+"""
+
+from __future__ import annotations
+
+import copy
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
@@ -10,38 +16,34 @@ from webhook.engine import evaluate, keys
 from webhook.engine.tree import get
 from webhook.rules.load import load_default
 
-WORDS = st.sampled_from(
-    [
-        "",
-        "name",
-        "true",
-        "false",
-        "4",
-        "2",
-        "train",
-        "trn2u.48xlarge",
-        "wait-hostfilename",
-        "~1",
-        "[x]",
-        "-",
-        "spec",
-        "metadata",
-        "labels",
-        "containers",
-        "image",
-        "value",
-        keys.INJECT,
-        keys.JOB,
-        keys.ADDED,
-    ]
-)
-TEXTS = WORDS | st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
-NUMBERS = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
-VALUES = st.recursive(
-    st.none() | st.booleans() | NUMBERS | TEXTS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
-    max_leaves=15,
-)
+if TYPE_CHECKING:
+    import random
+
+WORDS = [
+    "",
+    "name",
+    "true",
+    "false",
+    "4",
+    "2",
+    "train",
+    "trn2u.48xlarge",
+    "wait-hostfilename",
+    "~1",
+    "[x]",
+    "-",
+    "spec",
+    "metadata",
+    "labels",
+    "containers",
+    "image",
+    "value",
+    keys.INJECT,
+    keys.JOB,
+    keys.ADDED,
+]
+LETTERS = "aZ09 ._-~/$()[]{}\"'\\\n\x00\x7fä\u2028\U0001f680"
+NUMBERS = [0, 1, -1, 2, 3, 4, 16, 2**31, 2**53 + 1, 2**63 - 1, -(2**63), 0.0, 0.5, -1.5, 1e300]
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -115,40 +117,76 @@ def placed(node: Any, path: tuple[str | int, ...], value: Any) -> Any:
     return {**fields, key: placed(fields.get(key), rest, value)}
 
 
-@st.composite
-def mpijobs(draw: st.DrawFn) -> Any:
-    """An MPIJob with something of any kind in one to four places that the webhook may look at."""
-    job: Any = mpijob(
-        draw(st.sampled_from([1, 2, 3, 4, 8])), generate_name=draw(st.sampled_from([None, "g-"]))
-    )
-    if draw(st.booleans()):
-        job["spec"]["runLauncherAsWorker"] = True
-    for place in draw(st.lists(st.sampled_from(PLACES), min_size=1, max_size=4, unique=True)):
-        job = placed(job, place, draw(VALUES | st.lists(VALUES, max_size=3) | st.dictionaries(TEXTS, VALUES)))
-    return job
+class Anything:
+    """Draws values, objects and records; the same numbers drawn give the same."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+
+    def text(self) -> str:
+        """A word that means something here, or a few letters."""
+        if self.rng.randrange(3):
+            return self.rng.choice(WORDS)
+        return "".join(self.rng.choice(LETTERS) for _ in range(self.rng.randrange(6)))
+
+    def value(self, levels: int = 3) -> Any:
+        """A JSON value of any kind."""
+        kind = self.rng.randrange(10 if levels else 6)
+        if kind < 3:
+            return self.rng.choice([None, True, False, [], {}])
+        if kind < 4:
+            return self.rng.choice(NUMBERS)
+        if kind < 6:
+            return self.text()
+        count = self.rng.randrange(4)
+        if kind < 8:
+            return [self.value(levels - 1) for _ in range(count)]
+        return {self.text(): self.value(levels - 1) for _ in range(count)}
+
+    def odd(self, obj: Any, places: list[tuple[str | int, ...]], most: int) -> Any:
+        """An object with values of any kind in up to so many of the places."""
+        for place in self.rng.sample(places, self.rng.randrange(1, most + 1)):
+            obj = placed(obj, place, self.value())
+        return obj
+
+    def mpijob(self) -> Any:
+        """An MPIJob with something of any kind in one to four places that the webhook may look at."""
+        generate_name = self.rng.choice([None, "g-"])
+        job: Any = mpijob(self.rng.choice([1, 2, 3, 4, 8]), generate_name=generate_name)
+        if self.rng.randrange(2):
+            job["spec"]["runLauncherAsWorker"] = True
+        return self.odd(job, PLACES, 4)
+
+    def launcher_pod(self) -> Any:
+        """A launcher's Pod as mpi-operator makes it, with something of any kind in one to three places."""
+        pod: Any = {"apiVersion": "v1", "kind": "Pod", **copy.deepcopy(get(MUTATED, LAUNCHER))}
+        pod = placed(pod, ("metadata", "labels"), {"training.kubeflow.org/job-role": "launcher"})
+        return self.odd(pod, TEMPLATE_PLACES, 3)
+
+    def record(self) -> str:
+        """The text of a record as somebody may forge it."""
+        places = {f"/{self.text()}": self._digests() for _ in range(self.rng.randrange(4))}
+        return json.dumps({"added": places, **({"table": self.value()} if self.rng.randrange(2) else {})})
+
+    def _digests(self) -> Any:
+        texts = [self.text() for _ in range(self.rng.randrange(4))]
+        return texts if self.rng.randrange(2) else self.text()
 
 
-@st.composite
-def launcher_pods(draw: st.DrawFn) -> Any:
-    """A launcher's Pod as mpi-operator makes it, with something of any kind in one to three places."""
-    pod: Any = {"apiVersion": "v1", "kind": "Pod", **get(MUTATED, LAUNCHER)}
-    pod = placed(pod, ("metadata", "labels"), {"training.kubeflow.org/job-role": "launcher"})
-    for place in draw(st.lists(st.sampled_from(TEMPLATE_PLACES), min_size=1, max_size=3, unique=True)):
-        pod = placed(pod, place, draw(VALUES | st.lists(VALUES, max_size=3) | st.dictionaries(TEXTS, VALUES)))
-    return pod
+ANYTHING = st.randoms(use_true_random=False).map(Anything)
+VALUES = ANYTHING.map(Anything.value)
 
 
-@st.composite
-def records(draw: st.DrawFn) -> str:
-    """The text of a record as somebody may forge it, lone surrogates too."""
-    value = draw(
-        st.fixed_dictionaries(
-            {
-                "added": st.dictionaries(
-                    TEXTS.map("/".__add__), TEXTS | st.lists(TEXTS, max_size=3), max_size=3
-                )
-            },
-            optional={"table": VALUES, "uid": st.text(max_size=3)},
-        )
-    )
-    return json.dumps(value)
+def mpijobs() -> st.SearchStrategy[Any]:
+    """`Anything.mpijob`, for Hypothesis."""
+    return ANYTHING.map(Anything.mpijob)
+
+
+def launcher_pods() -> st.SearchStrategy[Any]:
+    """`Anything.launcher_pod`, for Hypothesis."""
+    return ANYTHING.map(Anything.launcher_pod)
+
+
+def records() -> st.SearchStrategy[str]:
+    """`Anything.record`, for Hypothesis; lone surrogates are what only JSON's escapes can carry."""
+    return ANYTHING.map(Anything.record) | st.just('{"added": {"/\\ud800": "\\ud800"}, "uid": "\\ud800"}')

@@ -28,6 +28,9 @@ ON_A_CLUSTER = ("make cluster", "export KUBECONFIG=", "alias kubectl=", "kubectl
 SETUP = ("python3 -m venv ", "git clone ", "docker build ", ".venv/bin/pytest", ".venv/bin/pip install")
 """Beginnings of commands that make what a test runs in, or need what no test machine has."""
 
+MEASURES = (".venv/bin/python -m tests.bench.",)
+"""Beginnings of commands that take from minutes to an hour; tests/attack runs their parts in short."""
+
 MASKS = {
     "revision of a table, or digest": (r"(?<![0-9a-z])(?:[0-9a-f]{12}|[0-9a-f]{10})(?![0-9a-z])", "DIGEST"),
     "length of a script": (r"\b\d+ more lines", "N more lines"),
@@ -38,7 +41,9 @@ MASKS = {
 
 def is_run_here(step: Step) -> bool:
     """Whether a command is run with what this repository alone has."""
-    return not (step.command in CI or step.command.startswith((*SETUP, *ON_LOOPBACK, *ON_A_CLUSTER)))
+    return not (
+        step.command in CI or step.command.startswith((*SETUP, *ON_LOOPBACK, *ON_A_CLUSTER, *MEASURES))
+    )
 
 
 def write_file(block: Block, folder: Path) -> None:

@@ -110,7 +110,7 @@ TABLES = {
 
 
 def unordered(obj: Any) -> Any:
-    """A job without empty maps and with sorted tolerations, which are a set and keep the order they came in."""
+    """A job without empty maps and with sorted tolerations, a set that keeps its first order."""
     obj = without_void(obj)
     for role in (LAUNCHER, WORKER):
         found = get(obj, (*role, "spec", "tolerations"))

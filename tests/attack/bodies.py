@@ -1,0 +1,54 @@
+"""Attacks by bodies: each is within the limits, and all of them together are much."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.attack import forged
+from tests.attack.live import review
+from tests.attack.peers import Peers, post
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MEBIBYTE = 2**20
+MOST = 4 * MEBIBYTE - 2048
+"""A little below the longest body that is taken."""
+
+
+def small_keys(size: int = MOST) -> bytes:
+    """A review of an object with as many fields as fit."""
+    fields = ",".join(f'"{at:x}":1' for at in range(size // 10))
+    whole = review({"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "spec": "HERE"}).decode()
+    return whole.replace('"HERE"', "{" + fields + "}").encode()
+
+
+def brackets(size: int = MOST) -> bytes:
+    """Empty lists, which cost a decoder twenty times their size."""
+    return b"[" + b"[]," * (size // 3 - 1) + b"[]]"
+
+
+def yaml_items(size: int = MOST) -> bytes:
+    """A document of short elements."""
+    head = b"apiVersion: v1\nkind: List\nitems:\n"
+    return head + b"- a\n" * ((size - len(head)) // 4)
+
+
+def yaml_jobs(size: int = MOST) -> bytes:
+    """As many small jobs as fit."""
+    one = b"---\n" + forged.plain_yaml()
+    return one * (size // len(one))
+
+
+def posted(peers: Peers, body: Callable[[], bytes], at_once: int, path: str = "/mutate") -> None:
+    """The same body again and again, so many at a time."""
+    request = post(body(), path)
+    peers.begin()
+    peers.together(at_once, lambda: peers.ask(request))
+
+
+def previewed(peers: Peers, body: Callable[[], bytes], at_once: int) -> None:
+    """The same, to the preview."""
+    request = post(body(), "/preview").replace(b"application/json", b"application/yaml")
+    peers.begin()
+    peers.together(at_once, lambda: peers.ask(request, peers.subject.preview_port))

@@ -1,0 +1,29 @@
+"""One server for the attacks that must not hurt it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.attack.subject import Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
+    """A server for the tests of a module; all of them together must leave it as it was."""
+    with Subject(tmp_path_factory.mktemp("subject"), "--log-level", "warning") as running:
+        yield running
+        assert running.worker_ids() == running.workers, running.log()[-3000:]
+        assert "Traceback" not in running.log(), running.log()[-5000:]
+
+
+@pytest.fixture
+def subject(shared: Subject) -> Iterator[Subject]:
+    """The same server; it lives before and after each test."""
+    yield shared
+    assert shared.probe("/livez") == 200, shared.log()[-3000:]
+    assert shared.worker_ids() == shared.workers, shared.log()[-3000:]

@@ -1,0 +1,126 @@
+"""Attacks by files: pairs and tables that cannot be used, put in the place of those in use."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import yaml
+from cryptography.hazmat.primitives import serialization
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.attack.peers import Peers
+    from tests.attack.subject import Subject
+
+DAY = timedelta(days=1)
+
+
+def pairs(subject: Subject) -> dict[str, tuple[bytes | None, bytes | None]]:
+    """Certificate and key, None for a file that is not there; none of them can be used."""
+    good, other = subject.issue(), subject.issue()
+    certificate, key = good.certificate_pem(), good.key_pem()
+    expired, future = subject.issue(5 * DAY), subject.issue(-2 * DAY)
+    locked = good.key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+    return {
+        "expired": (expired.certificate_pem(), expired.key_pem()),
+        "not yet valid": (future.certificate_pem(), future.key_pem()),
+        "an encrypted key": (certificate, locked),
+        "half a certificate": (certificate[: len(certificate) // 2], key),
+        "half a key": (certificate, key[: len(key) // 2]),
+        "another's key": (certificate, other.key_pem()),
+        "garbage": (os.urandom(2000), os.urandom(2000)),
+        "text": (b"hello", b"hello"),
+        "empty": (b"", b""),
+        "no certificate": (None, key),
+        "no key": (certificate, None),
+        "no files": (None, None),
+        "the other way round": (key, certificate),
+    }
+
+
+def tables(subject: Subject, rules: int = 10_000) -> dict[str, bytes | None]:
+    """Rule tables that are wrong, or more than anybody needs."""
+    good = yaml.safe_load(subject.table)
+    rule = good["rules"][0]
+    many = {**good, "rules": [{**rule, "name": f"rule-{at}"} for at in range(rules)]}
+    aliases = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+        f"a{at}: &a{at} [{', '.join([f'*a{at - 1}'] * 9)}]\n" for at in range(1, 9)
+    )
+    return {
+        f"{rules} rules": json.dumps(many).encode(),
+        "wrong fields": subject.table.replace(b"rules:", b"rulez:"),
+        "text": b"hello\n",
+        "no text": os.urandom(3000),
+        "empty": b"",
+        "cut off": subject.table[: len(subject.table) // 2],
+        "deep": b"[" * 100_000,
+        "aliases of aliases": aliases.encode(),
+        "three megabytes of short elements": b"rules:\n" + b"- a\n" * 750_000,
+        "gone": None,
+    }
+
+
+def replaced(path: Path, content: bytes | None) -> None:
+    """Put a file in the place of another at once, as a mounted volume does; None takes it away."""
+    if content is None:
+        path.unlink(missing_ok=True)
+        return
+    fresh = path.with_suffix(".new")
+    fresh.write_bytes(content)
+    fresh.replace(path)
+
+
+def pair_replaced(subject: Subject, certificate: bytes | None, key: bytes | None) -> None:
+    """Put a pair in the place of the one in use, the certificate first."""
+    replaced(subject.directory / "tls.crt", certificate)
+    replaced(subject.directory / "tls.key", key)
+
+
+def certificates_swapped(peers: Peers, seconds: float = 0.15) -> None:
+    """One bad pair after the other, and a good one after each."""
+    _round(peers, seconds, lambda: _bad_and_good_pairs(peers.subject))
+
+
+def tables_swapped(peers: Peers, seconds: float = 0.3, rules: int = 10_000) -> None:
+    """One bad table after the other, and the good one after each."""
+    bad = tables(peers.subject, rules)
+    peers.begin()
+
+    def steps() -> Iterator[None]:
+        for content in bad.values():
+            replaced(peers.subject.directory / "rules.yaml", content)
+            yield
+            replaced(peers.subject.directory / "rules.yaml", peers.subject.table)
+            yield
+
+    _round(peers, seconds, steps)
+
+
+def _bad_and_good_pairs(subject: Subject) -> Iterator[None]:
+    for certificate, key in pairs(subject).values():
+        pair_replaced(subject, certificate, key)
+        yield
+        good = subject.issue()
+        replaced(subject.directory / "tls.crt", good.certificate_pem())
+        yield
+        replaced(subject.directory / "tls.key", good.key_pem())
+        yield
+
+
+def _round(peers: Peers, seconds: float, steps: Callable[[], Iterator[None]]) -> None:
+    while not peers.over():
+        with contextlib.closing(steps()) as each:  # type: ignore[type-var]
+            for _ in each:
+                peers.pause(seconds)
+                if peers.over():
+                    break

@@ -1,0 +1,123 @@
+"""Records of what was added that nobody added: each makes an evaluation look for what it names.
+
+The annotation ``ultraserver-webhook.io/added`` on a pod template names, by digest, what an earlier evaluation
+put there (docs/adr/0002-record.md). Anybody may write one. These are the worst ones known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import yaml
+
+from tests.attack.live import job, review
+
+ADDED = "ultraserver-webhook.io/added"
+TERMS = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms"
+MOST = 100
+"""Digests at a place, and places, that a record may have had when these were found."""
+
+
+def digest(canonical: str) -> str:
+    """As a record has it: written down here again, for who forges has no module to import."""
+    return hashlib.sha256(canonical.encode()).hexdigest()[:10]
+
+
+def text(value: Any) -> str:
+    """A value as digests are made of it."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def recorded(added: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+    """A job whose worker template carries a record, and a further spec."""
+    made = job("forged", 1000)
+    template = made["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
+    template["metadata"] = {"annotations": {ADDED: json.dumps({"table": "x", "added": added})}}
+    template["spec"] |= spec
+    return made
+
+
+def selecting(term: dict[str, Any]) -> dict[str, Any]:
+    """A pod's spec with one node selector term."""
+    required = {"nodeSelectorTerms": [term]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+
+
+def expression(number: int) -> dict[str, Any]:
+    """A requirement that the API server takes."""
+    return {"key": f"k{number}", "operator": "Exists"}
+
+
+def lists_in_a_term(size: int) -> dict[str, Any]:
+    """A term of thousands of one-element lists, and digests that take back its last hundred one by one."""
+    names = [f"a{at:05x}" for at in range(size // 13)]
+    parts = [f'"{name}":[0]' for name in names]
+    digests = [digest(f"[{{{','.join(parts[:-back])}}},0]") for back in range(1, min(MOST, len(parts)) + 1)]
+    return recorded({TERMS: digests}, selecting({name: [0] for name in names}))
+
+
+def expressions_in_a_term(size: int) -> dict[str, Any]:
+    """What the API server's schema lets through: one long term, its last hundred expressions forged."""
+    expressions = [expression(at) for at in range(size // 34)]
+    parts = list(map(text, expressions))
+    left = range(len(parts) - 1, max(0, len(parts) - 1 - MOST), -1)
+    digests = [digest(f'[{{"matchExpressions":[{",".join(parts[:at])}]}},{parts[at]}]') for at in left]
+    return recorded({TERMS: digests}, selecting({"matchExpressions": expressions}))
+
+
+def terms_that_miss(size: int) -> dict[str, Any]:
+    """Many terms, each compared in all its parts with digests that are none's."""
+    terms = [{"matchExpressions": [expression(at) for at in range(n, n + 4)]} for n in range(size // 160)]
+    spec = selecting({})
+    spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = {
+        "nodeSelectorTerms": terms
+    }
+    return recorded({TERMS: [f"{at:010x}" for at in range(MOST)]}, spec)
+
+
+def containers_of_one_name(size: int) -> dict[str, Any]:
+    """Thousands of containers of one name, and places that each mean all of them."""
+    container = {"name": "x", "env": [{"name": "a", "value": "b"}]}
+    places = {f"/spec/initContainers/[x]/p{at}": f"{at:010x}" for at in range(MOST - 1)}
+    return recorded(
+        {"/spec/initContainers/[x]/env": [f"{at:010x}" for at in range(MOST)], **places},
+        {"initContainers": [container] * (size // 50)},
+    )
+
+
+def places_in_a_long_list(size: int) -> dict[str, Any]:
+    """One list of many elements, named once in each of a hundred places of the same way."""
+    volumes = [{"name": f"v{at}"} for at in range(size // 18)]
+    places = {"/spec/volumes": [digest(text(volumes[at])) for at in range(0, len(volumes), 7)][:MOST]}
+    return recorded(
+        {**places, **{f"/spec/volumes/[v{at}]/name": "0" * 10 for at in range(MOST - 1)}},
+        {"volumes": volumes},
+    )
+
+
+def long_record(size: int) -> dict[str, Any]:
+    """Places that are thousands of levels deep."""
+    deep = "/a" * (size // 2 // MOST)
+    return recorded({f"/spec{deep}/{at}": "0" * 10 for at in range(MOST)}, {})
+
+
+KINDS = {
+    "lists in a term": lists_in_a_term,
+    "expressions in a term": expressions_in_a_term,
+    "terms that miss": terms_that_miss,
+    "containers of one name": containers_of_one_name,
+    "places in a long list": places_in_a_long_list,
+    "a long record": long_record,
+}
+
+
+def body(kind: str, size: int) -> bytes:
+    """The review of a dry run of such a job, of about so many bytes."""
+    return review(KINDS[kind](size), "forged", dryRun=True)
+
+
+def plain_yaml() -> bytes:
+    """A small job as a person writes it."""
+    return yaml.safe_dump(job("plain", 0)).encode()

@@ -1,0 +1,88 @@
+"""What Linux says of a program's processes and their memory."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Self
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+DEPLOYMENT = ROOT / "manifests" / "base" / "deployment.yaml"
+UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+SAMPLE_SECONDS = 0.2
+
+
+def memory_limit() -> int:
+    """Bytes that the manifests allow the webhook's container."""
+    deployment = yaml.safe_load(DEPLOYMENT.read_text(encoding="utf-8"))
+    text: str = deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"]
+    return int(text[:-2]) * UNITS[text[-2:]]
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started and that live, in order of their ids."""
+    found: set[int] = set()
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found |= set(map(int, task.read_text().split()))
+        except OSError:
+            continue  # the thread has ended
+    return sorted(found)
+
+
+def tree(pid: int) -> list[int]:
+    """A process and all that descends from it."""
+    return [pid, *(one for child in children(pid) for one in tree(child))]
+
+
+def peak_resident(pid: int) -> int:
+    """Bytes of memory that a process held at most so far (``VmHWM``); 0 for one that has ended."""
+    return _kilobytes(Path(f"/proc/{pid}/status"), "VmHWM:")
+
+
+def proportional(pid: int) -> int:
+    """Bytes that a process holds, what it shares counted in parts (``Pss``); 0 for one that has ended."""
+    return _kilobytes(Path(f"/proc/{pid}/smaps_rollup"), "Pss:")
+
+
+def _kilobytes(file: Path, label: str) -> int:
+    try:
+        lines = file.read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(label)), 0)
+
+
+class MemoryWatch:
+    """The most memory that a program holds while this is entered.
+
+    A container's limit counts all of its processes together and what they share once, so their sum is
+    sampled; and one process's own peak, which the kernel keeps, is missed by no sample.
+
+    Attributes:
+        peak: In bytes, complete once this is left.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid, self.peak = pid, 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._look()
+
+    def _watch(self) -> None:
+        while not self._over.wait(SAMPLE_SECONDS):
+            self._look()
+
+    def _look(self) -> None:
+        every = tree(self.pid)
+        self.peak = max(self.peak, sum(map(proportional, every)), *map(peak_resident, every))

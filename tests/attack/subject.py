@@ -1,0 +1,126 @@
+"""The program under attack: ``serve`` as a user starts it, with certificates and a table of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Self
+
+from certs import authority
+from tests.attack.processes import children
+from tests.cluster.process import free_ports
+
+SERVE = Path(sys.executable).with_name("ultraserver-webhook")
+START_SECONDS = 60
+STOP_SECONDS = 8
+PROBE_SECONDS = 5
+"""``timeoutSeconds`` of the probes in the manifests."""
+MEASURED = "COVERAGE_"
+"""What is attacked is the program, not the program under coverage, which is slower and larger."""
+
+
+class Subject:
+    """A running server with files of its own.
+
+    Attributes:
+        directory: Holds ``tls.crt``, ``tls.key``, ``ca.crt``, ``rules.yaml`` and ``log``.
+        port: Of the API server's door; ``preview_port`` and ``metrics_port`` of the two others.
+        said: What the program printed so far can be read from the file ``log``.
+    """
+
+    def __init__(self, directory: Path, *options: str, program: Path = SERVE) -> None:
+        self.directory = directory
+        self.signer = authority.new_authority(datetime.now(UTC) - timedelta(days=10), timedelta(days=20))
+        self.port, self.preview_port, self.metrics_port = free_ports(3)
+        pair = self.issue()
+        (directory / "tls.key").write_bytes(pair.key_pem())
+        (directory / "tls.crt").write_bytes(pair.certificate_pem())
+        (directory / "ca.crt").write_bytes(self.signer.certificate_pem())
+        show = [program, "rules", "show", "-o", "yaml"]
+        self.table = subprocess.run(show, check=True, capture_output=True, env=_environment()).stdout
+        (directory / "rules.yaml").write_bytes(self.table)
+        self.context = ssl.create_default_context(cafile=directory / "ca.crt")
+        self._command = [str(program), "serve", "--host", "127.0.0.1", "--port", str(self.port)]
+        self._command += ["--preview-port", str(self.preview_port), "--metrics-port", str(self.metrics_port)]
+        for name, file in {"tls-cert": "tls.crt", "tls-key": "tls.key", "rules": "rules.yaml"}.items():
+            self._command += [f"--{name}", str(directory / file)]
+        self._command += options
+
+    def issue(self, age: timedelta = timedelta(), lifetime: timedelta = timedelta(days=1)) -> authority.Pair:
+        """A pair for loopback that the server's authority issued so long ago."""
+        now = datetime.now(UTC) - age
+        return authority.issue(self.signer, now, lifetime, ["localhost"], ["127.0.0.1"])
+
+    def __enter__(self) -> Self:
+        with (self.directory / "log").open("wb") as log:
+            # A terminal's question would wait for ever at this pipe, as it would in nobody's terminal.
+            self.process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=_environment(),
+                start_new_session=True,
+            )
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            self.__exit__()
+            raise
+        self.workers = self.worker_ids()
+        return self
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while self.probe("/readyz") != 200:
+            assert self.process.poll() is None, self.log()
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.1)
+
+    def __exit__(self, *_: object) -> None:
+        """Ask it to end; what an attack keeps busy is killed, with the processes of its own session."""
+        self.process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(STOP_SECONDS)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        if self.process.stdin:
+            self.process.stdin.close()
+
+    def worker_ids(self) -> list[int]:
+        """The processes that serve: those that the first one started, or that one alone."""
+        return children(self.process.pid) or [self.process.pid]
+
+    def probe(self, path: str) -> int:
+        """The status that a probe of the kubelet is answered; 0 where it is not answered in time."""
+        return self.asked(path)[0]
+
+    def asked(self, path: str, seconds: float = PROBE_SECONDS) -> tuple[int, str]:
+        """Status and text of the answer at a path; 0 where there is none in time."""
+        url = f"https://127.0.0.1:{self.port}{path}"
+        try:
+            with urllib.request.urlopen(url, timeout=seconds, context=self.context) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def log(self) -> str:
+        """What the program has printed so far."""
+        return (self.directory / "log").read_text(encoding="utf-8", errors="replace")
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(MEASURED)}

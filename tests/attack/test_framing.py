@@ -1,0 +1,178 @@
+"""Where a request ends is judged once: of bytes that hide a second request only one answer comes back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.attack.raw import answers, refuses
+
+if TYPE_CHECKING:
+    from tests.attack.subject import Subject
+
+HIDDEN = b"GET /livez HTTP/1.1\r\nHost: hidden\r\n\r\n"
+HEAD = b"POST /mutate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+SIZE = b"%d" % len(HIDDEN)
+CHUNKED = b"%x\r\n" % len(HIDDEN) + HIDDEN + b"\r\n0\r\n\r\n"
+NO_CHUNKS = b"0\r\n\r\n" + HIDDEN
+
+
+def lengths() -> dict[str, bytes]:
+    """Values of Content-Length that a lax reader takes for another number than a strict one."""
+    values = {f"{digits} digits": SIZE.rjust(digits, b"0") for digits in (18, 19, 20, 40, 1000)}
+    values |= {f"{digits} nines": b"9" * digits for digits in (7, 18, 19, 20, 40, 4000)}
+    values |= {
+        "64 bits and over": b"%d" % (2**64 + len(HIDDEN)),
+        "32 bits and over": b"%d" % (2**32 + len(HIDDEN)),
+        "plus": b"+" + SIZE,
+        "minus": b"-" + SIZE,
+        "minus zero": b"-0",
+        "space within": SIZE[:1] + b" " + SIZE[1:],
+        "underscore": SIZE[:1] + b"_" + SIZE[1:],
+        "hexadecimal": b"0x%x" % len(HIDDEN),
+        "fraction": SIZE + b".0",
+        "exponent": b"1e1",
+        "list of equals": SIZE + b", " + SIZE,
+        "list": b"0, " + SIZE,
+        "list, longer first": SIZE + b", 0",
+        "nothing": b"",
+        "word": b"none",
+        "other digits": "٣٦".encode(),
+        "superscript": "²".encode("latin-1"),
+        "vertical tab": b"\x0b" + SIZE,
+        "form feed behind": SIZE + b"\x0c",
+        "NUL behind": SIZE + b"\x00",
+        "no-break space": b"\xa0" + SIZE,
+        "quotes": b'"' + SIZE + b'"',
+        "semicolon": SIZE + b";q=1",
+    }
+    return {f"Content-Length: {name}": b"Content-Length: " + value for name, value in values.items()}
+
+
+def headers() -> dict[str, bytes]:
+    """Further ways to give a length twice, or in a place where only some look."""
+    length = b"Content-Length: " + SIZE
+    return lengths() | {
+        "two lengths": b"Content-Length: 0\r\n" + length,
+        "two lengths, longer first": length + b"\r\nContent-Length: 0",
+        "two equal lengths": length + b"\r\n" + length,
+        "length in other case": b"Content-Length: 0\r\nCONTENT-LENGTH: " + SIZE,
+        "space before the colon": b"Content-Length : " + SIZE,
+        "tab before the colon": b"Content-Length\t: " + SIZE,
+        "space before the name": b"X: y\r\n Content-Length: " + SIZE,
+        "length behind a folded line": b"X: y\r\n\tz\r\n" + length,
+        "folded length": b"Content-Length:\r\n " + SIZE,
+        "NUL in the name": b"Content-Length\x00: " + SIZE,
+        "NUL in a value": b"X: \x00\r\n" + length,
+        "bare LF before the length": b"X: y\n" + length,
+        "bare CR before the length": b"X: y\r" + length,
+        "bare LF behind the length": length + b"\nX: y",
+        "LF CR": b"X: y\n\r" + length,
+        "no colon": b"Content-Length " + SIZE,
+        "length and chunked": length + b"\r\nTransfer-Encoding: chunked",
+        "chunked and length": b"Transfer-Encoding: chunked\r\n" + length,
+        "zero and chunked": b"Content-Length: 0\r\nTransfer-Encoding: chunked",
+    }
+
+
+def codings() -> dict[str, bytes]:
+    """Ways to write ``Transfer-Encoding: chunked`` that only some understand."""
+    values = {
+        "capitals": b"CHUNKED",
+        "identity": b"identity",
+        "list with identity": b"chunked, identity",
+        "identity first": b"identity, chunked",
+        "gzip first": b"gzip, chunked",
+        "twice": b"chunked, chunked",
+        "empty element": b"chunked,",
+        "prefix": b"xchunked",
+        "suffix": b"chunkedx",
+        "quotes": b'"chunked"',
+        "parameter": b"chunked;q=1",
+        "tab": b"\tchunked",
+        "vertical tab": b"\x0bchunked",
+        "NUL": b"chunked\x00",
+        "nothing": b"",
+        "folded": b"\r\n chunked",
+    }
+    found = {name: b"Transfer-Encoding: " + value for name, value in values.items()}
+    return found | {
+        "two fields": b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+        "two fields, other last": b"Transfer-Encoding: chunked\r\nTransfer-Encoding: x",
+        "space before the colon": b"Transfer-Encoding : chunked",
+        "space before the name": b"X: y\r\n Transfer-Encoding: chunked",
+        "bare LF before": b"X: y\nTransfer-Encoding: chunked",
+        "bare CR before": b"X: y\rTransfer-Encoding: chunked",
+    }
+
+
+def chunks() -> dict[str, bytes]:
+    """Chunked bodies that hide a request in what only some read as a chunk."""
+    size = b"%x" % len(HIDDEN)
+    return {
+        "plain": CHUNKED,
+        "extension": size + b";a=b\r\n" + HIDDEN + b"\r\n0\r\n\r\n",
+        "extension with LF": size + b";\n" + HIDDEN + b"\r\n0\r\n\r\n",
+        "extension with CR": size + b";a\rb\r\n" + HIDDEN + b"\r\n0\r\n\r\n",
+        "quoted extension": size + b';a="\r\n' + HIDDEN + b'"\r\n0\r\n\r\n',
+        "space behind the size": size + b" \r\n" + HIDDEN + b"\r\n0\r\n\r\n",
+        "plus": b"+" + size + b"\r\n" + HIDDEN + b"\r\n0\r\n\r\n",
+        "minus": b"-1\r\n" + HIDDEN + b"\r\n0\r\n\r\n",
+        "0x": b"0x" + size + b"\r\n" + HIDDEN + b"\r\n0\r\n\r\n",
+        "underscore": size[:1] + b"_" + size[1:] + b"\r\n" + HIDDEN + b"\r\n0\r\n\r\n",
+        "64 bits and over": b"%x" % (2**64 + len(HIDDEN)) + b"\r\n" + HIDDEN + b"\r\n0\r\n\r\n",
+        "bare LF behind the size": size + b"\n" + HIDDEN + b"\n0\n\n",
+        "no size": b"\r\n" + HIDDEN + b"\r\n0\r\n\r\n",
+        "word": b"zz\r\n" + HIDDEN + b"\r\n0\r\n\r\n",
+        "no line end behind the data": size + b"\r\n" + HIDDEN + b"xx0\r\n\r\n",
+        "one byte less": b"%x" % (len(HIDDEN) - 1) + b"\r\n" + HIDDEN + b"\r\n0\r\n\r\n",
+        "one byte more": b"%x" % (len(HIDDEN) + 1) + b"\r\n" + HIDDEN + b"\r\n0\r\n\r\n",
+        "request for a trailer": b"0\r\n" + HIDDEN,
+        "trailer": b"0\r\nX: y\r\nContent-Length: " + SIZE + b"\r\n\r\n",
+        "endless extension": size + b";" + b"a" * 100_000 + b"\r\n" + HIDDEN + b"\r\n0\r\n\r\n",
+    }
+
+
+def one_at_most(subject: Subject, sent: bytes) -> None:
+    """One answer or none comes back, and it is that to the first request, which is wrong."""
+    found = answers(subject, sent)
+    assert len(found) <= 1, found
+    assert all(map(refuses, found)), found
+
+
+def test_two_requests_without_tricks_get_two_answers(subject: Subject) -> None:
+    found = answers(subject, HIDDEN + HEAD + b"Content-Length: 2\r\n\r\n{}")
+    assert [answer.status for answer in found] == [200, 400]
+
+
+@pytest.mark.parametrize("header", headers().values(), ids=headers())
+def test_a_request_that_hides_in_a_body_of_doubtful_length_is_not_answered(
+    subject: Subject, header: bytes
+) -> None:
+    one_at_most(subject, HEAD + header + b"\r\nConnection: keep-alive\r\n\r\n" + hidden_behind(header))
+
+
+def hidden_behind(header: bytes) -> bytes:
+    """A body that holds a request for whoever reads it by the length, and for whoever reads chunks."""
+    return CHUNKED if b"chunked" in header else HIDDEN
+
+
+@pytest.mark.parametrize("coding", codings().values(), ids=codings())
+@pytest.mark.parametrize(
+    "length", [b"", b"Content-Length: " + SIZE + b"\r\n"], ids=["alone", "with a length"]
+)
+def test_a_request_that_hides_in_a_body_of_doubtful_coding_is_not_answered(
+    subject: Subject, coding: bytes, length: bytes
+) -> None:
+    one_at_most(subject, HEAD + length + coding + b"\r\n\r\n" + CHUNKED)
+
+
+@pytest.mark.parametrize("body", chunks().values(), ids=chunks())
+def test_a_request_that_hides_among_chunks_is_not_answered(subject: Subject, body: bytes) -> None:
+    one_at_most(subject, HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + body)
+
+
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\r", b"\n\r\n", b"\r\n\n", b"\r\n \r\n", b"\r\n\x00\r\n"])
+def test_a_head_that_ends_in_a_doubtful_way_hides_no_request(subject: Subject, end: bytes) -> None:
+    one_at_most(subject, HEAD.rstrip() + b"\r\nContent-Length: 0" + end + HIDDEN + b"\r\n\r\n")

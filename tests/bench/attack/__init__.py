@@ -1,0 +1,1 @@
+"""The attacks of ``tests/attack`` in their full length, as a table."""

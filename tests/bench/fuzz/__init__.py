@@ -1,0 +1,1 @@
+"""Reviews near to real ones, and what must hold for each: ``python -m tests.bench.fuzz``."""
