@@ -5,18 +5,24 @@ from __future__ import annotations
 import enum
 import errno
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import gevent
-from gevent import getcurrent
+from gevent import getcurrent, socket, ssl
+from gevent.threadpool import ThreadPool
 from gunicorn.util import close_graceful
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Wait = Callable[[int], None]
+
     from webhook.serving.settings import Limits, Listener
 
 _CHUNK = 64 * 1024
 _TURN = 64 * 1024
 """Bytes that one peer may send before the others have their turn."""
+_HANDSHAKE_THREADS = 2
 _DRAIN = 4 * 1024 * 1024
 """Most bytes that are read and dropped so that a last response is not cut off by a reset."""
 
@@ -103,8 +109,22 @@ class Peer:
             OSError: The peer speaks no TLS, or went away, or was too slow.
         """
         self.sock = context.wrap_socket(self.sock, server_side=True, do_handshake_on_connect=False)
-        self.sock.do_handshake()
+        self.sock.settimeout(0.0)  # a step never waits, so that a thread can do it
+        while (wait := self._handshake_step()) is not None:
+            wait(self.sock.fileno())
+        self.sock.settimeout(None)
         self.enter(State.WAITING)
+
+    def _handshake_step(self) -> Wait | None:
+        """Take a step in a thread: OpenSSL signs for about a millisecond, without Python's lock."""
+        step = self._peers.handshakes.spawn(_step, self.sock)
+        try:
+            wait = step.get()
+        finally:
+            step.wait()  # the socket is not closed, nor its number given to another, under the thread's hands
+        if isinstance(wait, OSError):
+            raise wait
+        return wait  # type: ignore[no-any-return]
 
     def recv(self, size: int) -> bytes:
         """Take in a part of a request, for gunicorn's parser.
@@ -190,6 +210,19 @@ class Peer:
             close_graceful(self.sock, self._peers.limits.linger_seconds, _DRAIN)
 
 
+def _step(sock: Any) -> Wait | OSError | None:  # noqa: ANN401 - gevent's SSLSocket
+    """A step of a handshake: what to wait for next, the error that ended it, or None if it is done."""
+    try:
+        sock.do_handshake()
+    except ssl.SSLWantReadError:
+        return cast("Wait", socket.wait_read)
+    except ssl.SSLWantWriteError:
+        return cast("Wait", socket.wait_write)
+    except OSError as error:
+        return error
+    return None
+
+
 class Peers:
     """All peers of a worker.
 
@@ -197,6 +230,7 @@ class Peers:
         limits: What they may make this process hold.
         seconds: How long each state may last.
         held: Bytes that all of them hold.
+        handshakes: Threads that do the steps of handshakes.
         evicted: How many had to go so that there was room.
     """
 
@@ -213,6 +247,7 @@ class Peers:
         }
         self._all: set[Peer] = set()
         self.held = self.evicted = 0
+        self.handshakes = ThreadPool(_HANDSHAKE_THREADS)
 
     def __len__(self) -> int:
         return len(self._all)

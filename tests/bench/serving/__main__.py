@@ -1,12 +1,11 @@
 """Compares worker classes under an API server's kind of client: ``python -m tests.bench.serving``.
 
-Every number is a ratio to this project's worker, measured in the same run, in turns, on loopback.
-gevent takes part where it can be imported.
+Every number is a ratio to this project's worker, measured in the same run, in turns, on loopback. With
+``--before PATH``, a checkout of another commit with a ``.venv`` of its own, that commit's worker takes part.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import signal
@@ -22,6 +21,8 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import click
+
 from certs import authority
 
 ROOT = Path(__file__).parents[3]
@@ -29,6 +30,7 @@ CLIENTS = 4
 SECONDS = 2.0
 ROUNDS = 3
 TIMEOUT = 2.0
+BEFORE = "before"
 BODY = json.dumps({"items": [{"name": f"container-{n}", "value": "x" * 40} for n in range(85)]}).encode()
 HEAD = b"POST /mutate?timeout=10s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 REQUEST = HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
@@ -37,11 +39,14 @@ REQUEST = HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
 class Contender:
     """A running server of one kind."""
 
-    def __init__(self, kind: str, directory: Path, stack: ExitStack) -> None:
+    def __init__(self, kind: str, directory: Path, stack: ExitStack, before: Path | None) -> None:
         begun = time.monotonic()
+        program, checkout, worker = sys.executable, ROOT, kind
+        if before and kind == BEFORE:
+            program, checkout, worker = str(before / ".venv/bin/python"), before, "ours"
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.bench.serving.contender", kind, str(directory)],
-            cwd=ROOT,
+            [program, "-m", "tests.bench.serving.contender", worker, str(directory)],
+            cwd=checkout,
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -164,11 +169,16 @@ def annoyed(server: Contender) -> dict[str, float]:
             thread.join()
 
 
-def main() -> None:
+@click.command()
+@click.option(
+    "--before", type=click.Path(path_type=Path), help="A checkout of another commit, with its .venv."
+)
+@click.option("--rounds", default=ROUNDS, show_default=True)
+@click.option("--only", multiple=True, help="These contenders and ours.")
+def main(before: Path | None, rounds: int, only: tuple[str, ...]) -> None:
     """Measure and print."""
-    kinds = ["ours", "threads", "gthread", "sync"] + (
-        ["gevent"] if importlib.util.find_spec("gevent") else []
-    )
+    kinds = ["ours", *([BEFORE] if before else []), "gthread", "sync", "gevent"]
+    kinds = [kind for kind in kinds if not only or kind in (*only, "ours")]
     results: dict[str, dict[str, list[float]]] = {kind: {} for kind in kinds}
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
@@ -178,10 +188,10 @@ def main() -> None:
         (directory / "ca.crt").write_bytes(signer.certificate_pem())
         (directory / "tls.crt").write_bytes(pair.certificate_pem())
         (directory / "tls.key").write_bytes(pair.key_pem())
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             for kind in kinds:
                 with ExitStack() as stack:
-                    server = Contender(kind, directory, stack)
+                    server = Contender(kind, directory, stack, before)
                     keep, new, beside = load(server, keep=True), load(server, keep=False), annoyed(server)
                 for what, value in {
                     "startup s": server.startup,
