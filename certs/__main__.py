@@ -17,14 +17,14 @@ import click
 from certs import development, logs, status
 from certs.api import StoreError
 from certs.authority import CertificateError
-from certs.case import Force
 from certs.decide import Action
 from certs.elect import Elector
+from certs.inputs import Force, Inputs
 from certs.options import cluster_options, option, settings
 
 if TYPE_CHECKING:
     from certs.decide import Decision
-    from certs.rotate import Outcome
+    from certs.rotate import PassResult
 
 LOOK_SECONDS = 0.5
 """Between the looks of ``rotate --wait``."""
@@ -72,6 +72,8 @@ def rotate(force: tuple[str, ...], wait: float, **options: Any) -> None:  # noqa
     deadline = time.monotonic() + wait
     try:
         rotator = settings(**options).rotator(_step)
+        if force and (secret := rotator.served_from()):
+            raise click.ClickException(f"the certificate comes from the Secret {secret}: replace it there")
         outcome = rotator.run(authority="ca" in force, leaf="leaf" in force)
         while outcome.last.action is Action.WAIT and time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)
@@ -98,10 +100,10 @@ def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
     except _FAILURES as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(2)
-    now = datetime.now(UTC)
-    for line in status.describe(stored, decision, replicas, now):
+    inputs = Inputs(stored, given.policy, datetime.now(UTC), replicas=replicas)
+    for line in status.describe(inputs, decision):
         click.echo(line)
-    wrong = status.problems(stored, given.policy, now)
+    wrong = status.problems(inputs)
     for problem in wrong:
         click.echo(f"wrong: {problem}", err=True)
     sys.exit(1 if wrong else 0)
@@ -183,10 +185,10 @@ def _log_step(decision: Decision) -> None:
     _log.log(level, "%s: %s", decision.action.value, decision.why)
 
 
-def _tell(outcome: Outcome) -> None:
+def _tell(outcome: PassResult) -> None:
     _step(outcome.last)
-    for name in outcome.missing:
-        click.echo(f"note: there is no webhook configuration {name} yet")
+    for note in outcome.notes():
+        click.echo(f"note: {note}")
 
 
 if __name__ == "__main__":

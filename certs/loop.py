@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from certs.elect import Elector
     from certs.metrics import Metrics
-    from certs.rotate import Outcome, Rotator
+    from certs.rotate import PassResult, Rotator
 
 JITTER = 0.2
 """By how much of it an interval varies: programs that were started together do not stay in step."""
@@ -69,10 +69,10 @@ class Loop:
             leads = self.elector.lead()
         except StoreError as error:
             # Not knowing is not leading; whoever can reach the API server may.
-            _log.warning("the Lease cannot be had: %s", error)
+            _log.warning("cannot acquire lease: %s", error)
             leads = False
         if leads != self._leads:
-            _log.info("%s leads", "this one" if leads else "another one")
+            _log.info("became leader" if leads else "no longer leader")
         self._leads = leads
         self.metrics.leads(leader=leads)
 
@@ -92,12 +92,12 @@ class Loop:
             wait = min(wait, max((outcome.last.until - now).total_seconds(), LEAST_SECONDS))
         return wait
 
-    def _report(self, outcome: Outcome) -> None:
-        missing = ", ".join(outcome.missing)
-        text = outcome.last.why + (f"; there is no webhook configuration {missing}" if missing else "")
+    def _report(self, outcome: PassResult) -> None:
+        notes = outcome.notes()
+        text = "; ".join([outcome.last.why, *notes])
         # Said once, not with every pass; the steps have been said as they were taken.
         if text != self._said or outcome.steps:
-            quiet = outcome.last.action in {Action.KEEP, Action.WAIT} and not missing
+            quiet = outcome.last.action in {Action.KEEP, Action.WAIT} and not notes
             _log.log(logging.INFO if quiet else logging.WARNING, "%s: %s", outcome.last.action.value, text)
         self._said = text
 

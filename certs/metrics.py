@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from certs.rotate import Outcome
+    from certs.rotate import PassResult
 
 PREFIX = "ultraserver_certs"
 
@@ -35,6 +35,16 @@ class Metrics:
         self._missing = Gauge(
             f"{PREFIX}_missing_webhook_configurations",
             "Webhook configurations that are named and do not exist.",
+            registry=self.registry,
+        )
+        self._provided = Gauge(
+            f"{PREFIX}_provided_certificate",
+            "1 while a provided certificate is served; 0 while this program's own is.",
+            registry=self.registry,
+        )
+        self._refused = Gauge(
+            f"{PREFIX}_provided_certificate_refused",
+            "1 while the Secret with a provided certificate exists and cannot be served.",
             registry=self.registry,
         )
         self._leader = Gauge(f"{PREFIX}_leader", "1 while this one holds the Lease.", registry=self.registry)
@@ -75,7 +85,7 @@ class Metrics:
         if not leader:
             self._expiry.clear()
 
-    def passed(self, outcome: Outcome, now: datetime) -> None:
+    def passed(self, outcome: PassResult, now: datetime) -> None:
         """Note a pass that came to its end."""
         self._passes.labels("changed" if outcome.steps else "kept").inc()
         for step in outcome.steps:
@@ -83,6 +93,8 @@ class Metrics:
         self._conflicts.inc(outcome.conflicts)
         self._missing.set(len(outcome.missing))
         held = outcome.stored
+        self._refused.set(bool(outcome.refused))
+        self._provided.set(held.provided.raw is not None and not outcome.refused)
         self._bundle.set(len(held.authority.bundle))
         if held.authority.pair:
             end = held.authority.pair.certificate.not_valid_after_utc

@@ -12,7 +12,7 @@ import jsonpatch
 from certs import api as paths
 from certs.api import ConflictError, Object, StoreError
 from certs.authority import service_names
-from certs.case import Policy
+from certs.inputs import Policy
 from certs.rotate import Rotator, Target
 
 if TYPE_CHECKING:
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 NAMESPACE = "hooks"
-TARGET = Target(NAMESPACE, "webhook", "tls", "ca", (("mutating", "m"), ("validating", "v")))
+TARGET = Target(NAMESPACE, "webhook", "tls", "ca", "provided", (("mutating", "m"), ("validating", "v")))
 POLICY = Policy(tuple(service_names("webhook", NAMESPACE)))
 SECRET = f"{paths.secrets(NAMESPACE)}/tls"
 CA_SECRET = f"{paths.secrets(NAMESPACE)}/ca"
+PROVIDED_SECRET = f"{paths.secrets(NAMESPACE)}/provided"
 
 
 @dataclass

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self
 import yaml
 
 from certs.api import webhook_configuration
-from certs.held import bundle_pem, read_hook
+from certs.observed import bundle_pem, read_hook
 from certs.store import connect
 from tests.certs.installation import data
 from tests.cluster.__main__ import JOB

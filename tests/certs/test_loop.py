@@ -111,7 +111,7 @@ def test_without_a_lease_to_be_had_nothing_is_done_and_that_is_said(caplog: pyte
     time.sleep(0.2)
     running.end()
     assert SECRET not in api.objects
-    assert "the Lease cannot be had" in caplog.text
+    assert "cannot acquire lease" in caplog.text
 
 
 def test_a_state_is_said_once_and_not_with_every_pass(

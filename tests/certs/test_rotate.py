@@ -15,15 +15,15 @@ from certs.decide import Action
 from tests.certs.fake import CA_SECRET, NOW, POLICY, SECRET, TARGET, Clock, configuration, installed, rotator
 
 if TYPE_CHECKING:
-    from certs.held import Stored
-    from certs.rotate import Outcome
+    from certs.observed import Stored
+    from certs.rotate import PassResult
     from tests.certs.fake import FakeApi
 
 SETTLE = POLICY.settle + timedelta(seconds=1)  # a second more for the old one to go
 MUTATING = paths.webhook_configuration("mutating", "m")
 
 
-def actions(outcome: Outcome) -> list[Action]:
+def actions(outcome: PassResult) -> list[Action]:
     return [step.action for step in outcome.steps]
 
 
@@ -32,7 +32,7 @@ def assert_whole(stored: Stored, clock: Clock) -> None:
     serving = stored.serving
     bundles = [serving.bundle, *(held for hook in stored.hooks for held in hook.bundles)]
     for bundle in bundles:
-        assert not unusable(serving.leaf, serving.problem, bundle, clock())
+        assert not unusable(serving, bundle, clock())
 
 
 def ready() -> tuple[FakeApi, Clock]:
@@ -103,7 +103,7 @@ def test_two_who_ask_for_the_same_replace_it_once() -> None:
         api, clock = ready()
         other = rotator(api, clock)
         forced = {what: True}
-        outcomes: list[Outcome] = []
+        outcomes: list[PassResult] = []
         api.before_write = lambda other=other, forced=forced, outcomes=outcomes: outcomes.append(
             other.run(**forced)
         )
