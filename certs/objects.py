@@ -7,14 +7,15 @@ import copy
 from typing import TYPE_CHECKING
 
 from certs.observed import STORED_AT, TRUSTED_SINCE, bundle_pem
+from kube.store import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from certs.api import Object
     from certs.authority import Pair
     from certs.observed import Bundle, Hook, ServingSecret
+    from kube.api import Object
 
 LABELS = {
     "app.kubernetes.io/part-of": "ultraserver-webhook",
@@ -59,20 +60,14 @@ def with_bundle(raw: Object, name: str, bundle: Bundle) -> Object:
 
 
 def trust_patch(hook: Hook, bundle: Bundle) -> list[Object]:
-    """The JSON patch after which every webhook of a configuration trusts ``bundle``; only what differs.
-
-    Naming the resourceVersion makes the API server answer Conflict if the configuration was changed since
-    it was read; without it, the API server would retry the patch on the newer object.
-    """
-    raw = hook.raw or {}
+    """The JSON patch after which every webhook of a configuration trusts ``bundle``; only what differs."""
     value = base64.b64encode(bundle_pem(bundle)).decode()
-    version = raw.get("metadata", {}).get("resourceVersion", "")
-    guard: Object = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
-    return [guard] + [
+    operations: list[Object] = [
         {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": value}
         for index, held in enumerate(hook.bundles)
         if held != bundle
     ]
+    return guarded(hook.raw or {}, operations)
 
 
 def _files(pair: Pair, bundle: Bundle) -> dict[str, bytes]:

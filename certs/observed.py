@@ -16,7 +16,7 @@ from certs.authority import CertificateError, Pair, load
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from certs.api import Object
+    from kube.api import Object
 
 TRUSTED_SINCE = "ultraserver-webhook.io/trusted-since"
 """Annotation of the authority's Secret: since when every caBundle has held the whole bundle."""

@@ -13,6 +13,7 @@ import click
 from certs.authority import service_names
 from certs.inputs import Policy
 from certs.rotate import Rotator, Target
+from kube.api import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,10 +51,14 @@ class Settings:
         """Connect.
 
         Raises:
-            StoreError: No API server is named.
+            ApiError: No API server is named, or its client is not installed.
         """
-        # `dev` and --help run without a cluster, and need not pay 0.3 s for the kubernetes package.
-        from certs.store import connect  # noqa: PLC0415
+        # `dev` and --help run without a cluster and its client, and need not pay 0.3 s for the latter.
+        try:
+            from kube.client import connect  # noqa: PLC0415
+        except ModuleNotFoundError as error:
+            install = "pip install 'ultraserver-webhook[controllers]'"
+            raise ApiError(f"{error}: the API server's client is an extra: {install}") from error
 
         return Rotator(connect(self.kubeconfig), self.target, self.policy, lambda: datetime.now(UTC), say)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from certs import api as paths
-from certs import authority, objects
-from certs.api import ConflictError, StoreError
+from certs import authority, objects, paths
 from certs.checks import refused
 from certs.decide import Action, Decision, decide
 from certs.inputs import Force, Inputs
 from certs.observed import Stored, read_authority, read_hook, read_serving
 from certs.replicas import Address, addresses, served
+from kube.api import ApiError, ConflictError
+from kube.store import put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from cryptography.x509 import Certificate
 
-    from certs.api import Api
     from certs.inputs import Policy
+    from kube.api import Api, Object
 
 MOST_STEPS = 40
 """Of one pass. A whole rotation is eight; more means that somebody undoes what this program does."""
@@ -104,7 +104,7 @@ class Rotator:
         rotator, who knew a newer one, has published meanwhile.
 
         Raises:
-            StoreError: Something cannot be read.
+            ApiError: Something cannot be read.
         """
         hooks = tuple(
             read_hook(kind, name, self.api.get(paths.webhook_configuration(kind, name)))
@@ -118,7 +118,7 @@ class Rotator:
         """The name of the Secret with the certificate from elsewhere that is to be served; empty without one.
 
         Raises:
-            StoreError: Something cannot be read.
+            ApiError: Something cannot be read.
         """
         inputs = Inputs(self.read(), self.policy, self.clock())
         return self.target.provided_secret if inputs.provided else ""
@@ -127,7 +127,7 @@ class Rotator:
         """Decide; before an old authority goes, the replicas are asked.
 
         Raises:
-            StoreError: The replicas' addresses cannot be read.
+            ApiError: The replicas' addresses cannot be read.
         """
         inputs = Inputs(stored, self.policy, self.clock(), force)
         decision = decide(inputs)
@@ -139,7 +139,7 @@ class Rotator:
         """The leaf that each replica serves, by address.
 
         Raises:
-            StoreError: Their addresses cannot be read.
+            ApiError: Their addresses cannot be read.
         """
         slices = self.api.get(paths.endpoint_slices(self.target.namespace, self.target.service))
         return served([*self.target.replicas, *addresses(slices)], self.policy.dns_names[0])
@@ -152,7 +152,7 @@ class Rotator:
             leaf: Replace the leaf that is stored now, even if it is good.
 
         Raises:
-            StoreError: A step failed; the ones before it are done, and the next pass goes on from there.
+            ApiError: A step failed; the ones before it are done, and the next pass goes on from there.
             CertificateError: A certificate cannot be made as wanted.
         """
         stored = self.read()
@@ -176,7 +176,7 @@ class Rotator:
                 steps.append(decision)
                 self.say(decision)
             stored = self.read()
-        raise StoreError(
+        raise ApiError(
             f"after {MOST_STEPS} steps there is still something to do, last: {decision.action.value} "
             f"({decision.why}); does somebody else write to the same objects?"
         )
@@ -241,14 +241,8 @@ class Rotator:
         taken = objects.provided_secret(raw, self.target.secret, stored.provided, bundle, self.clock())
         self._put(raw, taken)
 
-    def _put(self, raw: paths.Object | None, document: paths.Object) -> None:
-        if raw is None:
-            self.api.create(paths.secrets(self.target.namespace), document)
-        else:
-            self.api.replace(self._path(document["metadata"]["name"]), document)
+    def _put(self, raw: Object | None, document: Object) -> None:
+        put(self.api, paths.secrets(self.target.namespace), raw, document)
 
-    def _secret(self, name: str) -> paths.Object | None:
-        return self.api.get(self._path(name))
-
-    def _path(self, secret: str) -> str:
-        return f"{paths.secrets(self.target.namespace)}/{secret}"
+    def _secret(self, name: str) -> Object | None:
+        return self.api.get(f"{paths.secrets(self.target.namespace)}/{name}")

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from certs import api as paths
+from certs import paths
 from certs.checks import unusable
 from certs.observed import Stored, read_authority, read_hook, read_serving
-from certs.store import connect
+from kube.client import connect
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from certs.store import KubernetesApi
+    from kube.client import KubernetesApi
     from tests.cluster.controlplane import ControlPlane
     from tests.cluster.kubectl import Kubectl
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from certs import api as paths
-from certs import store
+from certs import paths
 from certs.__main__ import main
 from certs.authority import issue, new_authority
 from certs.options import settings
+from kube import client
 from tests.certs.fake import CA_SECRET, NAMESPACE, PROVIDED_SECRET, SECRET, TARGET, configuration, installed
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ MUTATING = paths.webhook_configuration("mutating", "m")
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     made = installed()
-    monkeypatch.setattr(store, "connect", lambda _: made)
+    monkeypatch.setattr(client, "connect", lambda _: made)
     return made
 
 

@@ -11,14 +11,13 @@ from cryptography import x509
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from certs import api as paths
-from certs import decide
-from certs.api import StoreError
+from certs import decide, paths
 from certs.authority import Pair, issue, new_authority
 from certs.checks import unusable
 from certs.decide import Action, Decision
 from certs.inputs import Inputs, Policy
 from certs.observed import Bundle, ServingSecret, bundle_pem, read_hook, read_serving
+from kube.api import ApiError
 from tests.certs.fake import (
     CA_SECRET,
     POLICY,
@@ -83,7 +82,7 @@ class World:
         """A pass, which may fail; returns how long nothing will have to be done."""
         try:
             outcome = rotator(self.api, self.clock, self.policy).run(**force)
-        except StoreError:
+        except ApiError:
             rest = timedelta(0)
         else:
             rest = (outcome.last.until or self.clock()) - self.clock()

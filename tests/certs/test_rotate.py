@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from certs import api as paths
-from certs.api import ConflictError, StoreError
+from certs import paths
 from certs.authority import signed_by
 from certs.checks import unusable
 from certs.decide import Action
+from kube.api import ApiError, ConflictError
 from tests.certs.fake import CA_SECRET, NOW, POLICY, SECRET, TARGET, Clock, configuration, installed, rotator
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def test_no_leaf_of_a_new_authority_is_stored_while_a_caBundle_cannot_be_patched
     before = rotator(api, clock).read()
     api.refuse = "PATCH"
     for _ in range(5):
-        with pytest.raises(StoreError, match="403"):
+        with pytest.raises(ApiError, match="403"):
             rotator(api, clock).run(authority=not api.writes)
         clock.forward(SETTLE)
     after = rotator(api, clock).read()
@@ -201,7 +201,7 @@ def test_a_stranger_who_undoes_every_write_is_reported_and_not_fought_for_ever()
 
     api.before_write = undo
     undo()
-    with pytest.raises(StoreError, match="does somebody else write"):
+    with pytest.raises(ApiError, match="does somebody else write"):
         rotator(api, clock).run()
 
 

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from certs.authority import signed_by
 from certs.inputs import Policy
 from certs.rotate import Rotator, Target
-from certs.store import connect
+from kube.client import connect
 from tests.certs.installation import REPOSITORY, configuration, install
 from tests.certs.pod import Background, Client, Mount, Users, until
 from tests.cluster.controlplane import answers_ok

@@ -50,7 +50,7 @@ def set_settling_time(installed: Installation, change: str) -> None:
     installed.own.run("rollout", "status", PROGRAM, "--timeout=120s")
 
 
-@pytest.mark.parametrize("rounds", [3, pytest.param(20, marks=pytest.mark.bench)])
+@pytest.mark.parametrize("rounds", [2, pytest.param(20, marks=pytest.mark.bench)])
 def test_changes_of_who_makes_the_certificate_cost_no_job_its_place(busy: Installation, rounds: int) -> None:
     started = time.monotonic()
     with jobs_keep_coming(busy) as placed:
@@ -72,7 +72,7 @@ def test_changes_of_who_makes_the_certificate_cost_no_job_its_place(busy: Instal
 def test_whoever_was_named_last_wins_however_hastily_it_changes(busy: Installation) -> None:
     chance = random.Random(8)  # noqa: S311 - no secret
     with jobs_keep_coming(busy) as placed:
-        for _ in range(4):
+        for _ in range(3):
             own = new_certificate(busy)
             busy.run(INSTALL, HEADING)
             time.sleep(chance.uniform(0, 6))
