@@ -81,6 +81,14 @@ def test_it_can_be_woken_and_renews_no_more_often_for_it(running: Running) -> No
     assert len([write for write in running.api.writes if "lease" in write]) <= 3
 
 
+def test_however_often_it_is_woken_passes_keep_their_distance(running: Running) -> None:
+    until(lambda: running.passes)
+    while len(running.passes) < 4:
+        running.loop.wake()
+    pauses = [after - before for before, after in zip(running.passes, running.passes[1:], strict=False)]
+    assert min(pauses) >= LEAST_SECONDS
+
+
 def test_it_keeps_the_lease_between_passes_that_are_far_apart(running: Running) -> None:
     until(lambda: len([write for write in running.api.writes if "lease" in write]) >= 3)
     assert len(running.passes) == 1

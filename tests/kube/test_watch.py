@@ -173,6 +173,14 @@ def test_failures_are_told_and_tried_again_from_where_it_was() -> None:
     assert api.versions() == ["5", "6", "6"]
 
 
+def test_after_an_event_waits_are_short_again() -> None:
+    made = Watch(Script([ApiError("refused"), [page(5)]], [[event("ADDED", node("a", 6))]]), "/a", str)
+    made.backoff = Backoff(0.01, 60)
+    events = made.events()
+    assert [type(next(events)) for _ in range(3)] == [Lost, Listed, Changed]
+    assert made.backoff.next() < 0.02
+
+
 def test_an_api_server_that_ends_every_watch_at_once_is_not_asked_without_pause() -> None:
     api = Script([[page(5)]], [[] for _ in range(1000)])
     made = watch(api)
