@@ -102,6 +102,8 @@ def test_a_provided_certificate_is_told_and_so_is_one_that_cannot_be_served(
     running.api.put(PROVIDED_SECRET, {"metadata": {"name": "provided"}})
     running.until("provided_certificate_refused", 1)
     assert running.value("provided_certificate") == 0
+    # The metric comes before the line.
+    running.until("passes_total", (running.value("passes_total", result="kept") or 0) + 1, result="kept")
     assert "the provided certificate is not served: its certificate or key cannot be read" in caplog.text
 
 

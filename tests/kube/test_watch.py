@@ -174,10 +174,11 @@ def test_failures_are_told_and_tried_again_from_where_it_was() -> None:
 
 
 def test_after_an_event_waits_are_short_again() -> None:
-    made = Watch(Script([ApiError("refused"), [page(5)]], [[event("ADDED", node("a", 6))]]), "/a", str)
+    refused = [ApiError("refused")] * 4
+    made = Watch(Script([*refused, [page(5)]], [[event("ADDED", node("a", 6))]]), "/a", str)
     made.backoff = Backoff(0.01, 60)
     events = made.events()
-    assert [type(next(events)) for _ in range(3)] == [Lost, Listed, Changed]
+    assert [type(next(events)) for _ in range(6)] == [Lost] * 4 + [Listed, Changed]
     assert made.backoff.next() < 0.02
 
 
