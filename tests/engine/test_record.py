@@ -119,3 +119,15 @@ def test_a_term_that_is_another_one_plus_what_a_rule_adds_keeps_its_own_expressi
     spec = again.after["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
     kept = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert kept["nodeSelectorTerms"][0][kind][:1] == [ours]
+
+
+def test_terms_that_differ_by_what_a_rule_adds_are_each_taken_back_once() -> None:
+    ours = {"key": "neuron.amazonaws.com/ultraserver-server-id-4", "operator": "Exists"}
+    a, b = ({"key": key, "operator": "In", "values": ["x"]} for key in "ab")
+    fields = [{"matchFields": some} for some in ([a, b, ours], [a, ours], [a, b], [a])]
+    terms = [*fields, *({"matchExpressions": some} for some in ([a, b, ours], [b], [a, b]))]
+    required = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    }
+    once = evaluate(load_default(), Request(mpijob(4, worker_spec={"affinity": required}))).after
+    assert evaluate(load_default(), Request(once)).operations == ()

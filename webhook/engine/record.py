@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from webhook.engine import keys
 from webhook.engine.budget import Budget, OverBudgetError
+from webhook.engine.lists import TERMS
 from webhook.engine.takeback import take_back
 from webhook.engine.tree import Json, drop, get, put
 
@@ -56,8 +57,13 @@ def _is_entry(key: str, value: Json) -> bool:
 def write(template: Json, record: Record, key: str = keys.ADDED) -> Json:
     """The template with a record on it."""
     raw: dict[str, Json] = {"table": record.table, **({"uid": record.uid} if record.uid else {})}
+    # Of two equal terms it is not known which one had the expression, so that no order is kept among them.
+    added = {
+        place: sorted(digests) if place.endswith(f"/{TERMS}") else digests
+        for place, digests in record.added.items()
+    }
     # ASCII, for a forged uid may be half of a surrogate pair, which no response could carry.
-    text = json.dumps({**raw, "added": record.added}, separators=(",", ":"))
+    text = json.dumps({**raw, "added": added}, separators=(",", ":"))
     return put(template, (*ANNOTATIONS, key), text)
 
 

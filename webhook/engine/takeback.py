@@ -111,29 +111,31 @@ class _Walk:
         """Node selector terms without the expressions that were added to them, each digest taken once.
 
         What was added is at the end, but for the little that another webhook may have put behind it. So the
-        ends of all terms come first: a person's term may be another one of theirs plus what a rule adds.
+        ends of all terms come first, and each gives one expression a round: a person's term may be another
+        one of theirs plus what a rule adds.
         """
         left = Counter(digests)
         terms = [_Term(term) if isinstance(term, dict) else None for term in node]
         self._budget.spend(sum(term.size() for term in terms if term))
         for back in range(1, 1 + LAST):
-            for term in terms:
-                while term and (found := self._added(term, back, left)):
-                    term.remove(found, back)
+            giving = [term for term in terms if term]
+            while giving:
+                giving = [term for term in giving if self._take_from(term, back, left)]
         bare = [term.bare if term else was for term, was in zip(terms, node, strict=True)]
         if all(a is b for a, b in zip(node, bare, strict=True)):
             return node
         return [now for now, was in zip(bare, node, strict=True) if now or not was]
 
-    def _added(self, term: "_Term", back: int, left: Counter[str]) -> str | None:
-        """The list of a term whose expression at a place from the end was added to the term last."""
+    def _take_from(self, term: "_Term", back: int, left: Counter[str]) -> bool:
+        """Removes the expression at a place from the end, where it was added to the term last."""
         for name in list(term.texts):
             if back <= len(term.texts[name]):
                 text = term.one_less(name, back)
                 self._budget.spend(1 + len(text) // QUARTER)
                 if _take(left, digest_of_text(text)):
-                    return name
-        return None
+                    term.remove(name, back)
+                    return True
+        return False
 
     def _digest(self, value: Json) -> str:
         text = canonical(value)
