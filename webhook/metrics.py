@@ -58,7 +58,7 @@ class Metrics:
         self, endpoint: str, status: int, verdict: str, rules: Iterable[str], seconds: float
     ) -> None:
         """Counts an answer."""
-        if status == HTTPStatus.BAD_REQUEST:
+        if status in {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}:
             self._bad.inc()
         elif status != HTTPStatus.OK:
             self.failed()

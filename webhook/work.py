@@ -13,7 +13,8 @@ process: the function is one of a module, it raises nothing that is to be expect
 
 Raises:
     BusyError: Too much work is waiting.
-    FailedError: It took too long or too much memory, or raised something.
+    TooLargeError: It takes too much memory.
+    FailedError: It took too long, or raised something.
 """
 
 
@@ -23,6 +24,10 @@ class BusyError(Exception):
 
 class FailedError(Exception):
     """Long work that did not come to an end; the message says why."""
+
+
+class TooLargeError(FailedError):
+    """What is to be worked on takes more memory than one piece of work may; the message says how much."""
 
 
 def here(_: int, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - any function's

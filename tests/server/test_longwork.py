@@ -35,10 +35,21 @@ def test_work_without_an_end_is_ended() -> None:
     assert done("slow") == "FailedError: it took longer than 1 s"
 
 
+TOO_LARGE = "TooLargeError: it takes more than 64 MiB of memory to evaluate"
+
+
 def test_work_that_wants_too_much_memory_fails_and_the_server_does_not_grow() -> None:
     said, kilobytes = done("greedy")
-    assert said == "FailedError: it took more than 64 MiB of memory"
+    assert said == TOO_LARGE
     assert kilobytes < 200_000
+
+
+def test_a_library_that_crashes_for_want_of_memory_is_too_large_and_no_internal_error() -> None:
+    assert done("crash") == TOO_LARGE
+
+
+def test_an_error_that_came_of_one_of_memory_is_too_large() -> None:
+    assert done("chained") == TOO_LARGE
 
 
 def test_an_error_of_the_work_comes_back_with_its_place() -> None:

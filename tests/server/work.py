@@ -32,6 +32,17 @@ def greedy() -> int:
     return len(bytearray(256 * 1024 * 1024))
 
 
+def crash() -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def chained() -> None:
+    try:
+        greedy()
+    except MemoryError as error:
+        raise RuntimeError("a library's own") from error
+
+
 def broken() -> None:
     raise RuntimeError("the work is broken")
 
@@ -75,6 +86,8 @@ def main() -> None:
         "large": lambda: len(work(1, echo, "x" * 8_000_000)[0]),
         "slow": lambda: outcome(work, 1, slow, 5),
         "greedy": lambda: [outcome(work, 1, greedy), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss],
+        "crash": lambda: outcome(work, 1, crash),
+        "chained": lambda: outcome(work, 1, chained),
         "broken": lambda: outcome(work, 1, broken),
         "fatal": lambda: outcome(work, 1, fatal),
         "template": lambda: [outcome(work, 1, end_template), work(1, echo, "after")[0]],

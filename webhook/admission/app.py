@@ -26,7 +26,7 @@ from werkzeug.exceptions import HTTPException
 from webhook.admission.answer import HANDLERS, answer
 from webhook.metrics import Metrics
 from webhook.rules.source import TableSource
-from webhook.work import BusyError, FailedError, Work, here
+from webhook.work import BusyError, FailedError, TooLargeError, Work, here
 
 MAX_BODY: Final = 3 * 1024 * 1024
 """Bytes; etcd takes objects of 1.5 MiB, and a review holds at most two of one."""
@@ -137,6 +137,10 @@ class Endpoints:
             found = work(len(body), answer, self._source.table(), name, body)
         except BusyError as error:
             return busy(error)
+        except TooLargeError as error:
+            log.warning("refused a review of %d bytes: %s", len(body), error, extra={"endpoint": name})
+            self._metrics.answered(name, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "", (), 0.0)
+            return refusal(413, f"the review is too large: {error}")
         except FailedError as error:
             self._metrics.failed()
             log.error("a review of %d bytes failed: %s", len(body), error, extra={"endpoint": name})  # noqa: TRY400

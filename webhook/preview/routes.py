@@ -10,7 +10,7 @@ from webhook.documents import DocumentError, read_documents
 from webhook.engine.table import Table
 from webhook.preview.run import FORMATS, preview
 from webhook.rules.source import TableSource
-from webhook.work import BusyError, FailedError, Work, here
+from webhook.work import BusyError, FailedError, TooLargeError, Work, here
 
 log = logging.getLogger("webhook.preview")
 
@@ -53,6 +53,8 @@ def preview_routes(source: TableSource, work: Work = here) -> Blueprint:
             code, text = work(len(body), shown, source.table(), body, TYPES[kind], namespace)
         except BusyError as error:
             return _error(503, str(error), {"Retry-After": "1"})
+        except TooLargeError as error:
+            return _error(413, f"the documents are too large: {error}")
         except FailedError as error:
             log.error("a preview of %d bytes failed: %s", len(body), error)  # noqa: TRY400
             return _error(500, "the preview could not be made, see the log of ultraserver-webhook")

@@ -7,6 +7,7 @@ thread would do neither, and would hold Python's lock while others wait for thei
 
 from __future__ import annotations
 
+import enum
 import itertools
 import logging
 import os
@@ -23,7 +24,7 @@ import gevent
 from gevent import socket
 from gevent.event import Event
 
-from webhook.work import BusyError, FailedError
+from webhook.work import BusyError, FailedError, TooLargeError
 
 if TYPE_CHECKING:
     import socket as standard
@@ -33,6 +34,14 @@ _LENGTH = struct.Struct("!Q")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 log = logging.getLogger("webhook.work")
+
+
+class _End(enum.Enum):
+    """How a piece of work ended."""
+
+    DONE = enum.auto()
+    TOO_LARGE = enum.auto()
+    FAILED = enum.auto()
 
 
 class LongWork:
@@ -95,14 +104,14 @@ class LongWork:
         try:
             with gevent.Timeout(self._seconds + 1, TimeoutError("no answer")):
                 self._pipe.sendall(_LENGTH.pack(len(job)) + job)
-                done, result = pickle.loads(self._read())  # noqa: S301 - from this program's own process
+                end, result = pickle.loads(self._read())  # noqa: S301 - from this program's own process
         except (OSError, EOFError) as error:
             log.error("starting the process for long work again: %s", error)  # noqa: TRY400
             self._stop()
             self._start()
             raise FailedError("the work was given up") from error
-        if not done:
-            raise FailedError(result)
+        if end is not _End.DONE:
+            raise (TooLargeError if end is _End.TOO_LARGE else FailedError)(result)
         return result
 
     def _read(self) -> bytes:
@@ -163,10 +172,7 @@ def _template(pipe: standard.socket, seconds: float, memory: int) -> NoReturn:
                     _work(pipe, job, seconds, memory)
                 _, status = os.waitpid(child, 0)
                 if status:
-                    reason = f"it took longer than {seconds:g} s"
-                    if os.waitstatus_to_exitcode(status) != -signal.SIGALRM:
-                        reason = f"its process ended with {os.waitstatus_to_exitcode(status)}"
-                    _send(pipe, (False, reason))
+                    _send(pipe, _ended(os.waitstatus_to_exitcode(status), seconds, memory))
     finally:
         os._exit(0)
 
@@ -182,11 +188,11 @@ def _work(pipe: standard.socket, job: bytes, seconds: float, memory: int) -> NoR
         resource.setrlimit(resource.RLIMIT_AS, (size + memory, -1))
         try:
             function, arguments = pickle.loads(job)  # noqa: S301 - from this program's own process
-            result = (True, function(*arguments))
-        except MemoryError:
-            result = (False, f"it took more than {memory >> 20} MiB of memory")
-        except Exception:  # noqa: BLE001 - told to the one who waits
-            result = (False, traceback.format_exc())
+            result = (_End.DONE, function(*arguments))
+        except Exception as error:  # noqa: BLE001 - told to the one who waits
+            result = (_End.FAILED, traceback.format_exc())
+            if isinstance(error, MemoryError) or isinstance(error.__context__, MemoryError):
+                result = _too_large(memory)
         resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
         data = pickle.dumps(result)
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -196,6 +202,19 @@ def _work(pipe: standard.socket, job: bytes, seconds: float, memory: int) -> NoR
         os._exit(code)
 
 
-def _send(pipe: standard.socket, result: tuple[bool, Any]) -> None:
+def _ended(code: int, seconds: float, memory: int) -> tuple[_End, str]:
+    """What it means that the process of a piece of work ended without a word."""
+    if code in {-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS}:
+        return _too_large(memory)  # a library in C that was refused memory
+    if code == -signal.SIGALRM:
+        return _End.FAILED, f"it took longer than {seconds:g} s"
+    return _End.FAILED, f"its process ended with {code}"
+
+
+def _too_large(memory: int) -> tuple[_End, str]:
+    return _End.TOO_LARGE, f"it takes more than {memory >> 20} MiB of memory to evaluate"
+
+
+def _send(pipe: standard.socket, result: tuple[_End, Any]) -> None:
     data = pickle.dumps(result)
     pipe.sendall(_LENGTH.pack(len(data)) + data)
