@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from placement.plan import Decision, Deletion, Opening, Pin
+    from placement.topology import Topology
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
@@ -126,6 +127,22 @@ def bound(pods: Iterable[Pod], nodes: Iterable[Node], **changes: Any) -> list[Po
         else opened(pod)
         for pod, found in zip(pods, nodes, strict=True)
     ]
+
+
+def settled(pods: Iterable[Pod], topology: Topology) -> list[Pod]:
+    """The pods when kube-scheduler has bound all that were let through, and their containers run."""
+    pods = list(pods)
+    taken = {pod.node for pod in pods}
+    found = []
+    for pod in pods:
+        if pod.place and pod.pin and not pod.gated and not pod.node:
+            unit = topology.groups(pod.place.key)[pod.pin]
+            name = next(node.name for node in unit.nodes if node.name not in taken)
+            taken.add(name)
+            found.append(replace(pod, node=name, started=True))
+        else:
+            found.append(pod)
+    return found
 
 
 def on(nodes: Mapping[str, Node], *names: str) -> list[Node]:
