@@ -63,10 +63,16 @@ class Cluster:
     def cause(self, group: Group, size: int, demands: Iterable[Demand], job: JobKey) -> Cause | None:
         """Why a job cannot have a group that suits its pods; None where it can."""
         if self.is_held(group, size):
-            held = (self.holders.get(node.name, {}) for node in group.nodes)
-            names = [holder for found in held for holder, needed in found.items() if max(size, needed) > 1]
-            return Cause("held", f"held by {shown(names[0])}")
+            return Cause("held", f"held by {shown(self._holder(group, size))}")
         return self.full(group, demands) or self.kept_from(group, job)
+
+    def _holder(self, group: Group, size: int) -> JobKey:
+        """The first that is on a group which is held."""
+        for node in group.nodes:
+            for holder, needed in self.holders.get(node.name, {}).items():
+                if size > 1 or needed > 1:
+                    return holder
+        raise LookupError(f"nobody holds {group.id}")
 
     def full(self, group: Group, demands: Iterable[Demand]) -> Cause | None:
         """Of which resource too little is left."""

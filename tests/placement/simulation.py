@@ -1,4 +1,4 @@
-"""Hours of a cluster in milliseconds: jobs arrive, are decided about, run and end. No API server, no clock."""
+"""Hours of a cluster in moments: jobs arrive, are decided about, run and end; no API server, no clock."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def simulate(
     return run
 
 
-def _step(
+def _step(  # noqa: PLR0913, PLR0917 - all that a simulation is
     topology: Topology,
     pods: dict[str, list[Pod]],
     passed: timedelta,

@@ -181,7 +181,7 @@ CASES = [
     ),
     Case(
         "five nodes with one server id are no unit",
-        [*ONE.values(), node(1, 2, labels={})][:4] + [replace(ONE["n1-3"], name="n9")],
+        [*[*ONE.values(), node(1, 2, labels={})][:4], replace(ONE["n1-3"], name="n9")],
         job("a", 4),
         {},
         {"a": "us-01: "},
@@ -322,7 +322,7 @@ CASES = [
     Case(
         "a number too high",
         ONE.values(),
-        job("a", 4) + [replace(job("a", 5, config=4)[4], place=Place(4, 4, 4, SERVER_4))],
+        [*job("a", 4), replace(job("a", 5, config=4)[4], place=Place(4, 4, 4, SERVER_4))],
         {},
         {"a": "a-worker-4 has number 4, but the job was admitted with 4 workers"},
     ),
@@ -588,7 +588,7 @@ def test_failures_are_forgotten_when_the_job_is_whole_or_long_gone() -> None:
     assert decision.memory.failures.keys() == {("team", "team.c")}
 
 
-# ---- What the watch does not show yet -----------------------------------------------------------------------
+# ---- What the watch does not show yet ---------------------------------------------------------------------
 
 
 def test_what_was_written_counts_until_the_watch_shows_it() -> None:

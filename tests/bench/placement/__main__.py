@@ -9,6 +9,7 @@ import random
 import statistics
 import time
 from unittest import mock
+from zlib import crc32
 
 from placement.choose import Shelf
 from placement.decide import decide
@@ -19,6 +20,12 @@ from tests.placement.world import MINUTE, NOW, bound, foreign, job, on, servers
 NODES = (100, 1_000, 4_000)
 WAITING = 300
 SEEDS = (1, 2, 3)
+RANKS = {
+    "best": Shelf._rank,  # noqa: SLF001 - what it is worth is the question
+    "first": lambda *_: (False, False, 0, 0),
+    # As a scheduler that prefers empty nodes: anywhere.
+    "any": lambda _, group: (False, False, crc32(group.id.encode()), 0),
+}
 
 
 def world(nodes: int, seed: int) -> tuple[Topology, list]:
@@ -53,7 +60,7 @@ def arrivals(seed: int, load: float, count: int = 24) -> list[Arrival]:
     """Twelve hours of jobs: most of them small, most nodes taken by large ones."""
     chance = random.Random(seed)  # noqa: S311 - as above
     found, at = [], 0.0
-    while at < 720:  # noqa: PLR2004
+    while at < 720:
         workers = chance.choice([1, 1, 1, 2, 2, 4, 4, 8, 16])
         minutes = chance.choice([10, 30, 60, 120])
         found.append(Arrival(round(at, 2), f"j{len(found)}", workers, minutes))
@@ -65,7 +72,7 @@ def fit(seed: int, load: float) -> tuple[float, float, float]:
     """Share of the nodes at work, whole UltraServers free, and median wait of jobs that need whole ones."""
     jobs = arrivals(seed, load)
     run = simulate(servers(24).values(), jobs, end=720)
-    large = [run.started.get(found.name, 720) - found.at for found in jobs if found.workers >= 4]  # noqa: PLR2004
+    large = [run.started.get(found.name, 720) - found.at for found in jobs if found.workers >= 4]
     return run.node_minutes / (96 * 720), statistics.fmean(run.whole_free), statistics.fmean(large)
 
 
@@ -77,9 +84,8 @@ def main() -> None:
         print(f"{nodes:5} {pods:7} {waiting:8} {opened:7} {spent:14.0f}")  # noqa: T201
     print("\nload  fit    nodes at work  whole UltraServers free  minutes jobs of 4 and more wait")  # noqa: T201
     for load in (0.6, 0.8, 1.0):
-        for name in ("best", "first"):
-            constant = mock.patch.object(Shelf, "_rank", lambda *_: (False, False, 0, 0))
-            with constant if name == "first" else mock.MagicMock():
+        for name, rank in RANKS.items():
+            with mock.patch.object(Shelf, "_rank", rank):
                 shares = [fit(seed, load) for seed in SEEDS]
             share, free, wait = (statistics.fmean(column) for column in zip(*shares, strict=True))
             print(f"{load:4.1f}  {name:5} {share:14.1%} {free:24.1f} {wait:32.1f}")  # noqa: T201
