@@ -1,6 +1,7 @@
 # syntax=docker/dockerfile:1
 #
-# The image of ultraserver-webhook. The base is to be pinned by digest (python:3.13-slim@sha256:...) when a release is
+# Two images: `serving` (the default) for the webhook, and `controllers` for the programs that talk to the API server,
+# which have its client installed besides. The base is to be pinned by digest (python:3.13-slim@sha256:...) when a release is
 # made: no image registry could be reached where this was written, so a digest here would be a guess.
 ARG BASE=python:3.13-slim
 
@@ -17,25 +18,43 @@ RUN python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))
 COPY LICENSE README.md ./
 COPY webhook webhook
 COPY certs certs
+COPY kube kube
 # The wheel is compiled here: the running container writes nothing.
 RUN python -m pip wheel --no-deps --wheel-dir /tmp/wheel . \
  && python -m pip --python /opt/ultraserver-webhook/bin/python install --no-deps /tmp/wheel/*.whl \
  && /opt/ultraserver-webhook/bin/python -m compileall -q -j 0 /opt/ultraserver-webhook/lib \
  && /opt/ultraserver-webhook/bin/ultraserver-webhook rules lint
 
-FROM ${BASE}
+# The programs that talk to the API server need its client; the webhook does not.
+FROM build AS build-controllers
+RUN python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["controllers"], sep="\n")' \
+        > /tmp/controllers.txt \
+ && python -m pip --python /opt/ultraserver-webhook/bin/python install --constraint constraints.txt \
+        --only-binary :all: --requirement /tmp/controllers.txt \
+ && /opt/ultraserver-webhook/bin/python -m compileall -q -j 0 /opt/ultraserver-webhook/lib \
+ && /opt/ultraserver-webhook/bin/python -m certs run --help > /dev/null
+
+FROM ${BASE} AS runtime
 # Nothing is installed at run time, so pip goes; a compiler the slim image never had.
 RUN python -m pip uninstall --yes --root-user-action ignore pip \
  && rm -rf /usr/local/lib/python3*/ensurepip
-COPY --from=build /opt/ultraserver-webhook /opt/ultraserver-webhook
 ENV PATH=/opt/ultraserver-webhook/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
-    PYTHONUNBUFFERED=1 \
-    ULTRASERVER_WEBHOOK_SERVE_TLS_CERT=/etc/ultraserver-webhook/tls/tls.crt \
-    ULTRASERVER_WEBHOOK_SERVE_TLS_KEY=/etc/ultraserver-webhook/tls/tls.key
+    PYTHONUNBUFFERED=1
 WORKDIR /opt/ultraserver-webhook
 # By number, so that Kubernetes can see that it is not root (runAsNonRoot).
 USER 65532:65532
+
+# docker build --target controllers --tag ultraserver-webhook-controllers:0.1.0 .
+FROM runtime AS controllers
+COPY --from=build-controllers /opt/ultraserver-webhook /opt/ultraserver-webhook
+CMD ["python", "-m", "certs", "run"]
+
+# docker build --tag ultraserver-webhook:0.1.0 .
+FROM runtime AS serving
+COPY --from=build /opt/ultraserver-webhook /opt/ultraserver-webhook
+ENV ULTRASERVER_WEBHOOK_SERVE_TLS_CERT=/etc/ultraserver-webhook/tls/tls.crt \
+    ULTRASERVER_WEBHOOK_SERVE_TLS_KEY=/etc/ultraserver-webhook/tls/tls.key
 EXPOSE 8443
 # For container runtimes other than Kubernetes, which has probes of its own. It asks whether the server answers, so it
 # does not verify the certificate, which is made for the Service's name and not for 127.0.0.1. A port other than 8443

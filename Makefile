@@ -67,7 +67,7 @@ sbom: .venv/.run ## Write the bill of materials of what is installed to run it: 
 	@$(MAKE) --no-print-directory .venv/.dev
 	@mkdir -p dist
 	@$(PYTHON) -m venv dist/.sbom && dist/.sbom/bin/pip install --quiet --disable-pip-version-check \
-	    --constraint constraints.txt . && dist/.sbom/bin/pip uninstall --quiet --yes pip setuptools
+	    --constraint constraints.txt '.[controllers]' && dist/.sbom/bin/pip uninstall --quiet --yes pip setuptools
 	@$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-file dist/sbom.cdx.json dist/.sbom
 	@rm -rf dist/.sbom && echo dist/sbom.cdx.json
 

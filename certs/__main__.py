@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from certs import development, logs, status
-from certs.api import StoreError
+from certs import development, objects, status
 from certs.authority import CertificateError
-from certs.case import Force
 from certs.decide import Action
-from certs.elect import Elector
+from certs.inputs import Force, Inputs
 from certs.options import cluster_options, option, settings
+from certs.passes import Passes
+from kube import logs
+from kube.api import ApiError
+from kube.election import Elector
+from kube.loop import Loop
 
 if TYPE_CHECKING:
     from certs.decide import Decision
-    from certs.rotate import Outcome
+    from certs.rotate import PassResult
 
 LOOK_SECONDS = 0.5
 """Between the looks of ``rotate --wait``."""
@@ -38,7 +41,7 @@ _RUN_OPTIONS = (
     "metrics_port",
     "log_format",
 )
-_FAILURES = (StoreError, CertificateError, OSError)
+_FAILURES = (ApiError, CertificateError, OSError)
 _log = logging.getLogger("certs")
 
 
@@ -72,6 +75,8 @@ def rotate(force: tuple[str, ...], wait: float, **options: Any) -> None:  # noqa
     deadline = time.monotonic() + wait
     try:
         rotator = settings(**options).rotator(_step)
+        if force and (secret := rotator.served_from()):
+            raise click.ClickException(f"the certificate comes from the Secret {secret}: replace it there")
         outcome = rotator.run(authority="ca" in force, leaf="leaf" in force)
         while outcome.last.action is Action.WAIT and time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)
@@ -98,10 +103,10 @@ def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
     except _FAILURES as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(2)
-    now = datetime.now(UTC)
-    for line in status.describe(stored, decision, replicas, now):
+    inputs = Inputs(stored, given.policy, datetime.now(UTC), replicas=replicas)
+    for line in status.describe(inputs, decision):
         click.echo(line)
-    wrong = status.problems(stored, given.policy, now)
+    wrong = status.problems(inputs)
     for problem in wrong:
         click.echo(f"wrong: {problem}", err=True)
     sys.exit(1 if wrong else 0)
@@ -121,24 +126,26 @@ def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
 def run(**options: Any) -> None:  # noqa: ANN401 - as above
     """Keep the certificates, until SIGTERM."""
     # prometheus_client is for this command only.
-    from certs.loop import Loop  # noqa: PLC0415
     from certs.metrics import Metrics  # noqa: PLC0415
+    from kube.metrics import serve  # noqa: PLC0415
 
     own = {name: options.pop(name) for name in _RUN_OPTIONS}
-    logs.configure(own["log_format"])
-    stop, metrics = threading.Event(), Metrics()
-    for sign in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(sign, lambda *_: stop.set())
+    logs.configure(own["log_format"], "certs")
+    metrics = Metrics()
     try:
         rotator = settings(**options).rotator(_log_step)
         port = own["metrics_port"]
-        unserve = metrics.serve(own["metrics_host"], port) if port else None
+        unserve = serve(metrics.registry, own["metrics_host"], port) if port else None
     except _FAILURES as error:
         raise click.ClickException(str(error)) from error
-    target = rotator.target
     lease = own["lease"], own["identity"], own["lease_seconds"]
-    elector = Elector(rotator.api, target.namespace, *lease, rotator.clock, time.monotonic)
-    Loop(rotator, elector, metrics, own["interval_seconds"], stop).run()
+    namespace, clock = rotator.target.namespace, rotator.clock
+    elector = Elector(rotator.api, namespace, *lease, clock, time.monotonic, objects.LABELS)
+    loop = Loop(elector, Passes(rotator, metrics, own["interval_seconds"]), metrics.leads)
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        # Not in the handler itself: the loop, which it interrupts, may hold the lock that it needs.
+        signal.signal(sign, lambda *_: threading.Thread(target=loop.stop).start())
+    loop.run()
     if unserve:
         unserve()
     _log.info("ended as told")
@@ -183,10 +190,10 @@ def _log_step(decision: Decision) -> None:
     _log.log(level, "%s: %s", decision.action.value, decision.why)
 
 
-def _tell(outcome: Outcome) -> None:
+def _tell(outcome: PassResult) -> None:
     _step(outcome.last)
-    for name in outcome.missing:
-        click.echo(f"note: there is no webhook configuration {name} yet")
+    for note in outcome.notes():
+        click.echo(f"note: {note}")
 
 
 if __name__ == "__main__":

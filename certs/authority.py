@@ -113,7 +113,7 @@ def issue(
         ip_addresses: Its IP addresses, v4 or v6.
 
     Raises:
-        CertificateError: No name at all or a malformed one, ``authority`` is none or is over or has not
+        CertificateError: No name at all or a malformed one, ``authority`` is not a CA or is over or has not
             begun, ``now`` has no time zone, or ``lifetime`` is not positive.
     """
     _check_times(now, lifetime)
@@ -178,16 +178,16 @@ def _check_times(now: datetime, lifetime: timedelta) -> None:
     if now.tzinfo is None:
         raise CertificateError(f"now ({now}) has no time zone")
     if lifetime <= timedelta(seconds=1):  # certificates count whole seconds
-        raise CertificateError(f"a lifetime of {lifetime} is none")
+        raise CertificateError(f"lifetime must exceed 1s, not {lifetime}")
 
 
 def _check_authority(authority: x509.Certificate, now: datetime) -> None:
     try:
         constraints = authority.extensions.get_extension_for_class(x509.BasicConstraints).value
     except x509.ExtensionNotFound as error:
-        raise CertificateError(f"{authority.subject.rfc4514_string()} is no authority") from error
+        raise CertificateError(f"{authority.subject.rfc4514_string()} is not a CA") from error
     if not constraints.ca:
-        raise CertificateError(f"{authority.subject.rfc4514_string()} is no authority")
+        raise CertificateError(f"{authority.subject.rfc4514_string()} is not a CA")
     if not authority.not_valid_before_utc <= now < authority.not_valid_after_utc:
         raise CertificateError(
             f"the authority is good from {authority.not_valid_before_utc:%Y-%m-%dT%H:%M:%SZ} to "

@@ -10,6 +10,10 @@ An authority is replaced in this order; each step waits until the one before is 
 3. A settling time later every API server has seen that. A leaf of the new authority is stored.
 4. A settling time later every kubelet has written it into its pods, and no replica that can be asked still
    serves a leaf of the old one. The old one is taken out of the bundle, and out of the caBundles.
+
+A certificate from elsewhere is a Secret that is only read. While it is there and can be served, it stands for
+"a leaf of the new authority", with the authorities of its ``ca.crt``; when it goes, this program's own
+authority is the new one again. So a change of who makes the certificate is such a replacement as well.
 """
 
 from __future__ import annotations
@@ -19,15 +23,25 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from certs.authority import BACKDATE, signed_by
-from certs.checks import at, good, is_authority, lacking_names, renewal, still_good, unusable
+from certs.authority import BACKDATE
+from certs.checks import (
+    at,
+    good,
+    is_authority,
+    lacking_names,
+    last_served,
+    renewal,
+    still_good,
+    unusable,
+    verifies,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from certs.case import Case
-    from certs.held import Bundle
+    from certs.inputs import Inputs
+    from certs.observed import Bundle
 
 
 class Action(Enum):
@@ -42,6 +56,7 @@ class Action(Enum):
     PUBLISH = "publish bundle"
     NOTE = "note trust"
     ISSUE = "issue leaf"
+    TAKE = "take provided leaf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,150 +79,160 @@ class Decision:
     broken: bool = False
 
 
-def decide(case: Case) -> Decision:
+def decide(inputs: Inputs) -> Decision:
     """Say what to do next: the answer of the first row that has one."""
     for row in _ROWS:
-        decision = row(case)
+        decision = row(inputs)
         if decision is not None:
             return decision
-    return _keep(case)
+    return _keep(inputs)
 
 
-def _no_authority(case: Case) -> Decision | None:
-    held = case.stored.authority
+def _no_authority(inputs: Inputs) -> Decision | None:
+    held = inputs.stored.authority
     if held.pair is not None:
         ca = held.pair.certificate
-        if good(ca, case.now):
+        if good(ca, inputs.now):
             return None
         why = f"the authority is good from {at(ca.not_valid_before_utc)} to {at(ca.not_valid_after_utc)}"
-        why += " only" if is_authority(ca) else ", and it is none"
+        why = f"{why} only" if is_authority(ca) else "the certificate in the authority's Secret is not a CA"
         known = held.bundle
     else:
         why = f"no authority that can sign: {held.problem}"
         # The key is gone, perhaps with the Secrets; replicas serve on with what they have mounted, so
         # whoever is trusted now stays trusted until their leaves are replaced.
-        known = held.bundle | case.stored.serving.bundle
-        known = known.union(*(bundle for hook in case.stored.hooks for bundle in hook.bundles))
-    return Decision(Action.NEW_AUTHORITY, why, still_good(known, case.now), broken=True)
+        known = held.bundle | inputs.stored.serving.bundle
+        known = known.union(*(bundle for hook in inputs.stored.hooks for bundle in hook.bundles))
+    return Decision(Action.NEW_AUTHORITY, why, still_good(known, inputs.now), broken=True)
 
 
-def _old_authority(case: Case) -> Decision | None:
-    if case.force.authority == case.signer:
+def _old_authority(inputs: Inputs) -> Decision | None:
+    if inputs.force.authority == inputs.signer:
         why = "a new authority was asked for"
-    elif case.now >= renewal(case.signer):
-        why = f"two thirds of the authority's life were over at {at(renewal(case.signer))}"
+    elif inputs.now >= renewal(inputs.signer):
+        why = f"the authority reached its renewal time at {at(renewal(inputs.signer))}"
     else:
         return None
-    return Decision(Action.NEW_AUTHORITY, why, still_good(case.bundle | {case.signer}, case.now))
+    return Decision(Action.NEW_AUTHORITY, why, still_good(inputs.bundle | {inputs.signer}, inputs.now))
 
 
-def _odd_bundle(case: Case) -> Decision | None:
-    wanted = still_good(case.bundle, case.now) | {case.signer}
-    if wanted == case.bundle:
+def _odd_bundle(inputs: Inputs) -> Decision | None:
+    wanted = still_good(inputs.bundle, inputs.now) | inputs.anchors
+    if wanted == inputs.bundle:
         return None
-    why = "the bundle lacks the authority that signs"
-    if case.signer in case.bundle:
-        why = "an authority in the bundle is over, or is none"
-    return Decision(Action.BUNDLE, why, wanted, broken=case.signer not in case.bundle)
+    why = "the bundle lacks the authority of the leaf that is to be served"
+    if inputs.anchors <= inputs.bundle:
+        why = "a certificate in the bundle has expired, or is not a CA"
+    broken = bool(unusable(inputs.stored.serving, inputs.bundle, inputs.now))
+    return Decision(Action.BUNDLE, why, wanted, broken=broken)
 
 
-def _lost_trust(case: Case) -> Decision | None:
-    """A caBundle lost an authority that is about to sign: the settling time begins anew."""
-    if case.of_signer or case.stored.authority.trusted_since is None:
+def _lost_trust(inputs: Inputs) -> Decision | None:
+    """A caBundle lost an authority whose leaf is about to be served: the settling time begins anew."""
+    if inputs.moved or inputs.stored.authority.trusted_since is None:
         return None
-    if all(case.signer in bundle for hook in case.stored.hooks for bundle in hook.bundles):
+    if all(inputs.anchors <= bundle for hook in inputs.stored.hooks for bundle in hook.bundles):
         return None
     return Decision(Action.FORGET, "a caBundle no longer holds the new authority")
 
 
-def _untrusted(case: Case) -> Decision | None:
-    wrong = [hook for hook in case.stored.hooks if any(held != case.bundle for held in hook.bundles)]
+def _untrusted(inputs: Inputs) -> Decision | None:
+    wrong = [hook for hook in inputs.stored.hooks if any(held != inputs.bundle for held in hook.bundles)]
     if not wrong:
         return None
-    serving = case.stored.serving
-    broken = any(
-        unusable(serving.leaf, serving.problem, held, case.now) for hook in wrong for held in hook.bundles
-    )
+    serving = inputs.stored.serving
+    broken = any(unusable(serving, held, inputs.now) for hook in wrong for held in hook.bundles)
     names = ", ".join(f"{hook.kind} {hook.name}" for hook in wrong)
     return Decision(Action.TRUST, f"another caBundle is wanted in {names}", broken=broken)
 
 
-def _unpublished(case: Case) -> Decision | None:
-    serving = case.stored.serving
-    if serving.bundle == case.bundle or unusable(serving.leaf, serving.problem, case.bundle, case.now):
+def _unpublished(inputs: Inputs) -> Decision | None:
+    serving = inputs.stored.serving
+    if serving.bundle == inputs.bundle or unusable(serving, inputs.bundle, inputs.now):
         return None  # what needs a leaf gets its bundle with it
     return Decision(Action.PUBLISH, "ca.crt of the serving Secret is not the bundle")
 
 
-def _unnoted(case: Case) -> Decision | None:
-    if len(case.bundle) == 1 or case.stored.authority.trusted_since is not None:
+def _broken_leaf(inputs: Inputs) -> Decision | None:
+    why = unusable(inputs.stored.serving, inputs.bundle, inputs.now)
+    # At once, settled or not: there is nothing good to serve meanwhile.
+    return _another_leaf(inputs, f"no leaf to serve: {why}", broken=True) if why else None
+
+
+def _unnoted(inputs: Inputs) -> Decision | None:
+    complete = inputs.moved and inputs.bundle == inputs.anchors
+    if complete or inputs.stored.authority.trusted_since is not None:
         return None
     return Decision(Action.NOTE, "every caBundle holds the new authority")
 
 
-def _broken_leaf(case: Case) -> Decision | None:
-    serving = case.stored.serving
-    why = unusable(serving.leaf, serving.problem, case.bundle, case.now)
-    # At once, settled or not: there is nothing good to serve meanwhile.
-    return Decision(Action.ISSUE, f"no leaf to serve: {why}", broken=True) if why else None
-
-
-def _leaf_of_old_authority(case: Case) -> Decision | None:
-    leaf, since = case.stored.serving.leaf, case.stored.authority.trusted_since
-    if leaf is None or case.of_signer:
+def _leaf_of_old_authority(inputs: Inputs) -> Decision | None:
+    leaf, since = inputs.stored.serving.leaf, inputs.stored.authority.trusted_since
+    if leaf is None or inputs.moved:
         return None
-    settled = since + case.policy.settle if since else case.now
-    if case.now >= settled:
-        return Decision(Action.ISSUE, "the new authority is trusted everywhere")
+    settled = since + inputs.policy.settle if since else inputs.now
+    if inputs.now >= settled:
+        return _another_leaf(inputs, "the new authority is trusted everywhere")
     if leaf.not_valid_after_utc <= settled:
-        return Decision(Action.ISSUE, f"the leaf ends at {at(leaf.not_valid_after_utc)}, before all settles")
+        return _another_leaf(inputs, f"the leaf ends at {at(leaf.not_valid_after_utc)}, before all settles")
     return Decision(Action.WAIT, "API servers are learning to trust the new authority", until=settled)
 
 
-def _old_leaf(case: Case) -> Decision | None:
-    leaf = case.stored.serving.leaf
-    if leaf is None:
+def _old_leaf(inputs: Inputs) -> Decision | None:
+    leaf = inputs.stored.serving.leaf
+    if leaf is None or inputs.provided:
         return None
-    lacking = lacking_names(leaf, case.policy)
+    lacking = lacking_names(leaf, inputs.policy)
     if lacking:
         return Decision(Action.ISSUE, f"the leaf lacks the name {', '.join(lacking)}", broken=True)
-    if case.force.leaf == leaf:
+    if inputs.force.leaf == leaf:
         return Decision(Action.ISSUE, "a new leaf was asked for")
-    if case.now >= renewal(leaf):
-        return Decision(Action.ISSUE, f"two thirds of the leaf's life were over at {at(renewal(leaf))}")
+    if inputs.now >= renewal(leaf):
+        return Decision(Action.ISSUE, f"the leaf reached its renewal time at {at(renewal(leaf))}")
     return None
 
 
-def _old_authority_retires(case: Case) -> Decision | None:
-    leaf = case.stored.serving.leaf
-    if leaf is None or len(case.bundle) == 1:
+def _old_authority_retires(inputs: Inputs) -> Decision | None:
+    serving = inputs.stored.serving
+    if serving.leaf is None or inputs.bundle == inputs.anchors:
         return None
+    stored_at = serving.stored_at or serving.leaf.not_valid_before_utc + BACKDATE
     # A second more, for certificates count whole ones only.
-    settled = leaf.not_valid_before_utc + BACKDATE + case.policy.settle + timedelta(seconds=1)
-    if case.now < settled:
+    settled = stored_at + inputs.policy.settle + timedelta(seconds=1)
+    if inputs.now < settled:
         return Decision(Action.WAIT, "pods are receiving the new authority's leaf", until=settled)
-    behind = [place for place, seen in (case.replicas or {}).items() if not signed_by(seen, case.signer)]
+    behind = [
+        place
+        for place, seen in (inputs.replicas or {}).items()
+        if not verifies(seen, serving.chain[1:], inputs.anchors, inputs.now)
+    ]
     if behind:
         why = f"the old authority stays trusted: its leaf is still served by {', '.join(sorted(behind))}"
-        return Decision(Action.WAIT, why, until=case.now + case.policy.settle)
-    return Decision(Action.BUNDLE, "every replica serves the new authority's leaf", frozenset({case.signer}))
+        return Decision(Action.WAIT, why, until=inputs.now + inputs.policy.settle)
+    return Decision(Action.BUNDLE, "every replica serves the new authority's leaf", inputs.anchors)
 
 
-def _keep(case: Case) -> Decision:
-    leaf = case.stored.serving.leaf
-    due = min(renewal(certificate) for certificate in (leaf, case.signer) if certificate)
+def _keep(inputs: Inputs) -> Decision:
+    leaf = inputs.stored.serving.leaf
+    due = renewal(inputs.signer)
+    if leaf:
+        due = min(due, last_served(leaf, inputs.policy) if inputs.provided else renewal(leaf))
     return Decision(Action.KEEP, "all is well", until=due)
 
 
-_ROWS: tuple[Callable[[Case], Decision | None], ...] = (
+def _another_leaf(inputs: Inputs, why: str, *, broken: bool = False) -> Decision:
+    return Decision(Action.TAKE if inputs.provided else Action.ISSUE, why, broken=broken)
+
+
+_ROWS: tuple[Callable[[Inputs], Decision | None], ...] = (
     _no_authority,
     _old_authority,
     _odd_bundle,
     _lost_trust,
     _untrusted,
     _unpublished,
-    _unnoted,
     _broken_leaf,
+    _unnoted,
     _leaf_of_old_authority,
     _old_leaf,
     _old_authority_retires,

@@ -25,7 +25,7 @@ DEFAULT_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DevelopmentFiles:
     """What `ensure` did.
 
     Attributes:
@@ -39,7 +39,7 @@ class Outcome:
     expires: datetime
 
 
-def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> Outcome:
+def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> DevelopmentFiles:
     """Have ``ca.crt``, ``tls.crt`` and ``tls.key`` for ``hosts`` in ``directory``.
 
     The authority's key is thrown away once it has signed: whoever trusts ``ca.crt`` trusts one
@@ -56,7 +56,7 @@ def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> Outcome:
     """
     lacking, expires = _lacking(directory, hosts, now)
     if not lacking and expires is not None:
-        return Outcome(made=False, why="it is good for these hosts", expires=expires)
+        return DevelopmentFiles(made=False, why="it is good for these hosts", expires=expires)
     dns_names = [host for host in hosts if not _is_ip(host)]
     ip_addresses = [host for host in hosts if _is_ip(host)]
     signer = authority.new_authority(now, LIFETIME)
@@ -66,7 +66,7 @@ def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> Outcome:
     # The key first: a server that watches takes up a pair when it matches.
     write(directory / "tls.key", leaf.key_pem(), 0o600)
     write(directory / "tls.crt", leaf.certificate_pem(), 0o644)
-    return Outcome(made=True, why=lacking, expires=leaf.certificate.not_valid_after_utc)
+    return DevelopmentFiles(made=True, why=lacking, expires=leaf.certificate.not_valid_after_utc)
 
 
 def write(path: Path, content: bytes, mode: int) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import datetime
 
-    from certs.rotate import Outcome
+    from certs.rotate import PassResult
 
 PREFIX = "ultraserver_certs"
 
@@ -37,6 +36,16 @@ class Metrics:
             "Webhook configurations that are named and do not exist.",
             registry=self.registry,
         )
+        self._provided = Gauge(
+            f"{PREFIX}_provided_certificate",
+            "1 while a provided certificate is served; 0 while this program's own is.",
+            registry=self.registry,
+        )
+        self._refused = Gauge(
+            f"{PREFIX}_provided_certificate_refused",
+            "1 while the Secret with a provided certificate exists and cannot be served.",
+            registry=self.registry,
+        )
         self._leader = Gauge(f"{PREFIX}_leader", "1 while this one holds the Lease.", registry=self.registry)
         self._success = Gauge(
             f"{PREFIX}_last_success_timestamp_seconds",
@@ -51,38 +60,22 @@ class Metrics:
         for result in ("kept", "changed", "failed"):
             self._passes.labels(result)
 
-    def serve(self, host: str, port: int) -> Callable[[], object]:
-        """Answer GETs on a port, from a thread.
-
-        Returns:
-            What ends that.
-
-        Raises:
-            OSError: The port is taken.
-        """
-        server, thread = start_http_server(port, host, self.registry)
-
-        def stop() -> None:
-            server.shutdown()
-            server.server_close()
-            thread.join()
-
-        return stop
-
-    def leads(self, *, leader: bool) -> None:
+    def leads(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
         """Note whether this one leads. What a follower last knew is nothing to alert on, so it goes."""
         self._leader.set(leader)
         if not leader:
             self._expiry.clear()
 
-    def passed(self, outcome: Outcome, now: datetime) -> None:
+    def passed(self, result: PassResult, now: datetime) -> None:
         """Note a pass that came to its end."""
-        self._passes.labels("changed" if outcome.steps else "kept").inc()
-        for step in outcome.steps:
+        self._passes.labels("changed" if result.steps else "kept").inc()
+        for step in result.steps:
             self._steps.labels(step.action.value.replace(" ", "-")).inc()
-        self._conflicts.inc(outcome.conflicts)
-        self._missing.set(len(outcome.missing))
-        held = outcome.stored
+        self._conflicts.inc(result.conflicts)
+        self._missing.set(len(result.missing))
+        held = result.stored
+        self._refused.set(bool(result.refused))
+        self._provided.set(held.provided.raw is not None and not result.refused)
         self._bundle.set(len(held.authority.bundle))
         if held.authority.pair:
             end = held.authority.pair.certificate.not_valid_after_utc

@@ -6,15 +6,16 @@ import base64
 import copy
 from typing import TYPE_CHECKING
 
-from certs.held import TRUSTED_SINCE, bundle_pem
+from certs.observed import STORED_AT, TRUSTED_SINCE, bundle_pem
+from kube.store import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from certs.api import Object
     from certs.authority import Pair
-    from certs.held import Bundle, Hook
+    from certs.observed import Bundle, Hook, ServingSecret
+    from kube.api import Object
 
 LABELS = {
     "app.kubernetes.io/part-of": "ultraserver-webhook",
@@ -33,15 +34,24 @@ def authority_secret(
         name: Its name.
         pair: The authority that signs from now on.
         bundle: All authorities that are to be trusted.
-        trusted_since: See `certs.held.TRUSTED_SINCE`.
+        trusted_since: See `certs.observed.TRUSTED_SINCE`.
     """
     since = trusted_since.isoformat() if trusted_since else None
     return _secret(raw, name, _files(pair, bundle), {TRUSTED_SINCE: since})
 
 
-def serving_secret(raw: Object | None, name: str, leaf: Pair, bundle: Bundle) -> Object:
+def serving_secret(raw: Object | None, name: str, leaf: Pair, bundle: Bundle, now: datetime) -> Object:
     """The serving Secret with another leaf; arguments as for `authority_secret`."""
-    return _secret(raw, name, _files(leaf, bundle), {})
+    return _secret(raw, name, _files(leaf, bundle), {STORED_AT: now.isoformat()})
+
+
+def provided_secret(
+    raw: Object | None, name: str, provided: ServingSecret, bundle: Bundle, now: datetime
+) -> Object:
+    """The serving Secret with the provided chain and key, byte for byte."""
+    data = (provided.raw or {})["data"]
+    files = {key: base64.b64decode(data[key]) for key in ("tls.crt", "tls.key")}
+    return _secret(raw, name, {**files, "ca.crt": bundle_pem(bundle)}, {STORED_AT: now.isoformat()})
 
 
 def with_bundle(raw: Object, name: str, bundle: Bundle) -> Object:
@@ -50,20 +60,14 @@ def with_bundle(raw: Object, name: str, bundle: Bundle) -> Object:
 
 
 def trust_patch(hook: Hook, bundle: Bundle) -> list[Object]:
-    """The JSON patch after which every webhook of a configuration trusts ``bundle``; only what differs.
-
-    Naming the resourceVersion makes the API server answer Conflict if the configuration was changed since
-    it was read; without it, the API server would retry the patch on the newer object.
-    """
-    raw = hook.raw or {}
+    """The JSON patch after which every webhook of a configuration trusts ``bundle``; only what differs."""
     value = base64.b64encode(bundle_pem(bundle)).decode()
-    version = raw.get("metadata", {}).get("resourceVersion", "")
-    guard: Object = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
-    return [guard] + [
+    operations: list[Object] = [
         {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": value}
         for index, held in enumerate(hook.bundles)
         if held != bundle
     ]
+    return guarded(hook.raw or {}, operations)
 
 
 def _files(pair: Pair, bundle: Bundle) -> dict[str, bytes]:

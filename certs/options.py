@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from certs.authority import service_names
-from certs.case import Policy
+from certs.inputs import Policy
 from certs.rotate import Rotator, Target
+from kube.api import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,10 +51,14 @@ class Settings:
         """Connect.
 
         Raises:
-            StoreError: No API server is named.
+            ApiError: No API server is named, or its client is not installed.
         """
-        # `dev` and --help run without a cluster, and need not pay 0.3 s for the kubernetes package.
-        from certs.store import connect  # noqa: PLC0415
+        # `dev` and --help run without a cluster and its client, and need not pay 0.3 s for the latter.
+        try:
+            from kube.client import connect  # noqa: PLC0415
+        except ModuleNotFoundError as error:
+            install = "pip install 'ultraserver-webhook[controllers]'"
+            raise ApiError(f"{error}: the API server's client is an extra: {install}") from error
 
         return Rotator(connect(self.kubeconfig), self.target, self.policy, lambda: datetime.now(UTC), say)
 
@@ -84,6 +89,11 @@ _OPTIONS = (
     option("--service", default="ultraserver-webhook", help="The Service that the API server calls."),
     option("--secret", default="ultraserver-webhook-tls", help="The Secret that serving pods mount."),
     option("--ca-secret", default="ultraserver-webhook-ca", help="The Secret with the authority's key."),
+    option(
+        "--provided-secret",
+        default="ultraserver-webhook-provided",
+        help="A Secret with a certificate from elsewhere; while it exists, that is served.",
+    ),
     option("--mutating", multiple=True, help="A MutatingWebhookConfiguration to keep; may be repeated."),
     option("--validating", multiple=True, help="A ValidatingWebhookConfiguration to keep; may be repeated."),
     option("--cluster-domain", default="cluster.local", help="The cluster's DNS domain."),
@@ -126,11 +136,15 @@ def settings(**given: Any) -> Settings:  # noqa: ANN401 - click passes what _OPT
         given["service"],
         given["secret"],
         given["ca_secret"],
+        given["provided_secret"],
         tuple(hooks),
         given["endpoints"],
     )
-    if target.secret == target.authority_secret:
-        raise click.UsageError("--secret and --ca-secret are to be two: serving pods must not see the latter")
+    if len({target.secret, target.authority_secret, target.provided_secret}) < 3:  # noqa: PLR2004 - all differ
+        raise click.UsageError(
+            "--secret, --ca-secret and --provided-secret must differ: serving pods must not see the second, "
+            "and the third is never written"
+        )
     dns = service_names(target.service, target.namespace, given["cluster_domain"])
     extra = [(name, _is_ip(name)) for name in given["names"]]
     try:

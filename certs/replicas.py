@@ -13,7 +13,7 @@ from cryptography import x509
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from certs.api import Object
+    from kube.api import Object
 
 TIMEOUT_SECONDS = 2.0
 _AT_ONCE = 8

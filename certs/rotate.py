@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from certs import api as paths
-from certs import authority, objects
-from certs.api import ConflictError, StoreError
-from certs.case import Case, Force
+from certs import authority, objects, paths
+from certs.checks import refused
 from certs.decide import Action, Decision, decide
-from certs.held import Stored, read_authority, read_hook, read_serving
+from certs.inputs import Force, Inputs
+from certs.observed import Stored, read_authority, read_hook, read_serving
 from certs.replicas import Address, addresses, served
+from kube.api import ApiError, ConflictError
+from kube.store import put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
     from cryptography.x509 import Certificate
 
-    from certs.api import Api
-    from certs.case import Policy
+    from certs.inputs import Policy
+    from kube.api import Api, Object
 
 MOST_STEPS = 40
 """Of one pass. A whole rotation is eight; more means that somebody undoes what this program does."""
@@ -35,6 +36,7 @@ class Target:
         service: The Service that the API server calls.
         secret: The Secret that serving pods mount.
         authority_secret: The Secret with the authority's key, which they do not.
+        provided_secret: The Secret with a certificate from elsewhere, which is served while it exists.
         hooks: Webhook configurations, as kind (``mutating`` or ``validating``) and name.
         replicas: Addresses to ask besides the Service's endpoints, for servers outside the cluster.
     """
@@ -43,12 +45,13 @@ class Target:
     service: str
     secret: str
     authority_secret: str
+    provided_secret: str
     hooks: tuple[tuple[str, str], ...] = ()
     replicas: tuple[Address, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PassResult:
     """What a pass did.
 
     Attributes:
@@ -57,6 +60,7 @@ class Outcome:
         stored: What is stored now.
         conflicts: How often somebody else wrote first.
         missing: Webhook configurations that do not exist.
+        refused: Why the provided certificate is not served; empty when it is, or when there is none.
     """
 
     steps: tuple[Decision, ...]
@@ -64,6 +68,14 @@ class Outcome:
     stored: Stored
     conflicts: int
     missing: tuple[str, ...]
+    refused: str
+
+    def notes(self) -> list[str]:
+        """What a person should know besides, as sentences without their ends."""
+        said = [f"there is no webhook configuration {name} yet" for name in self.missing]
+        if self.refused:
+            said.append(f"the provided certificate is not served: {self.refused}")
+        return said
 
 
 @dataclass(slots=True)
@@ -92,37 +104,47 @@ class Rotator:
         rotator, who knew a newer one, has published meanwhile.
 
         Raises:
-            StoreError: Something cannot be read.
+            ApiError: Something cannot be read.
         """
         hooks = tuple(
             read_hook(kind, name, self.api.get(paths.webhook_configuration(kind, name)))
             for kind, name in self.target.hooks
         )
-        serving = read_serving(self.api.get(self._path(self.target.secret)))
-        return Stored(read_authority(self.api.get(self._path(self.target.authority_secret))), serving, hooks)
+        serving = read_serving(self._secret(self.target.secret))
+        provided = read_serving(self._secret(self.target.provided_secret))
+        return Stored(read_authority(self._secret(self.target.authority_secret)), serving, hooks, provided)
+
+    def served_from(self) -> str:
+        """The name of the Secret with the certificate from elsewhere that is to be served; empty without one.
+
+        Raises:
+            ApiError: Something cannot be read.
+        """
+        inputs = Inputs(self.read(), self.policy, self.clock())
+        return self.target.provided_secret if inputs.provided else ""
 
     def next(self, stored: Stored, force: Force) -> Decision:
         """Decide; before an old authority goes, the replicas are asked.
 
         Raises:
-            StoreError: The replicas' addresses cannot be read.
+            ApiError: The replicas' addresses cannot be read.
         """
-        case = Case(stored, self.policy, self.clock(), force)
-        decision = decide(case)
+        inputs = Inputs(stored, self.policy, self.clock(), force)
+        decision = decide(inputs)
         if decision.action is Action.BUNDLE and stored.authority.bundle > decision.bundle:
-            decision = decide(replace(case, replicas=self.replicas()))
+            decision = decide(replace(inputs, replicas=self.replicas()))
         return decision
 
     def replicas(self) -> dict[str, Certificate]:
         """The leaf that each replica serves, by address.
 
         Raises:
-            StoreError: Their addresses cannot be read.
+            ApiError: Their addresses cannot be read.
         """
         slices = self.api.get(paths.endpoint_slices(self.target.namespace, self.target.service))
         return served([*self.target.replicas, *addresses(slices)], self.policy.dns_names[0])
 
-    def run(self, *, authority: bool = False, leaf: bool = False) -> Outcome:
+    def run(self, *, authority: bool = False, leaf: bool = False) -> PassResult:
         """Do one pass.
 
         Args:
@@ -130,7 +152,7 @@ class Rotator:
             leaf: Replace the leaf that is stored now, even if it is good.
 
         Raises:
-            StoreError: A step failed; the ones before it are done, and the next pass goes on from there.
+            ApiError: A step failed; the ones before it are done, and the next pass goes on from there.
             CertificateError: A certificate cannot be made as wanted.
         """
         stored = self.read()
@@ -144,7 +166,8 @@ class Rotator:
             decision = self.next(stored, force)
             if decision.action in {Action.KEEP, Action.WAIT}:
                 missing = tuple(f"{hook.kind} {hook.name}" for hook in stored.hooks if hook.raw is None)
-                return Outcome(tuple(steps), decision, stored, conflicts, missing)
+                why = refused(stored.provided, self.policy, self.clock())
+                return PassResult(tuple(steps), decision, stored, conflicts, missing, why)
             try:
                 self._do(decision, stored)
             except ConflictError:
@@ -153,7 +176,7 @@ class Rotator:
                 steps.append(decision)
                 self.say(decision)
             stored = self.read()
-        raise StoreError(
+        raise ApiError(
             f"after {MOST_STEPS} steps there is still something to do, last: {decision.action.value} "
             f"({decision.why}); does somebody else write to the same objects?"
         )
@@ -169,6 +192,8 @@ class Rotator:
                 self._put(raw, objects.with_bundle(raw, self.target.secret, stored.authority.bundle))
             case Action.ISSUE:
                 self._issue(stored)
+            case Action.TAKE:
+                self._take(stored)
             case _:
                 self._amend_authority(decision, stored)
 
@@ -186,6 +211,8 @@ class Rotator:
         match decision.action:
             case Action.BUNDLE:
                 bundle = decision.bundle
+                # Whoever joins has to become known first.
+                since = since if bundle <= held.bundle else None
             case Action.FORGET:
                 since = None
             case _:
@@ -204,21 +231,18 @@ class Rotator:
         signer = stored.authority.pair
         if signer is None:
             raise LookupError("a leaf without an authority")
-        leaf = authority.issue(
-            signer,
-            self.clock(),
-            self.policy.leaf_lifetime,
-            self.policy.dns_names,
-            self.policy.ip_addresses,
-        )
+        now, policy = self.clock(), self.policy
+        leaf = authority.issue(signer, now, policy.leaf_lifetime, policy.dns_names, policy.ip_addresses)
         raw = stored.serving.raw
-        self._put(raw, objects.serving_secret(raw, self.target.secret, leaf, stored.authority.bundle))
+        self._put(raw, objects.serving_secret(raw, self.target.secret, leaf, stored.authority.bundle, now))
 
-    def _put(self, raw: paths.Object | None, document: paths.Object) -> None:
-        if raw is None:
-            self.api.create(paths.secrets(self.target.namespace), document)
-        else:
-            self.api.replace(self._path(document["metadata"]["name"]), document)
+    def _take(self, stored: Stored) -> None:
+        raw, bundle = stored.serving.raw, stored.authority.bundle
+        taken = objects.provided_secret(raw, self.target.secret, stored.provided, bundle, self.clock())
+        self._put(raw, taken)
 
-    def _path(self, secret: str) -> str:
-        return f"{paths.secrets(self.target.namespace)}/{secret}"
+    def _put(self, raw: Object | None, document: Object) -> None:
+        put(self.api, paths.secrets(self.target.namespace), raw, document)
+
+    def _secret(self, name: str) -> Object | None:
+        return self.api.get(f"{paths.secrets(self.target.namespace)}/{name}")

@@ -4,61 +4,57 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from certs.authority import signed_by
-from certs.checks import lacking_names, renewal, unusable
+from certs.checks import lacking_names, refused, renewal, unusable, verifies
 from certs.decide import Action
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime, timedelta
 
     from cryptography.x509 import Certificate
 
-    from certs.case import Policy
     from certs.decide import Decision
-    from certs.held import Stored
+    from certs.inputs import Inputs
 
 
-def problems(stored: Stored, policy: Policy, now: datetime) -> list[str]:
+def problems(inputs: Inputs) -> list[str]:
     """What is wrong now, as sentences: what makes calls from the API server fail, or will."""
-    serving, authority = stored.serving, stored.authority
+    serving, authority, now = inputs.stored.serving, inputs.stored.authority, inputs.now
     found = []
     if authority.pair is None:
         found.append(f"no authority can sign: {authority.problem}")
-    why = unusable(serving.leaf, serving.problem, authority.bundle, now)
+    why = unusable(serving, authority.bundle, now)
     if why:
         found.append(f"there is no leaf to serve: {why}")
-    elif serving.leaf and (lacking := lacking_names(serving.leaf, policy)):
+    elif serving.leaf and not inputs.provided and (lacking := lacking_names(serving.leaf, inputs.policy)):
         found.append(f"the leaf lacks the name {', '.join(lacking)}")
-    for hook in stored.hooks:
+    if not_served := refused(inputs.stored.provided, inputs.policy, now):
+        found.append(f"the provided certificate is not served: {not_served}")
+    for hook in inputs.stored.hooks:
         if hook.raw is None:
             found.append(f"there is no {hook.kind} webhook configuration {hook.name}")
-        if any(unusable(serving.leaf, serving.problem, held, now) for held in hook.bundles):
+        if any(unusable(serving, held, now) for held in hook.bundles):
             found.append(f"the caBundle of the {hook.kind} webhook configuration {hook.name} does not fit")
     return found
 
 
-def describe(
-    stored: Stored, decision: Decision, replicas: Mapping[str, Certificate], now: datetime
-) -> list[str]:
-    """The lines of a report: certificates, bundle, webhook configurations, replicas, what comes next."""
-    serving, authority = stored.serving, stored.authority
-    lines = []
+def describe(inputs: Inputs, decision: Decision) -> list[str]:
+    """The lines of a report: who manages, certificates, webhook configurations, replicas, what comes next."""
+    serving, authority, now = inputs.stored.serving, inputs.stored.authority, inputs.now
+    lines = [f"source     {'the provided certificate' if inputs.provided else 'this program'}"]
     if authority.pair:
         lines.append(f"authority  {_life(authority.pair.certificate, now)}")
-    others = len(authority.bundle) - 1
+    others = len(authority.bundle - inputs.anchors) if authority.pair else 0
     if others > 0:
         lines.append(f"bundle     {others} older authorit{'y' if others == 1 else 'ies'} trusted beside it")
     if serving.leaf:
         lines.append(f"leaf       {_life(serving.leaf, now)}")
-    for hook in stored.hooks:
+    for hook in inputs.stored.hooks:
         good = hook.raw is not None and all(held == authority.bundle for held in hook.bundles)
         says = "has the bundle" if good else "is missing" if hook.raw is None else "has another caBundle"
         lines.append(f"{hook.kind:<10} {hook.name} {says}")
-    signer = authority.pair.certificate if authority.pair else None
-    for place, leaf in sorted(replicas.items()):
+    for place, leaf in sorted((inputs.replicas or {}).items()):
         says = "the stored leaf" if leaf == serving.leaf else "another leaf"
-        old = signer is not None and not signed_by(leaf, signer)
+        old = authority.pair and not verifies(leaf, serving.chain[1:], inputs.anchors, now)
         lines.append(f"replica    {place} serves {says}{', of another authority' if old else ''}")
     if decision.action is Action.KEEP and decision.until:
         lines.append(f"next       nothing until {decision.until:%Y-%m-%d %H:%M} UTC")

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -126,3 +127,45 @@ def test_every_step_of_the_dockerfile_copies_what_there_is() -> None:
     copied = [line.split()[1:-1] for line in lines if line.startswith("COPY ") and "--from" not in line]
     assert copied
     assert all((REPOSITORY / name).exists() for names in copied for name in names)
+
+
+def test_the_serving_image_has_no_client_of_the_api_server() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert not [name for name in project["dependencies"] if name.startswith("kubernetes")]
+    assert [name.partition("=")[0] for name in project["optional-dependencies"]["controllers"]] == [
+        "kubernetes"
+    ]
+    *_, serving = (REPOSITORY / "Dockerfile").read_text(encoding="utf-8").split("\nFROM ")
+    assert serving.startswith("runtime AS serving\n")
+    assert "COPY --from=build /opt" in serving
+
+
+WITHOUT_CLIENT = """
+import sys
+
+class NoClient:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "kubernetes":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, NoClient())
+import runpy
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("words", [["webhook", "rules", "lint"], ["certs", "dev", "--dir=DIR"]], ids=" ".join)
+def test_what_needs_no_api_server_runs_without_its_client(words: list[str], tmp_path: Path) -> None:
+    words = [word.replace("DIR", str(tmp_path)) for word in words]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_CLIENT, *words], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_the_client_a_command_that_needs_it_names_the_extra(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT_CLIENT, "certs", "status", f"--kubeconfig={tmp_path}/none"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "ultraserver-webhook[controllers]" in done.stderr
+    assert "Traceback" not in done.stderr

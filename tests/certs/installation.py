@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from certs import api as paths
+from certs import paths
 from certs.checks import unusable
-from certs.held import Stored, read_authority, read_hook, read_serving
-from certs.store import connect
+from certs.observed import Stored, read_authority, read_hook, read_serving
+from kube.client import connect
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from certs.store import KubernetesApi
+    from kube.client import KubernetesApi
     from tests.cluster.controlplane import ControlPlane
     from tests.cluster.kubectl import Kubectl
 
@@ -53,6 +53,7 @@ class Installation:
             "service": self.name,
             "secret": f"{self.name}-tls",
             "ca_secret": f"{self.name}-ca",
+            "provided_secret": f"{self.name}-provided",
             "mutating": self.name,
             "validating": self.name,
             "name": "127.0.0.1",
@@ -70,7 +71,7 @@ class Installation:
         )
 
     def secret(self, kind: str = "tls") -> dict[str, Any] | None:
-        """The serving Secret, or the authority's (``ca``)."""
+        """The serving Secret, the authority's (``ca``) or the ``provided`` one."""
         return self.admin.get(f"{paths.secrets(self.name)}/{self.name}-{kind}")
 
     def stored(self) -> Stored:
@@ -79,14 +80,19 @@ class Installation:
             read_hook(kind, self.name, self.admin.get(paths.webhook_configuration(kind, self.name)))
             for kind in ("mutating", "validating")
         )
-        return Stored(read_authority(self.secret("ca")), read_serving(self.secret()), hooks)
+        return Stored(
+            read_authority(self.secret("ca")),
+            read_serving(self.secret()),
+            hooks,
+            read_serving(self.secret("provided")),
+        )
 
     def problems(self, now: datetime) -> list[str]:
         """What is wrong with what is stored; nothing, when every caBundle verifies the leaf."""
         stored = self.stored()
         serving = stored.serving
         bundles = [serving.bundle, *(held for hook in stored.hooks for held in hook.bundles)]
-        found = [unusable(serving.leaf, serving.problem, bundle, now) for bundle in bundles]
+        found = [unusable(serving, bundle, now) for bundle in bundles]
         return [problem for problem in found if problem]
 
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Self
 
 import yaml
 
-from certs.api import webhook_configuration
-from certs.held import bundle_pem, read_hook
-from certs.store import connect
+from certs.observed import bundle_pem, read_hook
+from certs.paths import webhook_configuration
+from kube.client import connect
 from tests.certs.installation import data
 from tests.cluster.__main__ import JOB
 

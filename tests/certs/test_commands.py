@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
-from certs import api as paths
-from certs import store
+from certs import paths
 from certs.__main__ import main
+from certs.authority import issue, new_authority
 from certs.options import settings
-from tests.certs.fake import CA_SECRET, NAMESPACE, SECRET, TARGET, configuration, installed
+from kube import client
+from tests.certs.fake import CA_SECRET, NAMESPACE, PROVIDED_SECRET, SECRET, TARGET, configuration, installed
 
 if TYPE_CHECKING:
     from click.testing import Result
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 OPTIONS = [
     *("--namespace", NAMESPACE, "--service", TARGET.service),
     *("--secret", TARGET.secret, "--ca-secret", TARGET.authority_secret),
+    *("--provided-secret", TARGET.provided_secret),
     *("--mutating", "m", "--validating", "v"),
 ]
 MUTATING = paths.webhook_configuration("mutating", "m")
@@ -30,7 +33,7 @@ MUTATING = paths.webhook_configuration("mutating", "m")
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     made = installed()
-    monkeypatch.setattr(store, "connect", lambda _: made)
+    monkeypatch.setattr(client, "connect", lambda _: made)
     return made
 
 
@@ -80,10 +83,12 @@ def test_status_is_0_when_all_is_well_and_1_when_calls_fail(api: FakeApi) -> Non
     well = certs("status")
     assert well.exit_code == 0
     lines = well.output.splitlines()
-    assert [line.split()[0] for line in lines] == ["authority", "leaf", "mutating", "validating", "next"]
-    assert "90 days left" in lines[1] or "89 days left" in lines[1]
-    assert lines[2] == "mutating   m has the bundle"
-    assert lines[4].startswith("next       nothing until ")
+    assert [line.split()[0] for line in lines] == [
+        *("source", "authority", "leaf", "mutating", "validating", "next"),
+    ]
+    assert "90 days left" in lines[2] or "89 days left" in lines[2]
+    assert lines[3] == "mutating   m has the bundle"
+    assert lines[5].startswith("next       nothing until ")
     api.put(MUTATING, configuration("mutating", "m"))
     wrong = certs("status")
     assert wrong.exit_code == 1
@@ -110,6 +115,28 @@ def test_status_names_what_the_leaf_lacks() -> None:
     assert "wrong: the leaf lacks the name ::1" in certs("status", "--name", "::1").output
 
 
+def test_status_says_who_makes_the_certificate_and_force_is_refused_where_it_would_do_nothing(
+    api: FakeApi,
+) -> None:
+    certs("issue")
+    assert certs("status").output.startswith("source     this program\n")
+    signer = new_authority(datetime.now(UTC), timedelta(days=9))
+    pair = issue(signer, datetime.now(UTC), timedelta(days=5), ["webhook.hooks.svc"])
+    files = {"tls.crt": pair.certificate_pem(), "tls.key": pair.key_pem(), "ca.crt": signer.certificate_pem()}
+    data = {name: base64.b64encode(text).decode() for name, text in files.items()}
+    api.put(PROVIDED_SECRET, {"metadata": {"name": "provided"}, "data": data})
+    assert certs("rotate", "--wait", "10", "--settle-seconds", "0.2").exit_code == 0
+    assert certs("status").output.startswith("source     the provided certificate\n")
+    refused = certs("rotate", "--force", "leaf")
+    assert refused.exit_code == 1
+    assert "the certificate comes from the Secret provided: replace it there" in refused.output
+    api.objects[PROVIDED_SECRET]["data"]["ca.crt"] = ""
+    wrong = certs("status")
+    assert wrong.exit_code == 1
+    assert "wrong: the provided certificate is not served: its ca.crt is missing" in wrong.output
+    assert "note: the provided certificate is not served" in certs("issue").output
+
+
 def test_a_server_that_refuses_is_a_sentence_and_an_exit_code(api: FakeApi) -> None:
     api.refuse = CA_SECRET
     assert certs("status").exit_code == 2
@@ -122,7 +149,7 @@ def test_a_server_that_refuses_is_a_sentence_and_an_exit_code(api: FakeApi) -> N
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--ca-secret", TARGET.secret), "are to be two"),
+        (("--ca-secret", TARGET.secret), "must differ"),
         (("--leaf-days", "2000"), "cannot outlive its authority"),
         (("--leaf-days", "0.01"), "twelve settling times"),
         (("--endpoint", "nowhere"), "no host:port"),
@@ -153,6 +180,7 @@ def test_names_are_the_services_and_the_extra_ones() -> None:
         service="hook",
         secret="a",  # noqa: S106 - a name
         ca_secret="b",  # noqa: S106 - a name
+        provided_secret="c",  # noqa: S106 - a name
         mutating=("m",),
         validating=(),
         endpoints=(),

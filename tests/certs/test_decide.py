@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from certs.authority import BACKDATE, Pair, issue, new_authority
-from certs.case import Case, Force, Policy
 from certs.checks import renewal
 from certs.decide import Action, decide
-from certs.held import AuthoritySecret, Hook, ServingSecret, Stored
+from certs.inputs import Force, Inputs, Policy
+from certs.observed import AuthoritySecret, Hook, ServingSecret, Stored
 from tests.certs.fake import NOW, POLICY
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ CA_DUE = CA * 2 / 3
 
 @cache
 def ca(name: str) -> Pair:
-    """``old`` and ``new`` were made at NOW; ``dead`` ended before it."""
+    """``old``, ``new`` and ``theirs`` were made at NOW; ``dead`` ended before it."""
     return new_authority(NOW - 10 * DAY, 5 * DAY) if name == "dead" else new_authority(NOW, CA)
 
 
@@ -51,8 +51,10 @@ class Given:
     force: Force = field(default_factory=Force)
     policy: Policy = POLICY
     replicas: dict[str, x509.Certificate] | None = None
+    provided: Pair | None = None
+    provided_ca: tuple[str, ...] = ("theirs",)
 
-    def case(self) -> Case:
+    def case(self) -> Inputs:
         """The state in full."""
         bundle = frozenset(ca(name).certificate for name in self.bundle)
         published = bundle if self.published is None else certificates(self.published)
@@ -65,10 +67,18 @@ class Given:
                 bundle,
                 NOW + self.trusted if self.trusted is not None else None,
             ),
-            ServingSecret({}, self.leaf.certificate if self.leaf else None, "it does not exist", published),
+            secret(self.leaf, published),
             tuple(Hook("mutating", f"m{i}", {}, (certificates(held),)) for i, held in enumerate(hooks)),
+            secret(self.provided, certificates(self.provided_ca)) if self.provided else ABSENT,
         )
-        return Case(stored, self.policy, NOW + self.after, self.force, self.replicas)
+        return Inputs(stored, self.policy, NOW + self.after, self.force, self.replicas)
+
+
+ABSENT = ServingSecret(None, (), "it does not exist", frozenset())
+
+
+def secret(pair: Pair | None, bundle: frozenset[x509.Certificate]) -> ServingSecret:
+    return ServingSecret({}, (pair.certificate,) if pair else (), "it does not exist", bundle)
 
 
 def certificates(names: tuple[str, ...]) -> frozenset[x509.Certificate]:
@@ -81,6 +91,20 @@ def both(**change: object) -> Given:
     return replace(made, **change)  # type: ignore[arg-type]
 
 
+def taking(**change: object) -> Given:
+    """A certificate is provided, and its authority trusted since a day after its making."""
+    made = Given(bundle=("theirs", "old"), trusted=DAY, after=DAY, provided=THEIRS)
+    return replace(made, **change)  # type: ignore[arg-type]
+
+
+def served(**change: object) -> Given:
+    """The provided certificate is served, and its authority alone is trusted."""
+    made = Given(bundle=("theirs",), trusted=DAY, after=2 * DAY, provided=THEIRS, leaf=THEIRS)
+    return replace(made, **change)  # type: ignore[arg-type]
+
+
+THEIRS, NEXT = leaf("theirs"), leaf("theirs", DAY)
+SHORT = leaf("theirs", names=(f"*.{POLICY.dns_names[0].partition('.')[2]}",))
 MOVED = leaf("new", DAY)  # the leaf of the new authority, a day later
 WAIT, KEEP, ISSUE = Action.WAIT, Action.KEEP, Action.ISSUE
 
@@ -95,11 +119,21 @@ CASES = [
     ("an authority that is over", Given(after=CA), Action.NEW_AUTHORITY, "the authority is good from"),
     ("one that has not begun", Given(after=-DAY), Action.NEW_AUTHORITY, "the authority is good from"),
     ("just before it is due", Given(after=CA_DUE - SECOND, leaf=leaf("old", CA_DUE - DAY)), KEEP, "well"),
-    ("two thirds of its life over", Given(after=CA_DUE), Action.NEW_AUTHORITY, "two thirds of the authority"),
+    (
+        "two thirds of its life over",
+        Given(after=CA_DUE),
+        Action.NEW_AUTHORITY,
+        "the authority reached",
+    ),
     ("asked for", Given(force=Force(ca("old").certificate)), Action.NEW_AUTHORITY, "asked for"),
     ("asked for, and done already", Given(force=Force(ca("new").certificate)), KEEP, "all is well"),
     ("a bundle without the signer", Given(bundle=(), hooks=()), Action.BUNDLE, "lacks the authority"),
-    ("a bundle with one that is over", Given(bundle=("old", "dead")), Action.BUNDLE, "is over"),
+    (
+        "a bundle with one that is over",
+        Given(bundle=("old", "dead")),
+        Action.BUNDLE,
+        "has expired",
+    ),
     # The caBundles and ca.crt.
     ("a caBundle is empty", Given(hooks=(("old",), ())), Action.TRUST, "mutating m1"),
     ("a caBundle of another", Given(hooks=(("new",), ("old",))), Action.TRUST, "mutating m0"),
@@ -109,7 +143,7 @@ CASES = [
     ("a leaf brings ca.crt with it", Given(published=(), leaf=None), ISSUE, "it does not exist"),
     # The leaf.
     ("no leaf", Given(leaf=None), ISSUE, "no leaf to serve: it does not exist"),
-    ("two thirds of the leaf's life over", Given(after=LEAF_DUE), ISSUE, "two thirds of the leaf's life"),
+    ("two thirds of the leaf's life over", Given(after=LEAF_DUE), ISSUE, "the leaf reached its renewal time"),
     ("a leaf that is over", Given(after=LEAF), ISSUE, "no leaf to serve: it is good from"),
     ("a leaf of nobody trusted", Given(leaf=leaf("new")), ISSUE, "no trusted authority signed it"),
     ("a leaf without a name", Given(leaf=leaf("old", names=POLICY.dns_names[1:])), ISSUE, "lacks the name"),
@@ -163,6 +197,38 @@ CASES = [
         "every replica",
     ),
     ("a caBundle without the old one", both(leaf=MOVED, hooks=(("new",),)), Action.TRUST, "m0"),
+    # A certificate is provided.
+    (
+        "its authority is not trusted",
+        Given(provided=THEIRS),
+        Action.BUNDLE,
+        "lacks the authority of the leaf",
+    ),
+    ("it is in no caBundle yet", taking(hooks=(("old",),), trusted=None), Action.TRUST, "mutating m0"),
+    ("it is in every caBundle, not noted", taking(trusted=None), Action.NOTE, "every caBundle holds"),
+    ("API servers learn of it", taking(after=DAY + SETTLE - SECOND), WAIT, "API servers are learning"),
+    ("API servers know it", taking(after=DAY + SETTLE), Action.TAKE, "trusted everywhere"),
+    ("nothing else is there to serve", taking(leaf=None), Action.TAKE, "no leaf to serve"),
+    ("pods receive it", taking(leaf=THEIRS, after=SETTLE), WAIT, "pods are receiving"),
+    ("pods have it", taking(leaf=THEIRS), Action.BUNDLE, "every replica serves"),
+    (
+        "a pod serves the leaf of before",
+        taking(leaf=THEIRS, replicas={"10.0.0.1:8443": leaf("old").certificate}),
+        WAIT,
+        "still served by 10.0.0.1:8443",
+    ),
+    ("it is served", served(), KEEP, "all is well"),
+    ("it is served for longer than its own would be", served(after=LEAF_DUE), KEEP, "all is well"),
+    ("it lacks names that nobody asks for", served(provided=SHORT, leaf=SHORT), KEEP, "all is well"),
+    ("it is replaced by one of the same authority", served(provided=NEXT), Action.TAKE, "trusted everywhere"),
+    ("it was taken away", served(provided=None), Action.BUNDLE, "lacks the authority of the leaf"),
+    ("its end is near", served(after=LEAF - 12 * SETTLE), Action.BUNDLE, "lacks the authority of the leaf"),
+    # A provided certificate that cannot be served counts as none.
+    ("it has ended", Given(provided=THEIRS, after=LEAF, leaf=leaf("old", LEAF - DAY)), KEEP, "all is well"),
+    ("it has not begun", Given(provided=leaf("theirs", 2 * DAY)), KEEP, "all is well"),
+    ("its ca.crt is another's", Given(provided=THEIRS, provided_ca=("new",)), KEEP, "all is well"),
+    ("it has no ca.crt", Given(provided=THEIRS, provided_ca=()), KEEP, "all is well"),
+    ("it is for another name", Given(provided=leaf("theirs", names=("a.b",))), KEEP, "all is well"),
 ]
 
 

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
+from cryptography import x509
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from certs import api as paths
-from certs import decide
-from certs.api import StoreError
-from certs.case import Policy
+from certs import decide, paths
+from certs.authority import Pair, issue, new_authority
 from certs.checks import unusable
 from certs.decide import Action, Decision
-from certs.held import Bundle, read_hook, read_serving
-from tests.certs.fake import CA_SECRET, POLICY, SECRET, TARGET, Clock, FakeApi, installed, rotator
-
-if TYPE_CHECKING:
-    from cryptography import x509
-
-    from certs.case import Case
+from certs.inputs import Inputs, Policy
+from certs.observed import Bundle, ServingSecret, bundle_pem, read_hook, read_serving
+from kube.api import ApiError
+from tests.certs.fake import (
+    CA_SECRET,
+    POLICY,
+    PROVIDED_SECRET,
+    SECRET,
+    TARGET,
+    Clock,
+    FakeApi,
+    installed,
+    rotator,
+)
 
 MINUTE = timedelta(minutes=1)
 TINY = timedelta(microseconds=1)
+Chain = tuple[x509.Certificate, ...]
 
 
 @dataclass
@@ -35,23 +42,24 @@ class World:
     policy: Policy
     api: FakeApi = field(default_factory=installed)
     clock: Clock = field(default_factory=Clock)
-    past: list[tuple[datetime, object, tuple[Bundle, ...]]] = field(default_factory=list)
+    past: list[tuple[datetime, Chain, tuple[Bundle, ...]]] = field(default_factory=list)
     leaves: int = 0
+    others: list[Pair] = field(default_factory=list)
 
     def look(self) -> None:
         """Remember what is stored; a replica keeps the files of a Secret that is deleted."""
         raw = self.api.objects.get(SECRET)
-        leaf = read_serving(raw).leaf if raw else None
-        if leaf is None and self.past:
-            leaf = self.past[-1][1]  # type: ignore[assignment]
+        chain = read_serving(raw).chain
+        if not chain and self.past:
+            chain = self.past[-1][1]
         hooks = [
             read_hook(kind, name, self.api.objects[paths.webhook_configuration(kind, name)])
             for kind, name in TARGET.hooks
         ]
         bundles = tuple(held for hook in hooks for held in hook.bundles)
-        if not self.past or self.past[-1][1:] != (leaf, bundles):
-            self.leaves += bool(self.past) and self.past[-1][1] != leaf
-            self.past.append((self.clock(), leaf, bundles))
+        if not self.past or self.past[-1][1:] != (chain, bundles):
+            self.leaves += bool(self.past) and self.past[-1][1] != chain
+            self.past.append((self.clock(), chain, bundles))
 
     def check(self) -> None:
         """No replica's leaf, the oldest that may be mounted included, fails any API server's bundle."""
@@ -60,9 +68,10 @@ class World:
         start = max((i for i, (at, *_) in enumerate(self.past) if at <= since), default=0)
         recent = self.past[start:]
         self.past = recent
-        for leaf in {entry[1] for entry in recent}:
+        for chain in {entry[1] for entry in recent}:
+            served = ServingSecret({}, chain, "no leaf", frozenset())
             for bundle in {held for entry in recent for held in entry[2]}:
-                assert not unusable(leaf, "no leaf", bundle, self.clock())  # type: ignore[arg-type]
+                assert not unusable(served, bundle, self.clock())
 
     def forward(self, span: timedelta) -> None:
         """Let time pass; what was true before must hold until the last moment."""
@@ -73,7 +82,7 @@ class World:
         """A pass, which may fail; returns how long nothing will have to be done."""
         try:
             outcome = rotator(self.api, self.clock, self.policy).run(**force)
-        except StoreError:
+        except ApiError:
             rest = timedelta(0)
         else:
             rest = (outcome.last.until or self.clock()) - self.clock()
@@ -92,7 +101,10 @@ def policies(draw: st.DrawFn) -> Policy:
 EVENTS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["due", "due", "due", "soon", "leaf", "ca", "lose leaf", "lose ca", "crash", "refuse"]
+            [
+                *("due", "due", "due", "soon", "leaf", "ca", "lose leaf", "lose ca", "crash", "refuse"),
+                *("provide", "provide", "withdraw"),
+            ]
         ),
         st.floats(0, 1),
     ),
@@ -117,24 +129,35 @@ def test_every_replica_verifies_under_every_caBundle_at_every_instant(  # noqa: 
         late = policy.settle * part
         world.forward(rest + late if event == "due" else min(rest, late))
         rest = happen(world, event, part)
-    # Left alone it comes to rest with one authority.
+    # Left alone it comes to rest.
     for _ in range(8):
         world.forward(rest)
         rest = world.run()
-        if len(rotator(world.api, world.clock, policy).read().authority.bundle) == 1:
+        if at_rest(world):
             return
     raise AssertionError("an old authority is still trusted after eight passes")
 
 
+def at_rest(world: World) -> bool:
+    """Whether what is served is what is wanted, and nothing else is trusted."""
+    stored = rotator(world.api, world.clock, world.policy).read()
+    inputs = Inputs(stored, world.policy, world.clock())
+    return stored.authority.pair is not None and inputs.moved and inputs.bundle == inputs.anchors
+
+
 def happen(world: World, event: str, part: float) -> timedelta:
     """One event and the pass after it."""
-    steady = len(rotator(world.api, world.clock, world.policy).read().authority.bundle) == 1
+    steady = at_rest(world)
     match event:
         case "lose leaf" if steady:  # else a leaf of the new authority is stored at once: see the decisions
             del world.api.objects[SECRET]
             world.look()
         case "lose ca":
             del world.api.objects[CA_SECRET]
+        case "provide":
+            provide(world, part)
+        case "withdraw":
+            world.api.objects.pop(PROVIDED_SECRET, None)
         case "crash":
             crash_after(world.api, int(part * 5))
             world.run(authority=part < 0.5, leaf=part >= 0.5)
@@ -145,6 +168,23 @@ def happen(world: World, event: str, part: float) -> timedelta:
             world.run(authority=part < 0.5)
             world.api.refuse = ""
     return world.run(authority=event == "ca", leaf=event == "leaf")
+
+
+def provide(world: World, part: float) -> None:
+    """A person puts a certificate of one of two other authorities there, or one that cannot be served."""
+    policy, now = world.policy, world.clock()
+    world.others = world.others or [new_authority(now, timedelta(days=36500)) for _ in range(2)]
+    signer = world.others[int(part * 1.99)]
+    life = policy.leaf_lifetime * (part or 1)
+    pair = issue(signer, now, max(life, policy.settle), policy.dns_names)
+    trusted = [signer, *world.others][: 1 + int(part * 2.99)] if part < 0.9 else []
+    data = {
+        "tls.crt": pair.certificate_pem(),
+        "tls.key": pair.key_pem(),
+        "ca.crt": bundle_pem({other.certificate for other in trusted}),
+    }
+    encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
+    world.api.put(PROVIDED_SECRET, {"metadata": {"name": "provided"}, "data": encoded})
 
 
 def crash_after(api: FakeApi, writes: int) -> None:
@@ -187,17 +227,17 @@ def test_the_simulation_notices_an_order_that_is_wrong(monkeypatch: pytest.Monke
                 rotate_once(world)
 
 
-def leaf_at_once(case: Case) -> Decision | None:
+def leaf_at_once(inputs: Inputs) -> Decision | None:
     """The mistake: a leaf of the new authority as soon as its caBundle is patched."""
-    if case.stored.authority.trusted_since and not case.of_signer:
+    if inputs.stored.authority.trusted_since and not inputs.moved:
         return Decision(Action.ISSUE, "hasty")
     return None
 
 
-def retire_at_once(case: Case) -> Decision | None:
+def retire_at_once(inputs: Inputs) -> Decision | None:
     """The mistake: the old authority goes as soon as the new leaf is stored."""
-    if len(case.bundle) > 1 and case.of_signer:
-        return Decision(Action.BUNDLE, "hasty", frozenset({case.signer}))
+    if inputs.moved and inputs.bundle != inputs.anchors:
+        return Decision(Action.BUNDLE, "hasty", inputs.anchors)
     return None
 
 

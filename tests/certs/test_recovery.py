@@ -16,13 +16,13 @@ from tests.certs.test_rotate import MUTATING, SETTLE, actions, assert_whole, rea
 def test_a_lost_secret_is_made_again_and_replicas_stay_trusted_meanwhile(path: str) -> None:
     api, clock = ready()
     before = rotator(api, clock).read()
-    served = before.serving.leaf
+    served = before.serving
     del api.objects[path]
     outcome = rotator(api, clock).run()
     assert_whole(outcome.stored, clock)
     for hook in outcome.stored.hooks:
         for bundle in hook.bundles:
-            assert not unusable(served, "", bundle, clock())
+            assert not unusable(served, bundle, clock())
     for _ in range(2):
         clock.forward(SETTLE)
         outcome = rotator(api, clock).run()
@@ -33,13 +33,11 @@ def test_a_lost_secret_is_made_again_and_replicas_stay_trusted_meanwhile(path: s
 
 def test_with_both_secrets_lost_the_caBundle_still_trusts_what_replicas_serve() -> None:  # noqa: N802
     api, clock = ready()
-    served = rotator(api, clock).read().serving.leaf
+    served = rotator(api, clock).read().serving
     del api.objects[SECRET], api.objects[CA_SECRET]
     outcome = rotator(api, clock).run()
     assert_whole(outcome.stored, clock)
-    assert all(
-        not unusable(served, "", held, clock()) for hook in outcome.stored.hooks for held in hook.bundles
-    )
+    assert all(not unusable(served, held, clock()) for hook in outcome.stored.hooks for held in hook.bundles)
     clock.forward(SETTLE)
     assert len(rotator(api, clock).run().stored.authority.bundle) == 1
 

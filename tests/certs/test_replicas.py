@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from certs import api as paths
+from certs import paths
 from certs.authority import issue, new_authority
 from certs.decide import Action
 from certs.replicas import addresses, served

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from certs import api as paths
-from certs.api import ConflictError, StoreError
+from certs import paths
 from certs.authority import signed_by
 from certs.checks import unusable
 from certs.decide import Action
+from kube.api import ApiError, ConflictError
 from tests.certs.fake import CA_SECRET, NOW, POLICY, SECRET, TARGET, Clock, configuration, installed, rotator
 
 if TYPE_CHECKING:
-    from certs.held import Stored
-    from certs.rotate import Outcome
+    from certs.observed import Stored
+    from certs.rotate import PassResult
     from tests.certs.fake import FakeApi
 
 SETTLE = POLICY.settle + timedelta(seconds=1)  # a second more for the old one to go
 MUTATING = paths.webhook_configuration("mutating", "m")
 
 
-def actions(outcome: Outcome) -> list[Action]:
+def actions(outcome: PassResult) -> list[Action]:
     return [step.action for step in outcome.steps]
 
 
@@ -32,7 +32,7 @@ def assert_whole(stored: Stored, clock: Clock) -> None:
     serving = stored.serving
     bundles = [serving.bundle, *(held for hook in stored.hooks for held in hook.bundles)]
     for bundle in bundles:
-        assert not unusable(serving.leaf, serving.problem, bundle, clock())
+        assert not unusable(serving, bundle, clock())
 
 
 def ready() -> tuple[FakeApi, Clock]:
@@ -103,7 +103,7 @@ def test_two_who_ask_for_the_same_replace_it_once() -> None:
         api, clock = ready()
         other = rotator(api, clock)
         forced = {what: True}
-        outcomes: list[Outcome] = []
+        outcomes: list[PassResult] = []
         api.before_write = lambda other=other, forced=forced, outcomes=outcomes: outcomes.append(
             other.run(**forced)
         )
@@ -156,7 +156,7 @@ def test_no_leaf_of_a_new_authority_is_stored_while_a_caBundle_cannot_be_patched
     before = rotator(api, clock).read()
     api.refuse = "PATCH"
     for _ in range(5):
-        with pytest.raises(StoreError, match="403"):
+        with pytest.raises(ApiError, match="403"):
             rotator(api, clock).run(authority=not api.writes)
         clock.forward(SETTLE)
     after = rotator(api, clock).read()
@@ -201,7 +201,7 @@ def test_a_stranger_who_undoes_every_write_is_reported_and_not_fought_for_ever()
 
     api.before_write = undo
     undo()
-    with pytest.raises(StoreError, match="does somebody else write"):
+    with pytest.raises(ApiError, match="does somebody else write"):
         rotator(api, clock).run()
 
 

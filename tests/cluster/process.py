@@ -123,6 +123,11 @@ class Programs:
             self._reaper.stdin.close()
             self._reaper.wait(30)
 
+    @property
+    def running(self) -> list[Program]:
+        """Those that were started and not stopped."""
+        return list(self._running)
+
     def start(
         self,
         name: str,

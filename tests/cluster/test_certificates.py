@@ -16,7 +16,7 @@ import pytest
 
 from certs.authority import new_authority
 from certs.checks import unusable
-from certs.held import read_serving
+from certs.observed import read_serving
 from tests.certs.installation import REPOSITORY, install
 from tests.cluster.process import free_ports
 
@@ -179,12 +179,12 @@ def look(installed: Installation) -> bool:
     now = datetime.now(UTC)
     for seen in (before, after):
         if seen.raw is not None:
-            assert not unusable(seen.leaf, seen.problem, seen.bundle, now)
+            assert not unusable(seen, seen.bundle, now)
     if before.leaf is None or before.leaf != after.leaf:
         return False
     for hook in hooks:
         for bundle in hook.bundles:
-            assert not unusable(after.leaf, "", bundle, now)
+            assert not unusable(after, bundle, now)
     return True
 
 

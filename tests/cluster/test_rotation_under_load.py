@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from certs.authority import signed_by
-from certs.case import Policy
+from certs.inputs import Policy
 from certs.rotate import Rotator, Target
-from certs.store import connect
+from kube.client import connect
 from tests.certs.installation import REPOSITORY, configuration, install
 from tests.certs.pod import Background, Client, Mount, Users, until
 from tests.cluster.controlplane import answers_ok
@@ -101,7 +101,8 @@ def asked(installed: Installation, port: int) -> None:
 
 def rotate(installed: Installation, client: Client) -> bytes:
     """One whole round: the authority, then the leaf; a second rotator asks, the loop does most of it."""
-    target = Target(NAME, NAME, f"{NAME}-tls", f"{NAME}-ca", (("mutating", NAME), ("validating", NAME)))
+    secrets = (f"{NAME}-{kind}" for kind in ("tls", "ca", "provided"))
+    target = Target(NAME, NAME, *secrets, (("mutating", NAME), ("validating", NAME)))
     names = (f"{NAME}.{NAME}.svc", f"{NAME}.{NAME}.svc.cluster.local", f"{NAME}.{NAME}", NAME)
     rival = Rotator(
         connect(installed.kubeconfig), target, Policy(names, ("127.0.0.1",)), lambda: datetime.now(UTC)

@@ -63,35 +63,37 @@ def test_on_hyperpod_the_prefixed_instance_type_is_the_first(built: Callable[[st
 
 
 @pytest.mark.parametrize("overlay", FROM_ELSEWHERE)
-def test_with_a_certificate_from_elsewhere_nothing_of_the_program_is_left(
+def test_a_certificate_from_elsewhere_is_one_more_secret_and_no_other_writer(
     overlay: str, built: Callable[[str], Build]
 ) -> None:
-    objects = built(f"overlays/{overlay}")
-    gone = identities(built("base")) - identities(objects)
-    assert {name for _, name in gone} == {"ultraserver-webhook-certs"}
-    assert not of_kind(objects, "ClusterRole")
+    objects, base = built(f"overlays/{overlay}"), built("base")
+    assert all(item in objects for item in base)
+    more = {kind for kind, _ in identities(objects) - identities(base)}
+    assert more <= {"Secret", "Certificate", "Issuer"}
+    written = ("ultraserver-webhook-tls", "ultraserver-webhook-ca")
+    assert not any(name in str(item) for name in written for item in objects if item["kind"] in more)
 
 
-def test_cert_manager_issues_for_the_services_name_and_injects_the_authority(
+def test_cert_manager_keeps_the_provided_certificate_for_the_services_name(
     built: Callable[[str], Build],
 ) -> None:
-    objects = built("overlays/cert-manager")
-    leaf = one(objects, "Certificate")
-    assert leaf["spec"]["secretName"] == "ultraserver-webhook-tls"
+    leaf = one(built("overlays/cert-manager"), "Certificate")
+    assert leaf["spec"]["secretName"] == "ultraserver-webhook-provided"
     assert "ultraserver-webhook.ultraserver-webhook.svc" in leaf["spec"]["dnsNames"]
-    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
-        annotations = one(objects, kind)["metadata"]["annotations"]
-        assert annotations == {"cert-manager.io/inject-ca-from": "ultraserver-webhook/ultraserver-webhook"}
 
 
-def test_ones_own_authority_becomes_the_ca_bundle_of_every_webhook(
-    built: Callable[[str], Build], tree: Path
-) -> None:
-    objects = built("overlays/bring-your-own-certificate")
-    own = (tree / "components" / "bring-your-own-certificate" / "ca.crt").read_bytes()
-    bundles = {hook["clientConfig"]["caBundle"] for hook in webhooks(objects).values()}
-    assert {base64.b64decode(bundle) for bundle in bundles} == {own}
-    assert one(objects, "Secret", "ultraserver-webhook-tls")["type"] == "kubernetes.io/tls"
+def test_ones_own_files_become_the_provided_certificate(built: Callable[[str], Build], tree: Path) -> None:
+    folder = tree / "components" / "bring-your-own-certificate"
+    secret = one(built("overlays/bring-your-own-certificate"), "Secret", "ultraserver-webhook-provided")
+    assert secret["type"] == "kubernetes.io/tls"
+    files = {name: base64.b64decode(text) for name, text in secret["data"].items()}
+    assert files == {name: (folder / name).read_bytes() for name in ("tls.crt", "tls.key", "ca.crt")}
+
+
+def test_no_manifest_sets_a_ca_bundle(built: Callable[[str], Build]) -> None:
+    for overlay in OVERLAYS:
+        for hook in webhooks(built(f"overlays/{overlay}")).values():
+            assert "caBundle" not in hook["clientConfig"]
 
 
 def test_every_metric_of_an_alert_is_one_that_is_exported(built: Callable[[str], Build]) -> None:

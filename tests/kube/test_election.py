@@ -7,10 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from certs.api import StoreError, leases
-from certs.elect import Elector
-from tests.certs.fake import NAMESPACE, Clock, FakeApi
+from kube.api import ApiError, leases
+from kube.election import Elector
+from tests.kube.fake import Clock, FakeApi
 
+NAMESPACE = "hooks"
 PATH = f"{leases(NAMESPACE)}/lease"
 NAP = timedelta(seconds=29)
 
@@ -94,5 +95,5 @@ def test_a_lease_that_is_given_back_is_free_at_once_and_only_its_holder_can() ->
 
 def test_a_server_that_cannot_be_asked_is_an_error() -> None:
     api = FakeApi(refuse="leases")
-    with pytest.raises(StoreError):
+    with pytest.raises(ApiError):
         candidate(api, "one", Watch()).lead()

@@ -13,11 +13,10 @@ import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from certs.api import Api, ConflictError, Object, leases
-from certs.objects import LABELS
+from kube.api import Api, ConflictError, Object, leases
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
 
@@ -33,6 +32,7 @@ class Elector:
         duration: Seconds after which a holder that does not renew may be followed.
         clock: The time, for the Lease's own fields, which are for people.
         watch: Seconds of a clock that never jumps.
+        labels: Of the Lease, where it is made.
     """
 
     api: Api
@@ -42,6 +42,7 @@ class Elector:
     duration: int
     clock: Callable[[], datetime]
     watch: Callable[[], float]
+    labels: Mapping[str, str] = field(default_factory=dict)
     _seen: tuple[Any, ...] = field(default=(), init=False)
     _seen_at: float = field(default=0.0, init=False)
 
@@ -52,7 +53,7 @@ class Elector:
             Whether this candidate holds it.
 
         Raises:
-            StoreError: It cannot be read or written.
+            ApiError: It cannot be read or written.
         """
         lease = self.api.get(self._path)
         if lease is not None and not self._may_take(lease):
@@ -70,7 +71,7 @@ class Elector:
         """Give the Lease back, if it is this candidate's, so that the next need not wait.
 
         Raises:
-            StoreError: It cannot be read or written.
+            ApiError: It cannot be read or written.
         """
         lease = self.api.get(self._path)
         if lease is None or _spec(lease).get("holderIdentity") != self.identity:
@@ -103,7 +104,7 @@ class Elector:
         claimed: Object = copy.deepcopy(lease) or {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self.name, "labels": dict(LABELS)},
+            "metadata": {"name": self.name, "labels": dict(self.labels)},
         }
         claimed["spec"] = {
             **old,

@@ -7,11 +7,12 @@ import logging.config
 FORMS = ("json", "text")
 
 
-def configure(form: str) -> None:
+def configure(form: str, program: str) -> None:
     """Set logging up for the process.
 
     Args:
         form: One of `FORMS`.
+        program: The name of the program's own logger.
     """
     fields = "%(asctime)s %(levelname)s %(name)s %(message)s"
     rename = {"asctime": "time", "levelname": "level", "name": "logger"}
@@ -26,8 +27,8 @@ def configure(form: str) -> None:
             "disable_existing_loggers": False,
             "formatters": formatters,
             "handlers": {"stderr": handler},
-            # Only this program's own lines: the HTTP client logs requests, tokens included, when asked to.
+            # Only the program's own lines: the HTTP client logs requests, tokens included, when asked to.
             "root": {"handlers": ["stderr"], "level": "WARNING"},
-            "loggers": {"certs": {"level": "INFO"}},
+            "loggers": {name: {"level": "INFO"} for name in (program, "kube")},
         }
     )

@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 
 from certs.authority import issue, new_authority
 from certs.decide import Action
-from certs.held import TRUSTED_SINCE, bundle_pem, read_authority, read_bundle, read_hook, read_serving
+from certs.observed import TRUSTED_SINCE, bundle_pem, read_authority, read_bundle, read_hook, read_serving
 from tests.certs.fake import NOW, POLICY, SECRET, Clock, installed, rotator
 
 CA = new_authority(NOW, timedelta(days=9))

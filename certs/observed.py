@@ -1,4 +1,4 @@
-"""What is stored, read once: two Secrets and the caBundles, as certificates instead of JSON. Pure."""
+"""What is stored, read once: the Secrets and the caBundles, as certificates instead of JSON. Pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from certs.authority import CertificateError, Pair, load
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from certs.api import Object
+    from kube.api import Object
 
 TRUSTED_SINCE = "ultraserver-webhook.io/trusted-since"
-"""Annotation of the authority's Secret: since when every caBundle has held the signing authority."""
+"""Annotation of the authority's Secret: since when every caBundle has held the whole bundle."""
+
+STORED_AT = "ultraserver-webhook.io/stored-at"
+"""Annotation of the serving Secret: when its leaf was written; a provided leaf is older than that."""
 
 Bundle = frozenset[x509.Certificate]
 """Authorities that are trusted together; their order means nothing."""
@@ -46,19 +49,27 @@ class AuthoritySecret:
 
 @dataclass(frozen=True, slots=True)
 class ServingSecret:
-    """The Secret that the serving pods mount.
+    """A Secret with a serving certificate: the one that the serving pods mount, or the provided one.
 
     Attributes:
         raw: The Secret as read; None when it does not exist.
-        leaf: The serving certificate; None when there is no certificate with its own key.
+        chain: The serving certificate and the intermediate authorities behind it; empty when there is no
+            certificate with its own key.
         problem: Why there is none.
         bundle: What ``ca.crt`` holds.
+        stored_at: See `STORED_AT`; None when nothing was noted.
     """
 
     raw: Object | None
-    leaf: x509.Certificate | None
+    chain: tuple[x509.Certificate, ...]
     problem: str
     bundle: Bundle
+    stored_at: datetime | None = None
+
+    @property
+    def leaf(self) -> x509.Certificate | None:
+        """The serving certificate."""
+        return self.chain[0] if self.chain else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +98,13 @@ class Stored:
         authority: The authority's Secret.
         serving: The serving Secret.
         hooks: The webhook configurations.
+        provided: The Secret with a certificate from elsewhere, which is only read.
     """
 
     authority: AuthoritySecret
     serving: ServingSecret
     hooks: tuple[Hook, ...]
+    provided: ServingSecret
 
 
 def read_authority(raw: Object | None) -> AuthoritySecret:
@@ -103,25 +116,24 @@ def read_authority(raw: Object | None) -> AuthoritySecret:
         pair = load(_data(raw, "tls.crt"), _data(raw, "tls.key"))
     except CertificateError as error:
         problem = str(error)
-    annotations = raw.get("metadata", {}).get("annotations") or {}
-    since = _instant(annotations.get(TRUSTED_SINCE, ""))
+    since = _instant(raw, TRUSTED_SINCE)
     return AuthoritySecret(raw, pair, problem, read_bundle(_data(raw, "ca.crt")), since)
 
 
 def read_serving(raw: Object | None) -> ServingSecret:
-    """Read the serving Secret, whatever is in it. Any kind of key will do, others' certificates included."""
+    """Read a serving Secret, whatever is in it. Any kind of key will do, others' certificates included."""
     if raw is None:
-        return ServingSecret(None, None, "it does not exist", frozenset())
+        return ServingSecret(None, (), "it does not exist", frozenset())
     bundle = read_bundle(_data(raw, "ca.crt"))
     try:
-        leaf = x509.load_pem_x509_certificate(_data(raw, "tls.crt"))
+        chain = tuple(x509.load_pem_x509_certificates(_data(raw, "tls.crt")))
         key = serialization.load_pem_private_key(_data(raw, "tls.key"), password=None)
-        same = leaf.public_key() == key.public_key()
+        same = chain[0].public_key() == key.public_key()
     except Exception as error:  # noqa: BLE001 - ValueError, TypeError, UnsupportedAlgorithm: unreadable, whichever
-        return ServingSecret(raw, None, f"its certificate or key cannot be read: {error}", bundle)
+        return ServingSecret(raw, (), f"its certificate or key cannot be read: {error}", bundle)
     if not same:
-        return ServingSecret(raw, None, "its private key is not the certificate's", bundle)
-    return ServingSecret(raw, leaf, "", bundle)
+        return ServingSecret(raw, (), "its private key is not the certificate's", bundle)
+    return ServingSecret(raw, chain, "", bundle, _instant(raw, STORED_AT))
 
 
 def read_hook(kind: str, name: str, raw: Object | None) -> Hook:
@@ -158,9 +170,10 @@ def _decode(text: str) -> bytes:
         return b""
 
 
-def _instant(text: str) -> datetime | None:
+def _instant(raw: Object, annotation: str) -> datetime | None:
+    annotations = raw.get("metadata", {}).get("annotations") or {}
     try:
-        found = datetime.fromisoformat(text)
+        found = datetime.fromisoformat(annotations.get(annotation, ""))
     except ValueError:
         return None
     return found if found.tzinfo else None

@@ -1,4 +1,4 @@
-"""The loop and what it tells: metrics, log lines, whose turn it is."""
+"""What the loop of passes tells: metrics and log lines."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from certs.elect import Elector
-from certs.loop import Loop
 from certs.metrics import Metrics
-from tests.certs.fake import NAMESPACE, SECRET, Clock, FakeApi, installed, rotator
+from certs.passes import Passes
+from kube.election import Elector
+from kube.loop import Loop
+from kube.metrics import serve
+from tests.certs.fake import NAMESPACE, PROVIDED_SECRET, Clock, FakeApi, installed, rotator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/lease"
 
 
 @dataclass
@@ -32,9 +32,9 @@ class Running:
     def __post_init__(self) -> None:
         """Starts it."""
         elector = Elector(self.api, NAMESPACE, "lease", "one", 1, Clock(), time.monotonic)
-        self.stop = threading.Event()
-        loop = Loop(rotator(self.api, Clock()), elector, self.metrics, 0.02, self.stop)
-        self.thread = threading.Thread(target=loop.run)
+        passes = Passes(rotator(self.api, Clock()), self.metrics, 0.02)
+        self.loop = Loop(elector, passes, self.metrics.leads)
+        self.thread = threading.Thread(target=self.loop.run)
         self.thread.start()
 
     def value(self, name: str, **labels: str) -> float | None:
@@ -50,7 +50,7 @@ class Running:
 
     def end(self) -> None:
         """Ends it as SIGTERM does."""
-        self.stop.set()
+        self.loop.stop()
         self.thread.join(10)
         assert not self.thread.is_alive()
 
@@ -86,32 +86,23 @@ def test_a_failure_is_counted_said_and_got_over(running: Running, caplog: pytest
     assert "a pass failed: GET" in caplog.text
 
 
-def test_the_lease_is_given_back_at_the_end_and_a_follower_tells_no_expiry(running: Running) -> None:
+def test_a_follower_tells_no_expiry(running: Running) -> None:
     running.until("leader", 1)
+    running.until("passes_total", 1, result="kept")
     running.end()
-    assert running.api.objects[LEASE]["spec"]["holderIdentity"] == ""
     assert running.value("leader") == 0
     assert running.value("expiry_timestamp_seconds", certificate="leaf") is None
 
 
-def test_a_follower_writes_nothing() -> None:
-    api = installed()
-    api.put(LEASE, {"metadata": {"name": "lease"}, "spec": {"holderIdentity": "other"}})
-    running = Running(api)
-    time.sleep(0.2)
-    running.end()
-    assert SECRET not in api.objects
-    assert running.value("leader") == 0
-
-
-def test_without_a_lease_to_be_had_nothing_is_done_and_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    api = installed()
-    api.refuse = "leases"
-    running = Running(api)
-    time.sleep(0.2)
-    running.end()
-    assert SECRET not in api.objects
-    assert "the Lease cannot be had" in caplog.text
+def test_a_provided_certificate_is_told_and_so_is_one_that_cannot_be_served(
+    running: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    running.until("passes_total", 1, result="kept")
+    assert running.value("provided_certificate") == 0
+    running.api.put(PROVIDED_SECRET, {"metadata": {"name": "provided"}})
+    running.until("provided_certificate_refused", 1)
+    assert running.value("provided_certificate") == 0
+    assert "the provided certificate is not served: its certificate or key cannot be read" in caplog.text
 
 
 def test_a_state_is_said_once_and_not_with_every_pass(
@@ -127,7 +118,7 @@ def test_metrics_are_served_on_a_port_until_the_end(running: Running) -> None:
     from tests.cluster.process import free_ports  # noqa: PLC0415
 
     (port,) = free_ports(1)
-    stop = running.metrics.serve("127.0.0.1", port)
+    stop = serve(running.metrics.registry, "127.0.0.1", port)
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
         text = answer.read().decode()
     stop()

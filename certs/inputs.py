@@ -7,13 +7,14 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from certs.authority import signed_by
+from certs.checks import refused, still_good
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cryptography import x509
 
-    from certs.held import Bundle, Stored
+    from certs.observed import Bundle, ServingSecret, Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,11 @@ class Policy:
     authority_lifetime: timedelta = timedelta(days=1825)
     settle: timedelta = timedelta(minutes=5)
 
+    @property
+    def least_life(self) -> timedelta:
+        """What a leaf must have left to be worth serving: a replacement and late passes fit in."""
+        return 12 * self.settle
+
     def __post_init__(self) -> None:
         """Refuse lifetimes in which a rotation does not fit.
 
@@ -48,7 +54,7 @@ class Policy:
             raise ValueError(
                 f"a leaf ({self.leaf_lifetime}) cannot outlive its authority ({self.authority_lifetime})"
             )
-        if self.leaf_lifetime < 12 * self.settle:
+        if self.leaf_lifetime < self.least_life:
             raise ValueError(
                 f"a leaf of {self.leaf_lifetime} is shorter than twelve settling times ({self.settle})"
             )
@@ -70,8 +76,8 @@ class Force:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """All that a row looks at.
+class Inputs:
+    """All that a decision looks at.
 
     Attributes:
         stored: What is stored.
@@ -97,11 +103,25 @@ class Case:
 
     @property
     def bundle(self) -> Bundle:
-        """The authorities that are to be trusted."""
+        """The authorities that are to be trusted now."""
         return self.stored.authority.bundle
 
     @property
-    def of_signer(self) -> bool:
-        """Whether the stored leaf is the signing authority's."""
-        leaf = self.stored.serving.leaf
-        return leaf is not None and signed_by(leaf, self.signer)
+    def provided(self) -> ServingSecret | None:
+        """The provided certificate, where there is one and it can be served: then it is what is served."""
+        found = self.stored.provided
+        return None if found.raw is None or refused(found, self.policy, self.now) else found
+
+    @property
+    def anchors(self) -> Bundle:
+        """The authorities that the wanted leaf needs: all that stay trusted when a change is complete."""
+        provided = self.provided
+        return still_good(provided.bundle, self.now) if provided else frozenset({self.signer})
+
+    @property
+    def moved(self) -> bool:
+        """Whether the stored leaf is the provided one, or the signing authority's where none is provided."""
+        serving, provided = self.stored.serving, self.provided
+        if provided:
+            return serving.chain == provided.chain
+        return serving.leaf is not None and signed_by(serving.leaf, self.signer)

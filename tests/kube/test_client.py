@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from certs.api import ConflictError, StoreError
-from certs.store import KubernetesApi, connect
+from kube.api import ApiError, ConflictError, GoneError
+from kube.client import KubernetesApi, connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
-    do_GET = do_POST = do_PUT = do_PATCH = handle_any  # noqa: N815 - http.server's names
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any  # noqa: N815 - http.server's names
 
     def log_message(self, *_: object) -> None:
         """Says nothing."""
@@ -85,11 +85,13 @@ def test_each_verb_is_one_request_with_its_content_type(server: Server, api: Kub
     api.create("/a", {"b": 1})
     api.replace("/a/b", {"b": 2})
     api.patch("/a/b", operations)
+    api.delete("/a/b")
     assert server.asked == [
         ("GET", "/a?b=c", None, None),
         ("POST", "/a", "application/json", {"b": 1}),
         ("PUT", "/a/b", "application/json", {"b": 2}),
         ("PATCH", "/a/b", "application/json-patch+json", operations),
+        ("DELETE", "/a/b", None, None),
     ]
 
 
@@ -97,16 +99,19 @@ def test_each_verb_is_one_request_with_its_content_type(server: Server, api: Kub
     ("verb", "status", "error"),
     [
         ("get", 404, None),
-        ("get", 403, StoreError),
-        ("get", 500, StoreError),
+        ("get", 403, ApiError),
+        ("get", 500, ApiError),
         ("create", 409, ConflictError),
-        ("create", 404, StoreError),  # the namespace is not there
-        ("create", 422, StoreError),
+        ("create", 404, ApiError),  # the namespace is not there
+        ("create", 422, ApiError),
         ("replace", 409, ConflictError),
         ("replace", 404, ConflictError),
         ("patch", 409, ConflictError),
         ("patch", 404, ConflictError),
-        ("patch", 403, StoreError),
+        ("patch", 403, ApiError),
+        ("delete", 404, None),
+        ("delete", 403, ApiError),
+        ("get", 410, GoneError),
     ],
 )
 def test_what_an_answer_becomes(
@@ -114,11 +119,11 @@ def test_what_an_answer_becomes(
 ) -> None:
     server.answer = (status, b'{"message": "the reason"}')
     call = getattr(api, verb)
-    arguments = ("/a",) if verb == "get" else ("/a", {"metadata": {"name": "b"}})
+    arguments = ("/a",) if verb in {"get", "delete"} else ("/a", {"metadata": {"name": "b"}})
     if error is None:
         assert call(*arguments) is None
         return
-    with pytest.raises(StoreError, match=f"/a: {status} the reason") as caught:
+    with pytest.raises(ApiError, match=f"/a: {status} the reason") as caught:
         call(*arguments)
     assert type(caught.value) is error
     assert len(server.asked) == 1, "it was tried again below the caller"
@@ -127,17 +132,50 @@ def test_what_an_answer_becomes(
 def test_an_answer_that_is_no_object_is_an_error(server: Server, api: KubernetesApi) -> None:
     for status, text in ((200, b"<html>"), (200, b"[]"), (503, b"busy")):
         server.answer = (status, text)
-        with pytest.raises(StoreError, match="no JSON object"):
+        with pytest.raises(ApiError, match="no JSON object"):
             api.get("/a")
 
 
 def test_nobody_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"GET /a: .*refused"):
+    with pytest.raises(ApiError, match=r"GET /a: .*refused"):
         connect(kubeconfig(tmp_path, "http://127.0.0.1:1")).get("/a")
 
 
 def test_without_a_kubeconfig_or_a_pod_the_way_out_is_said(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="name a --kubeconfig"):
+    with pytest.raises(ApiError, match="name a --kubeconfig"):
         connect(None)
-    with pytest.raises(StoreError, match="no API server to talk to"):
+    with pytest.raises(ApiError, match="no API server to talk to"):
         connect(tmp_path / "none")
+
+
+def test_a_collection_is_read_page_by_page(server: Server, api: KubernetesApi) -> None:
+    server.answer = (200, b'{"metadata": {"continue": "token/1"}, "items": [1]}')
+    pages = api.pages("/a?b=c")
+    assert next(pages)["items"] == [1]
+    server.answer = (200, b'{"metadata": {}, "items": [2]}')
+    assert [page["items"] for page in pages] == [[2]]
+    assert [path for _, path, *_ in server.asked] == [
+        "/a?b=c&limit=500",
+        "/a?b=c&limit=500&continue=token%2F1",
+    ]
+
+
+def test_a_watch_gives_events_whole_however_they_arrive(server: Server, api: KubernetesApi) -> None:
+    server.answer = (
+        200,
+        b'{"type": "ADDED", "object": {"a": 1}}\n\n{"type": "DELE' + b'TED", "object": {}}\n',
+    )
+    with api.stream("/a") as events:
+        assert list(events) == [{"type": "ADDED", "object": {"a": 1}}, {"type": "DELETED", "object": {}}]
+    server.answer = (200, b'{"type": \n')
+    with api.stream("/a") as events, pytest.raises(ApiError, match="GET /a: "):
+        list(events)
+
+
+@pytest.mark.parametrize(("status", "error"), [(410, GoneError), (403, ApiError), (500, ApiError)])
+def test_a_watch_that_is_refused_says_why(
+    server: Server, api: KubernetesApi, status: int, error: type[Exception]
+) -> None:
+    server.answer = (status, b'{"message": "the reason"}')
+    with pytest.raises(error, match=f"/a: {status} the reason"), api.stream("/a"):
+        pass

@@ -1,0 +1,208 @@
+"""The API server through the ``kubernetes`` package, which is imported nowhere else.
+
+The generic calls of its client are used, not the generated models: an object that is read, changed and
+written back as JSON keeps every field, those of a newer API server included.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+import urllib3
+from kubernetes.client.api_client import ApiClient
+from kubernetes.client.configuration import Configuration
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config.config_exception import ConfigException
+from kubernetes.config.incluster_config import load_incluster_config
+from kubernetes.config.kube_config import load_kube_config
+
+from kube.api import ApiError, ConflictError, GoneError, Object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kubernetes.client.rest import RESTResponse
+
+TIMEOUT_SECONDS = 10
+"""For one call; the API server answers reads and writes of such small objects in milliseconds."""
+
+PAGE = 500
+"""Objects in one page of a list, as in client-go's pager: 4,000 nodes are never in memory at once."""
+
+IDLE_SECONDS = 90
+"""A watch that says nothing for so long is begun again: a bookmark comes every minute."""
+
+_JSON_PATCH = "application/json-patch+json"
+_READ_BYTES = 65536
+
+
+class KubernetesApi:
+    """An API server (`kube.api.Api`, `kube.api.WatchApi`), over one kept connection. For one thread."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        """Take a configuration; nothing is sent yet."""
+        # The caller decides again after a failure; a retry below it would only repeat a stale write.
+        configuration.retries = 0
+        self._client = ApiClient(configuration)
+
+    def get(self, path: str) -> Object | None:
+        """Read an object or a list; see `kube.api.Api`."""
+        status, answer = self._call("GET", path)
+        if status == HTTPStatus.NOT_FOUND:
+            return None
+        return _checked("GET", path, status, answer)
+
+    def create(self, path: str, document: Object) -> Object:
+        """Create an object; see `kube.api.Api`."""
+        return _checked("POST", path, *self._call("POST", path, document))
+
+    def replace(self, path: str, document: Object) -> Object:
+        """Replace an object; see `kube.api.Api`."""
+        return _checked("PUT", path, *self._call("PUT", path, document))
+
+    def patch(self, path: str, operations: list[Object]) -> Object:
+        """Patch an object; see `kube.api.Api`."""
+        return _checked("PATCH", path, *self._call("PATCH", path, operations, _JSON_PATCH))
+
+    def delete(self, path: str) -> None:
+        """Delete an object; see `kube.api.Api`."""
+        status, answer = self._call("DELETE", path)
+        if status != HTTPStatus.NOT_FOUND:
+            _checked("DELETE", path, status, answer)
+
+    def pages(self, path: str) -> Iterator[Object]:
+        """Read a collection in pages; see `kube.api.WatchApi`."""
+        token = ""
+        while True:
+            page = _with_query(path, limit=str(PAGE), **({"continue": token} if token else {}))
+            answer = _checked("GET", page, *self._call("GET", page))
+            yield answer
+            token = answer.get("metadata", {}).get("continue", "")
+            if not token:
+                return
+
+    @contextlib.contextmanager
+    def stream(self, path: str) -> Iterator[EventStream]:
+        """Begin a watch; see `kube.api.WatchApi`."""
+        response = self._send(
+            "GET", path, {"Accept": "application/json"}, None, (TIMEOUT_SECONDS, IDLE_SECONDS)
+        )
+        stream = EventStream(path, response.response)
+        try:
+            if response.status >= HTTPStatus.BAD_REQUEST:
+                _checked("GET", path, response.status, _decoded(response.status, stream.rest())[1])
+            yield stream
+        finally:
+            response.response.close()
+
+    def _call(
+        self, verb: str, path: str, body: object = None, content_type: str = "application/json"
+    ) -> tuple[int, Object]:
+        headers = {"Accept": "application/json"}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        response = self._send(verb, path, headers, body, TIMEOUT_SECONDS)
+        with _errors(verb, path):
+            data = response.read()  # type: ignore[no-untyped-call]
+        return _decoded(response.status, data)
+
+    def _send(
+        self,
+        verb: str,
+        path: str,
+        headers: dict[str, str],
+        body: object,
+        timeout: float | tuple[float, float],
+    ) -> RESTResponse:
+        with _errors(verb, path):
+            request = self._client.param_serialize(
+                verb, path, header_params=headers, body=body, auth_settings=["BearerToken"]
+            )
+            return self._client.call_api(*request, _request_timeout=timeout)
+
+
+class EventStream:
+    """The events of a watch (`kube.api.Stream`)."""
+
+    def __init__(self, path: str, response: urllib3.BaseHTTPResponse) -> None:
+        """Take an answer whose body is still to come."""
+        self._path, self._response = path, response
+
+    def __iter__(self) -> Iterator[Object]:
+        """The events, each as soon as it is there."""
+        left = b""
+        with _errors("GET", self._path):
+            for part in self._response.stream(_READ_BYTES):
+                *lines, left = (left + part).split(b"\n")
+                yield from map(json.loads, filter(None, lines))
+
+    def rest(self) -> bytes:
+        """What is left of it, as it is."""
+        with _errors("GET", self._path):
+            return self._response.read()
+
+    def close(self) -> None:
+        """End it, from any thread: whoever waits for an event gets no more."""
+        with contextlib.suppress(OSError, RuntimeError, ValueError):  # it has ended already
+            self._response.shutdown()
+
+
+def connect(kubeconfig: Path | None) -> KubernetesApi:
+    """Have the API server that a file or the pod's own account names.
+
+    Args:
+        kubeconfig: A kubeconfig; None for the service account of the pod this runs in.
+
+    Raises:
+        ApiError: Neither names one.
+    """
+    configuration = Configuration()
+    try:
+        if kubeconfig is None:
+            load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+        else:
+            load_kube_config(str(kubeconfig), client_configuration=configuration)  # type: ignore[no-untyped-call]
+    except (ConfigException, OSError) as error:
+        hint = "" if kubeconfig else " (not in a pod? Then name a --kubeconfig.)"
+        raise ApiError(f"no API server to talk to: {error}{hint}") from error
+    return KubernetesApi(configuration)
+
+
+@contextlib.contextmanager
+def _errors(verb: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except (ApiException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+        raise ApiError(f"{verb} {path}: {error}") from error
+
+
+def _with_query(path: str, **query: str) -> str:
+    return f"{path}{'&' if '?' in path else '?'}{urlencode(query)}"
+
+
+def _decoded(status: int, data: bytes) -> tuple[int, Object]:
+    try:
+        answer = json.loads(data)
+    except ValueError:  # a proxy's page, say
+        answer = None
+    if isinstance(answer, dict):
+        return status, answer
+    return max(status, HTTPStatus.BAD_GATEWAY), {"message": f"no JSON object but {data[:200]!r}"}
+
+
+def _checked(verb: str, path: str, status: int, answer: Object) -> Object:
+    if status < HTTPStatus.BAD_REQUEST:
+        return answer
+    sentence = f"{verb} {path}: {status} {answer.get('message', '')}"
+    # AlreadyExists is 409 as well; 404 to a write says that it was deleted since it was read.
+    gone = status == HTTPStatus.NOT_FOUND and verb in {"PUT", "PATCH"}
+    if status == HTTPStatus.CONFLICT or gone:
+        raise ConflictError(sentence)
+    if status == HTTPStatus.GONE:
+        raise GoneError(sentence)
+    raise ApiError(sentence)

@@ -1,0 +1,91 @@
+"""The loop of a program of which one at a time does the work: hold the Lease, do a pass now and then."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kube.api import ApiError
+from kube.backoff import jitter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kube.election import Elector
+
+LEAST_SECONDS = 0.1
+"""Between two passes, however near the next thing to do is."""
+
+_log = logging.getLogger("kube.loop")
+
+
+@dataclass(slots=True)
+class Loop:
+    """Passes for as long as it is this program's turn. For one thread, but for `wake` and `stop`.
+
+    Attributes:
+        elector: Says whose turn it is.
+        work: Does a pass, which must not last as long as the Lease; returns the seconds until the next one.
+        leads: Told after every election whether this program leads.
+    """
+
+    elector: Elector
+    work: Callable[[], float]
+    leads: Callable[[bool], object]
+    _signal: threading.Event = field(default_factory=threading.Event, init=False)
+    _stopped: bool = field(default=False, init=False)
+    _leader: bool = field(default=False, init=False)
+
+    def wake(self) -> None:
+        """Have a pass soon: there is something new."""
+        self._signal.set()
+
+    def stop(self) -> None:
+        """End `run` after the present pass. May be called by a signal handler."""
+        self._stopped = True
+        self._signal.set()
+
+    def run(self) -> None:
+        """Run until `stop`, then give the Lease back."""
+        # Three tries to renew fit into the Lease's duration.
+        renew_every = self.elector.duration / 3
+        renew_at = next_pass = earliest = 0.0
+        while not self._stopped:
+            if time.monotonic() >= renew_at:
+                self._elect()
+                renew_at = time.monotonic() + renew_every * jitter()
+            if not self._leader:
+                next_pass = 0.0
+            elif time.monotonic() >= next_pass:
+                wait = self.work()
+                earliest = time.monotonic() + LEAST_SECONDS
+                next_pass = max(time.monotonic() + wait, earliest)
+            until = min(renew_at, next_pass) if self._leader else renew_at
+            if self._signal.wait(max(until - time.monotonic(), 0.0)):
+                self._signal.clear()
+                next_pass = min(next_pass, earliest)
+        self._release()
+
+    def _elect(self) -> None:
+        try:
+            leads = self.elector.lead()
+        except ApiError as error:
+            # Not knowing is not leading; whoever can reach the API server may.
+            _log.warning("cannot acquire lease: %s", error)
+            leads = False
+        if leads != self._leader:
+            _log.info("became leader" if leads else "no longer leader")
+        self._leader = leads
+        self.leads(leads)
+
+    def _release(self) -> None:
+        if not self._leader:
+            return
+        try:
+            self.elector.release()
+        except ApiError as error:
+            _log.warning("the lease was not released, it expires by itself: %s", error)
+        self.leads(False)  # noqa: FBT003 - of a callback, which has no names

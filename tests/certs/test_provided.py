@@ -1,0 +1,167 @@
+"""A certificate from elsewhere: taken over whole, given back, and refused with a reason."""
+
+from __future__ import annotations
+
+import base64
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from certs.authority import Pair, issue, new_authority
+from certs.checks import refused, unusable
+from certs.decide import Action
+from certs.observed import ServingSecret, read_serving
+from tests.certs.fake import CA_SECRET, NOW, POLICY, PROVIDED_SECRET, SECRET, rotator
+from tests.certs.test_rotate import SETTLE, actions, assert_whole, ready
+
+if TYPE_CHECKING:
+    from tests.certs.fake import Clock, FakeApi
+
+DAY = timedelta(days=1)
+CA = new_authority(NOW, 900 * DAY)
+LEAF = issue(CA, NOW, 90 * DAY, POLICY.dns_names)
+
+
+def provide(
+    api: FakeApi, leaf: Pair = LEAF, authority: bytes = CA.certificate_pem(), chain: bytes = b""
+) -> None:
+    files = {"tls.crt": leaf.certificate_pem() + chain, "tls.key": leaf.key_pem(), "ca.crt": authority}
+    data = {name: base64.b64encode(text).decode() for name, text in files.items()}
+    api.put(PROVIDED_SECRET, {"metadata": {"name": "provided"}, "data": data})
+
+
+def complete(api: FakeApi, clock: Clock) -> list[Action]:
+    """Passes until nothing is left to do; each leaves what is stored whole."""
+    steps: list[Action] = []
+    for _ in range(5):
+        outcome = rotator(api, clock).run()
+        assert_whole(outcome.stored, clock)
+        steps += actions(outcome)
+        if outcome.last.action is Action.KEEP:
+            return steps
+        clock.forward(SETTLE)
+    raise AssertionError(f"not complete: {outcome.last}")
+
+
+def test_a_provided_certificate_is_trusted_then_served_then_trusted_alone() -> None:
+    api, clock = ready()
+    provide(api)
+    change = [Action.BUNDLE, Action.TRUST, Action.PUBLISH]
+    assert complete(api, clock) == [*change, Action.NOTE, Action.TAKE, *change]
+    stored = rotator(api, clock).read()
+    assert stored.serving.leaf == LEAF.certificate
+    assert api.objects[SECRET]["data"]["tls.key"] == api.objects[PROVIDED_SECRET]["data"]["tls.key"]
+    assert {bundle for hook in stored.hooks for bundle in hook.bundles} == {frozenset({CA.certificate})}
+
+
+def test_when_it_is_deleted_the_programs_own_authority_serves_again() -> None:
+    api, clock = ready()
+    before = rotator(api, clock).read()
+    provide(api)
+    complete(api, clock)
+    del api.objects[PROVIDED_SECRET]
+    change = [Action.BUNDLE, Action.TRUST, Action.PUBLISH]
+    assert complete(api, clock) == [*change, Action.NOTE, Action.ISSUE, *change]
+    assert rotator(api, clock).read().authority.bundle == before.authority.bundle
+
+
+def test_the_provided_secret_is_never_written() -> None:
+    api, clock = ready()
+    provide(api)
+    complete(api, clock)
+    clock.forward(80 * DAY)
+    complete(api, clock)
+    assert not [write for write in api.writes if "provided" in write]
+
+
+def test_on_a_new_installation_it_is_served_at_once() -> None:
+    api, clock = ready()
+    del api.objects[SECRET], api.objects[CA_SECRET]
+    provide(api)
+    assert rotator(api, clock).run().stored.serving.leaf == LEAF.certificate
+
+
+def test_before_it_ends_unrenewed_the_program_serves_its_own_and_says_why() -> None:
+    api, clock = ready()
+    provide(api)
+    complete(api, clock)
+    outcome = rotator(api, clock).run()
+    assert outcome.notes() == []
+    assert outcome.last.until == LEAF.certificate.not_valid_after_utc - 12 * POLICY.settle
+    clock.now = outcome.last.until
+    complete(api, clock)
+    assert clock() < LEAF.certificate.not_valid_after_utc
+    outcome = rotator(api, clock).run()
+    assert outcome.stored.serving.leaf != LEAF.certificate
+    assert outcome.notes()[0].startswith("the provided certificate is not served: it ends at 2027-02-19")
+
+
+def intermediate(signer: Pair) -> Pair:
+    """An authority that another one signed."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "between")]))
+        .issuer_name(signer.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(7)
+        .not_valid_before(NOW)
+        .not_valid_after(NOW + 800 * DAY)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(identifier, critical=False)
+    )
+    return Pair(builder.sign(signer.key, hashes.SHA256()), key)
+
+
+def test_intermediates_go_along_and_are_followed_up_to_the_root() -> None:
+    root = new_authority(NOW, 900 * DAY)
+    between = intermediate(root)
+    leaf = issue(between, NOW, 90 * DAY, POLICY.dns_names)
+    api, clock = ready()
+    provide(api, leaf, root.certificate_pem(), between.certificate_pem())
+    complete(api, clock)
+    taken = read_serving(api.objects[SECRET])
+    assert taken.chain == (leaf.certificate, between.certificate)
+    assert taken.bundle == {root.certificate}
+    alone = ServingSecret({}, (leaf.certificate,), "", taken.bundle)
+    assert unusable(alone, taken.bundle, clock()) == "no trusted authority signed it"
+
+
+def test_the_same_leaf_with_other_intermediates_is_taken_again() -> None:
+    api, clock = ready()
+    provide(api)
+    complete(api, clock)
+    provide(api, chain=CA.certificate_pem())
+    assert complete(api, clock) == [Action.TAKE]
+
+
+@pytest.mark.parametrize(
+    ("leaf", "authority", "why"),
+    [
+        (issue(CA, NOW, DAY, ["another.name"]), CA.certificate_pem(), "it lacks the name webhook.hooks.svc"),
+        (
+            issue(CA, NOW, timedelta(minutes=30), POLICY.dns_names),
+            CA.certificate_pem(),
+            "in less than 1:00:00",
+        ),
+        (LEAF, b"", "its ca.crt is missing or cannot be read"),
+        (LEAF, new_authority(NOW, DAY).certificate_pem(), "no trusted authority signed it"),
+        (LEAF, LEAF.certificate_pem(), "no trusted authority signed it"),
+        (Pair(LEAF.certificate, CA.key), CA.certificate_pem(), "its private key is not the certificate's"),
+    ],
+)
+def test_what_cannot_be_served_changes_nothing_and_has_a_reason(
+    leaf: Pair, authority: bytes, why: str
+) -> None:
+    api, clock = ready()
+    provide(api, leaf, authority)
+    outcome = rotator(api, clock).run()
+    assert (actions(outcome), outcome.last.action) == ([], Action.KEEP)
+    assert why in outcome.refused
+    assert why in outcome.notes()[0]
+    assert refused(outcome.stored.provided, POLICY, clock()) == outcome.refused

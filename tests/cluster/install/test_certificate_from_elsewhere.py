@@ -1,0 +1,121 @@
+"""Who makes the certificate changes, again and again, on a busy machine, while jobs keep coming."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import random
+import ssl
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.install.installation import NAMESPACE, until
+from tests.cluster.install.test_install import bundles
+from tests.cluster.install.test_rollout import jobs_keep_coming
+from tests.docs.blocks import REPOSITORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.cluster.install.installation import Installation
+
+INSTALL = "docs/install.md"
+HEADING, BACK = "A certificate of your own", "Back to the program's own certificate"
+PROGRAM = "deployment/ultraserver-webhook-certs"
+SETTLE = "ULTRASERVER_CERTS_SETTLE_SECONDS"
+LONGEST = 120.0
+"""Seconds for a change: two settling times, and what a busy machine adds."""
+
+
+@pytest.fixture
+def busy(installed: Installation) -> Iterator[Installation]:
+    """Two loops beside it, and a settling time that the stand-in's volumes keep to all the same."""
+    set_settling_time(installed, f"{SETTLE}=3")
+    command = [sys.executable, "-c", "while True: pass"]
+    loops = [subprocess.Popen(command) for _ in range(2)]
+    yield installed
+    for loop in loops:
+        loop.kill()
+        loop.wait()
+    set_settling_time(installed, f"{SETTLE}-")
+
+
+def set_settling_time(installed: Installation, change: str) -> None:
+    installed.own.run("set", "env", PROGRAM, change)
+    installed.own.run("rollout", "status", PROGRAM, "--timeout=120s")
+
+
+@pytest.mark.parametrize("rounds", [2, pytest.param(20, marks=pytest.mark.bench)])
+def test_changes_of_who_makes_the_certificate_cost_no_job_its_place(busy: Installation, rounds: int) -> None:
+    started = time.monotonic()
+    with jobs_keep_coming(busy) as placed:
+        for _ in range(rounds):
+            own = new_certificate(busy)
+            busy.run(INSTALL, HEADING)
+            until(lambda own=own: serves(busy, own / "tls.crt", own / "ca.crt"), LONGEST)
+            busy.run(INSTALL, BACK)
+            until(lambda: serves_its_own(busy), LONGEST)
+    seconds = time.monotonic() - started
+    report = (
+        f"{rounds} changes each way: {len(placed)} jobs, {placed.count(False)} not placed, {seconds:.0f} s"
+    )
+    sys.stderr.write(f"{report}\n")
+    assert len(placed) > 10 * rounds
+    assert all(placed), report
+
+
+def test_whoever_was_named_last_wins_however_hastily_it_changes(busy: Installation) -> None:
+    chance = random.Random(8)  # noqa: S311 - no secret
+    with jobs_keep_coming(busy) as placed:
+        for _ in range(3):
+            own = new_certificate(busy)
+            busy.run(INSTALL, HEADING)
+            time.sleep(chance.uniform(0, 6))
+            busy.run(INSTALL, BACK)
+            time.sleep(chance.uniform(0, 6))
+        busy.run(INSTALL, HEADING)
+        until(lambda: serves(busy, own / "tls.crt", own / "ca.crt"), LONGEST)
+        busy.run(INSTALL, BACK)
+        until(lambda: serves_its_own(busy), LONGEST)
+    assert all(placed), f"{placed.count(False)} of {len(placed)} not placed"
+
+
+def new_certificate(installed: Installation) -> Path:
+    """Another certificate of another authority, where the document wants it."""
+    folder = installed.folder / "manifests" / "components" / "bring-your-own-certificate"
+    for name in ("tls.crt", "tls.key", "ca.crt"):
+        with contextlib.suppress(FileNotFoundError):
+            (folder / name).unlink()
+    host = f"--host=ultraserver-webhook.{NAMESPACE}.svc"
+    command = [sys.executable, "-m", "certs", "dev", "--dir", str(folder), host]
+    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
+    return folder
+
+
+def serves_its_own(installed: Installation) -> bool:
+    files = {name: secret(installed, name) for name in ("tls", "ca")}
+    return served(installed, files["tls"]["tls.crt"], files["ca"]["tls.crt"])
+
+
+def serves(installed: Installation, leaf: Path, authority: Path) -> bool:
+    return served(installed, leaf.read_bytes(), authority.read_bytes())
+
+
+def served(installed: Installation, leaf: bytes, authority: bytes) -> bool:
+    """Whether every pod serves a leaf, and the API server trusts its authority and no other."""
+    pods = [pod for pod in installed.stand_in.pods() if pod.ready]
+    return (
+        bundles(installed) == {base64.b64encode(authority).decode()}
+        and len(pods) == 2
+        and {ssl.get_server_certificate((pod.ip, pod.port("https"))) for pod in pods} == {leaf.decode()}
+    )
+
+
+def secret(installed: Installation, kind: str) -> dict[str, bytes]:
+    data = installed.own.get_json("secret", f"ultraserver-webhook-{kind}")["data"]
+    return {name: base64.b64decode(text) for name, text in data.items()}
