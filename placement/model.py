@@ -188,6 +188,7 @@ class Pod:
         namespace: Its namespace.
         name: Its name.
         uid: Its uid.
+        version: Its resourceVersion.
         job: Its job label, empty where it has none.
         place: What the table says about it; None where it takes no node for a job.
         problem: Why the annotations that should say so cannot be read; empty where they can.
@@ -204,6 +205,7 @@ class Pod:
     namespace: str
     name: str
     uid: str
+    version: str = field(default="", compare=False)
     job: str = ""
     place: Place | None = None
     problem: str = ""

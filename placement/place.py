@@ -41,6 +41,9 @@ class Placer:
         """
         pins: list[Pin] = []
         homeless: list[Sequence[Pod]] = []
+        tangled = self._tangled(job)
+        if tangled is not None:
+            return tangled
         for pods in job.blocks.values():
             rejoined = self._rejoin(job, pods)
             if isinstance(rejoined, str):
@@ -55,6 +58,18 @@ class Placer:
                 return settled
             pins += settled
         return Opening(job, tuple(pins))
+
+    def _tangled(self, job: Job) -> str | None:
+        """Which pins of two leaders at a time contradict each other; they cannot be taken back."""
+        owners: dict[str, int] = {}
+        for block, pods in job.blocks.items():
+            units = {unit for pod in pods if (unit := self._cluster.unit_of(pod))}
+            if len(units) > 1 and any(pod.pin and not pod.node for pod in pods):
+                return f"block {block} is pinned to several units: {', '.join(sorted(units)[:4])}"
+            for unit in units if job.place.size > 1 else ():
+                if owners.setdefault(unit, block) != block:
+                    return f"blocks {owners[unit]} and {block} are both pinned to {unit}"
+        return None
 
     def _rejoin(self, job: Job, pods: Sequence[Pod]) -> list[Pin] | str | None:
         """Pins into the unit where others of the block are; why that cannot be; None where none are."""

@@ -77,6 +77,7 @@ def read_pod(found: Object) -> Pod | None:
         namespace=metadata.get("namespace", ""),
         name=metadata.get("name", ""),
         uid=metadata.get("uid", ""),
+        version=metadata.get("resourceVersion", ""),
         job=(metadata.get("labels") or {}).get(JOB, ""),
         place=place,
         problem=problem,

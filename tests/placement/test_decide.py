@@ -467,6 +467,27 @@ CASES = [
         {"a": "a-worker-0 has to go to us-01, where its block is: node n1-0 not ready"},
     ),
     Case(
+        "a block that two leaders pinned apart is not let through",
+        TWO.values(),
+        [pinned(pod, SERVER_4, f"us-0{1 + number % 2}") for number, pod in enumerate(job("a", 4))],
+        {},
+        {"a": "block 0 is pinned to several units: us-01, us-02"},
+    ),
+    Case(
+        "nor are two blocks that they pinned to one unit",
+        TWO.values(),
+        [pinned(pod, SERVER_4, "us-01") for pod in job("a", 8)],
+        {},
+        {"a": "blocks 0 and 1 are both pinned to us-01"},
+    ),
+    Case(
+        "nor are two jobs",
+        TWO.values(),
+        [pinned(pod, SERVER_4, "us-01") for pod in job("a", 4) + job("b", 4)],
+        {},
+        {"a": "node n1-0 held by team/b", "b": "node n1-0 held by team/a"},
+    ),
+    Case(
         "groups are kept at once for a job that stands there in part",
         TWO.values(),
         bound(job("r", 1), on(TWO, "n2-0"))
