@@ -26,6 +26,8 @@ AGAIN: Final = timedelta(minutes=30)
 """A reason that stays the same is told again after so long."""
 LEAST: Final = timedelta(minutes=1)
 """A reason that changes is told no more often than this."""
+GRACE: Final = timedelta(seconds=5)
+"""A job that is younger is not worth telling about: its pods are still being made."""
 PER_PASS: Final = 50
 """Events written in one pass, that a burst of jobs is not one of Events; the others have their turn later."""
 
@@ -60,7 +62,7 @@ class Reporter:
         self._told = {key: told for key, told in self._told.items() if key in waiting}
         left = PER_PASS
         for job, why in reasons:
-            if left and self._is_news(job.key, why, now):
+            if left and now - job.created >= GRACE and self._is_news(job.key, why, now):
                 self._told[job.key] = Told(why, now)
                 self.tell(job, "Waiting", why, now)
                 left -= 1

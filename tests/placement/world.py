@@ -56,7 +56,7 @@ def servers(count: int) -> dict[str, Node]:
     return {found.name: found for found in nodes}
 
 
-def changed(nodes: Mapping[str, Node], **changes: Mapping[str, Any]) -> list[Node]:
+def changed(nodes: Mapping[str, Node], **changes: Mapping[str, Any] | None) -> list[Node]:
     """The nodes, some of them otherwise: ``n1_0={"cordoned": True}``; None for one that is gone."""
     wanted = {name.replace("_", "-"): change for name, change in changes.items()}
     assert wanted.keys() <= nodes.keys()

@@ -99,7 +99,7 @@ def one_by_one(
 def burst(
     stage: Stage, chance: random.Random, say: Callable[[str], object], settle: float = QUIET_SECONDS
 ) -> Result:
-    """Apply jobs for more nodes than there are at once; then let those end that work, until all had a turn."""
+    """Apply jobs for more nodes than there are, at once; then let those end that work, until none is left."""
     healthy, asked, number = len(stage.healthy), 0, 0
     fits = tuple(size for size in SIZES["burst"] if size <= healthy)
     while asked < OVERLOAD * healthy:

@@ -84,11 +84,18 @@ class Stage:
         """The UltraServer nodes that are healthy themselves."""
         return {name for name, found in self.labels.items() if nodes.SERVER_ID_4 in found} - self.sick
 
-    def start_program(self, identity: str = "", **options: float) -> Program:
-        """Start ``python -m placement run`` under the account that the manifests give it."""
+    def start_program(self, kubeconfig: Path | None = None, **options: float | str) -> Program:
+        """Start ``python -m placement run``, under the account that the manifests give it."""
         self._programs += 1
-        name = identity or f"placement-{self._programs}"
-        command = [sys.executable, "-m", "placement", "run", "--kubeconfig", str(self._kubeconfig())]
+        name = f"placement-{self._programs}"
+        command = [
+            sys.executable,
+            "-m",
+            "placement",
+            "run",
+            "--kubeconfig",
+            str(kubeconfig or self._kubeconfig()),
+        ]
         command += ["--namespace", NAMESPACE, "--identity", name, "--log-format", "text"]
         command += [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
         return self.plane.programs.start(name, command, cwd=webhook.REPOSITORY, env=dict(os.environ))
@@ -105,16 +112,28 @@ class Stage:
         """Delete a job and its pods at once: there is no kubelet that would end them."""
         namespace, name = key
         self.api.delete(f"{MPIJOBS.format(namespace)}/{name}")
-        selector = f"labelSelector=training.kubeflow.org%2Fjob-name%3D{name}"
-        path = f"/api/v1/namespaces/{namespace}/pods"
-        while pods := (self.api.get(f"{path}?{selector}") or {}).get("items"):
+        while pods := self.pods(key):
             for pod in pods:
-                self.api.delete(f"{path}/{pod['metadata']['name']}?gracePeriodSeconds=0")
+                self.end(namespace, pod["metadata"]["name"])
         del self.jobs[key]
 
+    def pods(self, key: Key) -> list[Object]:
+        """The pods of a job, by name."""
+        selector = f"labelSelector=training.kubeflow.org%2Fjob-name%3D{key[1]}"
+        found = self.api.get(f"/api/v1/namespaces/{key[0]}/pods?{selector}") or {}
+        return sorted(found.get("items", []), key=lambda pod: str(pod["metadata"]["name"]))
+
     def workers(self) -> list[Object]:
-        """Every worker pod."""
-        return [pod for page in self.api.pages(WORKERS) for pod in page["items"]]
+        """Every worker pod; those that are being deleted are ended, as a kubelet would end them."""
+        found = [pod for page in self.api.pages(WORKERS) for pod in page["items"]]
+        for metadata in (pod["metadata"] for pod in found):
+            if "deletionTimestamp" in metadata:
+                self.end(metadata["namespace"], metadata["name"])
+        return found
+
+    def end(self, namespace: str, name: str) -> None:
+        """Take a pod away at once."""
+        self.api.delete(f"/api/v1/namespaces/{namespace}/pods/{name}?gracePeriodSeconds=0")
 
     def standings(self) -> dict[Key, Standing]:
         """Where every job stands."""
