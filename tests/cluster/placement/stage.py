@@ -177,6 +177,10 @@ class Stage:
         self.api.patch(f"/api/v1/nodes/{name}", [operation])
         (self.sick.add if cordoned else self.sick.discard)(name)
 
+    def as_program(self) -> KubernetesApi:
+        """The API server, as the program sees it."""
+        return connect(self._kubeconfig())
+
     def _kubeconfig(self) -> Path:
         token = self.plane.kubectl.run("-n", NAMESPACE, "create", "token", ACCOUNT, "--duration=4h").stdout
         given = yaml.safe_load(self.plane.kubeconfig.read_text(encoding="utf-8"))
@@ -202,7 +206,8 @@ def staged(
         for team in TEAMS:
             running.kubectl.create_namespace(team)
         running.kubectl.create_namespace(NAMESPACE)
-        running.kubectl.apply((COMPONENT / "rbac.yaml").read_text(encoding="utf-8"))
+        for part in ("rbac.yaml", "policy.yaml"):
+            running.kubectl.apply((COMPONENT / part).read_text(encoding="utf-8"))
         rules = folder / "rules.yaml"
         rules.write_text(table(policy), encoding="utf-8")
         server = webhook.start(running.programs, folder / "webhook", rules)

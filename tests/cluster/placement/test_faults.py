@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kube.api import ApiError
 from placement.model import GATE, JOB, OPENED
 from placement.plan import Pin
 from placement.read import read_pod
@@ -209,7 +210,7 @@ def test_a_label_that_is_taken_off_is_told_and_making_the_pod_anew_mends_it(stag
     path = f"/api/v1/namespaces/{key[0]}/pods/{victim}"
     stage.api.patch(path, [{"op": "remove", "path": f"/metadata/labels/{JOB.replace('/', '~1')}"}])
     stage.start_program()
-    told = events(stage, key[0], victim)
+    told = events(stage, key, victim)
     assert any("no job label" in text for text in told)
     assert not any(found.nodes for found in stage.standings().values())
     stage.api.delete(path)
@@ -221,7 +222,7 @@ def test_people_are_told_what_a_job_waits_for(stage: Stage) -> None:
     filled(stage)
     stage.wait(all_whole, SECONDS)
     key = stage.apply("train", 8, "team-b")
-    told = events(stage, key[0], "train-worker-0")
+    told = events(stage, key, "train-worker-0")
     assert any(
         text.startswith("needs 2 whole UltraServers; 0 free; 6 held: held by team-a/filler (6)")
         for text in told
@@ -242,10 +243,34 @@ def test_glass_that_is_broken_lets_one_job_through(stage: Stage) -> None:
     assert not stage.standings()[second].nodes
 
 
-def events(stage: Stage, namespace: str, pod: str) -> list[str]:
-    """What was told about a pod, once something was."""
+def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage: Stage) -> None:
+    key = stage.apply("train", 4)
+    waiting = gated(stage, key, 4)[0]
+    path = f"/api/v1/namespaces/{key[0]}/pods"
+    plain = {
+        "metadata": {"name": "plain"},
+        "spec": {"containers": [{"name": "c", "image": "example.invalid/c"}]},
+    }
+    stage.api.create(path, plain)
+    image = [{"op": "replace", "path": "/spec/containers/0/image", "value": "example.invalid/evil"}]
+    label = [{"op": "add", "path": "/metadata/annotations", "value": {}}]
+    api = stage.as_program()
+    for name, operations in (("plain", image), ("plain", label), (waiting["metadata"]["name"], image)):
+        with pytest.raises(ApiError, match="ValidatingAdmissionPolicy 'ultraserver-placement'"):
+            api.patch(f"{path}/{name}", operations)
+    for name in ("plain", waiting["metadata"]["name"]):
+        with pytest.raises(ApiError, match="the pod was not opened by this program"):
+            api.delete(f"{path}/{name}")
+    stage.end(key[0], "plain")
+
+
+def events(stage: Stage, key: Key, name: str) -> list[str]:
+    """What was told about a pod of a job, once something was; not about others of its name before it."""
     deadline = time.monotonic() + SECONDS
-    path = f"/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.name%3D{pod}"
+    uids = []
+    while not uids:
+        uids = [pod["metadata"]["uid"] for pod in stage.pods(key) if pod["metadata"]["name"] == name]
+    path = f"/api/v1/namespaces/{key[0]}/events?fieldSelector=involvedObject.uid%3D{uids[0]}"
     while True:
         found = [
             event["message"]
