@@ -19,6 +19,7 @@ COPY LICENSE README.md ./
 COPY webhook webhook
 COPY certs certs
 COPY kube kube
+COPY placement placement
 # The wheel is compiled here: the running container writes nothing.
 RUN python -m pip wheel --no-deps --wheel-dir /tmp/wheel . \
  && python -m pip --python /opt/ultraserver-webhook/bin/python install --no-deps /tmp/wheel/*.whl \
@@ -32,7 +33,8 @@ RUN python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))
  && python -m pip --python /opt/ultraserver-webhook/bin/python install --constraint constraints.txt \
         --only-binary :all: --requirement /tmp/controllers.txt \
  && /opt/ultraserver-webhook/bin/python -m compileall -q -j 0 /opt/ultraserver-webhook/lib \
- && /opt/ultraserver-webhook/bin/python -m certs run --help > /dev/null
+ && /opt/ultraserver-webhook/bin/python -m certs run --help > /dev/null \
+ && /opt/ultraserver-webhook/bin/python -m placement run --help > /dev/null
 
 FROM ${BASE} AS runtime
 # Nothing is installed at run time, so pip goes; a compiler the slim image never had.

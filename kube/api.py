@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
 Object = dict[str, Any]
@@ -61,10 +61,15 @@ class Api(Protocol):
             ApiError: It cannot be patched.
         """
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, preconditions: Mapping[str, str] | None = None) -> None:
         """Delete an object; one that does not exist is no error.
 
+        Args:
+            path: Its path.
+            preconditions: Its ``uid`` or ``resourceVersion``, if it is to be deleted only as that.
+
         Raises:
+            ConflictError: It has another one.
             ApiError: It cannot be deleted.
         """
 

@@ -23,7 +23,7 @@ from kubernetes.config.kube_config import load_kube_config
 from kube.api import ApiError, ConflictError, GoneError, Object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from kubernetes.client.rest import RESTResponse
@@ -69,9 +69,10 @@ class KubernetesApi:
         """Patch an object; see `kube.api.Api`."""
         return _checked("PATCH", path, *self._call("PATCH", path, operations, _JSON_PATCH))
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, preconditions: Mapping[str, str] | None = None) -> None:
         """Delete an object; see `kube.api.Api`."""
-        status, answer = self._call("DELETE", path)
+        body = {"preconditions": dict(preconditions)} if preconditions else None
+        status, answer = self._call("DELETE", path, body)
         if status != HTTPStatus.NOT_FOUND:
             _checked("DELETE", path, status, answer)
 

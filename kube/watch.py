@@ -142,7 +142,8 @@ class Mirror(Generic[T]):
 
     Args:
         watch: Followed from the beginning of the context to its end.
-        changed: Called after each change, from the thread: wake whoever looks at `items`, and return.
+        changed: Called from the thread when what is kept has changed: wake whoever looks at `items`,
+            and return.
     """
 
     def __init__(self, watch: Watch[T], changed: Callable[[], object] = lambda: None) -> None:
@@ -185,10 +186,13 @@ class Mirror(Generic[T]):
                     self._listed.set()
                 case Changed(key, item):
                     with self._lock:
+                        same = self._items.get(key) == item
                         if item is None:
                             self._items.pop(key, None)
                         else:
                             self._items[key] = item
+                    if same and not self._lost:  # nothing of what is kept
+                        continue
                     self._lost = ""
                 case Lost(why):
                     if not self._lost:

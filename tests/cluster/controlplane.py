@@ -165,6 +165,9 @@ class ControlPlane:
         # Not `kubectl wait`: it fails on a definition so new that it has no conditions yet.
         self.kubectl.wait_for(_established, "crd", MPIJOB_CRD)
         self.kubectl.run("create", "-f", str(OPERATOR))
+        self._launch_operator()
+
+    def _launch_operator(self) -> None:
         flags: dict[str, object] = {
             "kubeConfig": self._credentials.kubeconfig("mpi-operator", self.server),
             "lock-namespace": OPERATOR_NAMESPACE,

@@ -12,7 +12,7 @@ import jsonpatch
 from kube.api import ApiError, ConflictError, Object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -58,10 +58,13 @@ class FakeApi:
             raise ConflictError(f"{path} has changed")
         return self._store("PATCH", path, patched)
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, preconditions: Mapping[str, str] | None = None) -> None:
         """Delete."""
         self._writing()
         self._refuse(f"DELETE {path}")
+        there = self.objects.get(path, {}).get("metadata", {})
+        if there and any(there[key] != value for key, value in (preconditions or {}).items()):
+            raise ConflictError(f"{path} has changed")
         if self.objects.pop(path, None):
             self.writes.append(f"DELETE {path.rsplit('/', 1)[1]}")
 

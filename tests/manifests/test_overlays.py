@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from certs.metrics import Metrics as CertificateMetrics
+from placement.metrics import Metrics as PlacementMetrics
 from tests.docs.blocks import REPOSITORY, text_of
 from tests.manifests.objects import of_kind, one, webhooks
 from webhook.metrics import Metrics, StateCollector
@@ -40,7 +41,9 @@ def test_an_overlay_builds_and_serves_as_the_base_does(overlay: str, built: Call
     assert len(identities(objects)) == len(objects)
 
 
-@pytest.mark.parametrize("overlay", [*FROM_ELSEWHERE, "hyperpod", "monitoring", "guard", "failclosed"])
+@pytest.mark.parametrize(
+    "overlay", [*FROM_ELSEWHERE, "hyperpod", "monitoring", "guard", "placement", "failclosed"]
+)
 def test_the_document_says_what_an_overlay_is_for(overlay: str) -> None:
     assert f"| `{overlay}` |" in text_of("docs/install.md")
 
@@ -107,9 +110,9 @@ def test_every_metric_of_an_alert_is_one_that_is_exported(built: Callable[[str],
 
 
 def exported() -> set[str]:
-    """The names of all samples that either program can have."""
+    """The names of all samples that a program can have."""
     names: set[str] = set()
-    registries = (Metrics().registry, CertificateMetrics().registry)
+    registries = (Metrics().registry, CertificateMetrics().registry, PlacementMetrics().registry)
     for metric in (metric for registry in registries for metric in registry.collect()):
         endings = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}.get(metric.type, ("",))
         names |= {metric.name + ending for ending in endings}

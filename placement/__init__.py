@@ -1,0 +1,1 @@
+"""Whole-job admission: the gated pods of a job are let through together, onto free node groups."""

@@ -1,0 +1,159 @@
+"""``python -m placement``: the command line of whole-job admission."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kube import logs
+from kube.api import ApiError
+from kube.election import Elector
+from kube.loop import Loop
+from kube.watch import Mirror, Watch
+from placement.by_hand import open_by_hand
+from placement.events import COMPONENT, Reporter
+from placement.passes import Passes
+from placement.plan import Policy
+from placement.read import read_node, read_pod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kube.client import KubernetesApi
+
+ENVIRONMENT: Final = "ULTRASERVER_PLACEMENT"
+NODES: Final = "/api/v1/nodes"
+PODS: Final = "/api/v1/pods?fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
+LABELS: Final = {"app.kubernetes.io/name": "ultraserver-webhook", "app.kubernetes.io/component": "placement"}
+_OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_log = logging.getLogger("placement")
+
+
+def option(name: str, **attributes: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - click's own types
+    """A click option with its environment variable."""
+    variable = f"{ENVIRONMENT}_{name.removeprefix('--').upper().replace('-', '_')}"
+    return click.option(name, **{"envvar": variable, "show_envvar": True, "show_default": True, **attributes})
+
+
+kubeconfig_option = option(
+    "--kubeconfig", type=click.Path(path_type=Path), help="Without it, the pod's own account."
+)
+
+
+def own_namespace() -> str:
+    """The namespace of the pod this runs in, or the one that the manifests use."""
+    try:
+        return _OWN_NAMESPACE.read_text(encoding="utf-8").strip()
+    except OSError:
+        return "ultraserver-webhook"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Let the gated pods of a job through together, each block pinned to a free node group."""
+
+
+@main.command()
+@kubeconfig_option
+@option("--namespace", default=own_namespace, show_default="the pod's own", help="Of the Lease.")
+@option("--lease", default=COMPONENT, help="The Lease by which one of several replicas decides.")
+@option("--lease-seconds", type=click.IntRange(3), default=15, help="When a silent holder may be followed.")
+@option("--identity", default=socket.gethostname, show_default="the host's name", help="Of this replica.")
+@option(
+    "--patience-seconds", type=float, default=600.0, help="How long younger jobs may pass one that waits."
+)
+@option("--bound-seconds", type=float, default=120.0, help="When an opened job must have all its nodes.")
+@option("--interval-seconds", type=float, default=10.0, help="Between decisions when nothing changes.")
+@option("--metrics-host", default="", help="Address to serve metrics on.")
+@option("--metrics-port", type=int, default=0, help="Port to serve metrics on; 0 for none.")
+@option("--log-format", type=click.Choice(logs.FORMS), default="json", help="Of the lines on standard error.")
+def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named above
+    """Decide and open, until SIGTERM."""
+    # prometheus_client is for this command only.
+    from kube.metrics import serve  # noqa: PLC0415
+    from placement.metrics import Metrics  # noqa: PLC0415
+
+    logs.configure(given["log_format"], "placement")
+    metrics = Metrics()
+    policy = Policy(timedelta(seconds=given["patience_seconds"]), timedelta(seconds=given["bound_seconds"]))
+    try:
+        api, for_nodes, for_pods = (_connect(given["kubeconfig"]) for _ in range(3))
+        port = given["metrics_port"]
+        unserve = serve(metrics.registry, given["metrics_host"], port) if port else None
+    except (ApiError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    lease = given["lease"], given["identity"], given["lease_seconds"]
+    elector = Elector(api, given["namespace"], *lease, _now, time.monotonic, LABELS)
+    nodes = Mirror(Watch(for_nodes, NODES, read_node), lambda: loop.wake())  # noqa: PLW0108 - made below
+    pods = Mirror(Watch(for_pods, PODS, read_pod), lambda: loop.wake())  # noqa: PLW0108
+    passes = Passes(
+        api,
+        nodes,
+        pods,
+        policy,
+        Reporter(api, given["identity"]),
+        metrics,
+        _now,
+        given["interval_seconds"],
+        given["lease_seconds"] / 3,
+    )
+    loop = Loop(elector, passes, passes.leads)
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        # Not in the handler itself: the loop, which it interrupts, may hold the lock that it needs.
+        signal.signal(sign, lambda *_: threading.Thread(target=loop.stop).start())
+    with nodes, pods:
+        loop.run()
+    if unserve:
+        unserve()
+    _log.info("ended as told")
+
+
+@main.command("open")
+@click.argument("job", required=False)
+@click.option("--all", "everything", is_flag=True, help="Every job that waits.")
+@kubeconfig_option
+def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  # noqa: FBT001 - a flag
+    """Break the glass: let JOB (namespace/name) through without a place, as if there were no gate.
+
+    Its pods go wherever the scheduler puts them, which may be in part or across UltraServers.
+    """
+    if bool(job) == everything:
+        raise click.UsageError("name one job as namespace/name, or give --all")
+    try:
+        opened, failed = open_by_hand(_connect(kubeconfig), job)
+    except ApiError as error:
+        raise click.ClickException(str(error)) from error
+    for line in opened:
+        click.echo(line)
+    for line in failed:
+        click.echo(line, err=True)
+    if failed:
+        raise click.ClickException(f"{len(failed)} pods were not opened")
+    if not opened:
+        raise click.ClickException(f"no pod waits{f' for {job}' if job else ''}")
+
+
+def _connect(kubeconfig: Path | None) -> KubernetesApi:
+    # --help runs without the client, and need not pay 0.3 s for it.
+    try:
+        from kube.client import connect  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        install = "pip install 'ultraserver-webhook[controllers]'"
+        raise ApiError(f"{error}: the API server's client is an extra: {install}") from error
+    return connect(kubeconfig)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m placement")

@@ -1,0 +1,140 @@
+"""Which of the free groups a job gets: those that are the least loss to larger jobs.
+
+Jobs of fewer nodes fill UltraServers that are broken into already, so that whole ones stay free. Among
+equals the first by name is taken, so that every run of the same decision says the same.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from placement.model import SERVER_2, SERVER_4, is_pod
+from placement.topology import SIZES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from placement.cluster import Cluster
+    from placement.model import Demand, JobKey, Node, Place
+    from placement.topology import Group
+
+Rank = tuple[bool, bool, int, int]
+Entry = tuple[Rank, tuple[str, str, str]]
+"""Rank, then UltraServer, pair and unit: of equals those beside each other are taken."""
+
+
+class Shelf:
+    """The groups that suit pods of equal demands, the least loss first.
+
+    A heap whose entries go out of date: one whose rank is no longer the group's is dropped when it comes up,
+    because `touched` has put in another.
+
+    Attributes:
+        place: Of the pods: which label makes the groups, and how many nodes one has.
+        demands: What the pods ask of a node.
+        fitting: Every group that suits the pods, held or not, by id.
+        unfit: Why the others do not.
+    """
+
+    def __init__(self, cluster: Cluster, place: Place, demands: tuple[Demand, ...]) -> None:
+        self._cluster, self.place, self.demands = cluster, place, demands
+        self.fitting, self.unfit = cluster.topology.suited(place.key, place.size, demands)
+        free = [group for group in self.fitting.values() if not cluster.is_held(group, place.size)]
+        self._heap: list[Entry] = [self._entry(group) for group in free]
+        self._inside: defaultdict[str, list[Group]] = defaultdict(list)
+        for group in free:
+            self._inside[_server(group.nodes[0])].append(group)
+        heapify(self._heap)
+
+    def take(self, job: JobKey, count: int, avoided: Collection[str] = ()) -> tuple[list[Group], int]:
+        """The best groups for a job that needs so many.
+
+        Args:
+            job: Who asks.
+            count: How many it needs.
+            avoided: Groups that it gets only if there are too few others.
+
+        Returns:
+            The groups, none if there are too few; and how many there are, counted up to what is needed.
+        """
+        found: list[Entry] = []
+        last: list[Entry] = []
+        seen: set[str] = set()
+        while self._heap and len(found) < count:
+            entry = heappop(self._heap)
+            unit = entry[1][-1]
+            if unit in seen or not self._good(entry, job):
+                continue
+            seen.add(unit)
+            (last if unit in avoided else found).append(entry)
+        both = found + last[: max(count - len(found), 0)]
+        for entry in found + last:
+            heappush(self._heap, entry)
+        return ([self.fitting[names[-1]] for _, names in both] if len(both) == count else []), len(both)
+
+    def touched(self, nodes: Iterable[Node]) -> None:
+        """Rank the groups of some nodes' UltraServers anew: these nodes were taken."""
+        for server in {_server(node) for node in nodes}:
+            for group in self._inside.get(server, ()):
+                if not self._cluster.is_held(group, self.place.size):
+                    heappush(self._heap, self._entry(group))
+
+    @cached_property
+    def possible(self) -> tuple[Group, ...]:
+        """The groups that a job could have once other jobs have ended.
+
+        Pods of no job may stay for ever, so what they hold does not count.
+        """
+        cluster, size = self._cluster, self.place.size
+        return tuple(
+            group
+            for group in self.fitting.values()
+            if (
+                not any(
+                    is_pod(holder) for node in group.nodes for holder in cluster.holders.get(node.name, ())
+                )
+                if cluster.is_held(group, size)
+                else cluster.full(group, self.demands) is None
+            )
+        )
+
+    def nearest(self, count: int) -> list[Group]:
+        """Of those, the ones from which the fewest nodes are missing."""
+
+        def held(group: Group) -> int:
+            return sum(1 for node in group.nodes if self._cluster.holders.get(node.name))
+
+        return sorted(self.possible, key=lambda group: (held(group), group.id))[:count]
+
+    def _good(self, entry: Entry, job: JobKey) -> bool:
+        rank, names = entry
+        group, cluster = self.fitting[names[-1]], self._cluster
+        return (
+            not cluster.is_held(group, self.place.size)
+            and rank == self._rank(group)
+            and cluster.full(group, self.demands) is None
+            and cluster.kept_from(group, job) is None
+        )
+
+    def _entry(self, group: Group) -> Entry:
+        node = group.nodes[0]
+        return self._rank(group), (_server(node), node.unit(SERVER_2) or "", group.id)
+
+    def _rank(self, group: Group) -> Rank:
+        """Order: UltraServers broken into, pairs broken into, the fullest first."""
+        if self.place.size >= 4:  # noqa: PLR2004 - a whole UltraServer, or more
+            return (False, False, 0, 0)
+        node, cluster = group.nodes[0], self._cluster
+        free = cluster.free(SERVER_4, node.unit(SERVER_4))
+        if self.place.size > 1:
+            return (free == SIZES[SERVER_4], False, free, 0)
+        pair = cluster.free(SERVER_2, node.unit(SERVER_2)) == SIZES[SERVER_2]
+        return (free == SIZES[SERVER_4], pair, free, cluster.neuron_left(node))
+
+
+def _server(node: Node) -> str:
+    """The UltraServer of a node; a node outside is one by itself."""
+    return node.unit(SERVER_4) or f"node/{node.name}"

@@ -1,0 +1,154 @@
+"""Who holds which nodes, and why a group of them cannot be used."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+from placement.fit import lacking
+from placement.model import NEURON, JobKey
+from placement.topology import SIZES, Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from placement.model import Demand, Node, Pod
+    from placement.topology import Group, Topology
+
+
+class Cluster:
+    """The nodes, and who holds them; fills up as openings are decided.
+
+    Attributes:
+        topology: The nodes.
+        holders: For each node that is held, the jobs (or pods, where they are of no job) that do, and the
+            size of the unit that each needs to itself.
+        used: What the pods on a node have, in thousandths, by resource.
+        kept: Nodes that are kept for a job which waited too long.
+    """
+
+    def __init__(self, topology: Topology, pods: Iterable[Pod]) -> None:
+        self.topology = topology
+        self.holders: dict[str, dict[JobKey, int]] = {}
+        self.used: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self.kept: dict[str, JobKey] = {}
+        self._whole_units: set[str] = set()
+        for pod in pods:
+            self._stand(pod)
+
+    def unit_of(self, pod: Pod) -> str | None:
+        """The unit of a worker: the one that it is pinned to, or the one of its node."""
+        if pod.pin is not None or pod.place is None:
+            return pod.pin
+        node = self.topology.nodes.get(pod.node)
+        return node.unit(pod.place.key) if node else None
+
+    def hold(self, group: Group, job: JobKey, size: int, demand: Demand) -> None:
+        """Give a group to a job; for a unit of one node, which may be shared, its resources count at once."""
+        for node in group.nodes:
+            if node.name in self.topology.usable and node.name not in self.holders:
+                for key, unit in zip(SIZES, self.topology.units[node.name], strict=True):
+                    self._free[key][unit] -= 1
+            self._held(node.name, job, size)
+        if size == 1:
+            self._use(group.nodes[0].name, demand)
+
+    def is_held(self, group: Group, size: int) -> bool:
+        """Whether others are on a group; a unit of one node may be shared by those who need no more."""
+        if size == 1:
+            return not self._whole_units.isdisjoint(group.names)
+        return not self.holders.keys().isdisjoint(group.names)
+
+    def cause(self, group: Group, size: int, demands: Iterable[Demand], job: JobKey) -> Cause | None:
+        """Why a job cannot have a group that suits its pods; None where it can."""
+        if self.is_held(group, size):
+            return Cause("held", f"held by {shown(self._holder(group, size))}")
+        return self.full(group, demands) or self.kept_from(group, job)
+
+    def _holder(self, group: Group, size: int) -> JobKey:
+        """The first that is on a group which is held."""
+        for node in group.nodes:
+            for holder, needed in self.holders.get(node.name, {}).items():
+                if size > 1 or needed > 1:
+                    return holder
+        raise LookupError(f"nobody holds {group.id}")
+
+    def full(self, group: Group, demands: Iterable[Demand]) -> Cause | None:
+        """Of which resource too little is left."""
+        for node in group.nodes:
+            for demand in demands:
+                resource = lacking(demand, node, self.used.get(node.name, {}))
+                if resource is not None:
+                    return Cause("full", f"node {node.name} has too little {resource}")
+        return None
+
+    def kept_from(self, group: Group, job: JobKey) -> Cause | None:
+        """For which other job a group is kept."""
+        for node in group.nodes:
+            if self.kept.get(node.name, job) != job:
+                return Cause("kept", f"kept for {shown(self.kept[node.name])}, which has waited long")
+        return None
+
+    def neuron_left(self, node: Node) -> int:
+        """What is left of a node's Neuron devices and cores together, in thousandths."""
+        used = self.used.get(node.name, {})
+        return sum(
+            amount - used.get(name, 0) for name, amount in node.allocatable.items() if name.startswith(NEURON)
+        )
+
+    def free(self, key: str, unit: str | None) -> int:
+        """Nodes of a unit that are usable and held by nobody."""
+        return self._free[key][unit] if unit is not None else 0
+
+    def whole(self, key: str) -> tuple[int, int]:
+        """How many units are wholly free, and how many are broken into: some of their nodes only are."""
+        counts = Counter(
+            "whole" if self.free(key, unit) == SIZES[key] else "broken"
+            for unit in self.topology.groups(key)
+            if self.free(key, unit)
+        )
+        return counts["whole"], counts["broken"]
+
+    @cached_property
+    def _free(self) -> dict[str, Counter[str | None]]:
+        free = self.topology.usable.difference(self.holders)
+        units = [self.topology.units[name] for name in free]
+        return {key: Counter(found[place] for found in units) for place, key in enumerate(SIZES)}
+
+    def _stand(self, pod: Pod) -> None:
+        """Count a pod in, where it stands or is about to."""
+        place = pod.place
+        if pod.node:
+            self._use(pod.node, pod.demand)
+            if place is not None or pod.demand.neuron:
+                self._held(pod.node, pod.key, place.size if place else 1)
+        if place is None or pod.deleting or (place.size == 1 and pod.node):
+            return
+        unit = self.unit_of(pod)
+        group = self.topology.groups(place.key).get(unit) if unit else None
+        if group is None:
+            return
+        # The whole unit, for as long as one of its workers is there: another may have to come back.
+        for node in group.nodes:
+            self._held(node.name, pod.key, place.size)
+        if place.size == 1:
+            self._use(group.nodes[0].name, pod.demand)
+
+    def _held(self, node: str, job: JobKey, size: int) -> None:
+        self.holders.setdefault(node, {})[job] = size
+        if size > 1:
+            self._whole_units.add(node)
+
+    def _use(self, node: str, demand: Demand) -> None:
+        used = self.used[node]
+        used["pods"] = used.get("pods", 0) + 1000
+        for name, amount in demand.requests.items():
+            used[name] = used.get(name, 0) + amount
+
+
+@lru_cache(maxsize=4096)
+def shown(job: JobKey) -> str:
+    """A job, or a pod without one, for people: ``namespace/name`` where the label says the name."""
+    namespace, label = job
+    return f"{namespace}/{label.removeprefix('pod/').removeprefix(f'{namespace}.')}"

@@ -1,0 +1,141 @@
+"""Which jobs are opened now, onto which groups, and why the others wait. Pure: no clock, no network.
+
+Decided anew from what is seen, every time. A job that was opened in part is finished before anything else;
+then it goes by priority, then age. Younger jobs may pass one that does not fit, for as long as its patience
+lasts; from then on the groups nearest to free are kept for it (for one job at a time, the first in turn).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from placement.cluster import Cluster
+from placement.jobs import Job, jobs_of
+from placement.place import Placer
+from placement.plan import Decision, Deletion, Failure, Memory, Opening, Policy, Unsettled, Waiting
+from placement.reasons import Shortage, explain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from placement.model import JobKey, Pod
+    from placement.topology import Topology
+
+
+def decide(
+    nodes: Topology,
+    pods: Iterable[Pod],
+    now: datetime,
+    policy: Policy | None = None,
+    memory: Memory | None = None,
+) -> Decision:
+    """Say what to do now.
+
+    Args:
+        nodes: All nodes, grouped.
+        pods: All pods that have not ended, with what was written already and is not seen yet (`assume`).
+        now: The time.
+        policy: What is wanted.
+        memory: Of the decision before; nothing where there was none.
+    """
+    seen = tuple(pods)
+    return _Round(Cluster(nodes, seen), now, policy or Policy(), memory or Memory()).run(jobs_of(seen))
+
+
+def assume(pods: Iterable[Pod], written: Iterable[Pod]) -> list[Pod]:
+    """The pods as they are, where the watch is behind what this program wrote itself.
+
+    A pod only ever goes forward: gated, pinned, open, bound. Of two sightings the later one counts.
+
+    Args:
+        pods: As the watch shows them.
+        written: As the API server answered, when the program changed them.
+    """
+    later = {pod.uid: pod for pod in written}
+    return [max(pod, later.get(pod.uid, pod), key=_stage) for pod in pods]
+
+
+def _stage(pod: Pod) -> tuple[bool, ...]:
+    return pod.deleting, bool(pod.node), not pod.gated, pod.opened is not None
+
+
+class _Round:
+    """One decision while it is made."""
+
+    def __init__(self, cluster: Cluster, now: datetime, policy: Policy, memory: Memory) -> None:
+        self._cluster, self._now, self._policy, self._memory = cluster, now, policy, memory
+        self._placer = Placer(cluster)
+        self._openings: list[Opening] = []
+        self._deletions: list[Deletion] = []
+        self._waiting: list[tuple[Job, str | Shortage]] = []
+        self._unsettled: dict[JobKey, Unsettled] = {}
+        self._failures = dict(memory.failures)
+
+    def run(self, jobs: list[Job]) -> Decision:
+        """Go through the jobs once, those that were begun first."""
+        for job in sorted(jobs, key=lambda job: not job.begun):
+            if job.settled and not job.gated:
+                self._failures.pop(job.key, None)
+            else:
+                self._consider(job)
+        lost = self._now - 2 * self._policy.longest_pause
+        failures = {key: failure for key, failure in self._failures.items() if failure.at > lost}
+        return Decision(
+            tuple(self._openings),
+            tuple(self._deletions),
+            tuple(Waiting(job, why) for job, why in explain(self._cluster, self._waiting)),
+            Memory(self._unsettled, failures),
+            self._cluster,
+        )
+
+    def _consider(self, job: Job) -> None:
+        late = self._late(job)
+        why = job.trouble() or self._pause(job) if job.gated else None
+        if late:
+            self._give_up(job, late, why or "not every worker got a node")
+        elif why is not None:
+            self._waiting.append((job, why))
+        elif job.gated:
+            found = self._placer.open(job, self._failures.get(job.key), patient=self._is_patient(job))
+            if isinstance(found, Opening):
+                self._openings.append(found)
+            else:
+                self._waiting.append((job, found))
+
+    def _late(self, job: Job) -> tuple[Pod, ...]:
+        """The workers of a job that was opened and did not get its nodes in time, as far as none started."""
+        if job.opened is None or job.settled:
+            return ()
+        homeless = frozenset(pod.uid for pod in job.workers if not pod.node)
+        before = self._memory.unsettled.get(job.key)
+        same = before is not None and before.pods == homeless
+        state = before if before is not None and same else Unsettled(self._now, homeless)
+        self._unsettled[job.key] = state
+        if self._now - state.since < self._policy.bound:
+            return ()
+        return tuple(pod for pod in job.workers if pod.opened and not pod.started)
+
+    def _give_up(self, job: Job, pods: tuple[Pod, ...], why: str) -> None:
+        seconds = int(self._policy.bound.total_seconds())
+        units = frozenset(unit for unit in map(self._cluster.unit_of, pods) if unit is not None)
+        before = self._failures.get(job.key)
+        count = before.count + 1 if before else 1
+        avoided = units | before.units if before else units
+        self._failures[job.key] = Failure(count, self._now, avoided)
+        self._deletions.append(Deletion(job, pods, f"opened, but not whole within {seconds} s: {why}"))
+
+    def _pause(self, job: Job) -> str | None:
+        """Until when a job has to wait that was opened in vain more than once."""
+        failure = self._memory.failures.get(job.key)
+        if failure is None or failure.count < 2 or job.begun:  # noqa: PLR2004 - the first is tried at once
+            return None
+        pause = min(self._policy.bound * 2 ** min(failure.count - 2, 16), self._policy.longest_pause)
+        again = failure.at + pause
+        if self._now >= again:
+            return None
+        return f"opened {failure.count} times without getting its nodes; tried again at {again:%H:%M:%S} UTC"
+
+    def _is_patient(self, job: Job) -> bool:
+        """Whether others may still pass a job; none may pass one that stands there in part."""
+        return not job.begun and self._now - job.created < self._policy.patience

@@ -1,0 +1,115 @@
+"""What people see with ``kubectl describe pod``: why a job waits, and what became of it.
+
+An Event is told about a job's first waiting pod and its launcher, once for each text, and again now and then
+while it stays true: Events are kept for an hour only.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from kube.api import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kube.api import Api, Object
+    from placement.jobs import Job
+    from placement.model import JobKey, Pod
+
+COMPONENT: Final = "ultraserver-placement"
+AGAIN: Final = timedelta(minutes=30)
+"""A reason that stays the same is told again after so long."""
+LEAST: Final = timedelta(minutes=1)
+"""A reason that changes is told no more often than this."""
+GRACE: Final = timedelta(seconds=5)
+"""A job that is younger is not worth telling about: its pods are still being made."""
+PER_PASS: Final = 50
+"""Events written in one pass, that a burst of jobs is not one of Events; the others have their turn later."""
+
+_log = logging.getLogger("placement")
+
+
+@dataclass(slots=True)
+class Told:
+    """What was told about a job last."""
+
+    text: str
+    at: datetime
+
+
+@dataclass(slots=True)
+class Reporter:
+    """Writes Events.
+
+    Attributes:
+        api: The API server.
+        instance: The name of this replica.
+    """
+
+    api: Api
+    instance: str
+    _told: dict[JobKey, Told] = field(default_factory=dict, init=False)
+
+    def waiting(self, reasons: Iterable[tuple[Job, str]], now: datetime) -> None:
+        """Tell why jobs wait; what was told about jobs that do not wait any longer is forgotten."""
+        reasons = list(reasons)
+        waiting = {job.key for job, _ in reasons}
+        self._told = {key: told for key, told in self._told.items() if key in waiting}
+        left = PER_PASS
+        for job, why in reasons:
+            if left and now - job.created >= GRACE and self._is_news(job.key, why, now):
+                self._told[job.key] = Told(why, now)
+                self.tell(job, "Waiting", why, now)
+                left -= 1
+
+    def tell(self, job: Job, reason: str, text: str, now: datetime, kind: str = "Normal") -> None:
+        """Write an Event about a job; where that fails, only the log says so."""
+        for pod in _spokesmen(job):
+            try:
+                self.api.create(
+                    f"/api/v1/namespaces/{pod.namespace}/events", self._event(pod, reason, text, now, kind)
+                )
+            except ApiError as error:
+                _log.warning("an Event was not written: %s", error)
+
+    def _is_news(self, job: JobKey, why: str, now: datetime) -> bool:
+        told = self._told.get(job)
+        return told is None or now - told.at >= (AGAIN if told.text == why else LEAST)
+
+    def _event(self, pod: Pod, reason: str, text: str, now: datetime, kind: str) -> Object:
+        at = f"{now:%Y-%m-%dT%H:%M:%SZ}"
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{pod.name[:200]}.{uuid.uuid4().hex[:16]}", "namespace": pod.namespace},
+            "involvedObject": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "namespace": pod.namespace,
+                "name": pod.name,
+                "uid": pod.uid,
+            },
+            "reason": reason,
+            "message": text,
+            "type": kind,
+            "source": {"component": COMPONENT},
+            "reportingComponent": COMPONENT,
+            "reportingInstance": self.instance,
+            "firstTimestamp": at,
+            "lastTimestamp": at,
+            "count": 1,
+        }
+
+
+def _spokesmen(job: Job) -> list[Pod]:
+    """The pods that people look at: the first worker, and the first pod beside the workers."""
+    waiting = [pod for pod in job.pods if pod.gated] or list(job.pods)
+    workers = [pod for pod in waiting if pod.place is not None]
+    workers.sort(key=lambda pod: pod.place.index if pod.place else 0)
+    others = [pod for pod in waiting if pod.place is None]
+    return [*workers[:1], *others[:1]]

@@ -1,0 +1,113 @@
+"""Whether a node suits a pod, as kube-scheduler sees it.
+
+Sources: ``k8s.io/component-helpers/scheduling/corev1`` (``nodeaffinity`` for selectors and required node
+affinity, ``helpers.go`` for tolerations) and the scheduler's plugin ``noderesources``. Two rules are
+stricter than the scheduler's: a cordoned node and one that is not Ready suit nobody, whatever is tolerated,
+because a job that starts there now loses a node soon.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from placement.model import Demand, Expression, Node, Taint, Term, Toleration
+
+HARD: Final = ("NoSchedule", "NoExecute")
+"""The effects of taints that keep pods off a node."""
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+
+
+def unusable(node: Node) -> str | None:
+    """Why a node suits nobody; None where it suits some."""
+    if not node.ready:
+        return "not ready"
+    return "cordoned" if node.cordoned else None
+
+
+def misfit(demand: Demand, node: Node) -> str | None:
+    """Why a node that is usable does not suit a pod; None where it does. Other pods are not looked at."""
+    for taint in node.taints:
+        if taint.effect in HARD and not any(tolerates(held, taint) for held in demand.tolerations):
+            return f"taint {taint.key}"
+    for key, value in demand.selector.items():
+        if node.labels.get(key) != value:
+            return f"is not {key}={value}"
+    if demand.terms is not None and not any(_holds(term, node) for term in demand.terms):
+        return "is not in the pods' node affinity"
+    return None
+
+
+def lacking(demand: Demand, node: Node, used: Mapping[str, int]) -> str | None:
+    """The resource of which too little is left on a node; None where there is enough.
+
+    Args:
+        demand: What a pod asks for.
+        node: Where.
+        used: What the pods there have already, in thousandths, by resource.
+    """
+    for name, amount in demand.requests.items():
+        if amount and amount > node.allocatable.get(name, 0) - used.get(name, 0):
+            return name
+    # Every pod takes one of a node's pods; a node that does not say how many it can have takes any number.
+    if "pods" in node.allocatable and node.allocatable["pods"] - used.get("pods", 0) < 1000:  # noqa: PLR2004
+        return "pods"
+    return None
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether a toleration covers a taint (``ToleratesTaint`` in ``k8s.io/api/core/v1/toleration.go``)."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and toleration.value == taint.value
+
+
+def _holds(term: Term, node: Node) -> bool:
+    # "A null or empty node selector term matches no objects" (API reference, NodeSelectorTerm).
+    if not term.labels and not term.fields:
+        return False
+    return all(_label_holds(expression, node.labels) for expression in term.labels) and all(
+        _field_holds(expression, node) for expression in term.fields
+    )
+
+
+def _label_holds(expression: Expression, labels: Mapping[str, str]) -> bool:
+    value = labels.get(expression.key)
+    match expression.operator:
+        case "In":
+            return value in expression.values
+        case "NotIn":
+            return value not in expression.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(expression, value)
+        case _:
+            return False
+
+
+def _compares(expression: Expression, value: str | None) -> bool:
+    """Gt and Lt: both sides are integers, and there is one to compare with."""
+    texts = (value or "", *expression.values)
+    if len(expression.values) != 1 or not all(_INTEGER.fullmatch(text) for text in texts):
+        return False
+    here, wanted = (int(text) for text in texts)
+    return here > wanted if expression.operator == "Gt" else here < wanted
+
+
+def _field_holds(expression: Expression, node: Node) -> bool:
+    """Fields: only ``metadata.name`` with In or NotIn and one value is there."""
+    if expression.key != "metadata.name" or len(expression.values) != 1:
+        return False
+    same = expression.values[0] == node.name
+    return {"In": same, "NotIn": not same}.get(expression.operator, False)

@@ -1,0 +1,142 @@
+"""Jobs: the pods that carry one job label in one namespace."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from placement.model import GATE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from placement.model import JobKey, Place, Pod
+
+
+@dataclass(frozen=True)
+class Job:
+    """The pods of a job that are there and are not being deleted.
+
+    Attributes:
+        key: Namespace and job label.
+        pods: The pods, by name.
+    """
+
+    key: JobKey
+    pods: tuple[Pod, ...]
+
+    @cached_property
+    def workers(self) -> tuple[Pod, ...]:
+        """The pods that take nodes."""
+        return tuple(pod for pod in self.pods if pod.place is not None)
+
+    @cached_property
+    def gated(self) -> tuple[Pod, ...]:
+        """The pods that wait."""
+        return tuple(pod for pod in self.pods if pod.gated)
+
+    @cached_property
+    def unpinned(self) -> tuple[Pod, ...]:
+        """The workers that have no unit yet."""
+        return tuple(pod for pod in self.workers if pod.gated and pod.opened is None)
+
+    @property
+    def begun(self) -> bool:
+        """Whether a part of it was opened or stands on nodes already."""
+        return any(pod.opened or pod.node or not pod.gated for pod in self.workers)
+
+    @cached_property
+    def order(self) -> tuple[int, datetime, JobKey]:
+        """Whose turn it is: by priority, then age, then name."""
+        return -max(pod.priority for pod in self.pods), self.created, self.key
+
+    @property
+    def created(self) -> datetime:
+        """When its oldest pod was created."""
+        return min(pod.created for pod in self.pods)
+
+    @property
+    def opened(self) -> datetime | None:
+        """When its last pod was opened; None where none was."""
+        return max((pod.opened for pod in self.workers if pod.opened), default=None)
+
+    @property
+    def settled(self) -> bool:
+        """Whether every worker is there and bound."""
+        return (
+            not missing_workers(self.workers)
+            and all(pod.node for pod in self.workers)
+            and not any(pod.gated for pod in self.workers)
+        )
+
+    @property
+    def place(self) -> Place:
+        """What its workers agree on; only where `trouble` finds nothing.
+
+        Raises:
+            LookupError: It has no workers.
+        """
+        for pod in self.workers:
+            if pod.place is not None:
+                return pod.place
+        raise LookupError(f"job {self.key} has no workers")
+
+    @cached_property
+    def blocks(self) -> Mapping[int, tuple[Pod, ...]]:
+        """The workers of each unit, by the block's number."""
+        found: defaultdict[int, list[Pod]] = defaultdict(list)
+        for pod in self.workers:
+            if pod.place is not None:
+                found[pod.place.block].append(pod)
+        return {block: tuple(found[block]) for block in sorted(found)}
+
+    def trouble(self) -> str | None:
+        """Why it cannot be opened whatever is free; None where it can."""
+        for pod in self.pods:
+            if pod.problem:
+                return f"{pod.name}: {pod.problem}"
+            if pod.gated and not pod.job:
+                return f"{pod.name} has the gate {GATE} but no job label: delete it, so that it is made anew"
+            others = [gate for gate in pod.gates if gate != GATE]
+            if pod.gated and others:
+                return f"{pod.name} waits for another gate as well: {others[0]}"
+        return missing_workers(self.workers) or _odd_blocks(self.place)
+
+
+def missing_workers(workers: Sequence[Pod]) -> str | None:
+    """Why these are not all workers of a job, one of each number; None where they are."""
+    places = [pod.place for pod in workers if pod.place is not None]
+    if not places:
+        return "none of its workers exists yet"
+    agreed = {(place.workers, place.size, place.key) for place in places}
+    if len(agreed) > 1:
+        said = " and ".join(f"{count} workers of node config {size}" for count, size, _ in sorted(agreed)[:2])
+        return f"its workers disagree: {said}; delete those that are not of this job"
+    total = places[0].workers
+    seen: dict[int, str] = {}
+    for pod, place in zip(workers, places, strict=True):
+        if place.index >= total:
+            return f"{pod.name} has number {place.index}, but the job was admitted with {total} workers"
+        if place.index in seen:
+            return f"{seen[place.index]} and {pod.name} have the same number {place.index}"
+        seen[place.index] = pod.name
+    return None if len(places) == total else f"{len(places)} of {total} workers exist"
+
+
+def _odd_blocks(place: Place) -> str | None:
+    if place.workers % place.size == 0:
+        return None
+    return f"{place.workers} workers do not fill units of {place.size} nodes"
+
+
+def jobs_of(pods: Iterable[Pod]) -> list[Job]:
+    """The jobs of which a pod waits or takes a node, in the order of their turns."""
+    found: defaultdict[JobKey, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        if not pod.deleting and (pod.place is not None or pod.gated):
+            found[pod.key].append(pod)
+    jobs = (Job(key, tuple(sorted(group, key=lambda pod: pod.name))) for key, group in found.items())
+    return sorted(jobs, key=lambda job: job.order)

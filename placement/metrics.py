@@ -1,0 +1,88 @@
+"""What the loop tells Prometheus. Counters of its own registry: no process or interpreter figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from placement.topology import SIZES
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from placement.plan import Decision
+
+PREFIX: Final = "ultraserver_placement"
+SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+
+
+class Metrics:
+    """The figures of one loop."""
+
+    def __init__(self) -> None:
+        """Begin at zero, with every label present, so that rates have something to start from."""
+        self.registry = CollectorRegistry()
+        self._waiting = self._gauge("waiting_jobs", "Jobs that wait; from the leader only.")
+        self._oldest = self._gauge(
+            "oldest_wait_seconds", "How long the oldest of them waits; from the leader only."
+        )
+        self._unsettled = self._gauge(
+            "unsettled_jobs", "Jobs that were opened and have not a node for every worker."
+        )
+        self._groups = self._gauge(
+            "node_groups",
+            "Node groups that are wholly free, and that are broken into: free in part.",
+            "nodes",
+            "state",
+        )
+        self._leader = self._gauge("leader", "1 while this one holds the Lease.")
+        self._last = self._gauge("last_decision_timestamp_seconds", "When it last decided, Unix time.")
+        self._seconds = Histogram(
+            f"{PREFIX}_decision_seconds", "Time of a decision.", buckets=SECONDS, registry=self.registry
+        )
+        self._openings = Counter(f"{PREFIX}_openings", "Jobs that were opened.", registry=self.registry)
+        self._deletions = Counter(
+            f"{PREFIX}_deletions", "Workers deleted to be made anew.", registry=self.registry
+        )
+        self._failures = Counter(
+            f"{PREFIX}_failures", "What the API server did not do, by kind.", ["kind"], registry=self.registry
+        )
+        for kind in ("watch", "write"):
+            self._failures.labels(kind)
+
+    def leads(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
+        """Note whether this one leads. What a follower last knew is nothing to alert on, so it goes."""
+        self._leader.set(leader)
+        if not leader:
+            for gauge in (self._waiting, self._oldest, self._unsettled):
+                gauge.set(0)
+            self._groups.clear()
+
+    def decided(self, decision: Decision, seconds: float, now: datetime) -> None:
+        """Note a decision."""
+        self._seconds.observe(seconds)
+        self._last.set(now.timestamp())
+        self._waiting.set(len(decision.waiting))
+        waits = [(now - found.job.created).total_seconds() for found in decision.waiting]
+        self._oldest.set(max(waits, default=0.0))
+        self._unsettled.set(len(decision.memory.unsettled))
+        for key, size in SIZES.items():
+            whole, broken = decision.cluster.whole(key)
+            self._groups.labels(str(size), "free").set(whole)
+            self._groups.labels(str(size), "broken").set(broken)
+
+    def opened(self) -> None:
+        """Note a job that was opened."""
+        self._openings.inc()
+
+    def deleted(self) -> None:
+        """Note a worker that was deleted."""
+        self._deletions.inc()
+
+    def failed(self, kind: str) -> None:
+        """Note what the API server did not do: a ``watch``, a ``write``."""
+        self._failures.labels(kind).inc()
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)

@@ -1,0 +1,243 @@
+"""What a decision is made from: nodes and pods, with only what matters of them.
+
+The contract with the rule table. The program knows no kind of job; all that it needs is on the pods, put
+there through the job's pod templates:
+
+==============================================  ===================================================
+on the pod                                      meaning
+==============================================  ===================================================
+scheduling gate ``…/whole-job``                 the pod waits until the program opens its job
+label ``…/job``                                 the job; one value in one namespace is one job
+annotation ``…/job``                            the same on pods that take no node: (anti)affinity selects
+                                                pods that have the label, and they are not among these
+annotation ``…/workers``                        how many pods of the job take nodes, for example ``16``
+annotation ``…/node-config``                    how many nodes work as one unit: ``4``, ``2`` or ``1``
+annotation ``…/topology-key``                   the node label whose value the nodes of a unit share; not
+                                                needed for node config 1
+annotation ``…/index``                          where the pod's number is, from 0: ``labels/KEY``, or
+                                                ``name`` for the number at the end of the pod's name
+==============================================  ===================================================
+
+(``…`` is ``ultraserver-webhook.io``.) A pod with ``workers`` takes a node; one without, such as a launcher,
+is opened when its workers are, and goes where the scheduler likes.
+
+What the program itself writes, in this order, so that a crash between any two writes leaves a state from
+which the next leader finishes the same opening:
+
+1. into every pod that takes a node its pin (a node selector: the unit's server id, or for node config 1 the
+   node's host name) and, in the same patch, the annotation ``…/opened`` with the time;
+2. when all are pinned, the removal of the gate from every pod of the job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PREFIX: Final = "ultraserver-webhook.io/"
+GATE: Final = PREFIX + "whole-job"
+JOB: Final = PREFIX + "job"
+WORKERS: Final = PREFIX + "workers"
+NODE_CONFIG: Final = PREFIX + "node-config"
+TOPOLOGY_KEY: Final = PREFIX + "topology-key"
+INDEX: Final = PREFIX + "index"
+OPENED: Final = PREFIX + "opened"
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+"""The node label that pins a pod of node config 1; every kubelet sets it."""
+
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+
+ULTRASERVER: Final = "neuron.amazonaws.com/ultraserver-"
+SERVER_4: Final = ULTRASERVER + "server-id-4"
+SERVER_2: Final = ULTRASERVER + "server-id-2"
+NODE_IDS: Final = {SERVER_4: ULTRASERVER + "node-id-4", SERVER_2: ULTRASERVER + "node-id-2"}
+"""For each label with a server id the one with the node's number on it."""
+
+NO_SERVER: Final = "0000000000000000"
+"""The server id that a node outside a working UltraServer reports; its node id is then ``NO_NODE``."""
+NO_NODE: Final = "-1"
+
+NEURON: Final = "aws.amazon.com/neuron"
+"""What the names of Neuron resources begin with: ``neuron`` (devices), ``neuroncore``, ``neurondevice``."""
+
+JobKey = tuple[str, str]
+"""Namespace and job label of a job; a pod without the label is a job of its own, called ``pod/NAME``."""
+
+
+def is_pod(job: JobKey) -> bool:
+    """Whether this is a pod without a job label: no label value has a slash."""
+    return job[1].startswith("pod/")
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint of a node; fields as in the API."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A toleration of a pod; fields as in the API, empty where not given."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A requirement on one label (or field) of a node; fields as in the API."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A node selector term: all of its expressions have to hold."""
+
+    labels: tuple[Expression, ...] = ()
+    fields: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node.
+
+    Attributes:
+        name: Its name.
+        labels: All its labels: selectors may name any.
+        ready: Whether its condition Ready is True.
+        cordoned: Whether it is marked unschedulable.
+        taints: Its taints.
+        allocatable: What its pods can have, in thousandths, by resource.
+    """
+
+    name: str
+    labels: Mapping[str, str]
+    ready: bool = True
+    cordoned: bool = False
+    taints: tuple[Taint, ...] = ()
+    allocatable: Mapping[str, int] = field(default_factory=dict)
+
+    def unit(self, key: str) -> str | None:
+        """The value of a topology label; None where the node is in no unit that works."""
+        value = self.labels.get(key)
+        if not value or value == NO_SERVER or self.labels.get(NODE_IDS.get(key, "")) == NO_NODE:
+            return None
+        return value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demand:
+    """What a pod asks of a node. Compared by identity: whoever reads pods makes equal ones the same.
+
+    Attributes:
+        selector: Its node selector.
+        terms: Its required node affinity, one of which has to hold; None where it has none.
+        tolerations: Its tolerations.
+        requests: What it takes of a node, in thousandths, by resource; ``pods`` not counted.
+    """
+
+    selector: Mapping[str, str] = field(default_factory=dict)
+    terms: tuple[Term, ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    requests: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def neuron(self) -> bool:
+        """Whether it takes Neuron devices or cores."""
+        return any(amount and name.startswith(NEURON) for name, amount in self.requests.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the table says about a pod that takes a node.
+
+    Attributes:
+        index: The pod's number among those of the job that take nodes, from 0.
+        workers: How many those are.
+        size: How many nodes make one unit: the node config.
+        key: The node label whose value the nodes of a unit share.
+    """
+
+    index: int
+    workers: int
+    size: int
+    key: str
+
+    @property
+    def block(self) -> int:
+        """The number of the job's unit that the pod belongs to: consecutive pods share one."""
+        return self.index // self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod that has not ended.
+
+    Attributes:
+        namespace: Its namespace.
+        name: Its name.
+        uid: Its uid.
+        version: Its resourceVersion.
+        job: Its job label, empty where it has none.
+        place: What the table says about it; None where it takes no node for a job.
+        problem: Why the annotations that should say so cannot be read; empty where they can.
+        gates: Its scheduling gates.
+        demand: What it asks of a node.
+        node: The node that it is bound to; empty where it is not.
+        opened: When the program pinned it; None where it did not.
+        started: Whether any of its containers ever ran: such a pod is never touched.
+        deleting: Whether it is being deleted.
+        priority: Its priority.
+        created: When it was created.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    version: str = field(default="", compare=False)
+    job: str = ""
+    place: Place | None = None
+    problem: str = ""
+    gates: tuple[str, ...] = ()
+    demand: Demand = field(default_factory=Demand)
+    node: str = ""
+    opened: datetime | None = None
+    started: bool = False
+    deleting: bool = False
+    priority: int = 0
+    created: datetime = datetime.min  # noqa: DTZ901 - replaced by every reader; sorts first
+
+    @property
+    def gated(self) -> bool:
+        """Whether it waits for the program."""
+        return GATE in self.gates
+
+    @property
+    def key(self) -> JobKey:
+        """Its job."""
+        return self.namespace, self.job or f"pod/{self.name}"
+
+    @property
+    def pin(self) -> str | None:
+        """The unit that the program pinned it to; None where it did not."""
+        if self.opened is None or self.place is None:
+            return None
+        return self.demand.selector.get(self.place.key)
+
+    @property
+    def holds(self) -> bool:
+        """Whether a unit that it stands on is not free for another job."""
+        return self.place is not None or self.demand.neuron

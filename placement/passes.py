@@ -1,0 +1,138 @@
+"""A pass of the loop: what is seen, what is decided, what is written, and what is told about it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from kube.api import ApiError
+from kube.backoff import jitter
+from placement import write
+from placement.cluster import shown
+from placement.decide import assume, decide
+from placement.plan import Memory
+from placement.topology import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+
+    from kube.api import Api
+    from kube.watch import Mirror
+    from placement.events import Reporter
+    from placement.jobs import Job
+    from placement.metrics import Metrics
+    from placement.model import Node, Pod
+    from placement.plan import Decision, Deletion, Opening, Policy
+
+_log = logging.getLogger("placement")
+
+
+@dataclass(slots=True)
+class Passes:
+    """Does passes.
+
+    Attributes:
+        api: The API server, for writes.
+        nodes: A copy of the nodes.
+        pods: A copy of the pods that have not ended.
+        policy: What is wanted.
+        reporter: Writes Events.
+        metrics: Told about everything.
+        clock: The time.
+        interval: Seconds between passes when nothing changes: time passes for those that wait.
+        longest: Seconds that a pass may write, so that it ends before the Lease does; what is left is for
+            the next one.
+    """
+
+    api: Api
+    nodes: Mirror[Node]
+    pods: Mirror[Pod]
+    policy: Policy
+    reporter: Reporter
+    metrics: Metrics
+    clock: Callable[[], datetime]
+    interval: float = 10.0
+    longest: float = 5.0
+    _memory: Memory = field(default_factory=Memory, init=False)
+    _written: dict[str, Pod] = field(default_factory=dict, init=False)
+    _topology: Topology = field(default_factory=lambda: Topology(()), init=False)
+
+    def __call__(self) -> float:
+        """Do a pass; returns the seconds until the next one."""
+        listed = self.nodes.wait(0) and self.pods.wait(0)
+        if self.nodes.lost or self.pods.lost:
+            # Whoever cannot see does nothing: what looks free may be taken by now.
+            self.metrics.failed("watch")
+        if not listed or self.nodes.lost or self.pods.lost:
+            return self.interval * jitter()
+        began = time.monotonic()
+        decision = self._decide()
+        self.metrics.decided(decision, time.monotonic() - began, self.clock())
+        self._memory = decision.memory
+        done = self._carry_out(decision, began + self.longest)
+        self.reporter.waiting(((found.job, found.why) for found in decision.waiting), self.clock())
+        return self.interval * jitter() if done else 0.0
+
+    def leads(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
+        """Note whether this one leads; while another does, what it remembers goes out of date."""
+        self.metrics.leads(leader)
+        if not leader:
+            self._memory = Memory()
+
+    def _decide(self) -> Decision:
+        nodes = {name: node for (_, name), node in self.nodes.items().items()}
+        if nodes != self._topology.nodes:
+            self._topology = Topology(nodes.values())
+        seen = list(self.pods.items().values())
+        known = {pod.uid for pod in seen}
+        self._written = {uid: pod for uid, pod in self._written.items() if uid in known}
+        pods = assume(seen, self._written.values())
+        return decide(self._topology, pods, self.clock(), self.policy, self._memory)
+
+    def _carry_out(self, decision: Decision, deadline: float) -> bool:
+        """Write what was decided, job by job; says whether there was time for all."""
+        for deletion in decision.deletions:
+            with self._attempt(deletion.job):
+                self._delete(deletion)
+        for opening in decision.openings:
+            if time.monotonic() >= deadline:
+                return False
+            with self._attempt(opening.job):
+                self._open(opening)
+        return True
+
+    @contextlib.contextmanager
+    def _attempt(self, job: Job) -> Iterator[None]:
+        """One job's writes: where they fail the job is decided about anew, and the others are not harmed."""
+        try:
+            yield
+        except ApiError as error:
+            self.metrics.failed("write")
+            _log.warning("%s: %s", shown(job.key), error)
+
+    def _open(self, opening: Opening) -> None:
+        now = self.clock()
+        pods = {pod.uid: pod for pod in opening.gated}
+        for pin in opening.pins:
+            if stored := write.pin(self.api, pin, now):
+                pods[stored.uid] = self._written[stored.uid] = stored
+        for pod in pods.values():
+            if stored := write.release(self.api, pod):
+                self._written[stored.uid] = stored
+        units = " ".join(dict.fromkeys(pin.value for pin in opening.pins))
+        text = f"opened onto {units}" if units else "opened: its workers have their nodes"
+        self.metrics.opened()
+        _log.info("%s: %s", shown(opening.job.key), text)
+        self.reporter.tell(opening.job, "Opened", text, now)
+
+    def _delete(self, deletion: Deletion) -> None:
+        _log.warning("%s: %s", shown(deletion.job.key), deletion.why)
+        self.reporter.tell(deletion.job, "MadeAnew", deletion.why, self.clock(), "Warning")
+        for pod in deletion.pods:
+            write.delete(self.api, pod)
+            self._written[pod.uid] = replace(pod, deleting=True)
+            self.metrics.deleted()

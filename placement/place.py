@@ -1,0 +1,153 @@
+"""A unit for every block of a job: where others of the block are, or a free group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from placement.choose import Shelf
+from placement.cluster import shown
+from placement.fit import lacking, misfit, unusable
+from placement.plan import Opening, Pin
+from placement.reasons import Shortage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from placement.cluster import Cluster
+    from placement.jobs import Job
+    from placement.model import Demand, JobKey, Node, Pod
+    from placement.plan import Failure
+
+
+class Placer:
+    """Gives groups to jobs, one job after the other.
+
+    Attributes:
+        keeper: The job that groups are kept for; None where there is none yet.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._shelves: dict[tuple[str, int, tuple[Demand, ...]], Shelf] = {}
+        self.keeper: JobKey | None = None
+
+    def open(self, job: Job, failure: Failure | None, *, patient: bool) -> Opening | str | Shortage:
+        """Find a unit for every block of a job, or say why there is none.
+
+        Args:
+            job: One that has all its workers (`Job.trouble`).
+            failure: What came of earlier openings.
+            patient: Whether others may pass it.
+        """
+        pins: list[Pin] = []
+        homeless: list[Sequence[Pod]] = []
+        tangled = self._tangled(job)
+        if tangled is not None:
+            return tangled
+        for pods in job.blocks.values():
+            rejoined = self._rejoin(job, pods)
+            if isinstance(rejoined, str):
+                return rejoined
+            if rejoined is None:
+                homeless.append(pods)
+            else:
+                pins += rejoined
+        if homeless:
+            settled = self._settle(job, homeless, failure, patient=patient)
+            if isinstance(settled, Shortage):
+                return settled
+            pins += settled
+        return Opening(job, tuple(pins))
+
+    def _tangled(self, job: Job) -> str | None:
+        """Which pins of two leaders at a time contradict each other; they cannot be taken back."""
+        owners: dict[str, int] = {}
+        for block, pods in job.blocks.items():
+            units = {unit for pod in pods if (unit := self._cluster.unit_of(pod))}
+            if len(units) > 1 and any(pod.pin and not pod.node for pod in pods):
+                return f"block {block} is pinned to several units: {', '.join(sorted(units)[:4])}"
+            for unit in units if job.place.size > 1 else ():
+                if owners.setdefault(unit, block) != block:
+                    return f"blocks {owners[unit]} and {block} are both pinned to {unit}"
+        return None
+
+    def _rejoin(self, job: Job, pods: Sequence[Pod]) -> list[Pin] | str | None:
+        """Pins into the unit where others of the block are; why that cannot be; None where none are."""
+        adrift = [pod for pod in pods if not pod.gated and not pod.node and pod.pin is None]
+        if adrift:
+            return f"{adrift[0].name} was opened by hand and has no node yet"
+        units = sorted({unit for pod in pods if (unit := self._cluster.unit_of(pod))})
+        if not units:
+            return None
+        coming = [pod for pod in pods if pod.gated and pod.opened is None]
+        why = None
+        for unit in units:
+            there = [pod for pod in pods if self._cluster.unit_of(pod) == unit]
+            why = self._crowded(job, unit, there, coming)
+            if why is None:
+                return [Pin(pod, job.place.key, unit) for pod in coming]
+        return why
+
+    def _crowded(self, job: Job, unit: str, there: Sequence[Pod], coming: Sequence[Pod]) -> str | None:
+        """Why those of a block that have no node yet cannot all get one in a unit; None where they can."""
+        homeless = [pod for pod in (*there, *coming) if not pod.node]
+        group = self._cluster.topology.groups(job.place.key).get(unit)
+        taken = {pod.node for pod in there}
+        nodes = [node for node in group.nodes if node.name not in taken] if group else []
+        whys = [why for node in nodes if (why := self._unfit(job, node, homeless))]
+        if len(nodes) - len(whys) >= len(homeless):
+            return None
+        why = whys[0] if whys else f"it has {len(nodes)} more nodes"
+        return f"{homeless[0].name} has to go to {unit}, where its block is: {why}"
+
+    def _unfit(self, job: Job, node: Node, pods: Iterable[Pod]) -> str | None:
+        """Why a node of a job's own unit does not suit its pods."""
+        state = unusable(node)
+        if state is not None:
+            return f"node {node.name} {state}"
+        shared = job.place.size == 1
+        others = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]
+        if others and not shared:
+            return f"node {node.name} held by {shown(others[0])}"
+        for pod in pods:
+            why = misfit(pod.demand, node)
+            # What a pod takes that is pinned to a single node is counted as used there already.
+            short = None if shared else lacking(pod.demand, node, self._cluster.used.get(node.name, {}))
+            if why or short:
+                return f"node {node.name} {why or f'has too little {short}'}"
+        return None
+
+    def _settle(
+        self, job: Job, blocks: Sequence[Sequence[Pod]], failure: Failure | None, *, patient: bool
+    ) -> list[Pin] | Shortage:
+        """Pins of whole blocks into free groups."""
+        place, shelf = job.place, self._shelf(job)
+        groups, free = shelf.take(job.key, len(blocks), failure.units if failure else ())
+        if not groups:
+            if not patient:
+                self._keep(job, shelf, len(blocks))
+            return Shortage(len(blocks), free, shelf, keeps=self.keeper == job.key)
+        for group, pods in zip(groups, blocks, strict=True):
+            self._cluster.hold(group, job.key, place.size, pods[0].demand)
+            for other in self._shelves.values():
+                other.touched(group.nodes)
+        return [
+            Pin(pod, place.key, group.id) for group, pods in zip(groups, blocks, strict=True) for pod in pods
+        ]
+
+    def _keep(self, job: Job, shelf: Shelf, count: int) -> None:
+        """Keep groups for a job that nobody may pass any longer, if it can have enough of them one day."""
+        if self.keeper is not None or len(shelf.possible) < count:
+            return
+        self.keeper = job.key
+        for group in shelf.nearest(count):
+            self._cluster.kept.update((node.name, job.key) for node in group.nodes)
+
+    def _shelf(self, job: Job) -> Shelf:
+        place = job.place
+        demands = tuple(dict.fromkeys(pod.demand for pod in job.unpinned))
+        found = self._shelves.get((place.key, place.size, demands))
+        if found is None:
+            found = Shelf(self._cluster, place, demands)
+            self._shelves[(place.key, place.size, demands)] = found
+        return found

@@ -1,0 +1,103 @@
+"""Why a job waits, in words short enough for an Event."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from placement.choose import Shelf
+    from placement.cluster import Cluster
+    from placement.jobs import Job
+    from placement.topology import Cause
+
+LONGEST: Final = 900
+"""Characters. The API server refuses the note of an Event beyond 1,024 bytes."""
+
+LISTED: Final = 4
+"""As many groups are named one by one; more are counted by the kind of their cause."""
+
+NAMES: Final = {1: "free node", 2: "free pair of nodes", 4: "whole UltraServer"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Too few groups.
+
+    Attributes:
+        wanted: How many are needed.
+        free: How many of them there are.
+        shelf: Where they were looked for.
+        keeps: Whether groups are kept for the job.
+    """
+
+    wanted: int
+    free: int
+    shelf: Shelf
+    keeps: bool
+
+
+def explain(cluster: Cluster, waiting: Iterable[tuple[Job, str | Shortage]]) -> Iterator[tuple[Job, str]]:
+    """Reasons as text; what is the same for many jobs is looked up once."""
+    known: dict[tuple[Shelf, bool], str] = {}
+    for job, why in waiting:
+        if isinstance(why, str):
+            yield job, clipped(why)
+            continue
+        key = (why.shelf, why.keeps)
+        if key not in known:
+            known[key] = listed(_causes(cluster, why.shelf, job))
+        yield job, clipped("; ".join(part for part in (_headline(why), known[key]) if part))
+
+
+def listed(causes: Iterable[tuple[str, Cause]]) -> str:
+    """What keeps groups from being used: each by name where they are few, counted where they are many."""
+    found = list(causes)
+    if len(found) <= LISTED:
+        return "; ".join(f"{unit}: {cause.detail}" for unit, cause in found)
+    kinds: defaultdict[str, list[tuple[str, Cause]]] = defaultdict(list)
+    for unit, cause in found:
+        kinds[cause.kind].append((unit, cause))
+    return "; ".join(_counted(kind, group) for kind, group in kinds.items())
+
+
+def clipped(text: str) -> str:
+    """A text that fits into an Event."""
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def units(count: int, size: int) -> str:
+    """``2 whole UltraServers``."""
+    name = NAMES.get(size, f"free group of {size} nodes")
+    if count != 1:
+        name = name.replace("pair", "pairs").replace("group", "groups") if " of " in name else f"{name}s"
+    return f"{count} {name}"
+
+
+def _headline(why: Shortage) -> str:
+    size = why.shelf.place.size
+    text = f"needs {units(why.wanted, size)}; {why.free} free"
+    if len(why.shelf.possible) < why.wanted:
+        return f"{text}; at most {len(why.shelf.possible)} can become free as things are"
+    return f"{text}; what becomes free is kept for it" if why.keeps else text
+
+
+def _causes(cluster: Cluster, shelf: Shelf, job: Job) -> Iterator[tuple[str, Cause]]:
+    yield from shelf.unfit.items()
+    for group in shelf.fitting.values():
+        cause = cluster.cause(group, shelf.place.size, shelf.demands, job.key)
+        if cause is not None:
+            yield group.id, cause
+
+
+def _counted(kind: str, group: list[tuple[str, Cause]]) -> str:
+    tally: defaultdict[str, int] = defaultdict(int)
+    for unit, cause in group:
+        tally[cause.detail if kind in ("held", "kept") else f"{unit}: {cause.detail}"] += 1
+    shown = sorted(tally.items(), key=lambda item: -item[1])[:2]
+    examples = ", ".join(f"{text} ({count})" if count > 1 else text for text, count in shown)
+    more = len(group) - sum(count for _, count in shown)
+    return f"{len(group)} {kind}: {examples}" + (f" and {more} more" if more else "")

@@ -1,0 +1,114 @@
+"""The nodes, and which of them work as one unit: what changes only when a node does."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Final
+
+from placement.fit import misfit, unusable
+from placement.model import SERVER_2, SERVER_4
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from placement.model import Demand, Node
+
+SIZES: Final = {SERVER_4: 4, SERVER_2: 2}
+"""Nodes of a whole unit, for the labels that nest: whoever takes a node of the smaller breaks the larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The nodes that share a value of a topology label.
+
+    Attributes:
+        key: The label.
+        id: Its value.
+        nodes: The nodes, by name.
+        names: Their names.
+    """
+
+    key: str
+    id: str
+    nodes: tuple[Node, ...]
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a group cannot be used.
+
+    Attributes:
+        kind: In a word or two, to count equal ones together.
+        detail: With names.
+    """
+
+    kind: str
+    detail: str
+
+
+class Topology:
+    """The nodes of a cluster. Kept from decision to decision while no node changes.
+
+    Attributes:
+        nodes: Every node by name.
+    """
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self.nodes: Mapping[str, Node] = {node.name: node for node in nodes}
+        self.groups = lru_cache(maxsize=16)(self._groups)
+        self.suited = lru_cache(maxsize=64)(self._suited)
+
+    def _groups(self, key: str) -> Mapping[str, Group]:
+        """Every group by a topology label, by id."""
+        found: defaultdict[str, list[Node]] = defaultdict(list)
+        for node in self.nodes.values():
+            value = node.unit(key)
+            if value is not None:
+                found[value].append(node)
+        groups = ((value, sorted(found[value], key=lambda node: node.name)) for value in sorted(found))
+        return {
+            value: Group(key, value, tuple(nodes), frozenset(node.name for node in nodes))
+            for value, nodes in groups
+        }
+
+    def _suited(
+        self, key: str, size: int, demands: tuple[Demand, ...]
+    ) -> tuple[Mapping[str, Group], Mapping[str, Cause]]:
+        """The groups that suit pods, whoever is on them, by id; and why the others do not."""
+        fitting, unfit = {}, {}
+        for group in self.groups(key).values():
+            cause = _misfit(group, size, demands)
+            if cause is None:
+                fitting[group.id] = group
+            else:
+                unfit[group.id] = cause
+        return fitting, unfit
+
+    @cached_property
+    def usable(self) -> frozenset[str]:
+        """The names of the nodes that are Ready and not cordoned."""
+        return frozenset(node.name for node in self.nodes.values() if unusable(node) is None)
+
+    @cached_property
+    def units(self) -> Mapping[str, tuple[str | None, ...]]:
+        """For every node its UltraServer and its pair, None where it is in none."""
+        return {node.name: tuple(node.unit(key) for key in SIZES) for node in self.nodes.values()}
+
+
+def _misfit(group: Group, size: int, demands: Iterable[Demand]) -> Cause | None:
+    if len(group.nodes) != size:
+        return Cause("incomplete", f"{len(group.nodes)} of {size} nodes present")
+    for node in group.nodes:
+        state = unusable(node)
+        if state is not None:
+            return Cause(state, f"node {node.name} {state}")
+    for demand in demands:
+        for node in group.nodes:
+            why = misfit(demand, node)
+            if why is not None:
+                kind = "tainted" if why.startswith("taint ") else "not selected"
+                return Cause(kind, f"node {node.name} {why}")
+    return None

@@ -1,0 +1,87 @@
+"""What a decision says, written to the API server: pins, then gates, and deletions.
+
+Every write names the pod's uid, so that a pod of the same name that was made since is not meant. The API
+server itself refuses to pin what has no gate any more, and to change a pin.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from placement.model import GATE, OPENED
+from placement.read import read_pod
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from kube.api import Api, Object
+    from placement.model import Pod
+    from placement.plan import Pin
+
+
+def path_of(pod: Pod) -> str:
+    """Where the API server has a pod."""
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+
+
+def pin(api: Api, wanted: Pin, now: datetime) -> Pod | None:
+    """Pin a pod to its unit, and note when.
+
+    Returns:
+        The pod as it is stored now; None if it has ended.
+
+    Raises:
+        ApiError: It cannot be done: it is another pod, has no gate any more or has another pin.
+    """
+    selector = wanted.pod.demand.selector
+    add = f"/spec/nodeSelector/{_escaped(wanted.key)}" if selector else "/spec/nodeSelector"
+    value = wanted.value if selector else {wanted.key: wanted.value}
+    return _patched(
+        api,
+        wanted.pod,
+        [
+            {
+                "op": "add",
+                "path": f"/metadata/annotations/{_escaped(OPENED)}",
+                "value": f"{now:%Y-%m-%dT%H:%M:%SZ}",
+            },
+            {"op": "add", "path": add, "value": value},
+        ],
+    )
+
+
+def release(api: Api, pod: Pod) -> Pod | None:
+    """Take the gate off a pod.
+
+    Returns:
+        The pod as it is stored now; None if it has ended.
+
+    Raises:
+        ApiError: It cannot be done: it is another pod, or its gates are others.
+    """
+    gate = f"/spec/schedulingGates/{pod.gates.index(GATE)}"
+    return _patched(
+        api,
+        pod,
+        [{"op": "test", "path": f"{gate}/name", "value": GATE}, {"op": "remove", "path": gate}],
+    )
+
+
+def delete(api: Api, pod: Pod) -> None:
+    """Delete a pod, if nothing at all has happened to it since it was seen: it may have started.
+
+    Raises:
+        ConflictError: Something has.
+        ApiError: It cannot be deleted.
+    """
+    api.delete(path_of(pod), {"uid": pod.uid, "resourceVersion": pod.version})
+
+
+def _patched(api: Api, pod: Pod, operations: list[Object]) -> Pod | None:
+    same: Object = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
+    return read_pod(api.patch(path_of(pod), [same, *operations]))
+
+
+def _escaped(key: str) -> str:
+    """A key as a part of a JSON pointer (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")

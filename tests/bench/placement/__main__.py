@@ -1,0 +1,95 @@
+"""How long a decision takes, and what best fit buys: ``python -m tests.bench.placement``.
+
+Times are of the process, the least of five: on a machine that others use as well they say more than a clock.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from unittest import mock
+from zlib import crc32
+
+from placement.choose import Shelf
+from placement.decide import decide
+from placement.topology import Topology
+from tests.placement.simulation import Arrival, simulate
+from tests.placement.world import MINUTE, NOW, bound, foreign, job, on, servers
+
+NODES = (100, 1_000, 4_000)
+WAITING = 300
+SEEDS = (1, 2, 3)
+RANKS = {
+    "best": Shelf._rank,  # noqa: SLF001 - what it is worth is the question
+    "first": lambda *_: (False, False, 0, 0),
+    # As a scheduler that prefers empty nodes: anywhere.
+    "any": lambda _, group: (False, False, crc32(group.id.encode()), 0),
+}
+
+
+def world(nodes: int, seed: int) -> tuple[Topology, list]:
+    """Four fifths of the cluster busy, a daemon's pod on every node, and jobs of all sizes that wait."""
+    chance = random.Random(seed)  # noqa: S311 - figures that can be had again
+    found = servers(nodes // 4)
+    pods = [foreign(f"daemon-{name}", name, neuron=False) for name in found]
+    server, last = 1, nodes // 5
+    while server <= last:
+        workers = min(chance.choice([4, 8, 16]), (last - server + 1) * 4)
+        names = [f"n{server + index // 4}-{index % 4}" for index in range(workers)]
+        pods += bound(job(f"running-{server}", workers), on(found, *names), started=True)
+        server += workers // 4
+    for number in range(WAITING):
+        workers = chance.choice([1, 2, 4, 8, 16, 64])
+        pods += job(f"waiting-{number}", workers, age=number * MINUTE, launcher=True)
+    return Topology(found.values()), pods
+
+
+def least_milliseconds(nodes: int) -> tuple[float, int, int, int]:
+    """The time of a decision; pods, openings and jobs that wait."""
+    topology, pods = world(nodes, 1)
+    times = []
+    for _ in range(5):
+        begin = time.process_time()
+        decision = decide(topology, pods, NOW)
+        times.append(time.process_time() - begin)
+    return min(times) * 1000, len(pods), len(decision.openings), len(decision.waiting)
+
+
+def arrivals(seed: int, load: float, count: int = 24) -> list[Arrival]:
+    """Twelve hours of jobs: most of them small, most nodes taken by large ones."""
+    chance = random.Random(seed)  # noqa: S311 - as above
+    found, at = [], 0.0
+    while at < 720:
+        workers = chance.choice([1, 1, 1, 2, 2, 4, 4, 8, 16])
+        minutes = chance.choice([10, 30, 60, 120])
+        found.append(Arrival(round(at, 2), f"j{len(found)}", workers, minutes))
+        at += chance.expovariate(1) * workers * minutes / (count * 4 * load)
+    return found
+
+
+def fit(seed: int, load: float) -> tuple[float, float, float]:
+    """Share of the nodes at work, whole UltraServers free, and median wait of jobs that need whole ones."""
+    jobs = arrivals(seed, load)
+    run = simulate(servers(24).values(), jobs, end=720)
+    large = [run.started.get(found.name, 720) - found.at for found in jobs if found.workers >= 4]
+    return run.node_minutes / (96 * 720), statistics.fmean(run.whole_free), statistics.fmean(large)
+
+
+def main() -> None:
+    """Print both tables."""
+    print("nodes    pods  waiting  opened  ms a decision")  # noqa: T201
+    for nodes in NODES:
+        spent, pods, opened, waiting = least_milliseconds(nodes)
+        print(f"{nodes:5} {pods:7} {waiting:8} {opened:7} {spent:14.0f}")  # noqa: T201
+    print("\nload  fit    nodes at work  whole UltraServers free  minutes jobs of 4 and more wait")  # noqa: T201
+    for load in (0.6, 0.8, 1.0):
+        for name, rank in RANKS.items():
+            with mock.patch.object(Shelf, "_rank", rank):
+                shares = [fit(seed, load) for seed in SEEDS]
+            share, free, wait = (statistics.fmean(column) for column in zip(*shares, strict=True))
+            print(f"{load:4.1f}  {name:5} {share:14.1%} {free:24.1f} {wait:32.1f}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

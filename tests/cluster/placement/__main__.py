@@ -1,0 +1,52 @@
+"""The experiment: ``python -m tests.cluster.placement --policy placement --mode one --seed 1``."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.cluster.placement.experiment import burst, one_by_one, summary
+from tests.cluster.placement.stage import POLICIES, make_sick, staged
+from tests.cluster.process import ClusterError
+from tests.cluster.tools.progress import say
+
+
+def main() -> int:
+    """Run it, and end with one line: ``whole W straddle S stuck K held H of N``."""
+    parser = argparse.ArgumentParser(prog="python -m tests.cluster.placement", description=__doc__)
+    parser.add_argument("--policy", choices=POLICIES, default="placement")
+    parser.add_argument("--mode", choices=("one", "burst"), default="one")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sick", type=float, default=0.25, help="share of UltraServers with a cordoned node")
+    parser.add_argument(
+        "--jobs", type=int, default=20, help="how many, one by one; a burst has its own number"
+    )
+    parser.add_argument("--ultraservers", type=int, default=24)
+    options = parser.parse_args()
+    chance = random.Random(options.seed)  # noqa: S311 - an experiment that can be had again
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="ultraserver-placement-") as folder,
+            staged(Path(folder), options.policy, options.ultraservers, say) as stage,
+        ):
+            make_sick(stage, options.sick, chance)
+            if options.policy == "placement":
+                stage.start_program()
+            run = (
+                burst(stage, chance, say)
+                if options.mode == "burst"
+                else one_by_one(stage, options.jobs, chance, say)
+            )
+    except (ClusterError, TimeoutError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    for line in [*summary(run), run.line()]:
+        print(line)  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

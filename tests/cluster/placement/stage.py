@@ -1,0 +1,229 @@
+"""A control plane of one's own with UltraServers, the webhook as a policy says, and the program."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import yaml
+
+from kube.client import KubernetesApi, connect
+from tests.cluster import nodes, webhook
+from tests.cluster.controlplane import ControlPlane
+from tests.cluster.placement.judge import Key, Standing, standings
+from tests.helpers import mpijob
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from kube.api import Object
+    from tests.cluster.process import Program
+
+MANIFESTS = webhook.REPOSITORY / "manifests"
+COMPONENT = MANIFESTS / "components" / "placement"
+NAMESPACE = "ultraserver-webhook"
+ACCOUNT = "ultraserver-placement"
+TEAMS = ("team-a", "team-b", "team-c")
+MPIJOBS = "/apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs"
+WORKERS = "/api/v1/pods?labelSelector=training.kubeflow.org%2Fjob-role%3Dworker"
+POLICIES = ("placement", "webhook", "document", "selector")
+
+
+def table(policy: str) -> str:
+    """The rule table of a policy."""
+    if policy == "placement":
+        return (COMPONENT / "rules.yaml").read_text(encoding="utf-8")
+    packaged = yaml.safe_load((webhook.REPOSITORY / "webhook/rules/default.yaml").read_text(encoding="utf-8"))
+    off = []
+    if policy == "selector":
+        off = [rule["name"] for rule in packaged["rules"] if rule["name"] != "ultraserver-nodes"]
+    elif policy == "document":
+        off = ["apart-across-namespaces", "nodes-with-server-id"]
+    head = {"apiVersion": packaged["apiVersion"], "kind": "RuleTable", "extends": "default"}
+    return json.dumps(head | {"rules": [{"name": name, "mode": "off"} for name in off]})
+
+
+@dataclass
+class Stage:
+    """What a test or an experiment acts on.
+
+    Attributes:
+        plane: The control plane.
+        api: Its API server, as the administrator.
+        labels: Of every node.
+        sick: The nodes that are cordoned.
+        jobs: The number of workers of every job that was applied and not deleted.
+    """
+
+    plane: ControlPlane
+    api: KubernetesApi
+    labels: dict[str, dict[str, str]]
+    sick: set[str] = field(default_factory=set)
+    jobs: dict[Key, int] = field(default_factory=dict)
+    _programs: int = 0
+
+    @property
+    def healthy(self) -> set[str]:
+        """The UltraServer nodes of which the whole server is healthy."""
+        broken = {self.labels[name][nodes.SERVER_ID_4] for name in self.sick}
+        return {
+            name
+            for name, found in self.labels.items()
+            if nodes.SERVER_ID_4 in found and found[nodes.SERVER_ID_4] not in broken
+        }
+
+    @property
+    def usable(self) -> set[str]:
+        """The UltraServer nodes that are healthy themselves."""
+        return {name for name, found in self.labels.items() if nodes.SERVER_ID_4 in found} - self.sick
+
+    def start_program(self, kubeconfig: Path | None = None, **options: float | str) -> Program:
+        """Start ``python -m placement run``, under the account that the manifests give it."""
+        self._programs += 1
+        name = f"placement-{self._programs}"
+        command = [
+            sys.executable,
+            "-m",
+            "placement",
+            "run",
+            "--kubeconfig",
+            str(kubeconfig or self._kubeconfig()),
+        ]
+        command += ["--namespace", NAMESPACE, "--identity", name, "--log-format", "text"]
+        command += [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
+        return self.plane.programs.start(name, command, cwd=webhook.REPOSITORY, env=dict(os.environ))
+
+    def apply(self, name: str, workers: int, namespace: str = TEAMS[0], **changes: object) -> Key:
+        """Create an MPIJob."""
+        document = mpijob(workers, name=name)
+        document["spec"] |= changes
+        self.api.create(MPIJOBS.format(namespace), document)
+        self.jobs[namespace, name] = workers
+        return namespace, name
+
+    def finish(self, key: Key) -> None:
+        """Delete a job and its pods at once: there is no kubelet that would end them."""
+        namespace, name = key
+        self.api.delete(f"{MPIJOBS.format(namespace)}/{name}")
+        while pods := self.pods(key):
+            for pod in pods:
+                self.end(namespace, pod["metadata"]["name"])
+        del self.jobs[key]
+
+    def pods(self, key: Key) -> list[Object]:
+        """The pods of a job, by name."""
+        selector = f"labelSelector=training.kubeflow.org%2Fjob-name%3D{key[1]}"
+        found = self.api.get(f"/api/v1/namespaces/{key[0]}/pods?{selector}") or {}
+        return sorted(found.get("items", []), key=lambda pod: str(pod["metadata"]["name"]))
+
+    def workers(self) -> list[Object]:
+        """Every worker pod; those that are being deleted are ended, as a kubelet would end them."""
+        found = [pod for page in self.api.pages(WORKERS) for pod in page["items"]]
+        for metadata in (pod["metadata"] for pod in found):
+            if "deletionTimestamp" in metadata:
+                self.end(metadata["namespace"], metadata["name"])
+        return found
+
+    def end(self, namespace: str, name: str) -> None:
+        """Take a pod away at once."""
+        self.api.delete(f"/api/v1/namespaces/{namespace}/pods/{name}?gracePeriodSeconds=0")
+
+    def standings(self) -> dict[Key, Standing]:
+        """Where every job stands."""
+        return standings(self.jobs, self.workers(), self.labels)
+
+    def quiet(self, seconds: float, most: float = 120.0) -> dict[Key, Standing]:
+        """Where every job stands when nothing has changed for so long, and every worker exists."""
+        last: list[tuple[str, str, bool]] = []
+        began = since = time.monotonic()
+        while True:
+            pods = self.workers()
+            seen = sorted(
+                (pod["metadata"]["uid"], pod["spec"].get("nodeName", ""), "schedulingGates" in pod["spec"])
+                for pod in pods
+            )
+            now = time.monotonic()
+            if seen != last or len(seen) < sum(self.jobs.values()):
+                last, since = seen, now
+            if now - since >= seconds or now - began >= most:
+                return standings(self.jobs, pods, self.labels)
+            time.sleep(0.2)
+
+    def wait(self, condition: Callable[[dict[Key, Standing]], bool], seconds: float = 60.0) -> None:
+        """Wait until something holds of where the jobs stand.
+
+        Raises:
+            TimeoutError: It does not come about.
+        """
+        deadline = time.monotonic() + seconds
+        while not condition(found := self.standings()):
+            if time.monotonic() > deadline:
+                logs = [
+                    program.tail() for program in self.plane.programs.running if "placement" in program.name
+                ]
+                raise TimeoutError(f"{found}\n{chr(10).join(logs)}")
+            time.sleep(0.2)
+
+    def cordon(self, name: str, *, cordoned: bool = True) -> None:
+        """Make a node unschedulable, or schedulable."""
+        operation = {"op": "add", "path": "/spec/unschedulable", "value": cordoned}
+        self.api.patch(f"/api/v1/nodes/{name}", [operation])
+        (self.sick.add if cordoned else self.sick.discard)(name)
+
+    def as_program(self) -> KubernetesApi:
+        """The API server, as the program sees it."""
+        return connect(self._kubeconfig())
+
+    def _kubeconfig(self) -> Path:
+        token = self.plane.kubectl.run("-n", NAMESPACE, "create", "token", ACCOUNT, "--duration=4h").stdout
+        given = yaml.safe_load(self.plane.kubeconfig.read_text(encoding="utf-8"))
+        given["users"][0]["user"] = {"token": token.strip()}
+        path = self.plane.folder / f"{ACCOUNT}.kubeconfig"
+        path.write_text(yaml.safe_dump(given), encoding="utf-8")
+        return path
+
+
+@contextlib.contextmanager
+def staged(
+    folder: Path,
+    policy: str = "placement",
+    ultraservers: int = 6,
+    say: Callable[[str], None] | None = None,
+    plane: type[ControlPlane] = ControlPlane,
+) -> Iterator[Stage]:
+    """A control plane with the webhook of a policy; the program is started by whoever wants it."""
+    with contextlib.ExitStack() as stack:
+        running = stack.enter_context(plane(folder, say=say))
+        fleet = nodes.ultraserver_nodes(ultraservers) + nodes.plain_nodes(1)
+        nodes.create(running.kubectl, fleet)
+        for team in TEAMS:
+            running.kubectl.create_namespace(team)
+        running.kubectl.create_namespace(NAMESPACE)
+        for part in ("rbac.yaml", "policy.yaml"):
+            running.kubectl.apply((COMPONENT / part).read_text(encoding="utf-8"))
+        rules = folder / "rules.yaml"
+        rules.write_text(table(policy), encoding="utf-8")
+        server = webhook.start(running.programs, folder / "webhook", rules)
+        document = webhook.configuration(server)
+        stack.enter_context(webhook.registered(running.kubectl.in_namespace(TEAMS[0]), document))
+        labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in fleet}
+        yield Stage(running, connect(running.kubeconfig), labels)
+
+
+def make_sick(stage: Stage, share: float, chance: random.Random) -> None:
+    """Cordon one node in a share of the UltraServers."""
+    servers = sorted(
+        {found[nodes.SERVER_ID_4] for found in stage.labels.values() if nodes.SERVER_ID_4 in found}
+    )
+    for server in chance.sample(servers, round(share * len(servers))):
+        members = sorted(
+            name for name, found in stage.labels.items() if found.get(nodes.SERVER_ID_4) == server
+        )
+        stage.cordon(chance.choice(members))

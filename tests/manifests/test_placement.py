@@ -1,0 +1,135 @@
+"""The component placement: what its pods may do, and that its rows and its program mean the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from placement import model
+from placement.__main__ import main
+from placement.read import read_pod
+from tests.helpers import LAUNCHER, WORKER, mpijob, requested
+from tests.manifests.objects import of_kind, one, pod_specs
+from webhook.engine import evaluate
+from webhook.engine.tree import get
+from webhook.rules.load import load_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.manifests.conftest import Build
+    from webhook.engine.table import Table
+    from webhook.engine.tree import Json
+
+NAME = "ultraserver-placement"
+
+
+@pytest.fixture
+def overlay(built: Callable[[str], Build]) -> Build:
+    return built("overlays/placement")
+
+
+@pytest.fixture
+def table(overlay: Build) -> Table:
+    text = one(overlay, "ConfigMap", "ultraserver-webhook-rules")["data"]["rules.yaml"]
+    return load_text(text, "placement")
+
+
+def test_it_runs_as_strictly_as_the_others(overlay: Build) -> None:
+    specs = pod_specs(overlay)
+    assert specs[NAME]["securityContext"] == specs["ultraserver-webhook-certs"]["securityContext"]
+    (container,) = specs[NAME]["containers"]
+    (other,) = specs["ultraserver-webhook-certs"]["containers"]
+    assert container["securityContext"] == other["securityContext"]
+    assert container["image"] == other["image"]
+    assert one(overlay, "Deployment", NAME)["spec"]["replicas"] == 2
+
+
+def test_it_may_see_nodes_and_pods_change_pods_and_write_events_and_nothing_else(overlay: Build) -> None:
+    rules = one(overlay, "ClusterRole", NAME)["rules"]
+    assert {(rule["resources"][0], *rule["verbs"]) for rule in rules} == {
+        ("nodes", "list", "watch"),
+        ("pods", "list", "watch", "patch", "delete"),
+        ("events", "create"),
+    }
+    (policy,) = of_kind(overlay, "ValidatingAdmissionPolicy")
+    account = f"system:serviceaccount:ultraserver-webhook:{NAME}"
+    assert account in policy["spec"]["matchConditions"][0]["expression"]
+    text = str(policy["spec"]["validations"])
+    assert model.GATE in text
+    assert model.OPENED in text
+
+
+def test_the_program_knows_every_argument_it_is_given(overlay: Build) -> None:
+    known = {name for parameter in main.commands["run"].params for name in parameter.opts}
+    (container,) = pod_specs(overlay)[NAME]["containers"]
+    assert {argument.split("=")[0] for argument in container["args"]} <= known
+
+
+def pod_of(table: Table, job: Json, index: int) -> model.Pod:
+    """A worker as the operator would make it of what the table makes of a job."""
+    outcome = evaluate(table, requested(job))
+    template = get(outcome.after, WORKER)
+    labels = template["metadata"]["labels"] | {"training.kubeflow.org/replica-index": str(index)}
+    metadata = template["metadata"] | {
+        "namespace": "default",
+        "name": f"train-worker-{index}",
+        "labels": labels,
+    }
+    found = read_pod({"metadata": metadata, "spec": template["spec"]})
+    assert found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("workers", "place"),
+    [
+        (1, model.Place(0, 1, 1, model.HOSTNAME)),
+        (2, model.Place(0, 2, 2, model.SERVER_2)),
+        (3, model.Place(0, 3, 1, model.HOSTNAME)),
+        (4, model.Place(0, 4, 4, model.SERVER_4)),
+        (6, model.Place(0, 6, 2, model.SERVER_2)),
+        (16, model.Place(0, 16, 4, model.SERVER_4)),
+    ],
+)
+def test_the_program_understands_what_the_rows_write(workers: int, place: model.Place, table: Table) -> None:
+    found = pod_of(table, mpijob(workers), 0)
+    assert found.place == place
+    assert (found.job, found.gated, found.problem) == ("default.train", True, "")
+
+
+def test_a_launcher_that_runs_ranks_is_counted(table: Table) -> None:
+    job = mpijob(3)
+    job["spec"]["runLauncherAsWorker"] = True
+    found = pod_of(table, job, 3)
+    assert found.place == model.Place(3, 4, 4, model.SERVER_4)
+
+
+def test_a_job_that_names_a_queue_gets_no_gate(table: Table) -> None:
+    job = mpijob(4)
+    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
+    assert "whole-job" not in str(evaluate(table, requested(job)).after)
+
+
+def test_a_launcher_that_comes_last_and_runs_ranks_is_refused(table: Table) -> None:
+    job = mpijob(3)
+    job["spec"] |= {"runLauncherAsWorker": True, "launcherCreationPolicy": "WaitForWorkersReady"}
+    (denial,) = evaluate(table, requested(job)).denials
+    assert "use launcherCreationPolicy AtStartup" in denial
+    job["spec"]["runLauncherAsWorker"] = False
+    assert not evaluate(table, requested(job)).denials
+
+
+def test_without_the_component_nothing_is_gated(built: Callable[[str], Build]) -> None:
+    rules = one(built("base"), "ConfigMap", "ultraserver-webhook-rules")["data"]["rules.yaml"]
+    outcome = evaluate(load_text(rules, "base"), requested(mpijob(4)))
+    assert model.GATE not in str(outcome.after)
+
+
+def test_a_launcher_names_its_job_where_affinity_terms_do_not_see_it(table: Table) -> None:
+    template = get(evaluate(table, requested(mpijob(4))).after, LAUNCHER)
+    assert "labels" not in template["metadata"]
+    found = read_pod(template)
+    assert found
+    assert (found.job, found.gated, found.place) == ("default.train", True, None)

@@ -1,0 +1,97 @@
+"""Hours of a cluster in moments: jobs arrive, are decided about, run and end; no API server, no clock."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from placement.decide import decide
+from placement.model import SERVER_4
+from placement.topology import Topology
+from tests.placement.world import MINUTE, NOW, carry_out, job, name_of, settled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import timedelta
+
+    from placement.model import Node, Pod
+    from placement.plan import Memory, Policy
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A job that comes after so many minutes and runs for so many."""
+
+    at: float
+    name: str
+    workers: int
+    minutes: float
+    priority: int = 0
+
+
+@dataclass
+class Run:
+    """What became of the jobs.
+
+    Attributes:
+        started: After how many minutes each job was placed.
+        whole_free: For every decision how many UltraServers were wholly free after it.
+        node_minutes: Nodes times minutes that jobs ran.
+    """
+
+    started: dict[str, float] = field(default_factory=dict)
+    whole_free: list[int] = field(default_factory=list)
+    node_minutes: float = 0.0
+
+
+def simulate(
+    nodes: Iterable[Node], arrivals: Iterable[Arrival], policy: Policy | None = None, end: float = 10**6
+) -> Run:
+    """Let jobs come and go until nothing is left to happen, or `end` (in minutes)."""
+    topology, run, memory = Topology(nodes), Run(), None
+    coming = {arrival.name: arrival for arrival in arrivals}
+    events = [(arrival.at, name) for name, arrival in coming.items()]
+    # A decision a minute as well, as the program does one now and then: patience ends without an event.
+    events += [(float(minute), "") for minute in range(int(min(end, max(at for at, _ in events) + 600)))]
+    heapq.heapify(events)
+    pods: dict[str, list[Pod]] = {}
+    while events and events[0][0] <= end:
+        at, name = heapq.heappop(events)
+        if name in run.started:
+            del pods[name]
+        elif name:
+            pods[name] = _pods(coming[name])
+        waiting = pods.keys() - run.started.keys()
+        if (name or at % 1 == 0) and waiting:
+            memory = _step(topology, pods, at * MINUTE, run, memory, policy)
+            for begun in waiting & run.started.keys():
+                arrival = coming[begun]
+                heapq.heappush(events, (at + arrival.minutes, begun))
+                run.node_minutes += arrival.workers * max(min(arrival.minutes, end - at), 0)
+    return run
+
+
+def _step(  # noqa: PLR0913, PLR0917 - all that a simulation is
+    topology: Topology,
+    pods: dict[str, list[Pod]],
+    passed: timedelta,
+    run: Run,
+    memory: Memory | None,
+    policy: Policy | None,
+) -> Memory:
+    now = NOW + passed
+    everything = [pod for group in pods.values() for pod in group]
+    decision = decide(topology, everything, now, policy, memory)
+    after = defaultdict(list)
+    for pod in settled(carry_out(everything, decision, now), topology):
+        after[name_of(pod.key)].append(pod)
+    pods.update(after)
+    run.started |= {name_of(opening.job.key): passed / MINUTE for opening in decision.openings}
+    run.whole_free.append(decision.cluster.whole(SERVER_4)[0])
+    return decision.memory
+
+
+def _pods(arrival: Arrival) -> list[Pod]:
+    return job(arrival.name, arrival.workers, age=-arrival.at * MINUTE, priority=arrival.priority)

@@ -1,0 +1,148 @@
+"""Nodes and pods as JSON in the fake API server, and mirrors that show what is stored there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from placement import model
+from placement.model import GATE, HOSTNAME, SERVER_2, SERVER_4
+from placement.read import read_node, read_pod
+from tests.placement.world import TRN2U
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kube.api import Object
+    from tests.kube.fake import FakeApi
+
+INDEX = "training.kubeflow.org/replica-index"
+
+
+class View:
+    """What a mirror shows (`kube.watch.Mirror`): what is stored, or what was, where it is ``behind``."""
+
+    def __init__(self, api: FakeApi, kind: str, project: Callable[[Object], Any]) -> None:
+        self._api, self._kind, self._project = api, kind, project
+        self._kept: dict[tuple[str, str], Any] | None = None
+        self.lost = ""
+        self.listed = True
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has listed."""
+        assert seconds == 0
+        return self.listed
+
+    def items(self) -> dict[tuple[str, str], Any]:
+        """What it shows."""
+        return dict(self._now() if self._kept is None else self._kept)
+
+    def fall_behind(self) -> None:
+        """Show from now on what is there now."""
+        self._kept = self._now()
+
+    def catch_up(self) -> None:
+        """Show what is there."""
+        self._kept = None
+
+    def _now(self) -> dict[tuple[str, str], Any]:
+        found = {}
+        for path, raw in self._api.objects.items():
+            if f"/{self._kind}/" in path and (item := self._project(raw)) is not None:
+                metadata = raw["metadata"]
+                found[metadata.get("namespace", ""), metadata["name"]] = item
+        return found
+
+
+def views(api: FakeApi) -> tuple[Any, Any]:
+    """Of nodes and of pods."""
+    return View(api, "nodes", read_node), View(api, "pods", read_pod)
+
+
+def store_nodes(api: FakeApi, ultraservers: int) -> None:
+    """Ready nodes, as `tests.placement.world.servers`."""
+    for server in range(1, ultraservers + 1):
+        for position in range(4):
+            name = f"n{server}-{position}"
+            labels = {
+                HOSTNAME: name,
+                "node.kubernetes.io/instance-type": TRN2U,
+                SERVER_4: f"us-{server:02}",
+                SERVER_2: f"us-{server:02}-{'ab'[position // 2]}",
+            }
+            api.put(
+                f"/api/v1/nodes/{name}",
+                {
+                    "metadata": {"name": name, "labels": labels},
+                    "status": {
+                        "conditions": [{"type": "Ready", "status": "True"}],
+                        "allocatable": {"aws.amazon.com/neuron": "16", "cpu": "192"},
+                    },
+                },
+            )
+
+
+def worker(name: str, index: int, workers: int, namespace: str = "team") -> Object:
+    """A worker of a job of node config 4, as the operator makes it."""
+    return {
+        "metadata": {
+            "namespace": namespace,
+            "name": f"{name}-worker-{index}",
+            "uid": f"{namespace}/{name}/{index}",
+            "creationTimestamp": "2026-11-21T11:59:00Z",
+            "labels": {model.JOB: f"{namespace}.{name}", INDEX: str(index)},
+            "annotations": {
+                model.WORKERS: str(workers),
+                model.NODE_CONFIG: "4",
+                model.TOPOLOGY_KEY: SERVER_4,
+                model.INDEX: f"labels/{INDEX}",
+            },
+        },
+        "spec": {
+            "schedulingGates": [{"name": GATE}],
+            "nodeSelector": {"node.kubernetes.io/instance-type": TRN2U},
+            "containers": [{"resources": {"requests": {"aws.amazon.com/neuron": "16"}}}],
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+def launcher(name: str, namespace: str = "team") -> Object:
+    """Its launcher."""
+    found = worker(name, 0, 1, namespace)
+    found["metadata"] |= {
+        "name": f"{name}-launcher",
+        "uid": f"{namespace}/{name}/launcher",
+        "annotations": {},
+    }
+    found["spec"] = {"schedulingGates": [{"name": GATE}], "containers": [{}]}
+    return found
+
+
+def store_job(api: FakeApi, name: str, workers: int, namespace: str = "team") -> None:
+    """A job whose pods wait."""
+    for pod in [
+        *(worker(name, index, workers, namespace) for index in range(workers)),
+        launcher(name, namespace),
+    ]:
+        api.put(path_of(pod), pod)
+
+
+def path_of(pod: Object) -> str:
+    """Where a pod is."""
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+
+
+def pods(api: FakeApi, name: str = "") -> Iterator[Object]:
+    """The pods that are stored."""
+    for path, raw in sorted(api.objects.items()):
+        if f"/pods/{name}" in path:
+            yield raw
+
+
+def told(api: FakeApi) -> list[tuple[str, str, str]]:
+    """The Events that are stored: pod, reason, message."""
+    return [
+        (raw["involvedObject"]["name"], raw["reason"], raw["message"])
+        for raw in api.objects.values()
+        if raw.get("kind") == "Event"
+    ]

@@ -1,0 +1,105 @@
+"""Breaking the glass: ``python -m placement open``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+from placement import __main__ as program
+from tests.kube.fake import FakeApi
+from tests.placement.stored import pods, store_job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kube.api import Object
+
+
+class ListingApi(FakeApi):
+    """With lists of pods, one to a page."""
+
+    def pages(self, path: str) -> Iterator[Object]:
+        """Read a collection in pages."""
+        self._refuse(f"LIST {path}")
+        for name, raw in list(self.objects.items()):
+            if "/pods/" in name and name.startswith(path.removesuffix("/pods")):
+                yield {"items": [raw]}
+        yield {"items": None}
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> ListingApi:
+    made = ListingApi()
+    for namespace, name in (("team", "a"), ("team", "b"), ("other", "a")):
+        store_job(made, name, 4, namespace)
+    monkeypatch.setattr(program, "_connect", lambda _: made)
+    return made
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(program.main, arguments)
+
+
+def waiting(api: ListingApi) -> set[str]:
+    return {
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name'].split('-')[0]}"
+        for pod in pods(api)
+        if pod["spec"]["schedulingGates"]
+    }
+
+
+@pytest.mark.parametrize("name", ["team/a", "team/team.a"])
+def test_one_job_is_let_through(api: ListingApi, name: str) -> None:
+    done = call("open", name)
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[0] == "opened pod team/a-worker-0 of job team/a"
+    assert len(done.output.splitlines()) == 5
+    assert waiting(api) == {"team/b", "other/a"}
+
+
+def test_all_are(api: ListingApi) -> None:
+    done = call("open", "--all")
+    assert done.exit_code == 0
+    assert waiting(api) == set()
+
+
+@pytest.mark.parametrize("arguments", [[], ["team/a", "--all"]])
+def test_which_has_to_be_said(api: ListingApi, arguments: list[str]) -> None:
+    done = call("open", *arguments)
+    assert done.exit_code == 2
+    assert "name one job as namespace/name, or give --all" in done.output
+    assert len(waiting(api)) == 3
+
+
+@pytest.mark.parametrize("name", ["team/c", "nowhere/a", "a"])
+def test_a_job_that_does_not_wait_is_an_error(api: ListingApi, name: str) -> None:
+    done = call("open", name)
+    assert done.exit_code == 1
+    assert f"no pod waits for {name}" in done.output
+    assert len(waiting(api)) == 3
+
+
+def test_what_cannot_be_opened_is_named_and_the_rest_is_opened(api: ListingApi) -> None:
+    api.refuse = "PATCH /api/v1/namespaces/team/pods/a-worker-1"
+    done = call("open", "team/a")
+    assert done.exit_code == 1
+    assert "pod team/a-worker-1 of job team/a: PATCH" in done.output
+    assert "1 pods were not opened" in done.output
+    assert len([pod for pod in pods(api, "a-") if not pod["spec"]["schedulingGates"]]) == 4
+
+
+def test_pods_that_cannot_be_listed_are_an_error_in_words(api: ListingApi) -> None:
+    api.refuse = "LIST"
+    done = call("open", "--all")
+    assert done.exit_code == 1
+    assert done.output.startswith("Error: LIST /api/v1/pods: 403 forbidden")
+
+
+def test_without_a_cluster_it_says_so(tmp_path: Path) -> None:
+    for command in (["open", "--all"], ["run"]):
+        done = call(*command, f"--kubeconfig={tmp_path}/none")
+        assert done.exit_code == 1
+        assert "no API server to talk to" in done.output

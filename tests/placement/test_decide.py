@@ -1,0 +1,636 @@
+"""What is decided, as a table: nodes and pods in a few words; who goes where, and why others wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from placement.decide import assume, decide
+from placement.model import SERVER_2, SERVER_4, Demand, Place, Taint, Toleration
+from placement.plan import Failure, Memory, Policy, Unsettled
+from placement.topology import Topology
+from tests.placement.world import (
+    DEMAND,
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    bound,
+    changed,
+    deleted,
+    foreign,
+    job,
+    node,
+    on,
+    opened,
+    pinned,
+    placed,
+    servers,
+    waiting,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from placement.model import Node, Pod
+    from placement.plan import Decision
+
+FOUR = servers(4)
+TWO = servers(2)
+ONE = servers(1)
+
+
+def ask(
+    nodes: Iterable[Node], pods: Iterable[Pod], memory: Memory | None = None, policy: Policy | None = None
+) -> Decision:
+    return decide(Topology(nodes), pods, NOW, policy, memory)
+
+
+def first(pods: list[Pod], **changes: Any) -> list[Pod]:
+    """The pods, the first of them otherwise."""
+    return [replace(pods[0], **changes), *pods[1:]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A state, and what is to come of it: who goes where, and a part of why each of the others waits."""
+
+    sentence: str
+    nodes: Iterable[Node]
+    pods: list[Pod]
+    placed: dict[str, str] = field(default_factory=dict)
+    waiting: dict[str, str] = field(default_factory=dict)
+
+
+def held(*names: str) -> list[Pod]:
+    return [foreign(f"x{name}", name) for name in names]
+
+
+CASES = [
+    Case("no pods, nothing to do", FOUR.values(), []),
+    Case("no nodes, all wait", [], job("a", 4), {}, {"a": "needs 1 whole UltraServer; 0 free; at most 0"}),
+    # Node configs.
+    Case("four workers get an UltraServer", FOUR.values(), job("a", 4), {"a": "us-01"}),
+    Case("sixteen get four", FOUR.values(), job("a", 16), {"a": "us-01 us-02 us-03 us-04"}),
+    Case("two get a pair", FOUR.values(), job("a", 2), {"a": "us-01-a"}),
+    Case("one gets a node", FOUR.values(), job("a", 1), {"a": "n1-0"}),
+    Case(
+        "six get pairs of as few UltraServers as can be",
+        TWO.values(),
+        job("a", 6),
+        {"a": "us-01-a us-01-b us-02-a"},
+    ),
+    Case("three of node config 1 get three nodes", TWO.values(), job("a", 3), {"a": "n1-0 n1-1 n1-2"}),
+    Case(
+        "four of node config 1 need no unit",
+        changed(ONE, n1_0=None),
+        job("a", 3, config=1),
+        {"a": "n1-1 n1-2 n1-3"},
+    ),
+    Case(
+        "a job larger than the cluster waits and says so",
+        TWO.values(),
+        job("a", 12),
+        {},
+        {"a": "needs 3 whole UltraServers; 2 free; at most 2 can become free as things are"},
+    ),
+    # What makes a group unusable.
+    Case("a cordoned node", changed(TWO, n1_3={"cordoned": True}), job("a", 4), {"a": "us-02"}),
+    Case(
+        "said by name",
+        changed(ONE, n1_3={"cordoned": True}),
+        job("a", 4),
+        {},
+        {"a": "us-01: node n1-3 cordoned"},
+    ),
+    Case(
+        "a node not ready",
+        changed(ONE, n1_3={"ready": False}),
+        job("a", 4),
+        {},
+        {"a": "us-01: node n1-3 not ready"},
+    ),
+    Case("a node gone", changed(ONE, n1_3=None), job("a", 4), {}, {"a": "us-01: 3 of 4 nodes present"}),
+    Case(
+        "a taint",
+        changed(ONE, n1_3={"taints": (Taint("sick", "", "NoExecute"),)}),
+        job("a", 4),
+        {},
+        {"a": "us-01: node n1-3 taint sick"},
+    ),
+    Case(
+        "a taint that the pods tolerate is none",
+        changed(ONE, n1_3={"taints": (Taint("sick", "", "NoExecute"),)}),
+        job("a", 4, demand=replace(DEMAND, tolerations=(Toleration("sick", "Exists", "", ""),))),
+        {"a": "us-01"},
+    ),
+    Case(
+        "a taint that only asks is none",
+        changed(ONE, n1_3={"taints": (Taint("sick", "", "PreferNoSchedule"),)}),
+        job("a", 4),
+        {"a": "us-01"},
+    ),
+    Case(
+        "nodes that the pods' selector leaves out",
+        ONE.values(),
+        job("a", 4, demand=Demand({"rack": "7"})),
+        {},
+        {"a": "us-01: node n1-0 is not rack=7"},
+    ),
+    Case(
+        "a pod with devices, whoever made it",
+        ONE.values(),
+        [*job("a", 4), *held("n1-3")],
+        {},
+        {"a": "us-01: held by other/xn1-3"},
+    ),
+    Case(
+        "a pod without devices is no tenant",
+        ONE.values(),
+        [*job("a", 4), foreign("d", "n1-3", neuron=False)],
+        {"a": "us-01"},
+    ),
+    Case(
+        "a tenant that is being deleted is one still",
+        ONE.values(),
+        [*job("a", 4), foreign("x", "n1-3", deleting=True)],
+        {},
+        {"a": "held by other/x"},
+    ),
+    Case(
+        "too little of another resource",
+        ONE.values(),
+        [*job("a", 4), replace(foreign("big", "n1-2"), demand=Demand(requests={"cpu": 100_000}))],
+        {},
+        {"a": "us-01: node n1-2 has too little cpu"},
+    ),
+    Case(
+        "a node outside a working UltraServer is in no unit",
+        changed(ONE, n1_3={"labels": {**ONE["n1-3"].labels, SERVER_4: "0" * 16, SERVER_2: "0" * 16}}),
+        job("a", 4),
+        {},
+        {"a": "us-01: 3 of 4 nodes present"},
+    ),
+    Case(
+        "but good for a single worker, before all others",
+        changed(TWO, n2_3={"labels": {**TWO["n2-3"].labels, SERVER_4: "0" * 16, SERVER_2: "0" * 16}}),
+        job("a", 1),
+        {"a": "n2-3"},
+    ),
+    Case(
+        "five nodes with one server id are no unit",
+        [*[*ONE.values(), node(1, 2, labels={})][:4], replace(ONE["n1-3"], name="n9")],
+        job("a", 4),
+        {},
+        {"a": "us-01: "},
+    ),
+    # Best fit.
+    Case(
+        "a single worker goes where a node is sick",
+        changed(FOUR, n3_0={"ready": False}),
+        job("a", 1),
+        {"a": "n3-1"},
+    ),
+    Case(
+        "a single worker goes where others are", FOUR.values(), [*job("a", 1), *held("n4-2")], {"a": "n4-3"}
+    ),
+    Case("a pair goes where others are", FOUR.values(), [*job("a", 2), *held("n4-2")], {"a": "us-04-a"}),
+    Case(
+        "a single worker leaves pairs alone",
+        FOUR.values(),
+        [*job("a", 1), *held("n3-0", "n4-0", "n4-1")],
+        {"a": "n3-1"},
+    ),
+    Case(
+        "jobs decided together break into one UltraServer",
+        FOUR.values(),
+        job("a", 1) + job("b", 1) + job("c", 2),
+        {"a": "n1-0", "b": "n1-1", "c": "us-01-b"},
+    ),
+    # Order.
+    Case(
+        "the older first",
+        ONE.values(),
+        job("young", 4) + job("old", 4, age=HOUR),
+        {"old": "us-01"},
+        {"young": "held by team/old"},
+    ),
+    Case(
+        "priority before age",
+        ONE.values(),
+        job("high", 4, priority=1) + job("old", 4, age=HOUR),
+        {"high": "us-01"},
+        {"old": "held by team/high"},
+    ),
+    Case(
+        "of the same age by name",
+        ONE.values(),
+        job("b", 4) + job("a", 4),
+        {"a": "us-01"},
+        {"b": "held by team/a"},
+    ),
+    Case(
+        "jobs of other namespaces are other jobs",
+        TWO.values(),
+        job("a", 4) + job("a", 4, namespace="b-team"),
+        {"a": "us-02", "b-team/a": "us-01"},
+    ),
+    Case(
+        "a younger one passes one that does not fit",
+        TWO.values(),
+        job("old", 12, age=HOUR) + job("a", 4),
+        {"a": "us-01"},
+        {"old": "at most 2"},
+    ),
+    Case(
+        "for as long as the older one's patience lasts",
+        TWO.values(),
+        bound(job("r", 4), on(TWO, "n2-0", "n2-1", "n2-2", "n2-3"))
+        + job("old", 8, age=10 * MINUTE - SECOND)
+        + job("a", 4),
+        {"a": "us-01"},
+        {"old": "needs 2 whole UltraServers; 1 free; us-01: held by team/a; us-02: held by team/r"},
+    ),
+    Case(
+        "then groups are kept for it",
+        TWO.values(),
+        bound(job("r", 4), on(TWO, "n2-0", "n2-1", "n2-2", "n2-3"))
+        + job("old", 8, age=10 * MINUTE)
+        + job("a", 4),
+        {},
+        {
+            "old": "1 free; what becomes free is kept for it; us-02: held by team/r",
+            "a": "us-01: kept for team/old",
+        },
+    ),
+    Case(
+        "smaller jobs do not creep into what is kept",
+        TWO.values(),
+        bound(job("r", 1), on(TWO, "n2-0")) + job("old", 8, age=HOUR) + job("a", 1) + job("b", 2),
+        {},
+        {"old": "kept for it", "a": "kept for team/old", "b": "kept for team/old"},
+    ),
+    Case(
+        "nothing is kept that the job does not need",
+        FOUR.values(),
+        bound(job("r", 4), on(FOUR, "n1-0", "n1-1", "n1-2", "n1-3"))
+        + bound(job("s", 8), on(FOUR, *(f"n{s}-{i}" for s in (2, 3) for i in range(4))))
+        + job("old", 8, age=HOUR)
+        + job("a", 4),
+        {},
+        {"old": "kept for it", "a": "us-04: kept for team/old"},
+    ),
+    Case(
+        "a higher priority may take what is kept",
+        TWO.values(),
+        bound(job("r", 1), on(TWO, "n2-0")) + job("old", 8, age=HOUR) + job("a", 4, priority=9),
+        {"a": "us-01"},
+        {"old": "kept for it"},
+    ),
+    Case(
+        "nothing is kept for a job that waiting does not help",
+        TWO.values(),
+        [*held("n2-0"), *job("old", 8, age=HOUR), *job("a", 4)],
+        {"a": "us-01"},
+        {"old": "at most 1"},
+    ),
+    # Jobs that are not all there, or make no sense.
+    Case("a worker is missing", ONE.values(), job("a", 4)[:3], {}, {"a": "3 of 4 workers exist"}),
+    Case(
+        "only the launcher is there",
+        ONE.values(),
+        job("a", 4, launcher=True)[4:],
+        {},
+        {"a": "none of its workers exists yet"},
+    ),
+    Case(
+        "a worker that is being deleted is not there",
+        ONE.values(),
+        first(job("a", 4), deleting=True),
+        {},
+        {"a": "3 of 4 workers exist"},
+    ),
+    Case(
+        "two of the same number",
+        ONE.values(),
+        first(job("a", 4), place=job("a", 4)[1].place),
+        {},
+        {"a": "have the same number 1"},
+    ),
+    Case(
+        "a number too high",
+        ONE.values(),
+        [*job("a", 4), replace(job("a", 5, config=4)[4], place=Place(4, 4, 4, SERVER_4))],
+        {},
+        {"a": "a-worker-4 has number 4, but the job was admitted with 4 workers"},
+    ),
+    Case(
+        "workers that disagree",
+        ONE.values(),
+        first(job("a", 4), place=Place(0, 8, 4, SERVER_4)),
+        {},
+        {"a": "its workers disagree: 4 workers of node config 4 and 8 workers"},
+    ),
+    Case(
+        "units that are not filled",
+        TWO.values(),
+        job("a", 6, config=4),
+        {},
+        {"a": "6 workers do not fill units of 4 nodes"},
+    ),
+    Case(
+        "annotations that cannot be read",
+        ONE.values(),
+        first(job("a", 4), place=None, problem="annotation x is 'y'"),
+        {},
+        {"a": "a-worker-0: annotation x is 'y'"},
+    ),
+    Case(
+        "a gate without a job",
+        ONE.values(),
+        first(job("a", 4), job=""),
+        {},
+        {"a": "3 of 4 workers exist", "a-worker-0": "no job label"},
+    ),
+    Case(
+        "another gate as well",
+        ONE.values(),
+        first(job("a", 4), gates=("kueue", *job("a", 4)[0].gates)),
+        {},
+        {"a": "a-worker-0 waits for another gate as well: kueue"},
+    ),
+    Case(
+        "an unknown topology key",
+        ONE.values(),
+        [replace(pod, place=Place(i, 4, 4, "rack")) for i, pod in enumerate(job("a", 4))],
+        {},
+        {"a": "needs 1 whole UltraServer; 0 free"},
+    ),
+    # What is open already.
+    Case("a running job is left alone", ONE.values(), bound(job("a", 4), ONE.values(), started=True)),
+    Case(
+        "a launcher that comes late is let through",
+        ONE.values(),
+        bound(job("a", 4), ONE.values(), started=True) + job("a", 4, launcher=True)[4:],
+        {"a": ""},
+    ),
+    Case(
+        "a launcher waits while a worker is missing",
+        ONE.values(),
+        bound(job("a", 4), ONE.values(), started=True)[1:] + job("a", 4, launcher=True)[4:],
+        {},
+        {"a": "3 of 4 workers exist"},
+    ),
+    Case(
+        "a worker made anew goes back to its block",
+        TWO.values(),
+        bound(job("a", 8), TWO.values(), started=True)[:7] + job("a", 8)[7:],
+        {"a": "us-02"},
+    ),
+    Case(
+        "its node is not given away meanwhile",
+        ONE.values(),
+        bound(job("a", 4), ONE.values(), started=True)[:3] + job("b", 1),
+        {},
+        {"b": "held by team/a"},
+    ),
+    Case(
+        "it waits where its node is sick",
+        changed(TWO, n1_3={"cordoned": True}),
+        bound(job("a", 4), on(TWO, "n1-0", "n1-1", "n1-2", "n2-0"), started=True)[:3] + job("a", 4)[3:],
+        {},
+        {"a": "a-worker-3 has to go to us-01, where its block is: node n1-3 cordoned"},
+    ),
+    Case(
+        "it waits where another stands on its node",
+        ONE.values(),
+        [*bound(job("a", 4), ONE.values(), started=True)[:3], *job("a", 4)[3:], *held("n1-3")],
+        {},
+        {"a": "a-worker-3 has to go to us-01, where its block is: node n1-3 held by other/xn1-3"},
+    ),
+    Case(
+        "a block that straddles gets its worker back where there is room",
+        changed(TWO, n1_2={"cordoned": True}, n1_3={"cordoned": True}),
+        bound(job("a", 4), on(TWO, "n1-0", "n1-1", "n2-0", "n2-1"), started=True)[:3] + job("a", 4)[3:],
+        {"a": "us-02"},
+    ),
+    Case(
+        "workers bound without pins hold their UltraServer",
+        TWO.values(),
+        [replace(pod, opened=None) for pod in bound(job("a", 4), on(TWO, "n1-0", "n1-1", "n1-2", "n1-3"))][:1]
+        + job("b", 4),
+        {"b": "us-02"},
+    ),
+    Case(
+        "a pod opened by hand is waited for",
+        TWO.values(),
+        first(job("a", 4), gates=()),
+        {},
+        {"a": "a-worker-0 was opened by hand and has no node yet"},
+    ),
+    Case(
+        "the others follow it",
+        TWO.values(),
+        first(job("a", 4), gates=(), node="n2-1"),
+        {"a": "us-02"},
+    ),
+    # Jobs opened in part.
+    Case(
+        "pins that are missing go where the others are",
+        TWO.values(),
+        [pinned(pod, SERVER_4, "us-02") for pod in job("a", 4)[:2]] + job("a", 4)[2:],
+        {"a": "us-02"},
+    ),
+    Case(
+        "a block without pins gets a group, before an older job does",
+        TWO.values(),
+        [pinned(pod, SERVER_4, "us-02") for pod in job("a", 8)[:1]]
+        + job("a", 8)[1:]
+        + job("old", 4, age=HOUR),
+        {"a": "us-02 us-01"},
+        {"old": "us-01: held by team/a"},
+    ),
+    Case(
+        "gates that are left go",
+        ONE.values(),
+        [opened(pinned(pod, SERVER_4, "us-01")) for pod in job("a", 4)[:2]]
+        + [pinned(pod, SERVER_4, "us-01") for pod in job("a", 4)[2:]],
+        {"a": ""},
+    ),
+    Case(
+        "what was pinned onto a node that is sick now is not let through",
+        changed(TWO, n1_0={"ready": False}),
+        [pinned(pod, SERVER_4, "us-01") for pod in job("a", 4)],
+        {},
+        {"a": "a-worker-0 has to go to us-01, where its block is: node n1-0 not ready"},
+    ),
+    Case(
+        "a block that two leaders pinned apart is not let through",
+        TWO.values(),
+        [pinned(pod, SERVER_4, f"us-0{1 + number % 2}") for number, pod in enumerate(job("a", 4))],
+        {},
+        {"a": "block 0 is pinned to several units: us-01, us-02"},
+    ),
+    Case(
+        "nor are two blocks that they pinned to one unit",
+        TWO.values(),
+        [pinned(pod, SERVER_4, "us-01") for pod in job("a", 8)],
+        {},
+        {"a": "blocks 0 and 1 are both pinned to us-01"},
+    ),
+    Case(
+        "nor are two jobs",
+        TWO.values(),
+        [pinned(pod, SERVER_4, "us-01") for pod in job("a", 4) + job("b", 4)],
+        {},
+        {"a": "node n1-0 held by team/b", "b": "node n1-0 held by team/a"},
+    ),
+    Case(
+        "groups are kept at once for a job that stands there in part",
+        TWO.values(),
+        bound(job("r", 1), on(TWO, "n2-0"))
+        + bound(job("a", 8), TWO.values(), started=True)[:4]
+        + job("a", 8)[4:]
+        + job("b", 1),
+        {},
+        {"a": "needs 1 whole UltraServer; 0 free; what becomes free is kept for it", "b": "kept for team/a"},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.sentence)
+def test_decided(case: Case) -> None:
+    decision = ask(case.nodes, case.pods)
+    assert placed(decision) == case.placed
+    found = waiting(decision)
+    assert found.keys() == case.waiting.keys()
+    for name, part in case.waiting.items():
+        assert part in found[name]
+    assert not decision.deletions
+
+
+# ---- Jobs that were opened and do not get their nodes -----------------------------------------------------
+
+SICK = changed(TWO, n1_0={"ready": False})
+ADRIFT = [opened(pinned(pod, SERVER_4, "us-01")) for pod in job("a", 4)]
+HALF = [*bound(job("a", 4)[:2], on(TWO, "n1-1", "n1-2")), *ADRIFT[2:]]
+
+
+def remembered(pods: Iterable[Pod], ago: Any, key: tuple[str, str] = ("team", "team.a")) -> Memory:
+    """A memory of the same pods without a node, so long ago."""
+    return Memory({key: Unsettled(NOW - ago, frozenset(pod.uid for pod in pods))})
+
+
+def test_a_job_that_was_opened_has_its_time_to_bind() -> None:
+    decision = ask(SICK, HALF, remembered(ADRIFT[2:], 2 * MINUTE - SECOND))
+    assert not decision.deletions
+    assert not decision.waiting
+
+
+def test_after_that_what_has_not_started_is_deleted() -> None:
+    decision = ask(SICK, HALF, remembered(ADRIFT[2:], 2 * MINUTE))
+    assert deleted(decision) == ["a-worker-0", "a-worker-1", "a-worker-2", "a-worker-3"]
+    assert decision.deletions[0].why == "opened, but not whole within 120 s: not every worker got a node"
+
+
+def test_what_started_is_never_deleted() -> None:
+    pods = [*bound(job("a", 4)[:2], on(TWO, "n1-1", "n1-2"), started=True), *ADRIFT[2:]]
+    decision = ask(SICK, pods, remembered(ADRIFT[2:], HOUR))
+    assert deleted(decision) == ["a-worker-2", "a-worker-3"]
+
+
+def test_the_launcher_is_not_deleted() -> None:
+    launcher = opened(job("a", 4, launcher=True)[4])
+    decision = ask(SICK, [*ADRIFT, launcher], remembered(ADRIFT, HOUR))
+    assert deleted(decision) == [pod.name for pod in ADRIFT]
+
+
+def test_time_begins_anew_with_every_change() -> None:
+    decision = ask(SICK, HALF, remembered(ADRIFT, HOUR))
+    assert not decision.deletions
+    assert decision.memory.unsettled["team", "team.a"].since == NOW
+
+
+def test_a_leader_that_remembers_nothing_gives_the_whole_time() -> None:
+    decision = ask(SICK, HALF)
+    assert not decision.deletions
+    assert decision.memory == remembered(ADRIFT[2:], 0 * SECOND)
+
+
+def test_a_running_job_that_lost_a_worker_loses_no_more() -> None:
+    pods = bound(job("a", 4), ONE.values())[:3]
+    decision = ask(ONE.values(), pods, remembered((), MINUTE))
+    assert not decision.deletions
+
+
+def test_a_worker_that_comes_back_is_let_in_however_late() -> None:
+    pods = bound(job("a", 4), ONE.values(), started=True)[:3] + job("a", 4)[3:]
+    assert placed(ask(ONE.values(), pods, remembered(pods[3:], HOUR))) == {"a": "us-01"}
+
+
+def test_what_was_deleted_is_opened_elsewhere_at_once() -> None:
+    first_try = ask(SICK, ADRIFT, remembered(ADRIFT, HOUR))
+    assert first_try.memory.failures["team", "team.a"] == Failure(1, NOW, frozenset({"us-01"}))
+    # Even where the node looks well: something that cannot be seen from here kept the pods off it.
+    assert placed(ask(TWO.values(), job("a", 4), first_try.memory)) == {"a": "us-02"}
+
+
+def test_where_it_failed_it_is_tried_again_if_there_is_nothing_else() -> None:
+    memory = Memory(failures={("team", "team.a"): Failure(1, NOW, frozenset({"us-01"}))})
+    assert placed(ask(ONE.values(), job("a", 4), memory)) == {"a": "us-01"}
+
+
+@pytest.mark.parametrize(
+    ("count", "pause"),
+    [(2, 2 * MINUTE), (3, 4 * MINUTE), (5, 16 * MINUTE), (6, 30 * MINUTE), (99, 30 * MINUTE)],
+)
+def test_a_job_that_fails_again_and_again_is_tried_less_and_less(count: int, pause: Any) -> None:
+    def after(passed: Any) -> Decision:
+        failure = Failure(count, NOW - passed, frozenset({"us-01"}))
+        return ask(TWO.values(), job("a", 4), Memory(failures={("team", "team.a"): failure}))
+
+    assert placed(after(pause)) == {"a": "us-02"}
+    early = after(pause - SECOND)
+    assert not early.openings
+    assert waiting(early) == {
+        "a": f"opened {count} times without getting its nodes; tried again at 12:00:01 UTC"
+    }
+
+
+def test_failures_are_forgotten_when_the_job_is_whole_or_long_gone() -> None:
+    failures = {
+        ("team", "team.a"): Failure(3, NOW - MINUTE, frozenset()),
+        ("team", "team.gone"): Failure(3, NOW - HOUR, frozenset()),
+        ("team", "team.c"): Failure(3, NOW - MINUTE, frozenset()),
+    }
+    decision = ask(ONE.values(), bound(job("a", 4), ONE.values()), Memory(failures=failures))
+    assert decision.memory.failures.keys() == {("team", "team.c")}
+
+
+# ---- What the watch does not show yet ---------------------------------------------------------------------
+
+
+def test_what_was_written_counts_until_the_watch_shows_it() -> None:
+    pods = job("a", 4)
+    written = [pinned(pod, SERVER_4, "us-02") for pod in pods]
+    assert assume(pods, written) == written
+    assert assume(pods, [opened(pod) for pod in written]) == [opened(pod) for pod in written]
+
+
+def test_what_the_watch_shows_later_counts_for_more() -> None:
+    pods = job("a", 4)
+    written = [pinned(pod, SERVER_4, "us-02") for pod in pods]
+    gone_on = bound(pods, ONE.values())
+    assert assume(gone_on, written) == gone_on
+    assert assume([], written) == []
+
+
+def test_a_group_that_was_given_away_is_not_given_twice() -> None:
+    pods = job("a", 4) + job("b", 4)
+    decision = ask(ONE.values(), pods)
+    written = [pinned(pin.pod, pin.key, pin.value) for pin in decision.openings[0].pins]
+    again = ask(ONE.values(), assume(pods, written))
+    assert placed(again) == {"a": ""}
+    assert waiting(again) == {"b": "needs 1 whole UltraServer; 0 free; us-01: held by team/a"}

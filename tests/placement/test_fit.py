@@ -1,0 +1,133 @@
+"""A node suits a pod exactly where kube-scheduler's filters say so, but for cordoned and broken ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from placement.fit import lacking, misfit, tolerates, unusable
+from placement.model import Demand, Expression, Node, Taint, Term, Toleration
+
+NODE = Node(
+    "n1", {"zone": "a", "size": "12", "empty": "", "odd": "x9", "low": "-3"}, allocatable={"cpu": 4000}
+)
+
+
+def term(key: str, operator: str, *values: str) -> Term:
+    return Term((Expression(key, operator, values),))
+
+
+def field(key: str, operator: str, *values: str) -> Term:
+    return Term(fields=(Expression(key, operator, values),))
+
+
+@pytest.mark.parametrize(
+    ("terms", "suits"),
+    [
+        (None, True),
+        ((), False),
+        ((Term(),), False),
+        ((Term(), term("zone", "In", "a")), True),
+        ((term("zone", "In", "a", "b"),), True),
+        ((term("zone", "In", "b"),), False),
+        ((term("absent", "In", "a"),), False),
+        ((term("zone", "NotIn", "b"),), True),
+        ((term("zone", "NotIn", "a"),), False),
+        ((term("absent", "NotIn", "a"),), True),
+        ((term("empty", "Exists"),), True),
+        ((term("absent", "Exists"),), False),
+        ((term("absent", "DoesNotExist"),), True),
+        ((term("empty", "DoesNotExist"),), False),
+        ((term("size", "Gt", "11"),), True),
+        ((term("size", "Gt", "12"),), False),
+        ((term("size", "Lt", "13"),), True),
+        ((term("size", "Lt", "12"),), False),
+        ((term("low", "Lt", "-2"),), True),
+        ((term("absent", "Gt", "0"),), False),
+        ((term("absent", "Lt", "0"),), False),
+        ((term("odd", "Gt", "1"),), False),
+        ((term("size", "Gt", "many"),), False),
+        ((term("size", "Gt", "1", "2"),), False),
+        ((term("size", "Gt"),), False),
+        ((term("size", "Gt", "9" * 5000),), False),
+        ((term("zone", "Near", "a"),), False),
+        ((field("metadata.name", "In", "n1"),), True),
+        ((field("metadata.name", "In", "n2"),), False),
+        ((field("metadata.name", "NotIn", "n2"),), True),
+        ((field("metadata.name", "NotIn", "n1"),), False),
+        ((field("metadata.name", "Exists"),), False),
+        ((field("metadata.uid", "In", "n1"),), False),
+        ((Term((Expression("zone", "In", ("a",)), Expression("size", "In", ("1",)))),), False),
+        ((Term((Expression("zone", "In", ("a",)),), (Expression("metadata.name", "In", ("n2",)),)),), False),
+        ((term("zone", "In", "b"), term("size", "Exists")), True),
+    ],
+)
+def test_required_node_affinity(terms: tuple[Term, ...] | None, suits: bool) -> None:  # noqa: FBT001
+    assert (misfit(Demand(terms=terms), NODE) is None) is suits
+
+
+@pytest.mark.parametrize(
+    ("selector", "why"),
+    [
+        ({}, None),
+        ({"zone": "a", "empty": ""}, None),
+        ({"zone": "b"}, "is not zone=b"),
+        ({"absent": ""}, "is not absent="),
+    ],
+)
+def test_node_selector(selector: dict[str, str], why: str | None) -> None:
+    assert misfit(Demand(selector), NODE) == why
+
+
+TAINT = Taint("dedicated", "ml", "NoSchedule")
+
+
+@pytest.mark.parametrize(
+    ("toleration", "covers"),
+    [
+        (Toleration("dedicated", "Equal", "ml", "NoSchedule"), True),
+        (Toleration("dedicated", "", "ml", ""), True),
+        (Toleration("dedicated", "Equal", "web", "NoSchedule"), False),
+        (Toleration("dedicated", "Exists", "", ""), True),
+        (Toleration("dedicated", "Exists", "", "NoExecute"), False),
+        (Toleration("other", "Exists", "", ""), False),
+        (Toleration("", "Exists", "", ""), True),
+        (Toleration("", "Exists", "", "NoExecute"), False),
+        (Toleration("dedicated", "Lt", "ml", ""), False),
+    ],
+)
+def test_tolerations(toleration: Toleration, covers: bool) -> None:  # noqa: FBT001
+    assert tolerates(toleration, TAINT) is covers
+
+
+def test_one_taint_that_is_not_tolerated_is_enough() -> None:
+    node = Node("n", {}, taints=(TAINT, Taint("sick", "", "NoExecute")))
+    assert misfit(Demand(tolerations=(Toleration("dedicated", "Exists", "", ""),)), node) == "taint sick"
+
+
+def test_a_node_that_is_cordoned_or_not_ready_suits_nobody() -> None:
+    everything = Toleration("", "Exists", "", "")
+    assert misfit(Demand(tolerations=(everything,)), NODE) is None
+    assert unusable(NODE) is None
+    assert unusable(Node("n", {}, cordoned=True)) == "cordoned"
+    assert unusable(Node("n", {}, ready=False, cordoned=True)) == "not ready"
+
+
+@pytest.mark.parametrize(
+    ("asked", "used", "short"),
+    [
+        ({"cpu": 4000}, {}, None),
+        ({"cpu": 4001}, {}, "cpu"),
+        ({"cpu": 3000}, {"cpu": 1001}, "cpu"),
+        ({"cpu": 3000}, {"cpu": 1000}, None),
+        ({"aws.amazon.com/neuron": 1000}, {}, "aws.amazon.com/neuron"),
+        ({"aws.amazon.com/neuron": 0}, {}, None),
+    ],
+)
+def test_resources(asked: dict[str, int], used: dict[str, int], short: str | None) -> None:
+    assert lacking(Demand(requests=asked), NODE, used) == short
+
+
+def test_a_node_takes_no_more_pods_than_it_says() -> None:
+    node = Node("n", {}, allocatable={"pods": 2000})
+    assert lacking(Demand(), node, {"pods": 1000}) is None
+    assert lacking(Demand(), node, {"pods": 2000}) == "pods"

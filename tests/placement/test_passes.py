@@ -1,0 +1,317 @@
+"""Passes beside an API server in memory: order of the writes, what is refused, who is told."""
+
+from __future__ import annotations
+
+import copy
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from prometheus_client import generate_latest
+
+from kube.api import ApiError, ConflictError
+from placement.events import AGAIN, LEAST, PER_PASS, Reporter
+from placement.metrics import Metrics
+from placement.model import OPENED, SERVER_4
+from placement.passes import Passes
+from placement.plan import Pin, Policy
+from placement.read import read_pod
+from placement.write import delete, pin, release
+from tests.kube.fake import NOW, Clock, FakeApi
+from tests.placement.stored import launcher, path_of, pods, store_job, store_nodes, told, views, worker
+
+
+class Program:
+    """A program with its API server, clock and mirrors."""
+
+    def __init__(self, api: FakeApi, **changes: Any) -> None:
+        self.api, self.clock, self.metrics = api, Clock(), Metrics()
+        self.nodes, self.pods = views(api)
+        self.run = Passes(
+            api,
+            self.nodes,
+            self.pods,
+            Policy(),
+            Reporter(api, "one"),
+            self.metrics,
+            self.clock,
+            **changes,
+        )
+
+    def figure(self, name: str) -> float:
+        """A figure of its metrics."""
+        value = self.metrics.registry.get_sample_value(name)
+        assert value is not None, generate_latest(self.metrics.registry).decode()
+        return value
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    made = FakeApi()
+    store_nodes(made, 2)
+    return made
+
+
+def state(api: FakeApi, name: str = "") -> dict[str, tuple[str | None, int]]:
+    """Pin and number of gates of every pod."""
+    return {
+        pod["metadata"]["name"]: (
+            pod["spec"].get("nodeSelector", {}).get(SERVER_4),
+            len(pod["spec"].get("schedulingGates", ())),
+        )
+        for pod in pods(api, name)
+    }
+
+
+def test_a_job_is_pinned_and_opened_with_its_launcher(api: FakeApi) -> None:
+    store_job(api, "a", 4)
+    Program(api).run()
+    workers = {f"a-worker-{index}": ("us-01", 0) for index in range(4)}
+    assert state(api) == workers | {"a-launcher": (None, 0)}
+    assert [pod["metadata"]["annotations"][OPENED] for pod in pods(api, "a-worker")] == [
+        "2026-11-21T12:00:00Z"
+    ] * 4
+    assert told(api) == [
+        ("a-worker-0", "Opened", "opened onto us-01"),
+        ("a-launcher", "Opened", "opened onto us-01"),
+    ]
+
+
+def test_every_pin_is_stored_before_the_first_gate_goes(api: FakeApi) -> None:
+    store_job(api, "a", 8)
+    Program(api).run()
+    patches = [write for write in api.writes if write.startswith("PATCH")]
+    names = [f"PATCH a-worker-{index}" for index in range(8)]
+    assert patches[:8] == names
+    assert sorted(patches[8:]) == sorted([*names, "PATCH a-launcher"])
+
+
+@pytest.mark.parametrize("refused", [f"PATCH {path_of(worker('a', index, 8))}" for index in (0, 3, 7)])
+def test_what_is_refused_in_the_middle_is_finished_by_another(api: FakeApi, refused: str) -> None:
+    store_job(api, "a", 8)
+    first = Program(api)
+    api.refuse = refused
+    first.run()
+    assert {gates for _, gates in state(api).values()} == {1}
+    assert (
+        first.metrics.registry.get_sample_value("ultraserver_placement_failures_total", {"kind": "write"})
+        == 1
+    )
+    api.refuse = ""
+    Program(api).run()
+    found = state(api, "a-worker")
+    assert {gates for _, gates in found.values()} == {0}
+    assert [found[f"a-worker-{index}"][0] for index in range(8)] == ["us-01"] * 4 + ["us-02"] * 4
+
+
+def test_one_job_that_fails_does_not_hold_up_the_others(api: FakeApi) -> None:
+    store_job(api, "a", 4)
+    store_job(api, "b", 4)
+    api.refuse = "PATCH /api/v1/namespaces/team/pods/a-worker-2"
+    Program(api).run()
+    assert {gates for _, gates in state(api, "b-").values()} == {0}
+    assert {gates for _, gates in state(api, "a-").values()} == {1}
+
+
+def test_what_was_written_counts_while_the_watch_is_behind(api: FakeApi) -> None:
+    store_job(api, "a", 4)
+    program = Program(api)
+    program.pods.fall_behind()
+    program.run()
+    writes = len(api.writes)
+    program.run()
+    assert len(api.writes) == writes
+    program.pods.catch_up()
+    store_job(api, "b", 4)
+    program.run()
+    assert {unit for unit, _ in state(api, "b-worker").values()} == {"us-02"}
+
+
+def test_who_cannot_see_does_nothing(api: FakeApi) -> None:
+    store_job(api, "a", 4)
+    program = Program(api)
+    program.nodes.lost = "connection refused"
+    assert 8 <= program.run() <= 12
+    program.nodes.lost, program.pods.listed = "", False
+    program.run()
+    assert not api.writes
+
+
+def test_a_pass_ends_before_the_lease_does_and_the_next_goes_on(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_job(api, "a", 4)
+    store_job(api, "b", 4)
+    ticks = iter(range(100))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(ticks)))
+    program = Program(api, longest=3.0)
+    assert program.run() == 0.0
+    assert {gates for _, gates in state(api, "a-").values()} == {0}
+    assert {gates for _, gates in state(api, "b-").values()} == {1}
+    program.run()
+    assert {gates for _, gates in state(api).values()} == {0}
+
+
+def test_workers_without_a_node_are_deleted_in_time_and_made_anew_elsewhere(api: FakeApi) -> None:
+    store_job(api, "a", 4)
+    program = Program(api)
+    program.run()
+    api.objects["/api/v1/nodes/n1-2"]["spec"] = {"unschedulable": True}
+    program.run()
+    program.clock.forward(timedelta(minutes=2))
+    program.run()
+    assert list(state(api)) == ["a-launcher"]
+    assert (
+        "a-worker-0",
+        "MadeAnew",
+        "opened, but not whole within 120 s: not every worker got a node",
+    ) in told(api)
+    for index in range(4):
+        again = worker("a", index, 4)
+        again["metadata"]["uid"] += "/again"
+        api.put(path_of(again), again)
+    program.run()
+    assert {unit for unit, _ in state(api, "a-worker").values()} == {"us-02"}
+
+
+def test_what_changed_since_it_was_seen_is_not_deleted(api: FakeApi) -> None:
+    store_job(api, "a", 4)
+    program = Program(api)
+    program.run()
+    program.run()
+    program.clock.forward(timedelta(minutes=2))
+    program.pods.fall_behind()
+    for pod in list(pods(api, "a-worker")):
+        api.put(path_of(pod), pod | {"status": {"phase": "Running"}})
+    program.run()
+    assert len(state(api, "a-worker")) == 4
+
+
+def test_a_leader_that_comes_back_gives_all_the_time_again(api: FakeApi) -> None:
+    store_job(api, "a", 4)
+    program = Program(api)
+    program.run()
+    program.run()
+    program.run.leads(leader=False)
+    program.clock.forward(timedelta(minutes=5))
+    program.run.leads(leader=True)
+    program.run()
+    assert len(state(api, "a-worker")) == 4
+
+
+def test_the_figures(api: FakeApi) -> None:
+    store_job(api, "a", 4)
+    store_job(api, "b", 8)
+    program = Program(api)
+    program.run()
+    prefix = "ultraserver_placement"
+    assert program.figure(f"{prefix}_waiting_jobs") == 1
+    assert program.figure(f"{prefix}_oldest_wait_seconds") == 60
+    assert program.figure(f"{prefix}_openings_total") == 1
+    assert program.figure(f"{prefix}_last_decision_timestamp_seconds") == NOW.timestamp()
+    assert (
+        program.metrics.registry.get_sample_value(f"{prefix}_node_groups", {"nodes": "4", "state": "free"})
+        == 1
+    )
+    program.run.leads(leader=False)
+    assert program.figure(f"{prefix}_waiting_jobs") == 0
+
+
+# ---- Events ------------------------------------------------------------------------------------------------
+
+
+def test_a_reason_is_told_once_and_again_when_it_changes_or_long_after(api: FakeApi) -> None:
+    store_job(api, "a", 12)
+    program = Program(api)
+
+    def news() -> list[tuple[str, str, str]]:
+        before = len(told(api))
+        program.run()
+        return told(api)[before:]
+
+    assert [(name, reason) for name, reason, _ in news()] == [
+        ("a-worker-0", "Waiting"),
+        ("a-launcher", "Waiting"),
+    ]
+    assert news() == []
+    api.objects["/api/v1/nodes/n1-2"]["spec"] = {"unschedulable": True}
+    assert news() == []
+    program.clock.forward(LEAST)
+    assert "node n1-2 cordoned" in news()[0][2]
+    program.clock.forward(AGAIN)
+    assert len(news()) == 2
+
+
+def test_a_job_whose_pods_are_being_made_is_not_worth_telling(api: FakeApi) -> None:
+    young = worker("a", 0, 4)
+    young["metadata"]["creationTimestamp"] = "2026-11-21T11:59:56Z"
+    api.put(path_of(young), young)
+    program = Program(api)
+    program.run()
+    assert not told(api)
+    program.clock.forward(timedelta(seconds=1))
+    program.run()
+    assert told(api) == [("a-worker-0", "Waiting", "1 of 4 workers exist")]
+
+
+def test_a_burst_of_jobs_is_not_one_of_events(api: FakeApi) -> None:
+    for number in range(PER_PASS + 10):
+        pod = worker(f"j{number}", 0, 4)
+        api.put(path_of(pod), pod)
+    program = Program(api)
+    program.run()
+    assert len(told(api)) == PER_PASS
+    program.run()
+    assert len(told(api)) == PER_PASS + 10
+
+
+def test_an_event_that_cannot_be_written_stops_nothing(api: FakeApi) -> None:
+    store_job(api, "a", 4)
+    store_job(api, "b", 8)
+    api.refuse = "/events/"
+    Program(api).run()
+    assert {gates for _, gates in state(api, "a-").values()} == {0}
+    assert not told(api)
+
+
+# ---- Single writes -----------------------------------------------------------------------------------------
+
+
+def stored(api: FakeApi, raw: dict[str, Any]) -> Any:
+    api.put(path_of(raw), raw)
+    return read_pod(api.objects[path_of(raw)])
+
+
+def test_a_pod_made_anew_under_the_same_name_is_not_meant(api: FakeApi) -> None:
+    old = stored(api, worker("a", 0, 4))
+    anew = worker("a", 0, 4)
+    anew["metadata"]["uid"] = "another"
+    api.put(path_of(anew), anew)
+    with pytest.raises(Exception, match=r"uid|test"):
+        release(api, old)
+    with pytest.raises(ConflictError):
+        delete(api, old)
+    assert len(api.objects[path_of(anew)]["spec"]["schedulingGates"]) == 1
+
+
+def test_gates_of_others_stay(api: FakeApi) -> None:
+    raw = launcher("a")
+    raw["spec"]["schedulingGates"] = [{"name": "other"}, *raw["spec"]["schedulingGates"], {"name": "third"}]
+    release(api, stored(api, raw))
+    assert api.objects[path_of(raw)]["spec"]["schedulingGates"] == [{"name": "other"}, {"name": "third"}]
+
+
+def test_a_pod_without_any_selector_can_be_pinned(api: FakeApi) -> None:
+    raw = copy.deepcopy(worker("a", 0, 4))
+    del raw["spec"]["nodeSelector"]
+    found = pin(api, Pin(stored(api, raw), SERVER_4, "us-02"), NOW)
+    assert found
+    assert (found.pin, found.opened) == ("us-02", NOW)
+
+
+def test_a_refusal_is_an_api_error(api: FakeApi) -> None:
+    found = stored(api, worker("a", 0, 4))
+    api.refuse = "PATCH"
+    with pytest.raises(ApiError):
+        release(api, found)

@@ -1,0 +1,191 @@
+"""What holds for any cluster and any jobs, beside a search through all possible assignments."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement.decide import decide
+from placement.jobs import jobs_of
+from placement.topology import Topology
+from tests.placement.world import (
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    bound,
+    carry_out,
+    config_of,
+    foreign,
+    job,
+    node,
+    servers,
+    writes_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from placement.model import Node, Pod
+    from placement.plan import Decision
+
+SERVERS = 3
+NAMES = list(servers(SERVERS))
+STATES = st.sampled_from([{}, {}, {}, {}, {"ready": False}, {"cordoned": True}])
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> list[Node]:
+    return [node(int(name[1]), int(name[3]), **draw(STATES)) for name in NAMES]
+
+
+@st.composite
+def tenants(draw: st.DrawFn) -> list[Pod]:
+    """Pods on nodes: running jobs on whole units of theirs, and pods of nobody we know."""
+    found: list[Pod] = []
+    taken: set[str] = set()
+    for number in range(draw(st.integers(0, 3))):
+        size = draw(st.sampled_from([1, 2, 4]))
+        start = draw(st.integers(0, SERVERS * 4 // size - 1)) * size
+        names = NAMES[start : start + size]
+        if taken.isdisjoint(names):
+            taken.update(names)
+            nodes = [node(int(name[1]), int(name[3])) for name in names]
+            found += bound(job(f"r{number}", size), nodes, started=draw(st.booleans()))
+    for name in draw(st.sets(st.sampled_from(NAMES), max_size=2)) - taken:
+        found.append(foreign(f"x{name}", name))
+    return found
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> list[Pod]:
+    """Jobs that wait, young enough that nothing is kept for any."""
+    found: list[Pod] = []
+    for number in range(draw(st.integers(1, 5))):
+        workers = draw(st.sampled_from([1, 1, 2, 3, 4, 4, 6, 8, 12]))
+        age = draw(st.integers(0, 300)) * SECOND
+        pods = job(
+            f"w{number}", workers, age=age, priority=draw(st.integers(0, 1)), launcher=draw(st.booleans())
+        )
+        found += pods if draw(st.integers(0, 5)) else pods[1:]
+    return found
+
+
+def free_nodes(nodes: Iterable[Node], pods: Iterable[Pod]) -> frozenset[str]:
+    taken = {pod.node for pod in pods}
+    return frozenset(
+        found.name for found in nodes if found.ready and not found.cordoned and found.name not in taken
+    )
+
+
+def units(size: int, free: frozenset[str]) -> list[frozenset[str]]:
+    found = [frozenset(NAMES[start : start + size]) for start in range(0, len(NAMES), size)]
+    return [unit for unit in found if unit <= free]
+
+
+@cache
+def possible(jobs: tuple[tuple[int, int], ...], free: frozenset[str]) -> bool:
+    """Whether jobs (units needed, size of one) can all be placed at once: every way is tried."""
+    if not jobs:
+        return True
+    (count, size), *rest = jobs
+    return any(
+        possible(tuple(rest), free.difference(*chosen)) for chosen in combinations(units(size, free), count)
+    )
+
+
+def openings(decision: Decision) -> Iterator[tuple[int, list[frozenset[str]]]]:
+    """For each job its unit size, and the nodes that its pins name."""
+    everything = Topology(servers(SERVERS).values())
+    for opening in decision.openings:
+        place = opening.job.place
+        blocks: dict[int, set[str]] = {}
+        for pin in opening.pins:
+            assert pin.pod.place
+            blocks.setdefault(pin.pod.place.block, set()).add(pin.value)
+        assert all(len(values) == 1 for values in blocks.values())
+        yield (
+            place.size,
+            [everything.groups(place.key)[value].names for values in blocks.values() for value in values],
+        )
+
+
+@given(clusters(), tenants(), queues())
+def test_every_opening_is_whole_and_nothing_is_given_twice(
+    nodes: list[Node], there: list[Pod], waiting: list[Pod]
+) -> None:
+    decision = decide(Topology(nodes), there + waiting, NOW)
+    free = free_nodes(nodes, there)
+    given_away: list[str] = []
+    for opening in decision.openings:
+        assert {pin.pod.uid for pin in opening.pins} == {pod.uid for pod in opening.job.workers}
+        assert len(opening.job.workers) == opening.job.place.workers
+    for size, blocks in openings(decision):
+        assert all(len(block) == size and block <= free for block in blocks)
+        given_away += [name for block in blocks for name in block]
+    assert len(given_away) == len(set(given_away))
+    assert {found.job.key for found in (*decision.openings, *decision.waiting)} == {
+        pod.key for pod in waiting
+    }
+
+
+@given(clusters(), tenants(), queues())
+def test_no_job_waits_that_could_have_been_placed_beside_those_before_it(
+    nodes: list[Node], there: list[Pod], waiting: list[Pod]
+) -> None:
+    decision = decide(Topology(nodes), there + waiting, NOW)
+    free = free_nodes(nodes, there)
+    opened = {opening.job.key for opening in decision.openings}
+    before: list[tuple[int, int]] = []
+    for found in jobs_of(waiting):
+        if found.trouble():
+            continue
+        place = found.place
+        need = (place.workers // place.size, place.size)
+        if found.key in opened:
+            before.append(need)
+        else:
+            assert not possible((*before, need), free)
+
+
+@given(clusters(), tenants(), queues(), st.integers(0, 60))
+def test_a_crash_after_any_write_changes_nothing_in_the_end(
+    nodes: list[Node], there: list[Pod], waiting: list[Pod], writes: int
+) -> None:
+    topology, pods = Topology(nodes), there + waiting
+    decision = decide(topology, pods, NOW)
+    left = carry_out(pods, decision, writes=writes % (writes_of(decision) + 1))
+    after = carry_out(left, decide(topology, left, NOW))
+    assert {pod.uid: pod.pin for pod in after} == {pod.uid: pod.pin for pod in carry_out(pods, decision)}
+    assert not decide(topology, after, NOW).openings
+
+
+@given(clusters(), tenants(), queues(), st.lists(st.sampled_from(NAMES), max_size=4), st.integers(0, 60))
+def test_whatever_turns_sick_nothing_that_runs_is_touched_and_nothing_is_held_in_part_for_long(
+    nodes: list[Node], there: list[Pod], waiting: list[Pod], sick: list[str], writes: int
+) -> None:
+    decision = decide(Topology(nodes), there + waiting, NOW)
+    pods = carry_out(there + waiting, decision, writes=writes % (writes_of(decision) + 1))
+    topology = Topology(replace(found, ready=found.ready and found.name not in sick) for found in nodes)
+    memory = None
+    for passed in (0 * SECOND, MINUTE, HOUR):
+        later = decide(topology, pods, NOW + passed, memory=memory)
+        assert not any(pod.started for deletion in later.deletions for pod in deletion.pods)
+        assert not any(pin.pod.started for opening in later.openings for pin in opening.pins)
+        pods, memory = carry_out(pods, later, NOW + passed), later.memory
+    assert not later.openings
+    for found in jobs_of(pods):
+        running = any(pod.started for pod in found.workers)
+        assert running or found.settled or not any(pod.opened for pod in found.workers)
+
+
+def test_the_search_knows_a_pair_from_two_halves() -> None:
+    assert config_of(2) == 2
+    assert possible(((1, 2),), frozenset({"n1-0", "n1-1"}))
+    assert not possible(((1, 2),), frozenset({"n1-1", "n1-2"}))
+    assert not possible(((1, 4), (1, 1)), frozenset(NAMES[:4]))

@@ -1,0 +1,292 @@
+"""Nodes and pods as the API server has them, whatever people wrote into labels and annotations."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement import model
+from placement.model import HOSTNAME, SERVER_4, Demand, Expression, Place, Taint, Term, Toleration
+from placement.quantities import requests, thousandths
+from placement.read import read_node, read_pod
+
+INDEX = "training.kubeflow.org/replica-index"
+CONTRACT = {
+    model.WORKERS: "16",
+    model.NODE_CONFIG: "4",
+    model.TOPOLOGY_KEY: SERVER_4,
+    model.INDEX: f"labels/{INDEX}",
+}
+
+
+def pod(**changes: Any) -> dict[str, Any]:
+    metadata = {
+        "namespace": "team",
+        "name": "train-worker-7",
+        "uid": "u7",
+        "creationTimestamp": "2026-11-21T10:00:00Z",
+        "labels": {model.JOB: "team.train", INDEX: "7"},
+        "annotations": CONTRACT,
+    } | changes.pop("metadata", {})
+    spec = {"containers": [{}], "schedulingGates": [{"name": model.GATE}]} | changes.pop("spec", {})
+    return {"metadata": metadata, "spec": spec, "status": changes.pop("status", {})}
+
+
+def annotated(**changes: str | None) -> dict[str, Any]:
+    """The contract with some of its annotations otherwise, None for one that is missing."""
+    keys = {key: getattr(model, key.upper()) for key in changes}
+    said = CONTRACT | {keys[key]: value for key, value in changes.items()}
+    return {"annotations": {key: value for key, value in said.items() if value is not None}}
+
+
+def test_a_worker_as_the_operator_makes_it() -> None:
+    found = read_pod(pod())
+    assert found
+    assert found.place == Place(7, 16, 4, SERVER_4)
+    assert found.place.block == 1
+    assert (found.key, found.gated, found.problem) == (("team", "team.train"), True, "")
+    assert found.created == datetime(2026, 11, 21, 10, tzinfo=UTC)
+    assert not (found.node)
+    assert not (found.opened)
+    assert not (found.started)
+    assert not (found.deleting)
+    assert not (found.priority)
+
+
+def test_what_happens_to_it_is_seen() -> None:
+    found = read_pod(
+        pod(
+            metadata={
+                "annotations": CONTRACT | {model.OPENED: "2026-11-21T10:00:05Z"},
+                "deletionTimestamp": "2026-11-21T11:00:00Z",
+            },
+            spec={"schedulingGates": [], "nodeName": "n1", "nodeSelector": {SERVER_4: "us-1"}, "priority": 7},
+        )
+    )
+    assert found
+    assert (found.node, found.pin, found.deleting, found.priority) == ("n1", "us-1", True, 7)
+    assert not found.gated
+
+
+def test_a_server_id_that_its_author_chose_is_no_pin() -> None:
+    found = read_pod(pod(spec={"nodeSelector": {SERVER_4: "us-1"}}))
+    assert found
+    assert found.pin is None
+
+
+@pytest.mark.parametrize(
+    ("status", "started"),
+    [
+        ({"phase": "Pending"}, False),
+        ({"phase": "Running"}, True),
+        ({"phase": "Pending", "initContainerStatuses": [{"state": {"running": {}}}]}, True),
+        ({"phase": "Pending", "initContainerStatuses": [{"state": {"terminated": {}}}]}, True),
+        (
+            {
+                "phase": "Pending",
+                "containerStatuses": [{"state": {"waiting": {}}, "lastState": {"terminated": {}}}],
+            },
+            True,
+        ),
+        ({"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "Pulling"}}}]}, False),
+    ],
+)
+def test_a_pod_has_started_when_any_container_has(status: dict[str, Any], started: bool) -> None:  # noqa: FBT001
+    found = read_pod(pod(status=status))
+    assert found
+    assert found.started is started
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_pods_that_have_ended_hold_nothing(phase: str) -> None:
+    assert read_pod(pod(status={"phase": phase})) is None
+
+
+def test_a_launcher_takes_no_node() -> None:
+    found = read_pod(pod(metadata=annotated(workers=None)))
+    assert found
+    assert (found.place, found.problem) == (None, "")
+
+
+def test_node_config_1_needs_no_topology_key() -> None:
+    found = read_pod(pod(metadata=annotated(node_config="1", topology_key=None)))
+    assert found
+    assert found.place == Place(7, 16, 1, HOSTNAME)
+
+
+def test_the_number_may_be_in_the_name() -> None:
+    found = read_pod(pod(metadata=annotated(index="name")))
+    assert found
+    assert found.place
+    assert found.place.index == 7
+
+
+@pytest.mark.parametrize(
+    ("metadata", "problem"),
+    [
+        (
+            annotated(workers="many"),
+            "annotation ultraserver-webhook.io/workers is 'many': it must be a whole number from 1",
+        ),
+        (annotated(workers="0"), "is '0'"),
+        (annotated(workers="-4"), "is '-4'"),
+        (annotated(workers="٤"), "must be a whole number"),
+        (annotated(workers="9" * 5000), "must be a whole number"),
+        (annotated(workers="999999"), "must be a whole number"),
+        (annotated(node_config=None), "annotation ultraserver-webhook.io/node-config is missing"),
+        (
+            annotated(topology_key=None),
+            "annotation ultraserver-webhook.io/topology-key is missing: node config 4",
+        ),
+        (annotated(index=None), "annotation ultraserver-webhook.io/index is ''"),
+        (annotated(index="labels/"), "it must be 'name' or 'labels/KEY'"),
+        (annotated(index="labels/absent"), "label absent is None: it must be the pod's number"),
+        (
+            annotated(index="name") | {"name": "train-worker"},
+            "there is no number at the end of the pod's name",
+        ),
+        ({"labels": {model.JOB: "team.train", INDEX: "x"}}, "is 'x'"),
+    ],
+)
+def test_a_contract_that_cannot_be_read_is_told_in_words(metadata: dict[str, Any], problem: str) -> None:
+    found = read_pod(pod(metadata=metadata))
+    assert found
+    assert found.place is None
+    assert problem in found.problem
+    assert len(found.problem) < 200
+
+
+@given(st.dictionaries(st.sampled_from([*CONTRACT, model.OPENED, model.JOB, INDEX]), st.text(max_size=80)))
+def test_whatever_is_written_a_pod_can_be_read(said: dict[str, str]) -> None:
+    found = read_pod(pod(metadata={"annotations": CONTRACT | said, "labels": {INDEX: "3"} | said}))
+    assert found
+    assert (found.place is None) is bool(found.problem)
+
+
+def test_what_a_pod_asks_of_a_node() -> None:
+    spec = {
+        "nodeSelector": {"a": "b"},
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [{"key": SERVER_4, "operator": "Exists"}]},
+                        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]},
+                    ]
+                }
+            }
+        },
+        "tolerations": [{"key": "k", "operator": "Exists"}, {"operator": "Exists", "effect": "NoExecute"}],
+        "containers": [{"resources": {"requests": {"aws.amazon.com/neuron": "16", "cpu": "500m"}}}],
+    }
+    found, again = read_pod(pod(spec=spec)), read_pod(pod(spec=spec))
+    assert found
+    assert again
+    assert found.demand is again.demand
+    assert found.demand.neuron
+    assert found.demand.selector == {"a": "b"}
+    assert found.demand.terms == (
+        Term((Expression(SERVER_4, "Exists", ()),)),
+        Term((), (Expression("metadata.name", "In", ("n",)),)),
+    )
+    assert found.demand.tolerations == (
+        Toleration("k", "Exists", "", ""),
+        Toleration("", "Exists", "", "NoExecute"),
+    )
+    assert found.demand.requests == {"aws.amazon.com/neuron": 16_000, "cpu": 500}
+    plain = read_pod(pod())
+    assert plain
+    assert not plain.demand.neuron
+    assert plain.demand.terms is None
+
+
+def test_a_node() -> None:
+    found = read_node(
+        {
+            "metadata": {"name": "n1", "labels": {SERVER_4: "us-1"}},
+            "spec": {"unschedulable": True, "taints": [{"key": "k", "effect": "NoSchedule"}]},
+            "status": {
+                "conditions": [
+                    {"type": "MemoryPressure", "status": "True"},
+                    {"type": "Ready", "status": "True"},
+                ],
+                "allocatable": {"cpu": "192", "memory": "1Ki"},
+            },
+        }
+    )
+    assert (found.name, found.ready, found.cordoned) == ("n1", True, True)
+    assert found.taints == (Taint("k", "", "NoSchedule"),)
+    assert found.allocatable == {"cpu": 192_000, "memory": 1_024_000}
+    assert found.unit(SERVER_4) == "us-1"
+
+
+@pytest.mark.parametrize("status", [{}, {"conditions": [{"type": "Ready", "status": "Unknown"}]}])
+def test_a_node_that_does_not_say_it_is_ready_is_not(status: dict[str, Any]) -> None:
+    assert not read_node({"metadata": {"name": "n1"}, "status": status}).ready
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [{}, {SERVER_4: ""}, {SERVER_4: "0000000000000000"}, {SERVER_4: "us", model.NODE_IDS[SERVER_4]: "-1"}],
+)
+def test_a_node_outside_a_working_ultraserver(labels: dict[str, str]) -> None:
+    assert read_node({"metadata": {"name": "n", "labels": labels}}).unit(SERVER_4) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("1", 1000),
+        ("0.5", 500),
+        ("100m", 100),
+        ("1k", 1_000_000),
+        ("1Ki", 1_024_000),
+        ("5128Mi", 5128 * 2**20 * 1000),
+        ("2Ei", 2 * 2**60 * 1000),
+        ("1e3", 1_000_000),
+        ("1E3", 1_000_000),
+        ("1E", 10**18 * 1000),
+        ("1n", 1),
+        (".5", 500),
+        ("+2", 2000),
+        ("", 0),
+        ("much", 0),
+        ("1KiB", 0),
+        ("9" * 100, 0),
+    ],
+)
+def test_quantities(text: str, amount: int) -> None:
+    assert thousandths(text) == amount
+
+
+def container(cpu: str, **more: Any) -> dict[str, Any]:
+    return {"resources": {"requests": {"cpu": cpu}}} | more
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpu"),
+    [
+        ({"containers": [container("1"), container("2")]}, 3000),
+        ({"containers": [container("1")], "initContainers": [container("2"), container("3")]}, 3000),
+        ({"containers": [container("1")], "initContainers": [container("2", restartPolicy="Always")]}, 3000),
+        (
+            {
+                "containers": [container("1")],
+                "initContainers": [container("2", restartPolicy="Always"), container("5")],
+            },
+            7000,
+        ),
+        ({"containers": [container("1")], "overhead": {"cpu": "250m"}}, 1250),
+        ({"containers": [container("1")], "resources": {"requests": {"cpu": "4"}}}, 4000),
+    ],
+)
+def test_what_a_pod_takes_is_counted_as_the_scheduler_does(spec: dict[str, Any], cpu: int) -> None:
+    assert requests(spec) == {"cpu": cpu}
+
+
+def test_equal_demands_are_compared_by_identity() -> None:
+    assert Demand() != Demand()

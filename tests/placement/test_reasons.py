@@ -1,0 +1,99 @@
+"""Why a job waits, in a text that fits into an Event."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from placement.decide import decide
+from placement.model import Place
+from placement.reasons import LONGEST, units
+from placement.topology import Topology
+from tests.placement.world import HOUR, NOW, bound, changed, foreign, job, on, servers, waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from placement.model import Node, Pod
+
+MANY = servers(40)
+
+
+def why(nodes: Iterable[Node], pods: Iterable[Pod], name: str = "a") -> str:
+    return waiting(decide(Topology(nodes), pods, NOW))[name]
+
+
+def running(name: str, *numbers: int) -> list[Pod]:
+    nodes = on(MANY, *(f"n{number}-{index}" for number in numbers for index in range(4)))
+    return bound(job(name, len(nodes)), nodes, started=True)
+
+
+def test_few_groups_are_named_one_by_one() -> None:
+    nodes = list(changed(servers(3), n1_2={"cordoned": True}))
+    pods = [*running("train", 2), *job("a", 8, namespace="team")]
+    assert why(nodes, pods) == (
+        "needs 2 whole UltraServers; 1 free; us-01: node n1-2 cordoned; us-02: held by team/train"
+    )
+
+
+def test_many_are_counted_by_their_cause() -> None:
+    nodes = changed(
+        MANY, n1_0={"ready": False}, n2_0={"cordoned": True}, n3_0={"cordoned": True}, n4_0={"cordoned": True}
+    )
+    pods = [*running("large", *range(5, 30)), *running("b", 30, 31), *running("c", 32), *job("a", 36)]
+    assert why(nodes, pods) == (
+        "needs 9 whole UltraServers; 8 free; 1 not ready: us-01: node n1-0 not ready; "
+        "3 cordoned: us-02: node n2-0 cordoned, us-03: node n3-0 cordoned and 1 more; "
+        "28 held: held by team/large (25), held by team/b (2) and 1 more"
+    )
+
+
+def test_it_is_the_same_in_every_run_however_nodes_and_pods_come() -> None:
+    pods = [foreign(f"x{name}", name) for name in MANY] + job("a", 4)
+    assert why(MANY.values(), pods) == why(reversed(MANY.values()), list(reversed(pods)))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4, 64])
+def test_a_reason_fits_into_an_event_whatever_names_there_are(workers: int) -> None:
+    nodes = [replace(found, name=f"{name}-{'x' * 240}", cordoned=True) for name, found in MANY.items()]
+    text = why(nodes, job("a" * 200, workers), name="a" * 200)
+    assert len(text.encode()) <= 1024
+    assert len(text) <= LONGEST
+
+
+def test_the_one_that_groups_are_kept_for_hears_of_it_and_the_others_too() -> None:
+    pods = [*running("train", 1), *job("a", 8, age=HOUR), *job("b", 4)]
+    nodes = on(MANY, *(f"n{number}-{index}" for number in (1, 2) for index in range(4)))
+    assert why(nodes, pods) == (
+        "needs 2 whole UltraServers; 1 free; what becomes free is kept for it; us-01: held by team/train"
+    )
+    assert why(nodes, pods, "b") == (
+        "needs 1 whole UltraServer; 0 free; us-01: held by team/train; "
+        "us-02: kept for team/a, which has waited long"
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "text"),
+    [
+        (1, 4, "1 whole UltraServer"),
+        (2, 4, "2 whole UltraServers"),
+        (1, 2, "1 free pair of nodes"),
+        (3, 2, "3 free pairs of nodes"),
+        (1, 1, "1 free node"),
+        (5, 1, "5 free nodes"),
+        (1, 8, "1 free group of 8 nodes"),
+        (2, 8, "2 free groups of 8 nodes"),
+    ],
+)
+def test_groups_have_names(count: int, size: int, text: str) -> None:
+    assert units(count, size) == text
+
+
+def test_a_size_that_nobody_has_is_said_plainly() -> None:
+    pods = [replace(pod, place=Place(index, 8, 8, "rack")) for index, pod in enumerate(job("a", 8))]
+    assert why(MANY.values(), pods) == (
+        "needs 1 free group of 8 nodes; 0 free; at most 0 can become free as things are"
+    )

@@ -1,0 +1,202 @@
+"""Clusters and jobs in a few words, and what becomes of them when decisions are carried out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from placement.cluster import shown
+from placement.model import (
+    GATE,
+    HOSTNAME,
+    INSTANCE_TYPE,
+    NODE_IDS,
+    SERVER_2,
+    SERVER_4,
+    Demand,
+    JobKey,
+    Node,
+    Place,
+    Pod,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from placement.plan import Decision, Deletion, Opening, Pin
+    from placement.topology import Topology
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
+TRN2U = "trn2u.48xlarge"
+CAPACITY = {"aws.amazon.com/neuron": 16_000, "cpu": 192_000, "pods": 110_000}
+WHOLE_NODE = {"aws.amazon.com/neuron": 16_000, "cpu": 100_000}
+KEYS = {4: SERVER_4, 2: SERVER_2, 1: HOSTNAME}
+DEMAND = Demand({INSTANCE_TYPE: TRN2U}, None, (), WHOLE_NODE)
+
+
+def node(server: int, position: int, **changes: Any) -> Node:
+    """Node ``n1-0`` is the first of UltraServer ``us-01``; its pair is ``us-01-a``."""
+    name = f"n{server}-{position}"
+    labels = {
+        HOSTNAME: name,
+        INSTANCE_TYPE: TRN2U,
+        SERVER_4: f"us-{server:02}",
+        NODE_IDS[SERVER_4]: str(position),
+        SERVER_2: f"us-{server:02}-{'ab'[position // 2]}",
+        NODE_IDS[SERVER_2]: str(position % 2),
+    }
+    return Node(name, labels | changes.pop("labels", {}), allocatable=CAPACITY, **changes)
+
+
+def servers(count: int) -> dict[str, Node]:
+    """The nodes of that many UltraServers, by name."""
+    nodes = (node(server, position) for server in range(1, count + 1) for position in range(4))
+    return {found.name: found for found in nodes}
+
+
+def changed(nodes: Mapping[str, Node], **changes: Mapping[str, Any] | None) -> list[Node]:
+    """The nodes, some of them otherwise: ``n1_0={"cordoned": True}``; None for one that is gone."""
+    wanted = {name.replace("_", "-"): change for name, change in changes.items()}
+    assert wanted.keys() <= nodes.keys()
+    return [
+        replace(found, **wanted.get(name, {}))
+        for name, found in nodes.items()
+        if wanted.get(name, {}) is not None
+    ]
+
+
+def config_of(workers: int) -> int:
+    """The node config that the packaged table gives to a number of workers."""
+    return 4 if workers % 4 == 0 else 2 if workers % 2 == 0 else 1
+
+
+def job(  # noqa: PLR0913
+    name: str,
+    workers: int,
+    *,
+    config: int | None = None,
+    age: timedelta = MINUTE,
+    launcher: bool = False,
+    namespace: str = "team",
+    demand: Demand = DEMAND,
+    **changes: Any,
+) -> list[Pod]:
+    """The pods of a job as its operator makes them: all of them gated."""
+    size = config or config_of(workers)
+    common: dict[str, Any] = {"job": f"{namespace}.{name}", "gates": (GATE,), "created": NOW - age} | changes
+    pods = [
+        Pod(
+            namespace,
+            f"{name}-worker-{index}",
+            f"{namespace}/{name}/{index}/0",
+            place=Place(index, workers, size, KEYS[size]),
+            demand=demand,
+            **common,
+        )
+        for index in range(workers)
+    ]
+    if launcher:
+        pods.append(Pod(namespace, f"{name}-launcher", f"{namespace}/{name}/launcher/0", **common))
+    return pods
+
+
+def foreign(name: str, on: str, *, neuron: bool = True, **changes: Any) -> Pod:
+    """A pod of nobody we know, on a node."""
+    demand = Demand(requests={"aws.amazon.com/neuron": 1_000} if neuron else {"cpu": 1_000})
+    return Pod("other", name, f"other/{name}", demand=demand, node=on, started=True, **changes)
+
+
+def pinned(pod: Pod, key: str, value: str, now: datetime = NOW) -> Pod:
+    """A pod after the first patch."""
+    demand = replace(pod.demand, selector={**pod.demand.selector, key: value})
+    return replace(pod, demand=demand, opened=now)
+
+
+def opened(pod: Pod) -> Pod:
+    """A pod after the second patch."""
+    return replace(pod, gates=tuple(gate for gate in pod.gates if gate != GATE))
+
+
+def bound(pods: Iterable[Pod], nodes: Iterable[Node], **changes: Any) -> list[Pod]:
+    """Pods that were opened, pinned and bound, one on each of the nodes."""
+    return [
+        replace(opened(pinned(pod, pod.place.key, found.labels[pod.place.key])), node=found.name, **changes)
+        if pod.place
+        else opened(pod)
+        for pod, found in zip(pods, nodes, strict=True)
+    ]
+
+
+def settled(pods: Iterable[Pod], topology: Topology) -> list[Pod]:
+    """The pods when kube-scheduler has bound all that were let through, and their containers run."""
+    pods = list(pods)
+    taken = {pod.node for pod in pods}
+    found = []
+    for pod in pods:
+        if pod.place and pod.pin and not pod.gated and not pod.node:
+            unit = topology.groups(pod.place.key)[pod.pin]
+            name = next(node.name for node in unit.nodes if node.name not in taken)
+            taken.add(name)
+            found.append(replace(pod, node=name, started=True))
+        else:
+            found.append(pod)
+    return found
+
+
+def on(nodes: Mapping[str, Node], *names: str) -> list[Node]:
+    return [nodes[name] for name in names]
+
+
+def patches(opening: Opening) -> list[tuple[str, Pod | Pin]]:
+    """The writes of an opening, in order."""
+    pins: list[tuple[str, Pod | Pin]] = [("pin", pin) for pin in opening.pins]
+    return pins + [("open", pod) for pod in opening.gated]
+
+
+def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writes: int = 10**9) -> list[Pod]:
+    """The pods after the first so many writes of a decision; a crash after any of them is a number."""
+    world = {pod.uid: pod for pod in pods}
+    todo = [("delete", pod) for deletion in decision.deletions for pod in deletion.pods]
+    todo += [patch for opening in decision.openings for patch in patches(opening)]
+    for verb, what in todo[:writes]:
+        if verb == "pin":
+            world[what.pod.uid] = pinned(world[what.pod.uid], what.key, what.value, now)
+        elif verb == "open":
+            world[what.uid] = opened(world[what.uid])
+        else:
+            del world[what.uid]
+    return list(world.values())
+
+
+def writes_of(decision: Decision) -> int:
+    """How many writes a decision takes."""
+    deletions: tuple[Deletion, ...] = decision.deletions
+    return sum(len(found.pods) for found in deletions) + sum(
+        len(patches(found)) for found in decision.openings
+    )
+
+
+def name_of(key: JobKey) -> str:
+    """``a`` for a job of the namespace ``team``, ``other/a`` for one of another."""
+    return shown(key).removeprefix("team/")
+
+
+def placed(decision: Decision) -> dict[str, str]:
+    """Where the jobs go that are opened: ``{"a": "us-01 us-02"}``."""
+    found: dict[str, dict[str, None]] = {}
+    for opening in decision.openings:
+        units = found.setdefault(name_of(opening.job.key), {})
+        units.update((pin.value, None) for pin in opening.pins)
+    return {name: " ".join(units) for name, units in found.items()}
+
+
+def waiting(decision: Decision) -> dict[str, str]:
+    """Why the others wait."""
+    return {name_of(found.job.key): found.why for found in decision.waiting}
+
+
+def deleted(decision: Decision) -> list[str]:
+    """The pods that are deleted."""
+    return [pod.name for deletion in decision.deletions for pod in deletion.pods]
