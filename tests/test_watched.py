@@ -17,8 +17,7 @@ class Number:
         path.write_text("1")
         self.watched = Watched("number", [path], self.read, logging.getLogger("test"))
         self.told: list[str] = []
-        self.watched.reloaded = lambda: self.told.append("reloaded")
-        self.watched.refused = lambda: self.told.append("refused")
+        self.watched.on_change = self.told.append
 
     def read(self) -> int:
         """The number."""

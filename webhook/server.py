@@ -8,13 +8,13 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger
 
 from webhook.serving.settings import Limits, Listener, ServerSettings, WsgiApp
-from webhook.serving.tls import TlsFiles, TlsStatus
+from webhook.serving.tls import TlsFiles
 from webhook.serving.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Limits", "Listener", "ServerSettings", "TlsFiles", "TlsStatus", "WsgiApp", "serve"]
+__all__ = ["Limits", "Listener", "ServerSettings", "TlsFiles", "WsgiApp", "serve"]
 
 
 def serve(

@@ -49,8 +49,8 @@ class Watched(Generic[T]):
 
     Attributes:
         value: The newest that could be used.
-        reloaded: Called after every reload.
-        refused: Called once for every change that cannot be used.
+        on_change: Called with ``reloaded`` after every reload, and with ``refused`` once for every change
+            that cannot be used.
     """
 
     def __init__(self, what: str, paths: Sequence[Path], load: Callable[[], T], log: logging.Logger) -> None:
@@ -70,8 +70,7 @@ class Watched(Generic[T]):
         self._lock = threading.Lock()
         self._reloads = self._failures = 0
         self._problem, self._again = "", math.inf
-        self.reloaded: Callable[[], object] = lambda: None
-        self.refused: Callable[[], object] = lambda: None
+        self.on_change: Callable[[str], object] = lambda _: None
         self._seen = self._signature()
         self.value = load()
 
@@ -114,7 +113,7 @@ class Watched(Generic[T]):
             self._reloads += 1
             self._problem, self._again = "", math.inf
             self._log.warning("reloaded %s", self._what, extra={"file": self._what})
-            self.reloaded()
+            self.on_change("reloaded")
         self._seen = seen
 
     def _refuse(self, problem: str, *, again: bool) -> None:
@@ -124,7 +123,7 @@ class Watched(Generic[T]):
         self._problem = problem
         fields = {"file": self._what, "problem": problem}
         self._log.error("keeping %(file)s as it was: %(problem)s", fields, extra=fields)
-        self.refused()
+        self.on_change("refused")
 
     def _signature(self) -> tuple[tuple[int, ...], ...]:
         return tuple(map(_identity, self._paths))

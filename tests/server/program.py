@@ -35,15 +35,10 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
     elif path == "/large":
         body = b"x" * 8_000_000
     elif path == "/tls":
-        tls = TLS[0].status()
-        body = json.dumps(
-            {
-                "reloads": tls.reloads,
-                "failures": tls.failures,
-                "error": tls.error,
-                "expires": str(tls.expires),
-            }
-        ).encode()
+        TLS[0].watched.refresh()
+        tls = TLS[0].watched.status()
+        found = {"reloads": tls.reloads, "failures": tls.failures, "error": tls.problem}
+        body = json.dumps({**found, "expires": str(TLS[0].expires)}).encode()
     elif path == "/where":
         body = f"{environ['wsgi.url_scheme']} {environ['SERVER_PORT']} {environ['REMOTE_ADDR']}".encode()
     else:

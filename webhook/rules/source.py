@@ -6,7 +6,7 @@ from pathlib import Path
 from webhook.engine.table import Table
 from webhook.rules.load import load_default, load_file
 from webhook.rules.problems import TableError
-from webhook.watched import UnusableError, Watched, WatchStatus
+from webhook.watched import UnusableError, Watched
 from webhook.work import FailedError, Work, here
 
 log = logging.getLogger("webhook.rules")
@@ -37,10 +37,6 @@ class TableSource:
     def table(self) -> Table:
         """The newest table that could be used."""
         return self.watched.value
-
-    def status(self) -> WatchStatus:
-        """How reloading went; ``table().revision`` is what is in use."""
-        return self.watched.status()
 
     def refresh(self, work: Work = here) -> None:
         """Takes a changed file into use.

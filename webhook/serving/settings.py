@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from webhook import limits
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -49,8 +51,7 @@ class Limits:
         request_line: Longest request line in bytes (gunicorn's own default, 4094).
         head: Longest request head (request line and headers) in bytes; the API server's is below 1 KiB.
         header_fields: Most header fields of a request.
-        body: Longest request body in bytes; an AdmissionReview holds an object and its predecessor, and
-            etcd takes objects of up to 1.5 MiB.
+        body: Longest request body in bytes.
         buffered: Most bytes of requests and responses that a worker holds while they are received and
             sent, counted as they arrive. Above it the oldest unfinished one has to go.
         connections: Most open connections of a worker. One more closes another one, see
@@ -67,7 +68,7 @@ class Limits:
     request_line: int = 4094
     head: int = 16 * 1024
     header_fields: int = 64
-    body: int = 3 * 1024 * 1024
+    body: int = limits.BODY
     buffered: int = 12 * 1024 * 1024
     connections: int = 512
     handshake_seconds: float = 5.0

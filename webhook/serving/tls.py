@@ -22,23 +22,6 @@ log = logging.getLogger("webhook.tls")
 
 
 @dataclass(frozen=True, slots=True)
-class TlsStatus:
-    """What readiness and metrics need to know of the certificate.
-
-    Attributes:
-        expires: When the certificate in use ends, UTC.
-        reloads: How often a changed pair was reloaded since the start.
-        failures: How many changed pairs could not be used.
-        error: Why the files, as they are now, cannot be used; empty when they are in use.
-    """
-
-    expires: datetime
-    reloads: int
-    failures: int
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
 class Served:
     """A context and the lifetime of its certificate, UTC."""
 
@@ -108,10 +91,10 @@ class TlsFiles:
         """The context for a new connection, of the newest usable pair."""
         return self.watched.refresh().context
 
-    def status(self) -> TlsStatus:
-        """What is in use, after a look at the files."""
-        served, found = self.watched.refresh(), self.watched.status()
-        return TlsStatus(served.expires, found.reloads, found.failures, found.problem)
+    @property
+    def expires(self) -> datetime:
+        """When the certificate in use ends, UTC."""
+        return self.watched.value.expires
 
     def _load(self) -> Served:
         context = new_context(self._certificate, self._key)
