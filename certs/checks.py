@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def renewal(certificate: x509.Certificate) -> datetime:
-    """When a certificate is to be renewed: when two thirds of its life are over.
+    """When a certificate reaches its renewal time: after two thirds of its lifetime.
 
     Its life begins when it was made, not `BACKDATE` earlier: lifetimes of minutes count from there.
     """

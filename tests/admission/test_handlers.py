@@ -1,4 +1,4 @@
-"""The doors beside /mutate: jobs that came through unmutated, and ConfigMaps with broken tables."""
+"""The handlers beside /mutate's: jobs that came through unmutated, and ConfigMaps with broken tables."""
 
 from typing import Any
 

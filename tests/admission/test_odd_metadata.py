@@ -1,4 +1,4 @@
-"""Every door answers a review whose object has something else than a map where the engine looks for one."""
+"""Every handler answers a review whose object has something else than a map where the engine looks for one."""
 
 import copy
 from typing import Any
@@ -31,7 +31,7 @@ PLACES = [("metadata",), ("data",), ("kind",), ("metadata", "name"), ("metadata"
 
 @pytest.mark.parametrize("handler", [handlers.mutate, handlers.verify, handlers.require, handlers.rule_table])
 @pytest.mark.parametrize("place", PLACES, ids="/".join)
-def test_no_value_at_any_place_is_a_mistake_of_ours(handler: Handler, place: tuple[str, ...]) -> None:
+def test_no_value_at_any_place_is_an_internal_error(handler: Handler, place: tuple[str, ...]) -> None:
     config_map = {"apiVersion": "v1", "kind": "ConfigMap"}
     for start in (mpijob(4), mpijob(4, generate_name="g-"), config_map):
         for value in ODD:

@@ -1,4 +1,4 @@
-"""One engine behind every door: /preview says what /mutate does, and the command line says it too."""
+"""One engine behind every endpoint: /preview says what /mutate does, and the command line says it too."""
 
 import base64
 import json

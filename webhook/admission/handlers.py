@@ -53,7 +53,7 @@ def _verified(table: Table, review: Review, *, refuse: bool) -> Outcome | None:
     said = f"admitted without what ultraserver-webhook does to it: {way_out} ({missing})"
     other = _other_table(table, review.request.object)
     if other:
-        # Replicas take up a new table one after the other, which is no reason to refuse what one mutated.
+        # Replicas reload a new table one after the other, which is no reason to refuse what one mutated.
         refuse, said = False, f"mutated by rule table {other[:40]}, this replica has {table.revision}"
     left: dict[str, Any] = {"after": review.request.object, "operations": ()}
     if refuse:

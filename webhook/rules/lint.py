@@ -147,7 +147,7 @@ def _needs(rows: Rows, rule: Rule, at: Path) -> Found:
 
 
 def _empty_values(rows: Rows, rule: Rule, values: Mapping[str, str]) -> Found:
-    """A rule that would be left out for want of a value although nothing stands in its place."""
+    """A rule that would be left out for want of a value although no rule replaces it."""
     others = rows.replacing.get(rule.name, [])
     if rule.mode is Mode.OFF or any(row.mode is Mode.ENFORCE for row in others):
         return

@@ -2,7 +2,7 @@
 
 gunicorn reads requests, decides where they end, calls the application and writes responses, each connection
 in a greenlet of its own. What is ours stands in `webhook.serving.peers`; this joins the two. What it needs of
-gunicorn is named in ``tests/server/test_gunicorn_parts.py``, which fails when a part of it goes.
+gunicorn is named in ``tests/serving/test_gunicorn_parts.py``, which fails when a part of it goes.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def _checked(case: Case, *, counted: bool) -> str:
 
 
 def _hold_again(body: bytes) -> None:
-    """What was mutated once needs nothing more, and passes the doors that look for that."""
+    """What was mutated once needs nothing more, and passes the handlers that look for that."""
     again = _answered(handlers.mutate, body)[1]["response"]
     if not again["allowed"]:
         raise BrokenError(f"again: denied once mutated: {again['status']['message'][:300]}")

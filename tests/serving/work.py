@@ -1,6 +1,6 @@
-"""What `tests.server.test_longwork` has done as long work.
+"""What `tests.serving.test_longwork` has done as long work.
 
-A program of its own, ``python -m tests.server.work WHAT``, because long work forks processes.
+A program of its own, ``python -m tests.serving.work WHAT``, because long work forks processes.
 """
 
 from __future__ import annotations

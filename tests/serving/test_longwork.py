@@ -7,12 +7,12 @@ import subprocess
 import sys
 from typing import Any
 
-from tests.server.conftest import ROOT
+from tests.serving.conftest import ROOT
 
 
 def done(what: str) -> Any:
     found = subprocess.run(
-        [sys.executable, "-m", "tests.server.work", what],
+        [sys.executable, "-m", "tests.serving.work", what],
         cwd=ROOT,
         capture_output=True,
         check=True,

@@ -1,6 +1,6 @@
 """A program that the tests start: the real server around a tiny application.
 
-``python -m tests.server.program '{"certificate": ..., "key": ..., "limits": {...}}'``
+``python -m tests.serving.program '{"certificate": ..., "key": ..., "limits": {...}}'``
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from gunicorn.workers.ggevent import GeventWorker
 from webhook.server import Listener, ServerSettings, gunicorn_settings
 
 if TYPE_CHECKING:
-    from tests.server.conftest import Files
+    from tests.serving.conftest import Files
 
 
 def parameters(function: object) -> list[str]:

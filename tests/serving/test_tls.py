@@ -13,14 +13,14 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from certs import authority
-from tests.server.conftest import PATIENCE
+from tests.serving.conftest import PATIENCE
 from webhook.serving.tls import TlsFiles, new_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.server.conftest import Files, Server
+    from tests.serving.conftest import Files, Server
 
 
 def serial(server: Server) -> int:
