@@ -114,8 +114,6 @@ def gunicorn_settings(settings: ServerSettings, listeners: Sequence[Listener]) -
         # The worker takes the context from `TlsFiles`; with these gunicorn's log says https.
         values["certfile"] = str(settings.certificate)
         values["keyfile"] = str(settings.key)
-    if settings.pidfile is not None:
-        values["pidfile"] = str(settings.pidfile)
     if settings.log_config is not None:
         values["logconfig_dict"] = dict(settings.log_config)
     return values

@@ -33,8 +33,8 @@ class CurrentState:
 
     def problems(self) -> dict[str, str]:
         """Why the files of ``table`` and ``certificate`` cannot be used now; empty when in use."""
-        found = {"table": self.tables.watched.status().problem}
-        return found | ({"certificate": self.tls.watched.status().problem} if self.tls else {})
+        found = {"table": self.tables.watched.problem}
+        return found | ({"certificate": self.tls.watched.problem} if self.tls else {})
 
     def refresh(self, work: Work) -> None:
         """Reads changed files.

@@ -1,4 +1,4 @@
-"""Every handler answers a review whose object has something else than a map where the engine looks for one."""
+"""Every handler answers a review whose object has something else than a map where one is expected."""
 
 import copy
 from typing import Any

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TLS: list[TlsFiles] = []
+TOLD: Counter[str] = Counter()
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
@@ -36,8 +38,7 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
         body = b"x" * 8_000_000
     elif path == "/tls":
         TLS[0].watched.refresh()
-        tls = TLS[0].watched.status()
-        found = {"reloads": tls.reloads, "failures": tls.failures, "error": tls.problem}
+        found = {"reloads": TOLD["reloaded"], "failures": TOLD["refused"], "error": TLS[0].watched.problem}
         body = json.dumps({**found, "expires": str(TLS[0].expires)}).encode()
     elif path == "/where":
         body = f"{environ['wsgi.url_scheme']} {environ['SERVER_PORT']} {environ['REMOTE_ADDR']}".encode()
@@ -61,6 +62,7 @@ def main() -> None:
     given["limits"] = Limits(**given.get("limits", {}))
     given["listener"] = Listener("127.0.0.1", 0)
     TLS.append(TlsFiles(given["certificate"], given["key"]))
+    TLS[0].watched.on_change = lambda result: TOLD.update([result])
     serve(lambda: [application, other][: 1 + len(others)], ServerSettings(**given), others, TLS[0])
 
 

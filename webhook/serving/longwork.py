@@ -94,7 +94,7 @@ class LongWork:
     def _done(self, job: bytes) -> Any:  # noqa: ANN401
         try:
             with gevent.Timeout(self._seconds + 1, TimeoutError("no answer")):
-                self._pipe.sendall(_LENGTH.pack(len(job)) + job)
+                _send(self._pipe, job)
                 done, result = pickle.loads(self._read())  # noqa: S301 - from this program's own process
         except (OSError, EOFError) as error:
             log.error("starting the process for long work again: %s", error)  # noqa: TRY400
@@ -166,7 +166,7 @@ def _template(pipe: standard.socket, seconds: float, memory: int) -> NoReturn:
                     reason = f"it took longer than {seconds:g} s"
                     if os.waitstatus_to_exitcode(status) != -signal.SIGALRM:
                         reason = f"its process ended with {os.waitstatus_to_exitcode(status)}"
-                    _send(pipe, (False, reason))
+                    _send(pipe, pickle.dumps((False, reason)))
     finally:
         os._exit(0)
 
@@ -190,12 +190,11 @@ def _work(pipe: standard.socket, job: bytes, seconds: float, memory: int) -> NoR
         resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
         data = pickle.dumps(result)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        pipe.sendall(_LENGTH.pack(len(data)) + data)
+        _send(pipe, data)
         code = 0
     finally:
         os._exit(code)
 
 
-def _send(pipe: standard.socket, result: tuple[bool, Any]) -> None:
-    data = pickle.dumps(result)
+def _send(pipe: Any, data: bytes) -> None:  # noqa: ANN401 - a socket of either library
     pipe.sendall(_LENGTH.pack(len(data)) + data)

@@ -105,7 +105,6 @@ class ServerSettings:
         timeout_seconds: A worker whose loop stands still this long is replaced.
         limits: What one peer can make the server hold.
         worker_tmp_dir: Directory of the heartbeat files, see `writable_tmp`.
-        pidfile: Where to write the process id; None for nowhere.
         log_level: gunicorn's level: debug, info, warning, error or critical.
         log_config: A ``logging.config.dictConfig`` document for gunicorn's loggers; None for its own.
     """
@@ -119,7 +118,6 @@ class ServerSettings:
     timeout_seconds: int = 30
     limits: Limits = field(default_factory=Limits)
     worker_tmp_dir: str | None = field(default_factory=writable_tmp)
-    pidfile: Path | None = None
     log_level: str = "info"
     log_config: Mapping[str, Any] | None = None
 
