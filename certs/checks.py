@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import TYPE_CHECKING
 
 from cryptography import x509
 
+from certs import names
 from certs.authority import BACKDATE, signed_by
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def renewal(certificate: x509.Certificate) -> datetime:
-    """When a certificate is to be renewed: when two thirds of its life are over.
+    """When a certificate reaches its renewal time: after two thirds of its lifetime.
 
     Its life begins when it was made, not `BACKDATE` earlier: lifetimes of minutes count from there.
     """
@@ -29,15 +29,7 @@ def renewal(certificate: x509.Certificate) -> datetime:
 
 def lacking_names(leaf: x509.Certificate, policy: Policy) -> list[str]:
     """The wanted names that a leaf does not have."""
-    try:
-        names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return [*policy.dns_names, *policy.ip_addresses]
-    held = set(names.get_values_for_type(x509.DNSName))
-    addresses = set(names.get_values_for_type(x509.IPAddress))
-    return [name for name in policy.dns_names if name not in held] + [
-        address for address in policy.ip_addresses if ipaddress.ip_address(address) not in addresses
-    ]
+    return names.lacking(leaf, (*policy.dns_names, *policy.ip_addresses))
 
 
 def unusable(serving: ServingSecret, bundle: Bundle, now: datetime) -> str:
@@ -61,7 +53,7 @@ def refused(provided: ServingSecret, policy: Policy, now: datetime) -> str:
         return "its ca.crt is missing or cannot be read"
     if why := unusable(provided, provided.bundle, now):
         return why
-    if leaf and not _serves(leaf, policy.dns_names[0]):
+    if leaf and not names.serves(leaf, policy.dns_names[0]):
         return f"it lacks the name {policy.dns_names[0]}"
     if leaf and now >= last_served(leaf, policy):
         return f"it ends at {at(leaf.not_valid_after_utc)}, in less than {policy.least_life}"
@@ -115,12 +107,3 @@ def is_authority(certificate: x509.Certificate) -> bool:
 def at(instant: datetime) -> str:
     """An instant, for people."""
     return f"{instant:%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _serves(leaf: x509.Certificate, name: str) -> bool:
-    """Whether a client that asks for a DNS name accepts a leaf; a ``*`` stands for the first label."""
-    try:
-        names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return False
-    return bool({name, f"*.{name.partition('.')[2]}"}.intersection(names.get_values_for_type(x509.DNSName)))

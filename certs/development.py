@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import tempfile
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cryptography import x509
 
-from certs import authority
+from certs import authority, names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,8 +56,8 @@ def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> DevelopmentF
     lacking, expires = _lacking(directory, hosts, now)
     if not lacking and expires is not None:
         return DevelopmentFiles(made=False, why="it is good for these hosts", expires=expires)
-    dns_names = [host for host in hosts if not _is_ip(host)]
-    ip_addresses = [host for host in hosts if _is_ip(host)]
+    dns_names = [host for host in hosts if not names.is_ip(host)]
+    ip_addresses = [host for host in hosts if names.is_ip(host)]
     signer = authority.new_authority(now, LIFETIME)
     leaf = authority.issue(signer, now, LIFETIME, dns_names, ip_addresses)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -107,23 +106,5 @@ def _lacking(directory: Path, hosts: Sequence[str], now: datetime) -> tuple[str,
     expires = min(pair.certificate.not_valid_after_utc, ca.not_valid_after_utc)
     if expires - now < KEEP_FOR:
         return f"it was good until {expires:%Y-%m-%d %H:%M} UTC only", None
-    try:
-        names = pair.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return "it named no host", None
-    held = {str(name) for name in names.get_values_for_type(x509.DNSName)}
-    held |= {str(address) for address in names.get_values_for_type(x509.IPAddress)}
-    missing = [host for host in hosts if _canonical(host) not in held]
+    missing = names.lacking(pair.certificate, hosts)
     return (f"it lacked {', '.join(missing)}" if missing else ""), expires
-
-
-def _is_ip(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
-def _canonical(host: str) -> str:
-    return str(ipaddress.ip_address(host)) if _is_ip(host) else host

@@ -46,7 +46,9 @@ class Metrics:
             "1 while the Secret with a provided certificate exists and cannot be served.",
             registry=self.registry,
         )
-        self._leader = Gauge(f"{PREFIX}_leader", "1 while this one holds the Lease.", registry=self.registry)
+        self._leader = Gauge(
+            f"{PREFIX}_leader", "1 while this replica is the leader.", registry=self.registry
+        )
         self._success = Gauge(
             f"{PREFIX}_last_success_timestamp_seconds",
             "When a pass last found or made everything right, Unix time.",
@@ -61,7 +63,7 @@ class Metrics:
             self._passes.labels(result)
 
     def leads(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
-        """Note whether this one leads. What a follower last knew is nothing to alert on, so it goes."""
+        """Note whether this replica is the leader. What a follower last knew is no alert, so it goes."""
         self._leader.set(leader)
         if not leader:
             self._expiry.clear()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +11,7 @@ import click
 
 from certs.authority import service_names
 from certs.inputs import Policy
+from certs.names import is_ip
 from certs.rotate import Rotator, Target
 from kube.api import ApiError
 
@@ -146,7 +146,7 @@ def settings(**given: Any) -> Settings:  # noqa: ANN401 - click passes what _OPT
             "and the third is never written"
         )
     dns = service_names(target.service, target.namespace, given["cluster_domain"])
-    extra = [(name, _is_ip(name)) for name in given["names"]]
+    extra = [(name, is_ip(name)) for name in given["names"]]
     try:
         policy = Policy(
             tuple(dict.fromkeys([*dns, *(name for name, is_ip in extra if not is_ip)])),
@@ -158,11 +158,3 @@ def settings(**given: Any) -> Settings:  # noqa: ANN401 - click passes what _OPT
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     return Settings(target, policy, given["kubeconfig"])
-
-
-def _is_ip(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

@@ -58,5 +58,5 @@ def requested(
     uid: str = "705ab4f5-6393-11e8-b7cc-42010a800002",
     username: str = "ada",
 ) -> Request:
-    """The creation of an object, as a door hands it to the engine."""
+    """The creation of an object, as an endpoint hands it to the engine."""
     return Request(obj, namespace=namespace, uid=uid, username=username)

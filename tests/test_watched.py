@@ -17,8 +17,7 @@ class Number:
         path.write_text("1")
         self.watched = Watched("number", [path], self.read, logging.getLogger("test"))
         self.told: list[str] = []
-        self.watched.reloaded = lambda: self.told.append("reloaded")
-        self.watched.refused = lambda: self.told.append("refused")
+        self.watched.on_change = self.told.append
 
     def read(self) -> int:
         """The number."""
@@ -43,7 +42,7 @@ def test_a_changed_file_is_reloaded_counted_and_told(number: Number) -> None:
     number.path.write_text("22")
     assert number.watched.value == 1  # nobody has looked yet
     assert number.watched.refresh() == 22
-    assert (number.watched.status().reloads, number.told) == (1, ["reloaded"])
+    assert number.told == ["reloaded"]
 
 
 def test_a_broken_file_is_read_once_told_once_and_the_last_good_value_kept(
@@ -52,11 +51,11 @@ def test_a_broken_file_is_read_once_told_once_and_the_last_good_value_kept(
     number.path.write_text("two")
     assert [number.watched.refresh() for _ in range(3)] == [1, 1, 1]
     assert (number.reads, number.told) == (2, ["refused"])
-    assert "two" in number.watched.status().problem
+    assert "two" in number.watched.problem
     assert caplog.text.count("keeping number as it was") == 1
     number.path.write_text("333")
     assert number.watched.refresh() == 333
-    assert number.watched.status().problem == ""
+    assert number.watched.problem == ""
 
 
 def test_a_file_that_may_do_later_is_tried_again_then_and_told_once(number: Number) -> None:

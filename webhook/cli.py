@@ -15,7 +15,7 @@ from webhook.rules.load import default_draft, draft_of, load_default, load_file
 from webhook.rules.problems import TableError
 from webhook.rules.schema import bundled
 from webhook.rules.show import overview
-from webhook.settings import ENVIRONMENT, RULES, prepare, serve_options
+from webhook.settings import ENVIRONMENT, RULES, Settings, prepare, serve_options
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
 """Exit codes of ``preview``, as ``kubectl diff`` has them (greater than 1 is an error)."""
@@ -31,12 +31,13 @@ def main() -> None:
 @serve_options
 def serve(**options: Any) -> None:  # noqa: ANN401 - click passes what settings.py names
     """Serve admission reviews over TLS."""
-    prepare(options["workers"])
+    settings = Settings(**options)
+    prepare(settings.workers)
     # Imported here: gunicorn and Flask cost a quarter of a second that other commands need not pay.
     from webhook.compose import run  # noqa: PLC0415
 
     try:
-        run(**options)
+        run(settings)
     except TableError as error:
         _fail(_refused(error))
     except ValueError as error:

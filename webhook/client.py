@@ -15,6 +15,7 @@ import click
 import jsonpatch
 
 from webhook.documents import Document
+from webhook.endpoints import MUTATE
 from webhook.engine.tree import get
 from webhook.preview.run import unified
 from webhook.preview.terminal import coloured
@@ -85,7 +86,7 @@ def _post(url: str, ca: Path, body: bytes) -> tuple[int, bytes]:
     context = ssl.create_default_context(cafile=str(ca))
     connection = HTTPSConnection(parts.hostname, parts.port or 443, timeout=TIMEOUT, context=context)
     try:
-        connection.request("POST", parts.path or "/mutate", body, {"Content-Type": "application/json"})
+        connection.request("POST", parts.path or f"/{MUTATE}", body, {"Content-Type": "application/json"})
         response = connection.getresponse()
         return response.status, response.read()
     finally:

@@ -5,17 +5,17 @@ Every worker process counts for itself. With several of them prometheus_client a
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from http import HTTPStatus
-from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from webhook.serving.tls import TlsStatus
+from webhook.endpoints import MUTATE
 from webhook.settings import MULTIPROCESS
-from webhook.watched import Watched, WatchStatus
+from webhook.state import CurrentState
 
 PREFIX = "ultraserver_webhook"
 
@@ -43,16 +43,15 @@ class Metrics:
             buckets=BUCKETS,
             registry=self.registry,
         )
-        # Counters of their own process: added up over several, they never run backwards.
-        self._changes = {
-            (what, result): Counter(
-                f"{PREFIX}_{what}_changes_{result}",
-                f"Changed {what} files, {result}; each process counts.",
-                registry=self.registry,
-            )
-            for what in ("table", "certificate")
-            for result in ("reloaded", "refused")
-        }
+        self._reloads = Counter(
+            f"{PREFIX}_reloads",
+            "Changes of the table's or the certificate's files, reloaded or refused; each process counts.",
+            ("file", "result"),
+            registry=self.registry,
+        )
+        for file in ("table", "certificate"):
+            for result in ("reloaded", "refused"):
+                self._reloads.labels(file, result)
 
     def answered(
         self, endpoint: str, status: int, verdict: str, rules: Iterable[str], seconds: float
@@ -66,17 +65,21 @@ class Metrics:
             self._reviews.labels(endpoint, verdict).inc()
             self._seconds.labels(endpoint).observe(seconds)
             # Elsewhere the same rules are asked again, and add nothing.
-            for rule in rules if endpoint == "mutate" else ():
+            for rule in rules if endpoint == MUTATE else ():
                 self._rules.labels(rule).inc()
 
     def failed(self) -> None:
         """Counts a review that could not be evaluated."""
         self._failed.inc()
 
-    def watch(self, what: str, watched: Watched[Any]) -> None:
-        """Counts the changes of watched files: ``table`` or ``certificate``."""
-        watched.reloaded = self._changes[what, "reloaded"].inc
-        watched.refused = self._changes[what, "refused"].inc
+    def count_reloads(self, state: CurrentState) -> None:
+        """Counts the changes of files from now on."""
+        state.tables.watched.on_change = partial(self._reload, "table")
+        if state.tls:
+            state.tls.watched.on_change = partial(self._reload, "certificate")
+
+    def _reload(self, file: str, result: str) -> None:
+        self._reloads.labels(file, result).inc()
 
     def text(self, state: Collector) -> bytes:
         """All of it in Prometheus' text format, added up over processes where there are several.
@@ -94,29 +97,24 @@ class Metrics:
 
 
 class StateCollector(Collector):
-    """What is the case now, read when asked: the table in use and the end of the certificate."""
+    """The current state as gauges, read when asked."""
 
-    def __init__(
-        self,
-        revision: Callable[[], str],
-        table: Callable[[], WatchStatus],
-        certificate: Callable[[], TlsStatus],
-    ) -> None:
-        """Takes the ways to find out."""
-        self._revision, self._table, self._certificate = revision, table, certificate
+    def __init__(self, state: CurrentState) -> None:
+        """Takes the state of this process."""
+        self._state = state
 
     def collect(self) -> Iterator[Metric]:
         """The gauges."""
-        certificate = self._certificate()
         info = GaugeMetricFamily(f"{PREFIX}_table_info", "The rule table in use.", labels=("revision",))
-        info.add_metric((self._revision(),), 1)
+        info.add_metric((self._state.table.revision,), 1)
         yield info
-        for what, problem in (("table", self._table().problem), ("certificate", certificate.error)):
+        for what, problem in self._state.problems().items():
             yield GaugeMetricFamily(
                 f"{PREFIX}_{what}_stale", f"1 while the {what} files cannot be used.", value=bool(problem)
             )
-        yield GaugeMetricFamily(
-            f"{PREFIX}_certificate_expiry_seconds",
-            "Unix time at which the serving certificate ends.",
-            value=certificate.expires.timestamp(),
-        )
+        if ends := self._state.certificate_ends:
+            yield GaugeMetricFamily(
+                f"{PREFIX}_certificate_expiry_timestamp_seconds",
+                "When the serving certificate ends, Unix time.",
+                value=ends.timestamp(),
+            )

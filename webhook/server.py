@@ -8,13 +8,13 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger
 
 from webhook.serving.settings import Limits, Listener, ServerSettings, WsgiApp
-from webhook.serving.tls import TlsFiles, TlsStatus
+from webhook.serving.tls import TlsFiles
 from webhook.serving.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Limits", "Listener", "ServerSettings", "TlsFiles", "TlsStatus", "WsgiApp", "serve"]
+__all__ = ["Limits", "Listener", "ServerSettings", "TlsFiles", "WsgiApp", "serve"]
 
 
 def serve(
@@ -114,8 +114,6 @@ def gunicorn_settings(settings: ServerSettings, listeners: Sequence[Listener]) -
         # The worker takes the context from `TlsFiles`; with these gunicorn's log says https.
         values["certfile"] = str(settings.certificate)
         values["keyfile"] = str(settings.key)
-    if settings.pidfile is not None:
-        values["pidfile"] = str(settings.pidfile)
     if settings.log_config is not None:
         values["logconfig_dict"] = dict(settings.log_config)
     return values

@@ -3,6 +3,7 @@
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,37 @@ _SERVE = (
     click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True),
     click.option("--log-format", type=click.Choice(("json", "text")), default="json", show_default=True),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the options of ``serve`` said.
+
+    Attributes:
+        host: address to listen on.
+        port: for the API server.
+        tls_cert: PEM file with the serving certificate and its chain.
+        tls_key: PEM file with its private key.
+        rules: file of the rule table; None for the packaged one.
+        workers: processes.
+        preview: whether the API server's port serves the preview as well.
+        preview_port: loopback port for the preview over plain HTTP, None for none.
+        metrics_port: port for the metrics over plain HTTP, None for none.
+        log_level: one of ``logs.LEVELS``.
+        log_format: ``json`` or ``text``.
+    """
+
+    host: str
+    port: int
+    tls_cert: Path
+    tls_key: Path
+    rules: Path | None
+    workers: int
+    preview: bool
+    preview_port: int | None
+    metrics_port: int | None
+    log_level: str
+    log_format: str
 
 
 def prepare(workers: int) -> None:

@@ -6,7 +6,6 @@ import math
 import os
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -29,28 +28,14 @@ class UnusableError(ValueError):
         self.until = until
 
 
-@dataclass(frozen=True, slots=True)
-class WatchStatus:
-    """What readiness needs to know of watched files.
-
-    Attributes:
-        reloads: How often changed files were reloaded since the start.
-        failures: How many changes could not be used.
-        problem: Why the files, as they are now, cannot be used; empty when they are in use.
-    """
-
-    reloads: int
-    failures: int
-    problem: str
-
-
 class Watched(Generic[T]):
     """A value and the files it is read from.
 
     Attributes:
         value: The newest that could be used.
-        reloaded: Called after every reload.
-        refused: Called once for every change that cannot be used.
+        problem: Why the files, as they are now, cannot be used; empty when they are in use.
+        on_change: Called with ``reloaded`` after every reload, and with ``refused`` once for every change
+            that cannot be used.
     """
 
     def __init__(self, what: str, paths: Sequence[Path], load: Callable[[], T], log: logging.Logger) -> None:
@@ -68,10 +53,8 @@ class Watched(Generic[T]):
         """
         self._what, self._paths, self._load, self._log = what, paths, load, log
         self._lock = threading.Lock()
-        self._reloads = self._failures = 0
-        self._problem, self._again = "", math.inf
-        self.reloaded: Callable[[], object] = lambda: None
-        self.refused: Callable[[], object] = lambda: None
+        self.problem, self._again = "", math.inf
+        self.on_change: Callable[[str], object] = lambda _: None
         self._seen = self._signature()
         self.value = load()
 
@@ -97,10 +80,6 @@ class Watched(Generic[T]):
                 self._lock.release()
         return self.value
 
-    def status(self) -> WatchStatus:
-        """What is in use."""
-        return WatchStatus(self._reloads, self._failures, self._problem)
-
     def _reload(self, load: Callable[[], T]) -> None:
         # Taken before reading: files that change meanwhile differ from it, and are read again.
         seen = self._signature()
@@ -111,20 +90,18 @@ class Watched(Generic[T]):
             self._refuse(str(error), again=seen == self._seen)
         else:
             self.value = value
-            self._reloads += 1
-            self._problem, self._again = "", math.inf
+            self.problem, self._again = "", math.inf
             self._log.warning("reloaded %s", self._what, extra={"file": self._what})
-            self.reloaded()
+            self.on_change("reloaded")
         self._seen = seen
 
     def _refuse(self, problem: str, *, again: bool) -> None:
-        if again and problem == self._problem:
+        if again and problem == self.problem:
             return
-        self._failures += 1
-        self._problem = problem
+        self.problem = problem
         fields = {"file": self._what, "problem": problem}
         self._log.error("keeping %(file)s as it was: %(problem)s", fields, extra=fields)
-        self.refused()
+        self.on_change("refused")
 
     def _signature(self) -> tuple[tuple[int, ...], ...]:
         return tuple(map(_identity, self._paths))

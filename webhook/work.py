@@ -8,8 +8,9 @@ from typing import Any
 Work = Callable[..., Any]
 """``work(size, function, *arguments)`` gives what the function returns.
 
-``size`` are the bytes that it works on; shorter work goes first. Function and arguments go to another
-process: the function is one of a module, it raises nothing that is to be expected, and all can be pickled.
+``size`` are the bytes that it works on; shorter work passes longer work that came little before it. Function
+and arguments go to another process: the function is one of a module, it raises nothing expected,
+and all can be pickled.
 
 Raises:
     BusyError: Too much work is waiting.

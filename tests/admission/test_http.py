@@ -3,21 +3,26 @@
 import json
 import logging
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from certs import development
 from tests.admission.reviews import UID, response, review, send, well_formed
 from tests.helpers import mpijob
-from webhook.admission.app import MAX_BODY, MAX_SHORT, Certificate, create_app
+from webhook import limits
+from webhook.admission.app import create_app
 from webhook.engine import Outcome, Request
 from webhook.engine.table import Table
 from webhook.rules.load import load_default
 from webhook.rules.source import TableSource
-from webhook.work import BusyError, FailedError, Work
+from webhook.serving.tls import TlsFiles
+from webhook.state import CurrentState
+from webhook.work import BusyError, FailedError, Work, here
 
 
 @pytest.mark.parametrize(
@@ -74,12 +79,12 @@ def _of_length(size: int) -> bytes:
 
 
 def test_a_body_of_exactly_3_mib_is_read(client: FlaskClient) -> None:
-    assert MAX_BODY == 3 * 1024 * 1024
-    well_formed(send(client, _of_length(MAX_BODY)))
+    assert limits.BODY == 3 * 1024 * 1024
+    well_formed(send(client, _of_length(limits.BODY)))
 
 
 def test_a_body_of_one_byte_more_is_413_with_the_reason(client: FlaskClient) -> None:
-    answer = send(client, _of_length(MAX_BODY + 1))
+    answer = send(client, _of_length(limits.BODY + 1))
     assert answer.status_code == 413
     assert "error" in answer.get_json()
 
@@ -100,7 +105,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     def evaluate(table: Table, request: Request) -> NoReturn:
         raise RuntimeError(f"secret detail of {table.revision} {request.uid}")
 
-    monkeypatch.setattr("webhook.admission.judges.evaluate", evaluate)
+    monkeypatch.setattr("webhook.admission.handlers.evaluate", evaluate)
 
 
 @pytest.mark.usefixtures("broken")
@@ -131,7 +136,7 @@ def test_an_operation_that_cannot_be_written_is_a_internal_error_too(
     def evaluate(_table: Table, request: Request) -> Outcome:
         return Outcome("r", "why", request.object, ({"op": "add", "path": "/x", "value": object()},))
 
-    monkeypatch.setattr("webhook.admission.judges.evaluate", evaluate)
+    monkeypatch.setattr("webhook.admission.handlers.evaluate", evaluate)
     answer = send(client, review(mpijob()))
     assert answer.status_code == 500
     well_formed(answer)
@@ -175,7 +180,7 @@ def _raising(error: Exception) -> Work:
 
 
 def _large(client: FlaskClient) -> TestResponse:
-    return send(client, review(mpijob(annotations={"note": "x" * MAX_SHORT})))
+    return send(client, review(mpijob(annotations={"note": "x" * limits.SHORT_REVIEW})))
 
 
 def test_long_reviews_are_done_elsewhere_and_short_ones_here() -> None:
@@ -185,7 +190,7 @@ def test_long_reviews_are_done_elsewhere_and_short_ones_here() -> None:
         elsewhere.append(size)
         return function(*arguments)
 
-    client = create_app(TableSource(), long_reviews=work).test_client()
+    client = create_app(CurrentState(TableSource()), long_reviews=work).test_client()
     assert "patch" in well_formed(send(client, review(mpijob())))
     assert elsewhere == []
     assert "patch" in well_formed(_large(client))
@@ -193,20 +198,28 @@ def test_long_reviews_are_done_elsewhere_and_short_ones_here() -> None:
 
 
 def test_too_much_long_work_is_503_with_the_time_to_try_again() -> None:
-    answer = _large(create_app(TableSource(), long_reviews=_raising(BusyError("busy"))).test_client())
+    answer = _large(
+        create_app(CurrentState(TableSource()), long_reviews=_raising(BusyError("busy"))).test_client()
+    )
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert answer.get_json() == {"error": "busy"}
 
 
 def test_long_work_that_failed_is_500_and_logged_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
-    answer = _large(create_app(TableSource(), long_reviews=_raising(FailedError("too long"))).test_client())
+    answer = _large(
+        create_app(CurrentState(TableSource()), long_reviews=_raising(FailedError("too long"))).test_client()
+    )
     assert answer.status_code == 500
     assert "too long" in caplog.text
 
 
-def test_readyz_tells_of_certificate_files_that_cannot_be_used() -> None:
-    expires = datetime.now(UTC) + timedelta(days=1)
-    certificate = Certificate(expires, "tls.key: the key is encrypted")
-    answer = create_app(TableSource(), certificate=lambda: certificate).test_client().get("/readyz")
+def test_readyz_tells_of_certificate_files_that_cannot_be_used(tmp_path: Path) -> None:
+    development.ensure(tmp_path, ["localhost"], datetime.now(UTC))
+    state = CurrentState(TableSource(), TlsFiles(tmp_path / "tls.crt", tmp_path / "tls.key"))
+    client = create_app(state).test_client()
+    assert "problem" not in client.get("/readyz").get_json()
+    (tmp_path / "tls.key").write_text("no key")
+    state.refresh(here)
+    answer = client.get("/readyz")
     assert answer.status_code == 200
-    assert answer.get_json()["problem"] == "unusable certificate files: tls.key: the key is encrypted"
+    assert answer.get_json()["problem"].startswith("unusable certificate files: ")

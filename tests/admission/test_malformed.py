@@ -1,4 +1,4 @@
-"""Bodies that are no review, and bodies at the edge of one: 400 with a reason, never a mistake of ours."""
+"""Bodies that are no review, and bodies at the edge of one: 400 with a reason, never an internal error."""
 
 import json
 from typing import Any

@@ -11,6 +11,7 @@ from webhook.admission.app import create_app
 from webhook.engine.tree import get, put
 from webhook.rules.load import load_default, load_text
 from webhook.rules.source import TableSource
+from webhook.state import CurrentState
 
 EXTENDED = "{apiVersion: ultraserver-webhook.io/v1alpha1, kind: RuleTable, extends: default, "
 
@@ -123,7 +124,7 @@ def test_a_job_that_cannot_be_is_denied_naming_field_value_and_fix(
 def test_every_reason_of_a_denial_is_in_its_message() -> None:
     rules = "rules: [{name: no-%d, reason: r, match: {role: worker}, deny: no %d}]"
     both = (rules % (1, 1))[:-1] + ", " + (rules % (2, 2))[len("rules: [") :]
-    client = create_app(TableSource(table=load_text(EXTENDED + both + "}", "t"))).test_client()
+    client = create_app(CurrentState(TableSource(table=load_text(EXTENDED + both + "}", "t")))).test_client()
     assert response(client, mpijob())["status"]["message"] == "no 1; no 2"
 
 
@@ -131,7 +132,9 @@ def test_many_long_warnings_stay_within_what_the_api_server_passes_on() -> None:
     rows = ", ".join(
         f'{{name: w-{i}, reason: r, match: {{role: worker}}, warn: "{i}\\n{"é" * 300}"}}' for i in range(40)
     )
-    client = create_app(TableSource(table=load_text(f"{EXTENDED} rules: [{rows}]}}", "t"))).test_client()
+    client = create_app(
+        CurrentState(TableSource(table=load_text(f"{EXTENDED} rules: [{rows}]}}", "t")))
+    ).test_client()
     warnings = response(client, mpijob())["warnings"]
     assert sum(len(text.encode()) for text in warnings) <= 4096
     assert warnings[0].startswith("0 é")

@@ -33,7 +33,7 @@ class Subject:
 
     Attributes:
         directory: Holds ``tls.crt``, ``tls.key``, ``ca.crt``, ``rules.yaml`` and ``log``.
-        port: Of the API server's door; ``preview_port`` and ``metrics_port`` of the two others.
+        port: Of the listener for the API server; ``preview_port`` and ``metrics_port`` of the two others.
         said: What the program printed so far can be read from the file ``log``.
     """
 

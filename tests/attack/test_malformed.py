@@ -116,8 +116,8 @@ def others() -> dict[str, bytes]:
         "another content type": post + b"\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}",
         "a content type of nonsense": post + b"\r\nContent-Type: /;;=\xff\r\nContent-Length: 2\r\n\r\n{}",
         "no host": b"POST /mutate HTTP/1.1" + BODY,
-        "no such door": b"POST /mutated HTTP/1.1\r\n" + HOST + BODY,
-        "a door that is asked": b"GET /mutate HTTP/1.1\r\n" + HOST + b"\r\n\r\n",
+        "no such endpoint": b"POST /mutated HTTP/1.1\r\n" + HOST + BODY,
+        "an endpoint that is asked with GET": b"GET /mutate HTTP/1.1\r\n" + HOST + b"\r\n\r\n",
         "a query of nonsense": b"POST /mutate?timeout=%ff&&&=; HTTP/1.1\r\n" + HOST + BODY,
         "a thousand parameters": b"POST /mutate?" + b"a&" * 1000 + b" HTTP/1.1\r\n" + HOST + BODY,
     }

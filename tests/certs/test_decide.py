@@ -120,7 +120,7 @@ CASES = [
     ("one that has not begun", Given(after=-DAY), Action.NEW_AUTHORITY, "the authority is good from"),
     ("just before it is due", Given(after=CA_DUE - SECOND, leaf=leaf("old", CA_DUE - DAY)), KEEP, "well"),
     (
-        "two thirds of its life over",
+        "its renewal time reached",
         Given(after=CA_DUE),
         Action.NEW_AUTHORITY,
         "the authority reached",
@@ -143,7 +143,7 @@ CASES = [
     ("a leaf brings ca.crt with it", Given(published=(), leaf=None), ISSUE, "it does not exist"),
     # The leaf.
     ("no leaf", Given(leaf=None), ISSUE, "no leaf to serve: it does not exist"),
-    ("two thirds of the leaf's life over", Given(after=LEAF_DUE), ISSUE, "the leaf reached its renewal time"),
+    ("the leaf's renewal time reached", Given(after=LEAF_DUE), ISSUE, "the leaf reached its renewal time"),
     ("a leaf that is over", Given(after=LEAF), ISSUE, "no leaf to serve: it is good from"),
     ("a leaf of nobody trusted", Given(leaf=leaf("new")), ISSUE, "no trusted authority signed it"),
     ("a leaf without a name", Given(leaf=leaf("old", names=POLICY.dns_names[1:])), ISSUE, "lacks the name"),

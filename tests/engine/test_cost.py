@@ -12,7 +12,7 @@ import pytest
 
 from tests.engine.hostile import GENERATORS, NODE_TERMS, expressions, recorded, terms
 from tests.helpers import WORKER, mpijob, requested
-from webhook.admission import judges
+from webhook.admission import handlers
 from webhook.admission.review import Review, encode
 from webhook.engine import Outcome, evaluate, keys, tree
 from webhook.engine.budget import FLOOR, PER_CHARACTER, Budget, OverBudgetError
@@ -78,7 +78,7 @@ def test_what_comes_of_it_needs_no_further_change_and_is_let_through(make: Any) 
     outcome = evaluate(TABLE, requested(obj))
     assert evaluate(TABLE, requested(outcome.after)).operations == ()
     if not outcome.denials:
-        required = judges.require(TABLE, Review("uid", requested(outcome.after), "CREATE", "MPIJob", ""))
+        required = handlers.require(TABLE, Review("uid", requested(outcome.after), "CREATE", "MPIJob", ""))
         assert required is not None
         assert required.denials == ()
 
@@ -97,7 +97,7 @@ def test_a_job_of_many_node_terms_is_read_back_as_it_was(count: int) -> None:
     stored = evaluate(TABLE, requested(job))
     assert (stored.denials, stored.warnings) == ((), ())
     assert evaluate(TABLE, requested(stored.after)).operations == ()
-    required = judges.require(TABLE, Review("uid", requested(stored.after), "CREATE", "MPIJob", "train"))
+    required = handlers.require(TABLE, Review("uid", requested(stored.after), "CREATE", "MPIJob", "train"))
     assert required is not None
     assert required.denials == ()
     second = put(stored.after, ("metadata", "name"), "second")

@@ -66,7 +66,7 @@ COPIES = {
 
 
 @pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
-def test_a_record_that_was_copied_does_not_open_the_door(copy: Request) -> None:
+def test_a_record_that_was_copied_does_not_count(copy: Request) -> None:
     label = job_id(unnamed("first"), "", "g-", "first")
     assert first_uid(copy, "g-", "first", label) == "second"
 

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from certs import development
 from certs.metrics import Metrics as CertificateMetrics
 from placement.metrics import Metrics as PlacementMetrics
 from tests.docs.blocks import REPOSITORY, text_of
 from tests.manifests.objects import of_kind, one, webhooks
 from webhook.metrics import Metrics, StateCollector
 from webhook.rules.load import load_default, load_text
-from webhook.serving.tls import TlsStatus
-from webhook.watched import WatchStatus
+from webhook.rules.source import TableSource
+from webhook.serving.tls import TlsFiles
+from webhook.state import CurrentState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,26 +101,28 @@ def test_no_manifest_sets_a_ca_bundle(built: Callable[[str], Build]) -> None:
             assert "caBundle" not in hook["clientConfig"]
 
 
-def test_every_metric_of_an_alert_is_one_that_is_exported(built: Callable[[str], Build]) -> None:
+def test_every_metric_of_an_alert_is_one_that_is_exported(
+    built: Callable[[str], Build], tmp_path: Path
+) -> None:
     (rule,) = of_kind(built("overlays/monitoring"), "PrometheusRule")
     alerts = [alert for group in rule["spec"]["groups"] for alert in group["rules"]]
     named = {name for alert in alerts for name in re.findall(r"ultraserver_\w+", alert["expr"])}
-    assert named <= exported()
+    assert named <= exported(tmp_path)
     kinds = {alert["alert"] for alert in alerts}
     assert {"UltraserverWebhookCertificateEnds", "UltraserverWebhookTableStale"} <= kinds
     assert {"UltraserverWebhookFails", "UltraserverWebhookSlow"} <= kinds
 
 
-def exported() -> set[str]:
+def exported(folder: Path) -> set[str]:
     """The names of all samples that a program can have."""
     names: set[str] = set()
     registries = (Metrics().registry, CertificateMetrics().registry, PlacementMetrics().registry)
     for metric in (metric for registry in registries for metric in registry.collect()):
         endings = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}.get(metric.type, ("",))
         names |= {metric.name + ending for ending in endings}
-    tls = TlsStatus(datetime.now(UTC), 0, 0, "")
-    state = StateCollector(lambda: "0", lambda: WatchStatus(0, 0, ""), lambda: tls)
-    return names | {metric.name for metric in state.collect()}
+    development.ensure(folder, ["localhost"], datetime.now(UTC))
+    state = CurrentState(TableSource(), TlsFiles(folder / "tls.crt", folder / "tls.key"))
+    return names | {metric.name for metric in StateCollector(state).collect()}
 
 
 def test_every_alert_leads_to_a_heading_of_the_document(built: Callable[[str], Build]) -> None:

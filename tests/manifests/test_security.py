@@ -10,7 +10,7 @@ import yaml
 
 from tests.docs.blocks import blocks_of
 from tests.manifests.objects import NAMESPACE, of_kind, one, pod_specs, selects, webhooks
-from webhook.admission.app import HANDLERS
+from webhook.admission.answer import HANDLERS
 from webhook.settings import serve_options
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def test_the_server_knows_every_argument_it_is_given(base: Build) -> None:
 
 def test_every_webhook_calls_an_endpoint_that_there_is(base: Build) -> None:
     called = {hook["clientConfig"]["service"]["path"] for hook in webhooks(base).values()}
-    assert called <= {f"/{endpoint}" for endpoint in HANDLERS}
+    assert called <= {f"/{name}" for name in HANDLERS}
     assert {hook["clientConfig"]["service"]["namespace"] for hook in webhooks(base).values()} == {NAMESPACE}
 
 

@@ -9,7 +9,7 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from tests.helpers import mpijob
-from webhook.admission.app import MAX_BODY
+from webhook import limits
 from webhook.compose import preview_app
 from webhook.documents import dump_yaml, read_documents
 from webhook.rules.load import load_default
@@ -157,8 +157,8 @@ def test_a_text_that_cannot_be_read_is_400_with_the_line(
     assert answer.get_json()["error"].startswith(beginning)
 
 
-def test_more_than_4_mib_are_413(client: FlaskClient) -> None:
-    answer = ask(client, b"#" * (MAX_BODY + 1))
+def test_more_than_a_body_may_have_is_413(client: FlaskClient) -> None:
+    answer = ask(client, b"#" * (limits.BODY + 1))
     assert answer.status_code == 413
     assert "error" in answer.get_json()
 

@@ -1,4 +1,4 @@
-"""One engine behind every door: /preview says what /mutate does, and the command line says it too."""
+"""One engine behind every endpoint: /preview says what /mutate does, and the command line says it too."""
 
 import base64
 import json
@@ -17,11 +17,12 @@ from webhook.engine.tree import get
 from webhook.preview.routes import preview_routes
 from webhook.rules.load import load_default
 from webhook.rules.source import TableSource
+from webhook.state import CurrentState
 
 
 def _client() -> FlaskClient:
     source = TableSource(table=load_default())
-    app = create_app(source)
+    app = create_app(CurrentState(source))
     app.register_blueprint(preview_routes(source))
     return app.test_client()
 

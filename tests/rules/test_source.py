@@ -33,7 +33,7 @@ def test_a_changed_file_is_reloaded_by_a_refresh_and_not_inside_a_review(tmp_pat
     assert source.table().revision == before
     source.refresh()
     assert source.table().revision != before
-    assert (source.status().reloads, source.status().problem) == (1, "")
+    assert source.watched.problem == ""
 
 
 BROKEN = ["mode: perhaps\n", "rules: [\n", "\x00"]
@@ -50,13 +50,12 @@ def test_a_broken_file_leaves_the_last_good_table_in_use_and_says_so(
     with caplog.at_level(logging.ERROR):
         source.refresh()
     assert source.table() is good
-    assert source.status().failures == 1
-    assert str(path) in source.status().problem
+    assert str(path) in source.watched.problem
     assert "keeping rule table" in caplog.text
     config_map(tmp_path, TABLE + "mode: shadow\n", "..3")
     source.refresh()
     assert source.table() is not good
-    assert source.status().problem == ""
+    assert source.watched.problem == ""
 
 
 def test_a_file_that_went_away_leaves_the_last_good_table_in_use(tmp_path: Path) -> None:
@@ -66,15 +65,17 @@ def test_a_file_that_went_away_leaves_the_last_good_table_in_use(tmp_path: Path)
     path.unlink()
     source.refresh()
     assert source.table() is good
-    assert "rules.yaml" in source.status().problem
+    assert "rules.yaml" in source.watched.problem
 
 
 def test_a_broken_file_is_read_once_and_not_for_every_review(tmp_path: Path) -> None:
     source = TableSource(config_map(tmp_path, TABLE, "..1"))
+    told: list[str] = []
+    source.watched.on_change = told.append
     config_map(tmp_path, "nonsense", "..2")
     for _ in range(5):
         source.refresh()
-    assert source.status().failures == 1
+    assert told == ["refused"]
 
 
 def test_at_the_start_a_broken_file_is_an_error(tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ def test_a_table_that_cannot_be_checked_within_its_bounds_is_a_problem_like_any_
         raise FailedError("it took longer than 8 s")
 
     source.refresh(fails)
-    assert "longer than 8 s" in source.status().problem
+    assert "longer than 8 s" in source.watched.problem
 
 
 def test_while_other_work_waits_the_table_is_read_later(tmp_path: Path) -> None:
@@ -103,7 +104,7 @@ def test_while_other_work_waits_the_table_is_read_later(tmp_path: Path) -> None:
 
     with pytest.raises(BusyError):
         source.refresh(busy)
-    assert source.status().problem == ""
+    assert source.watched.problem == ""
     source.refresh()
     assert source.table() is not before
 

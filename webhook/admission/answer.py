@@ -6,19 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from webhook.admission import judges
-from webhook.admission.judges import Judge
+from webhook import endpoints
+from webhook.admission import handlers
+from webhook.admission.handlers import Handler
 from webhook.admission.review import BadReviewError, Review, decode, encode, failure
 from webhook.engine import Outcome
 from webhook.engine.table import Table
 
-HANDLERS: Final[Mapping[str, Judge]] = {
-    "mutate": judges.mutate,
-    "verify": judges.verify,
-    "require": judges.require,
-    "rule-table": judges.rule_table,
+HANDLERS: Final[Mapping[str, Handler]] = {
+    endpoints.MUTATE: handlers.mutate,
+    endpoints.VERIFY: handlers.verify,
+    endpoints.REQUIRE: handlers.require,
+    endpoints.RULE_TABLE: handlers.rule_table,
 }
-"""What is decided at each endpoint, which is a path without its slash."""
+"""What decides at each endpoint."""
 
 IGNORED: Final = "ignored"
 """Verdict of a review that nothing here is to be done with."""

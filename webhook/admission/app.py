@@ -5,7 +5,7 @@ What an answer looks like:
 =============================================  ====  =====================================
 a review of something that is ignored           200  allowed, no patch
 a candidate                                     200  allowed, patch, perhaps warnings
-a job that cannot be                            200  not allowed, with a status
+an invalid job                                  200  not allowed, with a status
 a body that is no review                        400  ``{"error": ...}``
 another content type / too long / not POST      415 / 413 / 405
 too much long work at one time                  503  with ``Retry-After``
@@ -14,25 +14,20 @@ an internal error                               500  a review that is not allowe
 """
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from flask import Flask, Response, json, request
-from werkzeug.exceptions import HTTPException
 
+from webhook import limits
 from webhook.admission.answer import HANDLERS, answer
+from webhook.endpoints import LIVEZ, READYZ, RULE_TABLE
 from webhook.metrics import Metrics
-from webhook.rules.source import TableSource
-from webhook.work import BusyError, FailedError, TooLargeError, Work, here
-
-MAX_BODY: Final = 3 * 1024 * 1024
-"""Bytes; etcd takes objects of 1.5 MiB, and a review holds at most two of one."""
-
-MAX_SHORT: Final = 64 * 1024
-"""Bytes of a review that is evaluated where it arrives, in a few milliseconds."""
+from webhook.responses import new_app, refusal
+from webhook.state import CurrentState
+from webhook.work import FailedError, TooLargeError, Work, here
 
 JSON: Final = "application/json"
 
@@ -42,101 +37,64 @@ EXPIRY_MARGIN: Final = timedelta(seconds=30)
 log = logging.getLogger("webhook.admission")
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """What readiness tells of the serving certificate.
-
-    Attributes:
-        expires: when it ends, UTC.
-        error: why its files, as they are now, cannot be used; empty when they are in use.
-    """
-
-    expires: datetime
-    error: str = ""
-
-
 def create_app(
-    source: TableSource,
-    metrics: Metrics | None = None,
-    certificate: Callable[[], Any] = lambda: None,
-    long_reviews: Work = here,
-    checks: Work = here,
+    state: CurrentState, metrics: Metrics | None = None, long_reviews: Work = here, checks: Work = here
 ) -> Flask:
-    """The app that the API server and the kubelet call: the endpoints, ``/livez`` and ``/readyz``.
+    """The app that the API server and the kubelet call: reviews, ``/livez`` and ``/readyz``.
 
     Args:
-        source: of the rule table.
+        state: the rule table and the certificate in use.
         metrics: what counts reviews.
-        certificate: the serving `Certificate`, or what has its attributes; None where somebody else does TLS.
-        long_reviews: does what is longer than `MAX_SHORT`.
+        long_reviews: does what is longer than `limits.SHORT_REVIEW`.
         checks: checks rule tables.
     """
-    app = Flask("webhook", static_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
-    app.register_error_handler(HTTPException, http_error)
-    endpoints = Endpoints(source, metrics or Metrics(), long_reviews, checks)
+    app = new_app("webhook")
+    reviews = Reviews(state, metrics or Metrics(), long_reviews, checks)
     for name in HANDLERS:
-        app.add_url_rule(f"/{name}", name, endpoints.view(name), methods=["POST"])
-    app.add_url_rule("/livez", "livez", lambda: Response(json.dumps({"status": "ok"}), mimetype=JSON))
-    app.add_url_rule("/readyz", "readyz", lambda: ready(source, certificate()))
+        app.add_url_rule(f"/{name}", name, partial(reviews.answer, name), methods=["POST"])
+    app.add_url_rule(f"/{LIVEZ}", LIVEZ, lambda: Response(json.dumps({"status": "ok"}), mimetype=JSON))
+    app.add_url_rule(f"/{READYZ}", READYZ, lambda: ready(state))
     return app
 
 
-def ready(source: TableSource, certificate: Certificate | None) -> Response:
+def ready(state: CurrentState) -> Response:
     """Whether to send reviews here; files that cannot be used are told, and no reason to stop."""
-    detail = {"status": "ok", "table": source.table().revision}
-    problems = [source.status().problem]
-    if certificate is not None:
-        detail["certificate"] = f"{certificate.expires:%Y-%m-%dT%H:%M:%SZ}"
-        problems.append(certificate.error and f"unusable certificate files: {certificate.error}")
-        if certificate.expires - datetime.now(UTC) < EXPIRY_MARGIN:
+    detail = {"status": "ok", "table": state.table.revision}
+    ends = state.certificate_ends
+    if ends is not None:
+        detail["certificate"] = f"{ends:%Y-%m-%dT%H:%M:%SZ}"
+        if ends - datetime.now(UTC) < EXPIRY_MARGIN:
             detail["status"] = "the serving certificate is about to end"
-    if any(problems):
-        detail["problem"] = "\n".join(filter(None, problems))
+    problems = [f"unusable {file} files: {problem}" for file, problem in state.problems().items() if problem]
+    if problems:
+        detail["problem"] = "\n".join(problems)
     return Response(json.dumps(detail), status=200 if detail["status"] == "ok" else 503, mimetype=JSON)
 
 
-def http_error(error: HTTPException) -> Response:
-    """Every refusal of HTTP's own as JSON, with the reason."""
-    headers = {key: value for key, value in error.get_headers() if key.lower() == "allow"}
-    return refusal(error.code or 500, error.description or error.name, headers)
-
-
-def refusal(code: int, reason: str, headers: dict[str, str] | None = None) -> Response:
-    """A refusal with a reason."""
-    return Response(json.dumps({"error": reason}), status=code, mimetype=JSON, headers=headers)
-
-
-def busy(error: BusyError) -> Response:
-    """There is too much long work just now."""
-    return refusal(503, str(error), {"Retry-After": "1"})
-
-
-class Endpoints:
+class Reviews:
     """Answers reviews, short ones at once and long ones where they hold up nobody, and counts them."""
 
-    def __init__(self, source: TableSource, metrics: Metrics, long_reviews: Work, checks: Work) -> None:
+    def __init__(self, state: CurrentState, metrics: Metrics, long_reviews: Work, checks: Work) -> None:
         """Takes what every endpoint needs."""
-        self._source, self._metrics = source, metrics
+        self._state, self._metrics = state, metrics
         self._long_reviews, self._checks = long_reviews, checks
 
-    def view(self, name: str) -> Callable[[], Response]:
-        """The Flask view of an endpoint."""
-        return lambda: self._answer(name)
+    def answer(self, name: str) -> Response:
+        """The view of an endpoint.
 
-    def _answer(self, name: str) -> Response:
+        Raises:
+            BusyError: if too much long work is waiting.
+        """
         if request.mimetype != JSON:
             return refusal(415, f"the content type must be {JSON}, not {request.mimetype or 'missing'}")
         body = request.get_data(cache=False)
         work = here
-        if name == "rule-table":
+        if name == RULE_TABLE:
             work = self._checks
-        elif len(body) > MAX_SHORT:
+        elif len(body) > limits.SHORT_REVIEW:
             work = self._long_reviews
         try:
-            found = work(len(body), answer, self._source.table(), name, body)
-        except BusyError as error:
-            return busy(error)
+            found = work(len(body), answer, self._state.table, name, body)
         except TooLargeError as error:
             log.warning("refused a review of %d bytes: %s", len(body), error, extra={"endpoint": name})
             self._metrics.answered(name, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "", (), 0.0)

@@ -1,4 +1,4 @@
-"""Evaluating a table against an object: the one function behind every door."""
+"""Evaluating a table against an object: the one function behind every endpoint and command."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ from webhook.engine.values import placeholder_values
 def evaluate(table: Table, request: Request) -> Outcome:
     """What the table does to the object of a request. Pure: the same arguments give the same outcome.
 
-    Never raises for an object of whatever content: what cannot be is denied with a message.
+    Never raises for an object of whatever content: an invalid job is denied with a message.
     """
     obj = request.object
     if not table.workloads_of(kind_of(obj)):

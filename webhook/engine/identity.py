@@ -46,7 +46,7 @@ def first_uid(request: Request, generate_name: str, recorded: str, label: Json) 
     ``pkg/admission/plugin/webhook/request/admissionreview.go``). The uid of the first call is in the
     record. It counts only if the label follows from it together with the times in ``managedFields``, which
     the API server writes anew for every object, and if no client sent it, which ``managedFields`` tells as
-    well (their times are whole seconds): a copied record does not open the door.
+    well (their times are whole seconds): a copied record does not count.
     """
     if recorded and not _sent(request.object) and label == job_id(request, "", generate_name, recorded):
         return recorded

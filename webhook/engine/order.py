@@ -1,10 +1,10 @@
 """Keeping elements where they were: what was taken back and added again stays at its place in the list."""
 
 from webhook.engine.lists import Kind, kind, paired
-from webhook.engine.tree import Json, same
+from webhook.engine.tree import Json, Path, same
 
 
-def as_received(received: Json, desired: Json, path: tuple[str | int, ...] = ()) -> Json:
+def as_received(received: Json, desired: Json, path: Path = ()) -> Json:
     """``desired`` with every list as it is in ``received`` where the two hold the same elements.
 
     An evaluation that finds its own additions takes them back and adds them again at the end. Where
@@ -20,7 +20,7 @@ def as_received(received: Json, desired: Json, path: tuple[str | int, ...] = ())
     return received if same(received, desired) else desired
 
 
-def _map(received: dict[str, Json], desired: dict[str, Json], path: tuple[str | int, ...]) -> Json:
+def _map(received: dict[str, Json], desired: dict[str, Json], path: Path) -> Json:
     values = {
         key: as_received(received[key], value, (*path, key)) if key in received else value
         for key, value in desired.items()
@@ -30,7 +30,7 @@ def _map(received: dict[str, Json], desired: dict[str, Json], path: tuple[str | 
     return values
 
 
-def _list(received: list[Json], desired: list[Json], path: tuple[str | int, ...]) -> Json:
+def _list(received: list[Json], desired: list[Json], path: Path) -> Json:
     if all(a is b for a, b in zip(received, desired, strict=False)) and len(received) != len(desired):
         return desired  # only appended to, or cut at the end
     if kind(path) is Kind.TERMS:

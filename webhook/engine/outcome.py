@@ -32,7 +32,7 @@ class State(StrEnum):
 
 
 class JobError(ValueError):
-    """A job that cannot be; the message names the field, the value and the fix."""
+    """An invalid job; the message names the field, the value and the fix."""
 
 
 @dataclass(frozen=True)

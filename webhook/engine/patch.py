@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from webhook.engine.lists import Kind, kind, paired
-from webhook.engine.tree import Json, pointer, same
+from webhook.engine.tree import Json, Path, pointer, same
 
 Operation = dict[str, Any]
 """One RFC 6902 operation: ``op``, ``path`` and, for add and replace, ``value``."""
@@ -13,8 +13,6 @@ FEW: Final = 16
 
 FRAME: Final = 30
 """Characters of an operation beside its path and value."""
-
-Path = tuple[str | int, ...]
 
 
 def operations(before: Json, after: Json, at: Path = ()) -> list[Operation]:

@@ -4,13 +4,15 @@ import logging
 from http import HTTPStatus
 from typing import Final
 
-from flask import Blueprint, Response, jsonify, request
+from flask import Blueprint, Response, request
 
+from webhook import endpoints, limits
 from webhook.documents import DocumentError, read_documents
 from webhook.engine.table import Table
 from webhook.preview.run import FORMATS, preview
+from webhook.responses import refusal
 from webhook.rules.source import TableSource
-from webhook.work import BusyError, FailedError, TooLargeError, Work, here
+from webhook.work import FailedError, TooLargeError, Work, here
 
 log = logging.getLogger("webhook.preview")
 
@@ -23,14 +25,10 @@ TYPES: Final = {
 """Media type -> format; the first is the answer to a client that takes anything."""
 
 
-MAX_PREVIEW: Final = 1024 * 1024
-"""Bytes of a body; a preview keeps all of its objects and their texts at a time."""
-
-
 def preview_routes(source: TableSource, work: Work = here) -> Blueprint:
     """The route, for an app that serves reviews as well or for one of its own.
 
-    One or many documents, YAML or JSON, up to `MAX_PREVIEW`. ``?namespace=`` is for documents that name
+    One or many documents, YAML or JSON, up to `limits.PREVIEW`. ``?namespace=`` is for documents that name
     none. A job that is denied is an answer (200); a text that cannot be read is 400.
 
     Args:
@@ -39,29 +37,27 @@ def preview_routes(source: TableSource, work: Work = here) -> Blueprint:
     """
     routes = Blueprint("preview", __name__)
 
-    @routes.post("/preview")
+    @routes.post(f"/{endpoints.PREVIEW}")
     def show() -> Response:
         kind = request.accept_mimetypes.best_match(TYPES) if request.accept_mimetypes else next(iter(TYPES))
         if kind is None:
             reason = f"cannot answer as {request.headers.get('Accept')}; can as {', '.join(TYPES)}"
-            return _error(406, reason)
+            return refusal(406, reason)
         body = request.get_data(cache=False)
-        if len(body) > MAX_PREVIEW:
-            return _error(413, f"a preview takes {MAX_PREVIEW} bytes at most")
+        if len(body) > limits.PREVIEW:
+            return refusal(413, f"a preview takes {limits.PREVIEW} bytes at most")
         namespace = request.args.get("namespace", "default")
         try:
             code, text = work(len(body), shown, source.table(), body, TYPES[kind], namespace)
-        except BusyError as error:
-            return _error(503, str(error), {"Retry-After": "1"})
         except TooLargeError as error:
-            return _error(413, f"the documents are too large: {error}")
+            return refusal(413, f"the documents are too large: {error}")
         except FailedError as error:
             log.error("a preview of %d bytes failed: %s", len(body), error)  # noqa: TRY400
-            return _error(500, "the preview could not be made, see the log of ultraserver-webhook")
+            return refusal(500, "the preview could not be made, see the log of ultraserver-webhook")
         return (
             Response(text, content_type=f"{kind}; charset=utf-8")
             if code == HTTPStatus.OK
-            else _error(code, text)
+            else refusal(code, text)
         )
 
     return routes
@@ -76,10 +72,3 @@ def shown(table: Table, body: bytes, form: str, namespace: str) -> tuple[int, st
     if not found:
         return 400, "the body holds no document"
     return 200, FORMATS[form](found)
-
-
-def _error(code: int, reason: str, headers: dict[str, str] | None = None) -> Response:
-    answer = jsonify(error=reason)
-    answer.status_code = code
-    answer.headers.update(headers or {})
-    return answer

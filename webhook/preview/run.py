@@ -21,7 +21,7 @@ UID = "preview"
 
 
 class PatchError(AssertionError):
-    """The operations do not lead to the object they should: a mistake of this program."""
+    """The operations do not lead to the object they should: an internal error."""
 
 
 @dataclass(frozen=True)

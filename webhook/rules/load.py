@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path as FilePath
 from typing import Any
 
-from webhook import initscript
+from webhook import initscript, limits
 from webhook.documents import Document, DocumentError, read_documents
 from webhook.engine.placeholders import render
 from webhook.engine.table import Rule, Table
@@ -23,9 +23,6 @@ from webhook.rules.schema import violations
 
 DEFAULT = "default.yaml"
 SOURCE = "packaged default"
-
-LONGEST = 1024 * 1024
-"""Bytes of a table's text; a ConfigMap holds no more (Kubernetes, "ConfigMaps": 1 MiB)."""
 
 
 def load_default() -> Table:
@@ -41,7 +38,7 @@ def load_file(path: FilePath) -> Table:
         OSError: if the file cannot be read.
     """
     with path.open("rb") as file:
-        return load_text(file.read(LONGEST + 1), str(path))
+        return load_text(file.read(limits.TABLE + 1), str(path))
 
 
 def load_text(text: str | bytes, source: str) -> Table:
@@ -50,8 +47,8 @@ def load_text(text: str | bytes, source: str) -> Table:
     Raises:
         TableError: with every problem of the table.
     """
-    if len(text) > LONGEST:
-        reason = f"a rule table has {LONGEST} bytes at most, as a ConfigMap does; this is longer"
+    if len(text) > limits.TABLE:
+        reason = f"a rule table has {limits.TABLE} bytes at most, as a ConfigMap does; this is longer"
         raise TableError([Problem(source, 1, "", reason)])
     return build(draft_of(text, source))
 

@@ -1,6 +1,7 @@
 """A table's rows by what they are looked up by while it is checked."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from functools import cached_property
 
 from webhook.engine.table import Rule, Shape, Table, Workload
@@ -67,3 +68,8 @@ class Rows:
 def _matching(table: Table, rule: Rule) -> list[Shape]:
     wanted = rule.match.shape.items()
     return [shape for shape in table.shapes if all(shape.facts()[key] in allowed for key, allowed in wanted)]
+
+
+def listed(known: Iterable[str]) -> str:
+    """Names for a message."""
+    return ", ".join(sorted(known))

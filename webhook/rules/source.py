@@ -1,13 +1,18 @@
 """The table in use: read again when its file changes, and kept when the new one is broken."""
 
 import logging
+import time
 from pathlib import Path
+from typing import Final
 
 from webhook.engine.table import Table
 from webhook.rules.load import load_default, load_file
 from webhook.rules.problems import TableError
-from webhook.watched import UnusableError, Watched, WatchStatus
+from webhook.watched import UnusableError, Watched
 from webhook.work import FailedError, Work, here
+
+RETRY_SECONDS: Final = 5.0
+"""After which a table is looked at again that could not be checked, for want of time or of a process."""
 
 log = logging.getLogger("webhook.rules")
 
@@ -38,10 +43,6 @@ class TableSource:
         """The newest table that could be used."""
         return self.watched.value
 
-    def status(self) -> WatchStatus:
-        """How reloading went; ``table().revision`` is what is in use."""
-        return self.watched.status()
-
     def refresh(self, work: Work = here) -> None:
         """Takes a changed file into use.
 
@@ -57,7 +58,9 @@ class TableSource:
         try:
             found: Table | str = work(0, read, self._path)
         except FailedError as error:
-            raise UnusableError(f"{self._path} cannot be checked: {error}") from error
+            raise UnusableError(
+                f"{self._path} cannot be checked: {error}", time.time() + RETRY_SECONDS
+            ) from error
         if isinstance(found, str):
             raise UnusableError(found)
         return found

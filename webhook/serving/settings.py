@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from webhook import limits
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -49,8 +51,7 @@ class Limits:
         request_line: Longest request line in bytes (gunicorn's own default, 4094).
         head: Longest request head (request line and headers) in bytes; the API server's is below 1 KiB.
         header_fields: Most header fields of a request.
-        body: Longest request body in bytes; an AdmissionReview holds an object and its predecessor, and
-            etcd takes objects of up to 1.5 MiB.
+        body: Longest request body in bytes.
         buffered: Most bytes of requests and responses that a worker holds while they are received and
             sent, counted as they arrive. Above it the oldest unfinished one has to go.
         connections: Most open connections of a worker. One more closes another one, see
@@ -67,7 +68,7 @@ class Limits:
     request_line: int = 4094
     head: int = 16 * 1024
     header_fields: int = 64
-    body: int = 3 * 1024 * 1024
+    body: int = limits.BODY
     buffered: int = 12 * 1024 * 1024
     connections: int = 512
     handshake_seconds: float = 5.0
@@ -104,7 +105,6 @@ class ServerSettings:
         timeout_seconds: A worker whose loop stands still this long is replaced.
         limits: What one peer can make the server hold.
         worker_tmp_dir: Directory of the heartbeat files, see `writable_tmp`.
-        pidfile: Where to write the process id; None for nowhere.
         log_level: gunicorn's level: debug, info, warning, error or critical.
         log_config: A ``logging.config.dictConfig`` document for gunicorn's loggers; None for its own.
     """
@@ -118,7 +118,6 @@ class ServerSettings:
     timeout_seconds: int = 30
     limits: Limits = field(default_factory=Limits)
     worker_tmp_dir: str | None = field(default_factory=writable_tmp)
-    pidfile: Path | None = None
     log_level: str = "info"
     log_config: Mapping[str, Any] | None = None
 

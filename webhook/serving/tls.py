@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NoReturn
@@ -19,23 +20,6 @@ TLS12_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """Forward secret, authenticated ciphers for TLS 1.2; TLS 1.3's own are all fit."""
 
 log = logging.getLogger("webhook.tls")
-
-
-@dataclass(frozen=True, slots=True)
-class TlsStatus:
-    """What readiness and metrics need to know of the certificate.
-
-    Attributes:
-        expires: When the certificate in use ends, UTC.
-        reloads: How often a changed pair was reloaded since the start.
-        failures: How many changed pairs could not be used.
-        error: Why the files, as they are now, cannot be used; empty when they are in use.
-    """
-
-    expires: datetime
-    reloads: int
-    failures: int
-    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +92,19 @@ class TlsFiles:
         """The context for a new connection, of the newest usable pair."""
         return self.watched.refresh().context
 
-    def status(self) -> TlsStatus:
-        """What is in use, after a look at the files."""
-        served, found = self.watched.refresh(), self.watched.status()
-        return TlsStatus(served.expires, found.reloads, found.failures, found.problem)
+    @property
+    def expires(self) -> datetime:
+        """When the certificate in use ends, UTC."""
+        return self.watched.value.expires
 
     def _load(self) -> Served:
         context = new_context(self._certificate, self._key)
         try:
             leaf = x509.load_pem_x509_certificate(self._certificate.read_bytes())
-        except OSError as error:
-            raise UnusableError(f"{self._certificate} went away while it was read: {error}") from error
+        except (OSError, ValueError) as error:  # it was whole a moment ago, and is being written
+            raise UnusableError(
+                f"{self._certificate} changed while it was read: {error}", time.time()
+            ) from error
         found = Served(context, leaf.not_valid_before_utc, leaf.not_valid_after_utc)
         now, served = datetime.now(UTC), self._served
         if served and served.is_valid(now) and not found.is_valid(now):

@@ -1,8 +1,8 @@
 """gunicorn's gevent worker, with deadlines and room for newcomers.
 
 gunicorn reads requests, decides where they end, calls the application and writes responses, each connection
-in a greenlet of its own. What is ours stands in `webhook.serving.peers`; this joins the two. What it needs of
-gunicorn is named in ``tests/server/test_gunicorn_parts.py``, which fails when a part of it goes.
+in a greenlet of its own. What is ours stands in `webhook.serving.peer`; this joins the two. What it needs of
+gunicorn is named in ``tests/serving/test_gunicorn_parts.py``, which fails when a part of it goes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from gunicorn.http.body import ChunkedReader
 from gunicorn.util import write_error
 from gunicorn.workers.ggevent import GeventWorker
 
-from webhook.serving.peers import Peer, Peers, RefusedError, State
+from webhook.serving.peer import Peer, RefusedError, State
+from webhook.serving.peers import Peers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,6 +34,17 @@ _TURN_SECONDS = 0.25
 """Deadlines are met within it, and so is gunicorn's heartbeat."""
 _ACCEPTS_A_TURN = 16
 """So that a flood of newcomers leaves time for those who are there."""
+
+
+class _Named:
+    """A listener's name, all that gunicorn asks of it, also when it is closed already."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._name = (listener.host, listener.port)
+
+    def getsockname(self) -> tuple[str, int]:
+        """As of a socket."""
+        return self._name
 
 
 class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
@@ -86,7 +98,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         try:
             if peer.listener.tls:
                 peer.secure(self.app.tls.context())
-            super().handle(listener, peer, addr)
+            super().handle(_Named(peer.listener), peer, addr)
         except OSError as error:
             self.log.debug("%s: %s", addr, error)
         finally:

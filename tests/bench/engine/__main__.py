@@ -20,6 +20,7 @@ from webhook.client import admission_review
 from webhook.engine import evaluate
 from webhook.rules.load import load_default
 from webhook.rules.source import TableSource
+from webhook.state import CurrentState
 
 ROUNDS, CALLS = 7, 200
 
@@ -36,7 +37,7 @@ def main() -> None:
     body = json.dumps(admission_review(job, "default")).encode()
     outcome = evaluate(table, requested(job))
     again = requested(outcome.after)
-    client = create_app(TableSource(table=table)).test_client()
+    client = create_app(CurrentState(TableSource(table=table))).test_client()
     steps: dict[str, Callable[[], object]] = {
         "json.loads of the review": lambda: json.loads(body),
         "decode (orjson, checks)": lambda: decode(body),

@@ -15,7 +15,7 @@ import jsonpatch
 import orjson
 
 from tests.attack.live import review
-from webhook.admission import judges
+from webhook.admission import handlers
 from webhook.admission.review import BadReviewError, decode, encode
 from webhook.engine.tree import same
 from webhook.rules.load import load_default
@@ -73,7 +73,7 @@ def check(case: Case, *, counted: bool = False) -> str:
 def _checked(case: Case, *, counted: bool) -> str:
     body = review(case.obj, "first", **case.request)
     try:
-        outcome, answer = _answered(judges.mutate, body)
+        outcome, answer = _answered(handlers.mutate, body)
     except BadReviewError:
         return "bad"
     if counted:
@@ -93,24 +93,24 @@ def _checked(case: Case, *, counted: bool) -> str:
 
 
 def _hold_again(body: bytes) -> None:
-    """What was mutated once needs nothing more, and passes the doors that look for that."""
-    again = _answered(judges.mutate, body)[1]["response"]
+    """What was mutated once needs nothing more, and passes the handlers that look for that."""
+    again = _answered(handlers.mutate, body)[1]["response"]
     if not again["allowed"]:
         raise BrokenError(f"again: denied once mutated: {again['status']['message'][:300]}")
     if "patch" in again:
         left = orjson.loads(base64.b64decode(again["patch"]))
         raise BrokenError(f"again: {len(left)} operations are left, first {json.dumps(left[0])[:300]}")
-    required = _answered(judges.require, body)[1]["response"]
+    required = _answered(handlers.require, body)[1]["response"]
     if not required["allowed"]:
         raise BrokenError(f"require refuses what was mutated: {required['status']['message'][:300]}")
-    verified = _answered(judges.verify, body)[1]["response"]
+    verified = _answered(handlers.verify, body)[1]["response"]
     if verified.get("warnings"):
         raise BrokenError(f"verify warns of what was mutated: {verified['warnings'][0][:300]}")
 
 
-def _answered(judge: judges.Judge, body: bytes) -> tuple[Outcome | None, Any]:
+def _answered(handler: handlers.Handler, body: bytes) -> tuple[Outcome | None, Any]:
     found = decode(body)
-    outcome = judge(TABLE, found)
+    outcome = handler(TABLE, found)
     said = encode(found.uid, outcome)
     if len(said) > ANSWER_TIMES * len(body) + ANSWER_MORE:
         raise BrokenError(f"size: the answer to {len(body)} bytes is {len(said)}")
@@ -146,7 +146,7 @@ def work(body: bytes) -> Work:
         before = sys.getprofile()
         sys.setprofile(counting)
         try:
-            judges.mutate(TABLE, found)
+            handlers.mutate(TABLE, found)
         finally:
             sys.setprofile(before)
     return done

@@ -1,4 +1,4 @@
-"""The table in its ConfigMap: taken up while running, refused when broken, switched off as a whole."""
+"""The table in its ConfigMap: reloaded while running, refused when broken, switched off as a whole."""
 
 from __future__ import annotations
 

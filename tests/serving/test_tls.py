@@ -13,14 +13,14 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from certs import authority
-from tests.server.conftest import PATIENCE
+from tests.serving.conftest import PATIENCE
 from webhook.serving.tls import TlsFiles, new_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.server.conftest import Files, Server
+    from tests.serving.conftest import Files, Server
 
 
 def serial(server: Server) -> int:
@@ -129,13 +129,15 @@ def test_a_mounted_secret_swapped_by_its_link_is_reloaded(files: Files, tmp_path
         (tmp_path / name / "tls.key").write_bytes(pair.key_pem())
     (tmp_path / "..data").symlink_to("old")
     mounted = TlsFiles(tmp_path / "..data" / "tls.crt", tmp_path / "..data" / "tls.key")
-    first, context = mounted.status(), mounted.context()
+    first, context = mounted.expires, mounted.context()
+    told: list[str] = []
+    mounted.watched.on_change = told.append
     assert mounted.context() is context
     (tmp_path / "..tmp").symlink_to("new")
     (tmp_path / "..tmp").replace(tmp_path / "..data")
     assert mounted.context() is not context
-    assert mounted.status().expires > first.expires
-    assert mounted.status().reloads == 1
+    assert mounted.expires > first
+    assert told == ["reloaded"]
 
 
 def test_a_start_with_a_pair_that_does_not_match_says_so_and_ends(
@@ -168,12 +170,13 @@ def test_a_pair_that_is_not_valid_now_does_not_replace_one_that_is(
 ) -> None:
     files.signer = authority.new_authority(datetime.now(UTC) - timedelta(days=9), timedelta(days=20))
     mounted = TlsFiles(files.certificate, files.key)
-    before, context = mounted.status(), mounted.context()
+    before, context = mounted.expires, mounted.context()
+    told: list[str] = []
+    mounted.watched.on_change = told.append
     write(files, at(files, timedelta(days=begins)))
     assert mounted.context() is context
-    found = mounted.status()
-    assert why in found.error
-    assert (found.expires, found.failures) == (before.expires, 1)
+    assert why in mounted.watched.problem
+    assert (mounted.expires, told) == (before, ["refused"])
 
 
 def test_a_pair_that_becomes_valid_is_reloaded_then(files: Files) -> None:
@@ -187,9 +190,9 @@ def test_a_pair_that_becomes_valid_is_reloaded_then(files: Files) -> None:
     assert mounted.context() is context
     deadline = time.monotonic() + PATIENCE
     while mounted.context() is context:
-        assert time.monotonic() < deadline, mounted.status()
+        assert time.monotonic() < deadline, mounted.watched.problem
         time.sleep(0.1)
-    assert mounted.status().error == ""
+    assert mounted.watched.problem == ""
 
 
 def test_an_encrypted_key_is_refused_with_a_reason_and_nobody_is_asked_for_its_password(
@@ -206,4 +209,5 @@ def test_an_encrypted_key_is_refused_with_a_reason_and_nobody_is_asked_for_its_p
             serialization.BestAvailableEncryption(b"secret"),
         )
     )
-    assert "the key is encrypted" in mounted.status().error
+    mounted.context()
+    assert "the key is encrypted" in mounted.watched.problem

@@ -7,12 +7,12 @@ import subprocess
 import sys
 from typing import Any
 
-from tests.server.conftest import ROOT
+from tests.serving.conftest import ROOT
 
 
 def done(what: str) -> Any:
     found = subprocess.run(
-        [sys.executable, "-m", "tests.server.work", what],
+        [sys.executable, "-m", "tests.serving.work", what],
         cwd=ROOT,
         capture_output=True,
         check=True,
@@ -32,7 +32,7 @@ def test_a_result_of_many_bytes_comes_back_whole() -> None:
 
 
 def test_work_without_an_end_is_ended() -> None:
-    assert done("slow") == "FailedError: it took longer than 1 s"
+    assert done("slow") == "FailedError: it took longer than 1.0 s"
 
 
 TOO_LARGE = "TooLargeError: it takes more than 64 MiB of memory to evaluate"
@@ -64,15 +64,31 @@ def test_a_template_that_is_killed_is_replaced() -> None:
     assert done("template") == ["FailedError: the work was given up", "after"]
 
 
+def test_a_template_that_was_killed_before_a_piece_began_costs_that_piece_nothing() -> None:
+    no_process = "BusyError: no process can be started: [Errno 11] Resource temporarily unavailable"
+    assert done("idle") == ["slept", no_process, "slept"]
+
+
+def test_a_turn_that_comes_as_the_wait_ends_leaves_the_queue_going() -> None:
+    assert done("together") == ["slept", "slept"]
+
+
 def test_what_is_shorter_goes_first() -> None:
-    assert done("order") == ["10 slept", "20 slept", "30 slept"]
+    assert done("order") == ["1000000 slept", "2000000 slept", "3000000 slept"]
+
+
+def test_a_long_piece_is_not_passed_for_ever() -> None:
+    ended = done("passed by")
+    assert "long slept" in ended
+    assert len(ended) < 20
+
+
+BUSY = "BusyError: too much work is waiting; try again"
 
 
 def test_where_too_much_waits_the_largest_is_refused_not_the_newcomer() -> None:
-    refused = "40 BusyError: too much work is waiting; try again"
-    assert done("many") == [refused, "10 slept", "20 slept", "30 slept"]
+    assert done("many") == [f"4000000 {BUSY}", "1000000 slept", "2000000 slept", "3000000 slept"]
 
 
 def test_where_too_many_bytes_wait_the_largest_is_refused() -> None:
-    refused = "990 BusyError: too much work is waiting; try again"
-    assert done("bytes") == [refused, "10 slept", "20 slept"]
+    assert done("bytes") == [f"99000000 {BUSY}", "1000000 slept", "2000000 slept"]

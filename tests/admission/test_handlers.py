@@ -1,12 +1,12 @@
-"""The doors beside /mutate: jobs that came through unmutated, and ConfigMaps with broken tables."""
+"""The handlers beside /mutate's: jobs that came through unmutated, and ConfigMaps with broken tables."""
 
 from typing import Any
 
 import pytest
 
 from tests.helpers import mpijob, requested
-from webhook.admission import judges
-from webhook.admission.judges import Judge
+from webhook.admission import handlers
+from webhook.admission.handlers import Handler
 from webhook.admission.review import Review
 from webhook.engine import Outcome
 from webhook.rules.load import load_default, load_text
@@ -19,25 +19,25 @@ def review(obj: Any, operation: str = "CREATE") -> Review:
     return Review("uid", requested(obj), operation, str(obj.get("kind")), "name")
 
 
-def answer(judge: Judge, obj: Any, operation: str = "CREATE") -> Outcome:
-    outcome = judge(TABLE, review(obj, operation))
+def answer(handler: Handler, obj: Any, operation: str = "CREATE") -> Outcome:
+    outcome = handler(TABLE, review(obj, operation))
     assert outcome is not None
     return outcome
 
 
 def mutated(job: Any) -> Any:
-    return answer(judges.mutate, job).after
+    return answer(handlers.mutate, job).after
 
 
-@pytest.mark.parametrize("judge", [judges.verify, judges.require])
+@pytest.mark.parametrize("handler", [handlers.verify, handlers.require])
 @pytest.mark.parametrize("workers", [1, 2, 3, 16])
-def test_a_mutated_job_passes_without_a_word(judge: Judge, workers: int) -> None:
-    outcome = answer(judge, mutated(mpijob(workers)))
+def test_a_mutated_job_passes_without_a_word(handler: Handler, workers: int) -> None:
+    outcome = answer(handler, mutated(mpijob(workers)))
     assert (outcome.warnings, outcome.denials, outcome.operations) == ((), (), ())
 
 
 def test_a_job_that_came_through_unmutated_is_told_with_the_way_out() -> None:
-    outcome = answer(judges.verify, mpijob(4))
+    outcome = answer(handlers.verify, mpijob(4))
     assert len(outcome.warnings) == 1
     assert "apply it again when the webhook is up" in outcome.warnings[0]
     assert len(outcome.warnings[0]) <= 256
@@ -45,35 +45,35 @@ def test_a_job_that_came_through_unmutated_is_told_with_the_way_out() -> None:
 
 
 def test_where_it_is_required_such_a_job_is_refused() -> None:
-    outcome = answer(judges.require, mpijob(4))
+    outcome = answer(handlers.require, mpijob(4))
     assert len(outcome.denials) == 1
     assert outcome.operations == ()
 
 
-@pytest.mark.parametrize("judge", [judges.verify, judges.require])
-def test_a_generated_name_which_mutation_did_not_see_is_no_reason_to_complain(judge: Judge) -> None:
+@pytest.mark.parametrize("handler", [handlers.verify, handlers.require])
+def test_a_generated_name_which_mutation_did_not_see_is_no_reason_to_complain(handler: Handler) -> None:
     job = mpijob(4, generate_name="gen-")
     job["metadata"]["managedFields"] = [{"manager": "kubectl", "time": "2026-01-01T00:00:00Z"}]
     stored = mutated(job)
     stored = {**stored, "metadata": {**stored["metadata"], "name": "gen-x7k2p"}}
-    outcome = answer(judge, stored)
+    outcome = answer(handler, stored)
     assert (outcome.warnings, outcome.denials) == ((), ())
 
 
 def test_a_job_that_is_not_ours_passes_where_mutation_is_required() -> None:
-    outcome = answer(judges.require, mpijob(4, resource=None))
+    outcome = answer(handlers.require, mpijob(4, resource=None))
     assert (outcome.warnings, outcome.denials) == ((), ())
 
 
-@pytest.mark.parametrize("judge", [judges.mutate, judges.verify, judges.require])
-def test_only_creation_matters(judge: Judge) -> None:
-    assert judge(TABLE, review(mpijob(4), "UPDATE")) is None
+@pytest.mark.parametrize("handler", [handlers.mutate, handlers.verify, handlers.require])
+def test_only_creation_matters(handler: Handler) -> None:
+    assert handler(TABLE, review(mpijob(4), "UPDATE")) is None
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
 def test_a_config_map_with_a_broken_table_is_refused_with_every_problem(operation: str) -> None:
     broken = TABLES + "rules: [{name: x, reasn: y, match: {role: worker}}]\nmode: maybe\n"
-    outcome = answer(judges.rule_table, {"kind": "ConfigMap", "data": {"rules.yaml": broken}}, operation)
+    outcome = answer(handlers.rule_table, {"kind": "ConfigMap", "data": {"rules.yaml": broken}}, operation)
     assert any(
         "rules.yaml:4: /rules/0/reasn: unknown key 'reasn'; did you mean 'reason'?" in d
         for d in outcome.denials
@@ -83,19 +83,19 @@ def test_a_config_map_with_a_broken_table_is_refused_with_every_problem(operatio
 
 @pytest.mark.parametrize("data", [{"rules.yaml": TABLES}, {"rules.yaml": TABLES, "notes.txt": "anything: ["}])
 def test_a_config_map_with_a_good_table_passes(data: Any) -> None:
-    assert answer(judges.rule_table, {"kind": "ConfigMap", "data": data}).denials == ()
+    assert answer(handlers.rule_table, {"kind": "ConfigMap", "data": data}).denials == ()
 
 
 @pytest.mark.parametrize("data", [None, {}, {"rules.yml": TABLES}, {"notes.txt": TABLES}])
 def test_a_config_map_without_the_file_that_is_read_is_refused(data: Any) -> None:
-    denials = answer(judges.rule_table, {"kind": "ConfigMap", "data": data}).denials
+    denials = answer(handlers.rule_table, {"kind": "ConfigMap", "data": data}).denials
     assert [denial[:22] for denial in denials] == ["data has no rules.yaml"]
 
 
 def test_while_replicas_differ_a_mutated_job_is_told_about_and_not_refused() -> None:
     stored = mutated(mpijob(4))
     other = load_text(TABLES + "rules: [{name: nodes-with-server-id, mode: off}]\n", "t")
-    outcome = judges.require(other, review(stored))
+    outcome = handlers.require(other, review(stored))
     assert outcome is not None
     assert outcome.denials == ()
     assert outcome.warnings == (f"mutated by rule table {TABLE.revision}, this replica has {other.revision}",)

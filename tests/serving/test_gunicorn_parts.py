@@ -16,7 +16,7 @@ from gunicorn.workers.ggevent import GeventWorker
 from webhook.server import Listener, ServerSettings, gunicorn_settings
 
 if TYPE_CHECKING:
-    from tests.server.conftest import Files
+    from tests.serving.conftest import Files
 
 
 def parameters(function: object) -> list[str]:
@@ -52,7 +52,7 @@ def test_a_refusal_is_written_at_once_to_what_never_waits() -> None:
 
 
 class Sink:
-    """As `webhook.serving.peers.Peer` for a writer."""
+    """As `webhook.serving.peer.Peer` for a writer."""
 
     data = b""
 

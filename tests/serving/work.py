@@ -1,6 +1,6 @@
-"""What `tests.server.test_longwork` has done as long work.
+"""What `tests.serving.test_longwork` has done as long work.
 
-A program of its own, ``python -m tests.server.work WHAT``, because long work forks processes.
+A program of its own, ``python -m tests.serving.work WHAT``, because long work forks processes.
 """
 
 from __future__ import annotations
@@ -77,10 +77,55 @@ def in_turns(work: LongWork, *sizes: int) -> list[str]:
     return ended
 
 
+def together(work: LongWork) -> list[str]:
+    """A turn that comes in the same moment as the end of its wait, and two pieces after it."""
+    ended: list[str] = []
+    first = gevent.spawn(work, 1, slow, 0.93)
+    second = gevent.spawn(lambda: outcome(work, 1, slow, 0.01))
+    gevent.sleep(0.85)
+    time.sleep(0.25)  # a short review on the loop, during which both become due
+    gevent.joinall([first, second])
+    ended += [outcome(work, 1, slow, 0), outcome(work, 1, slow, 0)]
+    return ended
+
+
+def passed_by(work: LongWork) -> list[str]:
+    """A long piece while short ones keep coming for longer than it weighs: what was done before it."""
+    ended: list[str] = []
+    gevent.spawn(work, 0, slow, 0.1)
+    gevent.sleep(0.01)
+    long = gevent.spawn(lambda: ended.append(f"long {outcome(work, 80_000, slow, 0)}"))
+
+    def flood() -> None:
+        while not long.dead:
+            ended.append(f"short {outcome(work, 1, slow, 0.05)}")
+
+    gevent.joinall([gevent.spawn(flood), gevent.spawn(flood), long])
+    return ended
+
+
+def killed_while_idle(work: LongWork) -> list[str]:
+    """A piece after the template was killed, and one while no process can be started."""
+    pid = work._template._pid  # noqa: SLF001 - the process that is to be killed
+    assert pid
+    os.kill(pid, signal.SIGKILL)
+    time.sleep(0.1)
+    found = [outcome(work, 1, slow, 0)]
+    fork, os.fork = os.fork, _no_process
+    work._template._stop()  # noqa: SLF001
+    found.append(outcome(work, 1, slow, 0))
+    os.fork = fork
+    return [*found, outcome(work, 1, slow, 0)]
+
+
+def _no_process() -> int:
+    raise BlockingIOError(11, "Resource temporarily unavailable")
+
+
 def main() -> None:
     """Do what the argument says, and print what came of it as JSON."""
     logging.basicConfig(level=logging.CRITICAL)
-    work = LongWork(seconds=1, memory=64 * 1024 * 1024, waiting=3, waiting_bytes=1000)
+    work = LongWork(seconds=1, memory=64 * 1024 * 1024, waiting=3, waiting_bytes=100_000_000)
     parts = {
         "echo": lambda: [work(1, echo, "a"), work(1, echo, "b"), os.getpid()],
         "large": lambda: len(work(1, echo, "x" * 8_000_000)[0]),
@@ -91,9 +136,12 @@ def main() -> None:
         "broken": lambda: outcome(work, 1, broken),
         "fatal": lambda: outcome(work, 1, fatal),
         "template": lambda: [outcome(work, 1, end_template), work(1, echo, "after")[0]],
-        "order": lambda: in_turns(work, 30, 10, 20),
-        "many": lambda: in_turns(work, 10, 40, 20, 30),
-        "bytes": lambda: in_turns(work, 10, 990, 20),
+        "together": lambda: together(work),
+        "passed by": lambda: passed_by(work),
+        "idle": lambda: killed_while_idle(work),
+        "order": lambda: in_turns(work, 3_000_000, 1_000_000, 2_000_000),
+        "many": lambda: in_turns(work, 1_000_000, 4_000_000, 2_000_000, 3_000_000),
+        "bytes": lambda: in_turns(work, 1_000_000, 99_000_000, 2_000_000),
     }
     sys.stdout.write(json.dumps(parts[sys.argv[1]]()))
 

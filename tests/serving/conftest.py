@@ -82,7 +82,7 @@ class Server:
         }
         begun = time.monotonic()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.server.program", json.dumps(given)],
+            [sys.executable, "-m", "tests.serving.program", json.dumps(given)],
             cwd=ROOT,
             stderr=subprocess.PIPE,
             text=True,
@@ -118,9 +118,9 @@ class Server:
             assert time.monotonic() < deadline, f"{message}\n{self.log()}"
             time.sleep(0.05)
 
-    def tcp(self, door: int = 0) -> socket.socket:
+    def tcp(self, listener: int = 0) -> socket.socket:
         """A TCP connection, closed at the end of the test."""
-        sock = socket.create_connection(("127.0.0.1", self.ports[door]), timeout=PATIENCE)
+        sock = socket.create_connection(("127.0.0.1", self.ports[listener]), timeout=PATIENCE)
         return self.stack.enter_context(sock)
 
     def tls(self, context: ssl.SSLContext | None = None, **arguments: Any) -> ssl.SSLSocket:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.server.conftest import Server, answer
+from tests.serving.conftest import Server, answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,7 +135,7 @@ def test_no_header_changes_what_the_application_is_told_of_the_peer(start: Calla
 
 def test_a_second_listener_serves_its_own_application_without_tls(start: Callable[..., Server]) -> None:
     server = start(second=True)
-    sock = server.tcp(door=1)
+    sock = server.tcp(listener=1)
     sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     assert answer(sock).endswith(b"other")
 
@@ -148,7 +148,7 @@ def test_pipelined_requests_and_a_half_close_are_all_answered_and_end_nothing(
     with server.client() as client:
         assert client.get("/") == 200
         pid = client.content
-        sock = server.tcp(door=1)
+        sock = server.tcp(listener=1)
         sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * count)
         sock.shutdown(socket.SHUT_WR)
         assert answer(sock).count(b"other") == count
@@ -170,7 +170,7 @@ def test_a_body_is_never_a_request_however_long_its_length_is(
 
 
 def test_a_body_that_is_shorter_than_announced_is_no_request(start: Callable[..., Server]) -> None:
-    sock = start(second=True).tcp(door=1)
+    sock = start(second=True).tcp(listener=1)
     sock.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
     sock.shutdown(socket.SHUT_WR)
     assert answer(sock).startswith(b"HTTP/1.1 400")

@@ -1,6 +1,6 @@
 """A program that the tests start: the real server around a tiny application.
 
-``python -m tests.server.program '{"certificate": ..., "key": ..., "limits": {...}}'``
+``python -m tests.serving.program '{"certificate": ..., "key": ..., "limits": {...}}'``
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TLS: list[TlsFiles] = []
+TOLD: Counter[str] = Counter()
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
@@ -35,15 +37,9 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
     elif path == "/large":
         body = b"x" * 8_000_000
     elif path == "/tls":
-        tls = TLS[0].status()
-        body = json.dumps(
-            {
-                "reloads": tls.reloads,
-                "failures": tls.failures,
-                "error": tls.error,
-                "expires": str(tls.expires),
-            }
-        ).encode()
+        TLS[0].watched.refresh()
+        found = {"reloads": TOLD["reloaded"], "failures": TOLD["refused"], "error": TLS[0].watched.problem}
+        body = json.dumps({**found, "expires": str(TLS[0].expires)}).encode()
     elif path == "/where":
         body = f"{environ['wsgi.url_scheme']} {environ['SERVER_PORT']} {environ['REMOTE_ADDR']}".encode()
     else:
@@ -66,6 +62,7 @@ def main() -> None:
     given["limits"] = Limits(**given.get("limits", {}))
     given["listener"] = Listener("127.0.0.1", 0)
     TLS.append(TlsFiles(given["certificate"], given["key"]))
+    TLS[0].watched.on_change = lambda result: TOLD.update([result])
     serve(lambda: [application, other][: 1 + len(others)], ServerSettings(**given), others, TLS[0])
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.server.conftest import PATIENCE, Client, Server, answer
+from tests.serving.conftest import PATIENCE, Client, Server, answer
 
 if TYPE_CHECKING:
     import socket

@@ -1,4 +1,4 @@
-"""What each door of the API server decides: a review and the table in, an outcome out."""
+"""The handler of each endpoint that the API server calls: a review and the table in, an outcome out."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,8 +13,8 @@ from webhook.engine.tree import Json, drop, get
 from webhook.rules.load import load_text
 from webhook.rules.problems import TableError
 
-Judge = Callable[[Table, Review], Outcome | None]
-"""None for a review that is not ours: it is allowed untouched."""
+Handler = Callable[[Table, Review], Outcome | None]
+"""None for a review that is ignored: it is allowed untouched."""
 
 RULES: Final = "rules.yaml"
 """The key of the ConfigMap that the manifests mount."""
@@ -53,7 +53,7 @@ def _verified(table: Table, review: Review, *, refuse: bool) -> Outcome | None:
     said = f"admitted without what ultraserver-webhook does to it: {way_out} ({missing})"
     other = _other_table(table, review.request.object)
     if other:
-        # Replicas take up a new table one after the other, which is no reason to refuse what one mutated.
+        # Replicas reload a new table one after the other, which is no reason to refuse what one mutated.
         refuse, said = False, f"mutated by rule table {other[:40]}, this replica has {table.revision}"
     left: dict[str, Any] = {"after": review.request.object, "operations": ()}
     if refuse:

@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from tests.server.conftest import PATIENCE, Server
+from tests.serving.conftest import PATIENCE, Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable

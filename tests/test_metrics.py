@@ -1,0 +1,73 @@
+"""What Prometheus is told of the files in use."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from certs import development
+from webhook.metrics import Metrics, StateCollector
+from webhook.rules.source import TableSource
+from webhook.serving.tls import TlsFiles
+from webhook.state import CurrentState
+from webhook.work import here
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TABLE = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
+
+
+class Told:
+    """The metrics of a state whose files the tests change."""
+
+    def __init__(self, folder: Path) -> None:
+        development.ensure(folder, ["localhost"], datetime.now(UTC))
+        self.rules, self.key = folder / "rules.yaml", folder / "tls.key"
+        self.rules.write_text(TABLE)
+        self.state = CurrentState(TableSource(self.rules), TlsFiles(folder / "tls.crt", self.key))
+        self.metrics = Metrics()
+        self.metrics.count_reloads(self.state)
+
+    def value(self, name: str) -> float:
+        """Of a sample, after a look at the files."""
+        self.state.refresh(here)
+        text = self.metrics.text(StateCollector(self.state)).decode()
+        found = re.search(rf"^ultraserver_webhook_{re.escape(name)} (\S+)$", text, re.MULTILINE)
+        assert found, f"{name} is not in\n{text}"
+        return float(found[1])
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Told:
+    return Told(tmp_path)
+
+
+def reloads(file: str, result: str) -> str:
+    return f'reloads_total{{file="{file}",result="{result}"}}'
+
+
+def test_reloads_are_counted_by_file_and_result(told: Told) -> None:
+    assert told.value(reloads("table", "reloaded")) == 0
+    told.rules.write_text(TABLE + "mode: shadow\n")
+    assert told.value(reloads("table", "reloaded")) == 1
+    told.rules.write_text("nonsense")
+    assert [told.value(reloads("table", "refused")) for _ in range(2)] == [1, 1]
+    assert told.value(reloads("certificate", "refused")) == 0
+
+
+def test_files_that_cannot_be_used_make_what_is_in_use_stale(told: Told) -> None:
+    assert (told.value("table_stale"), told.value("certificate_stale")) == (0, 0)
+    told.key.write_text("no key")
+    assert (told.value("table_stale"), told.value("certificate_stale")) == (0, 1)
+
+
+def test_the_end_of_the_certificate_is_a_time_stamp(told: Told) -> None:
+    ends = told.state.certificate_ends
+    assert ends is not None
+    assert (
+        told.value("certificate_expiry_timestamp_seconds") == ends.timestamp() > datetime.now(UTC).timestamp()
+    )

@@ -1,0 +1,77 @@
+"""What the schema cannot see of fragments: what Kubernetes would take otherwise than it looks."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from webhook.documents import Json, Path
+from webhook.engine import keys
+from webhook.engine.placeholders import PATTERN
+from webhook.engine.table import Rule
+from webhook.rules.rows import Rows
+
+Found = Iterator[tuple[Path, str]]
+
+_NEGATIVE = (
+    "{} here makes kube-scheduler 1.36 match the job's own namespace too; use an empty namespaceSelector "
+    "and tell jobs apart by a label"
+)
+
+
+def _labels(rule: Rule) -> Mapping[str, Json]:
+    return (rule.add.get("metadata") or {}).get("labels") or {}
+
+
+def _labels_the_job(rows: Rows, rule: Rule) -> bool:
+    """Whether a job that the rule fires for has the job label: from this rule, or from each that it needs."""
+    needed = [row for name in rule.needs for row in rows.named.get(name, ())]
+    return keys.JOB in _labels(rule) or (bool(needed) and all(keys.JOB in _labels(row) for row in needed))
+
+
+def fragment_problems(rows: Rows, rule: Rule, at: Path) -> Found:
+    """Every problem of what a rule adds: path and message."""
+    for path, node in _maps(rule.add, (*at, "add")):
+        for key in node:
+            if PATTERN.search(key):
+                yield (*path, key), "a key cannot be a placeholder"
+        if keys.ADDED in node:
+            yield (*path, keys.ADDED), "this annotation is the webhook's own record"
+        for item in (node.get("namespaceSelector") or {}).get("matchExpressions") or ():
+            if item.get("operator") in {"NotIn", "DoesNotExist"}:
+                yield (*path, "namespaceSelector"), _NEGATIVE.format(item["operator"])
+        terms = node.get("nodeSelectorTerms")
+        if terms is not None and len(terms) != 1:
+            yield (*path, "nodeSelectorTerms"), "terms are alternatives, so a rule can require only one"
+        if _selects_job(node) and not _labels_the_job(rows, rule):
+            yield path, f"selects by {keys.JOB}: it needs job-label, or a job repels itself"
+    if _labels(rule).get(keys.JOB, "$(job.id)") != "$(job.id)":
+        yield (*at, "add", "metadata", "labels", keys.JOB), "the value of this label must be $(job.id)"
+
+
+def _selects_job(node: Mapping[str, Json]) -> bool:
+    selector = node.get("labelSelector")
+    if not isinstance(selector, Mapping):
+        return False
+    expressions = selector.get("matchExpressions") or ()
+    return keys.JOB in (selector.get("matchLabels") or {}) or any(
+        e.get("key") == keys.JOB for e in expressions
+    )
+
+
+def _nodes(node: Json, path: Path) -> Iterator[tuple[Path, Json]]:
+    """A tree's every node with its path, parents first."""
+    yield path, node
+    parts: Iterable[tuple[str | int, Json]] = ()
+    if isinstance(node, Mapping):
+        parts = node.items()
+    elif isinstance(node, list):
+        parts = enumerate(node)
+    for key, value in parts:
+        yield from _nodes(value, (*path, key))
+
+
+def texts(node: Json, path: Path) -> Iterator[tuple[Path, str]]:
+    """Every text of a tree with its path."""
+    return ((at, text) for at, text in _nodes(node, path) if isinstance(text, str))
+
+
+def _maps(node: Json, path: Path) -> Iterator[tuple[Path, Mapping[str, Json]]]:
+    return ((at, part) for at, part in _nodes(node, path) if isinstance(part, Mapping))
