@@ -9,14 +9,9 @@ import pytest
 from tests.initscript.harness import Fleet
 from tests.initscript.run import OUT, container, hydra, mpirun, settings
 from tests.initscript.topology import SERVERS, Sysfs, pairs, servers, single, trn2u
-from webhook.initscript import Stage, text
+from webhook.initscript import command
 
 pytestmark = pytest.mark.fleet
-
-
-def command(stage: Stage) -> list[str]:
-    """The command of an init container, as the rule table has it."""
-    return ["bash", "-c", text(stage), "ultraserver-init", stage]
 
 
 def test_mpirun_runs_in_topology_order_and_every_rank_sees_its_variables() -> None:

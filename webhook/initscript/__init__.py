@@ -38,6 +38,18 @@ def text(stage: Stage) -> str:
     return "\n".join([header, *(line for source in sources for line in _strip(source))]) + "\n"
 
 
+def command(stage: Stage) -> list[str]:
+    """The whole command of one init container.
+
+    Args:
+        stage: As for `text`.
+
+    Returns:
+        What goes into the container's `command`; the words after the script are for those who read a pod.
+    """
+    return ["bash", "-c", text(stage), "ultraserver-init", stage]
+
+
 def _strip(source: str) -> list[str]:
     """The lines of a source that do something, without their indentation.
 
