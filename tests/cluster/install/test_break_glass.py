@@ -20,9 +20,9 @@ OPERATIONS = "docs/operations.md"
 IN_VAIN = "failed calling webhook"
 LAUNCHER = {"operator-name": "mpi-operator", "job-role": "launcher"}
 WAYS_OUT = (
-    "All let through in any case",
-    "All let through when it cannot be reached",
-    "One namespace let through",
+    "Remove the registration",
+    "Fail open",
+    "Bypass it for one namespace",
 )
 
 
@@ -40,7 +40,7 @@ def fails_closed(installed: Installation) -> Iterator[Installation]:
     installed.run(OPERATIONS, "Fail closed")
     until(installed.places)
     yield installed
-    installed.run(OPERATIONS, "The way back")
+    installed.run(OPERATIONS, "Restore")
     until(installed.places)
 
 
@@ -56,7 +56,7 @@ def test_a_job_that_was_not_mutated_is_warned_about(installed: Installation) -> 
     placed, said = installed.dry_run()
     assert not placed
     assert said.startswith("Warning: admitted without what ultraserver-webhook does to it: ")
-    installed.run(OPERATIONS, "The way back")
+    installed.run(OPERATIONS, "Restore")
     until(installed.places)
 
 
@@ -84,7 +84,7 @@ def test_every_way_out_lets_jobs_through_and_the_way_back_leads_back(fails_close
             fails_closed.run(OPERATIONS, way)
             until(lambda: fails_closed.dry_run() == (False, ""))
             fails_closed.run(OPERATIONS, "Fail closed")
-    fails_closed.run(OPERATIONS, "The way back")
+    fails_closed.run(OPERATIONS, "Restore")
     fails_closed.run(OPERATIONS, "Fail closed")
     until(fails_closed.places)
 

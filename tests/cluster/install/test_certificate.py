@@ -46,7 +46,7 @@ def test_a_serving_secret_that_was_deleted_is_made_anew(installed: Installation)
 
 def test_beginning_anew_ends_with_one_trusted_authority(installed: Installation) -> None:
     before = bundles(installed)
-    installed.run(OPERATIONS, "Anew")
+    installed.run(OPERATIONS, "Issue everything again")
     until(lambda: len(bundles(installed)) == 1 and bundles(installed) != before)
     until(installed.places)
 

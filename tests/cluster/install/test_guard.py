@@ -27,6 +27,6 @@ def test_the_guard_is_installed_beside_the_webhook_and_taken_away_again(installe
     installed.run(INSTALL, "The guard")
     until(refused)
     until(installed.places)
-    installed.run(INSTALL, "Without the guard")
+    installed.run(INSTALL, "Remove the guard")
     until(lambda: not refused())
     installed.team.run("delete", "rolebinding", "guard-edit")

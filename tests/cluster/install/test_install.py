@@ -25,7 +25,7 @@ ROLE = "training.kubeflow.org/job-role"
 
 
 def test_the_document_shows_how_to_see_that_it_is_asked(installed: Installation) -> None:
-    assert "ultraserver-webhook.io/added" in installed.run("docs/install.md", "Is it asked")
+    assert "ultraserver-webhook.io/added" in installed.run("docs/install.md", "Check that it is called")
 
 
 def test_a_plain_job_lands_on_one_ultraserver_and_its_launcher_is_completed(installed: Installation) -> None:

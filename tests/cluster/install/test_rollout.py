@@ -61,7 +61,7 @@ def test_another_version_goes_out_and_back_and_every_job_is_placed(installed: In
         file.write_text(before, encoding="utf-8")
     assert len(placed) > 20
     assert all(placed)
-    installed.run(OPERATIONS, "On again")
+    installed.run(OPERATIONS, "Switch the table on again")
 
 
 def test_one_namespace_first_then_everybody_then_closed(installed: Installation) -> None:
@@ -69,9 +69,9 @@ def test_one_namespace_first_then_everybody_then_closed(installed: Installation)
     installed.run(OPERATIONS, "One namespace")
     until(lambda: installed.dry_run(other) == (False, ""))
     assert installed.places()
-    installed.run(OPERATIONS, "Everybody")
+    installed.run(OPERATIONS, "All namespaces")
     until(lambda: installed.dry_run(other) == (True, ""))
     installed.run(OPERATIONS, "Fail closed")
     until(installed.places)
-    installed.run(OPERATIONS, "The way back")
+    installed.run(OPERATIONS, "Restore")
     until(installed.places)

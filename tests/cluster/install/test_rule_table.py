@@ -38,7 +38,7 @@ def own_table(installed: Installation) -> Iterator[Installation]:
     """An installation whose table is changed, and changed back."""
     pods = processes(installed)
     yield installed
-    installed.run(OPERATIONS, "On again")
+    installed.run(OPERATIONS, "Switch the table on again")
     until(installed.places)
     assert pods <= processes(installed), "a change of the table started a process anew"
 
