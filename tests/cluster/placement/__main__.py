@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.cluster.placement.arrivals import arrivals, planned
 from tests.cluster.placement.experiment import Result, burst, one_by_one, summary
+from tests.cluster.placement.plot import drawn
 from tests.cluster.placement.stage import POLICIES, Stage, make_sick, staged
 from tests.cluster.process import ClusterError
 from tests.cluster.tools.progress import say
@@ -32,6 +33,7 @@ def main() -> int:
     parser.add_argument(
         "--seconds", type=float, default=60.0, help="arrivals: how long a job runs, on average"
     )
+    parser.add_argument("--plot", type=Path, help="arrivals: an SVG of the same")
     parser.add_argument(
         "--timeline", type=Path, help="arrivals: a CSV file of what happened, second by second"
     )
@@ -64,6 +66,8 @@ def _run(options: argparse.Namespace, stage: Stage, chance: random.Random) -> Re
     if options.timeline:
         rows = ["second,waiting,at_work,held", *(",".join(map(str, row)) for row in timeline)]
         options.timeline.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    if options.plot:
+        options.plot.write_text(drawn(timeline, len(stage.healthy)), encoding="utf-8")
     return result
 
 
