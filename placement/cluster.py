@@ -34,6 +34,7 @@ class Cluster:
         self.used: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self.kept: dict[str, JobKey] = {}
         self._whole_units: set[str] = set()
+        self._given: set[tuple[JobKey, str]] = set()
         for pod in pods:
             self._stand(pod)
 
@@ -126,9 +127,12 @@ class Cluster:
         if place is None or pod.deleting or (place.size == 1 and pod.node):
             return
         unit = self.unit_of(pod)
-        group = self.topology.groups(place.key).get(unit) if unit else None
+        if unit is None or (place.size > 1 and (pod.key, unit) in self._given):
+            return
+        group = self.topology.groups(place.key).get(unit)
         if group is None:
             return
+        self._given.add((pod.key, unit))
         # The whole unit, for as long as one of its workers is there: another may have to come back.
         for node in group.nodes:
             self._held(node.name, pod.key, place.size)

@@ -120,9 +120,10 @@ class _Round:
         seconds = int(self._policy.bound.total_seconds())
         units = frozenset(unit for unit in map(self._cluster.unit_of, pods) if unit is not None)
         before = self._failures.get(job.key)
-        count = before.count + 1 if before else 1
-        avoided = units | before.units if before else units
-        self._failures[job.key] = Failure(count, self._now, avoided)
+        if before is None:
+            self._failures[job.key] = Failure(1, self._now, units)
+        elif self._now - before.at >= self._policy.bound:  # else a deletion is tried again that was refused
+            self._failures[job.key] = Failure(before.count + 1, self._now, before.units | units)
         self._deletions.append(Deletion(job, pods, f"opened, but not whole within {seconds} s: {why}"))
 
     def _pause(self, job: Job) -> str | None:

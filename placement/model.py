@@ -147,17 +147,19 @@ class Demand:
         terms: Its required node affinity, one of which has to hold; None where it has none.
         tolerations: Its tolerations.
         requests: What it takes of a node, in thousandths, by resource; ``pods`` not counted.
+        neuron: Whether it takes Neuron devices or cores.
     """
 
     selector: Mapping[str, str] = field(default_factory=dict)
     terms: tuple[Term, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
     requests: Mapping[str, int] = field(default_factory=dict)
+    neuron: bool = field(init=False)
 
-    @property
-    def neuron(self) -> bool:
-        """Whether it takes Neuron devices or cores."""
-        return any(amount and name.startswith(NEURON) for name, amount in self.requests.items())
+    def __post_init__(self) -> None:
+        """See once what is asked for every time."""
+        neuron = any(amount and name.startswith(NEURON) for name, amount in self.requests.items())
+        object.__setattr__(self, "neuron", neuron)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +238,3 @@ class Pod:
         if self.opened is None or self.place is None:
             return None
         return self.demand.selector.get(self.place.key)
-
-    @property
-    def holds(self) -> bool:
-        """Whether a unit that it stands on is not free for another job."""
-        return self.place is not None or self.demand.neuron

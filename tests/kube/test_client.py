@@ -86,12 +86,14 @@ def test_each_verb_is_one_request_with_its_content_type(server: Server, api: Kub
     api.replace("/a/b", {"b": 2})
     api.patch("/a/b", operations)
     api.delete("/a/b")
+    api.delete("/a/b", {"uid": "u"})
     assert server.asked == [
         ("GET", "/a?b=c", None, None),
         ("POST", "/a", "application/json", {"b": 1}),
         ("PUT", "/a/b", "application/json", {"b": 2}),
         ("PATCH", "/a/b", "application/json-patch+json", operations),
         ("DELETE", "/a/b", None, None),
+        ("DELETE", "/a/b", "application/json", {"preconditions": {"uid": "u"}}),
     ]
 
 

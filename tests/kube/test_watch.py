@@ -218,6 +218,16 @@ def test_a_mirror_has_what_there_is_and_says_when_it_is_behind() -> None:
     assert "reset" not in mirror.lost
 
 
+def test_a_change_of_nothing_that_is_kept_wakes_nobody() -> None:
+    changed: list[int] = []
+    same = [event("MODIFIED", node("a", version)) for version in range(6, 9)]
+    api = Script([[page(5, node("a", 1))]], [[*same, event("MODIFIED", node("a", 9, x="1")), HOLD]])
+    made = Watch(api, "/api/v1/nodes", lambda raw: raw["metadata"]["labels"])
+    with Mirror(made, lambda: changed.append(1)) as mirror:
+        until(lambda: mirror.items() == {("", "a"): {"x": "1"}})
+        until(lambda: len(changed) == 2)
+
+
 def test_a_mirror_that_cannot_follow_keeps_what_it_had() -> None:
     api = Script([[page(5, node("a", 1))]], [[ApiError("reset")]] * 1000)
     with Mirror(watch(api)) as mirror:

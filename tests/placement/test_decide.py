@@ -577,6 +577,14 @@ def test_what_was_deleted_is_opened_elsewhere_at_once() -> None:
     assert placed(ask(TWO.values(), job("a", 4), first_try.memory)) == {"a": "us-02"}
 
 
+def test_a_deletion_that_was_refused_is_tried_again_and_no_second_failure() -> None:
+    memory = remembered(ADRIFT, HOUR)
+    failed = Failure(1, NOW - SECOND, frozenset({"us-01"}))
+    again = ask(SICK, ADRIFT, replace(memory, failures={("team", "team.a"): failed}))
+    assert len(deleted(again)) == 4
+    assert again.memory.failures == {("team", "team.a"): failed}
+
+
 def test_where_it_failed_it_is_tried_again_if_there_is_nothing_else() -> None:
     memory = Memory(failures={("team", "team.a"): Failure(1, NOW, frozenset({"us-01"}))})
     assert placed(ask(ONE.values(), job("a", 4), memory)) == {"a": "us-01"}

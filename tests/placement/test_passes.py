@@ -239,6 +239,8 @@ def test_a_reason_is_told_once_and_again_when_it_changes_or_long_after(api: Fake
     assert news() == []
     program.clock.forward(LEAST)
     assert "node n1-2 cordoned" in news()[0][2]
+    program.clock.forward(LEAST)
+    assert news() == []
     program.clock.forward(AGAIN)
     assert len(news()) == 2
 

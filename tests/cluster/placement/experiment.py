@@ -35,8 +35,8 @@ class Result:
         held: Nodes that were held by jobs which had not all of theirs, when nothing moved any more.
         jobs: All jobs.
         seconds: How long those took that were placed whole.
-        at_work: For a burst, the nodes in whole jobs and the healthy ones, before any job ended.
-        whole_free: For one by one, the UltraServers that were wholly free after each job.
+        at_work: Nodes in whole jobs, and the healthy ones: of a burst before any job ended, of arrivals on
+            average until the last one came.
     """
 
     whole: int = 0
@@ -46,7 +46,6 @@ class Result:
     jobs: int = 0
     seconds: list[float] = field(default_factory=list)
     at_work: tuple[int, int] = (0, 0)
-    whole_free: list[int] = field(default_factory=list)
 
     def count(self, standing: Standing) -> None:
         """Count a job where it stands."""
@@ -133,7 +132,7 @@ def summary(result: Result) -> list[str]:
         times = sorted(result.seconds)
         lines.append(f"seconds until whole: median {statistics.median(times):.1f}, longest {times[-1]:.1f}")
     if result.at_work[1]:
-        lines.append(f"nodes at work in the burst: {result.at_work[0]} of {result.at_work[1]} healthy")
+        lines.append(f"nodes at work: {result.at_work[0]} of {result.at_work[1]} healthy")
     return lines
 
 

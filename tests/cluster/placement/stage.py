@@ -112,9 +112,9 @@ class Stage:
         """Delete a job and its pods at once: there is no kubelet that would end them."""
         namespace, name = key
         self.api.delete(f"{MPIJOBS.format(namespace)}/{name}")
-        while pods := self.pods(key):
-            for pod in pods:
-                self.end(namespace, pod["metadata"]["name"])
+        selector = f"labelSelector=training.kubeflow.org%2Fjob-name%3D{name}"
+        while self.pods(key):
+            self.api.delete(f"/api/v1/namespaces/{namespace}/pods?{selector}&gracePeriodSeconds=0")
         del self.jobs[key]
 
     def pods(self, key: Key) -> list[Object]:

@@ -267,7 +267,7 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
 def events(stage: Stage, key: Key, name: str) -> list[str]:
     """What was told about a pod of a job, once something was; not about others of its name before it."""
     deadline = time.monotonic() + SECONDS
-    uids = []
+    uids: list[str] = []
     while not uids:
         uids = [pod["metadata"]["uid"] for pod in stage.pods(key) if pod["metadata"]["name"] == name]
     path = f"/api/v1/namespaces/{key[0]}/events?fieldSelector=involvedObject.uid%3D{uids[0]}"
