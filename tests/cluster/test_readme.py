@@ -29,7 +29,7 @@ MASKS = session.MASKS | {
     "node": (r"ip-172-32-\d+-\d+\.", "NODE."),
     "launcher's suffix": (r"launcher-\w{5}\b", "launcher-SUFFIX"),
     "server id": (r"\b[0-9a-z]{16}$", "SERVER"),
-    "age": (r"\b\d+m?\d*s\b", "AGE"),
+    "age": (r"\b\d+[smh](?:\d+[smh])?\b", "AGE"),
     "width of columns": (r" +", " "),
     "port": (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
     "folder": (r"\S+/ultraserver-cluster-\w+", "FOLDER"),

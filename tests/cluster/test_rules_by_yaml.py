@@ -29,8 +29,7 @@ candidates:
 workloads:
   - name: neuronjob
     kinds: [example.com/v1/NeuronJob]
-    roles: {worker: /spec/pods}
-    workers: /spec/size
+    groups: [{role: worker, template: /spec/pods, replicas: /spec/size, takesNodes: true}]
 
 shapes:
   - name: trio

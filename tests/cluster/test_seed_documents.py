@@ -27,6 +27,7 @@ rules:
   - {name: wait-for-all-workers, mode: "off"}
   - {name: init-in-job-image, mode: "off"}
   - {name: hostfile-for-launcher, mode: "off"}
+  - {name: job-label, mode: "off"}
   - {name: apart-across-namespaces, mode: "off"}
   - {name: nodes-with-server-id, mode: "off"}
 """
