@@ -43,10 +43,9 @@ def planned(jobs: int, nodes: float, seconds: float, chance: random.Random) -> l
     """Jobs that ask for so many nodes on average, with times of arrival and lengths as they come in life."""
     plan, at = [], 0.0
     for _ in range(jobs):
-        workers, length = (
-            chance.choice([size for size in SIZES if size <= nodes]),
-            chance.expovariate(1 / seconds),
-        )
+        workers = chance.choice([size for size in SIZES if size <= nodes])
+        # Bounded, or a run would last for the sake of its last few jobs.
+        length = min(chance.expovariate(1 / seconds), 3 * seconds)
         plan.append(Job(at, chance.choice(TEAMS), workers, length))
         at += chance.expovariate(1) * statistics.fmean(SIZES) * seconds / nodes
     return plan
