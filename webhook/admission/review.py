@@ -62,6 +62,8 @@ def decode(body: bytes) -> Review:
         raw = orjson.loads(body)
         orjson.dumps(raw)  # counts the levels, at an eighth of the price of reading
     except orjson.JSONDecodeError as error:
+        if "Not enough memory" in str(error):  # orjson has no error of its own for it
+            raise MemoryError from error
         raise BadReviewError(f"the body is not JSON: {error}") from error
     except orjson.JSONEncodeError as error:
         raise BadReviewError("the body is nested deeper than 254 levels: no Kubernetes object is") from error

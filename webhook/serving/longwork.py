@@ -33,7 +33,7 @@ class LongWork:
         *,
         nice: int = 0,
         seconds: float = 4.0,
-        memory: int = 48 * 1024 * 1024,
+        memory: int = 32 * 1024 * 1024,
         waiting: int = 64,
         waiting_bytes: int = 6 * 1024 * 1024,
     ) -> None:

@@ -68,6 +68,7 @@ class Peer:
         deadline: When it is given up.
         request: gunicorn's, while it is served.
         requests: How many were answered.
+        doomed: Whether it was told to go, which it hears at its next wait.
         held: Bytes of it that this process holds: of the request, then of the response.
     """
 
@@ -75,6 +76,7 @@ class Peer:
         "_out",
         "_peers",
         "deadline",
+        "doomed",
         "ended",
         "greenlet",
         "held",
@@ -92,7 +94,7 @@ class Peer:
         self.since = time.monotonic()
         self.request: Any = None
         self.requests = self.held = 0
-        self.ended = False
+        self.ended = self.doomed = False
         self._out = bytearray()
         self.enter(State.HANDSHAKE if listener.tls else State.WAITING)
 

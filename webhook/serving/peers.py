@@ -103,4 +103,5 @@ class Peers:
     def _end(self, peer: Peer, error: Exception) -> None:
         if peer.greenlet is getcurrent():
             raise error
+        peer.doomed = True
         peer.greenlet.kill(error, block=False)

@@ -69,7 +69,7 @@ class Limits:
     head: int = 16 * 1024
     header_fields: int = 64
     body: int = limits.BODY
-    buffered: int = 12 * 1024 * 1024
+    buffered: int = 8 * 1024 * 1024
     connections: int = 512
     handshake_seconds: float = 5.0
     request_seconds: float = 10.0

@@ -104,6 +104,8 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         finally:
             peer.sock.close()
             self.peers.discard(peer)
+            # gunicorn's request knows the peer: together they would keep a body until the next collection.
+            peer.request = None
 
     def handle_request(self, listener_name: Any, req: Any, sock: Peer, addr: Any) -> None:  # noqa: ANN401
         """Serve one request, whose head has arrived.
@@ -129,6 +131,8 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         if len(body) < wanted:
             raise RefusedError(400, "Bad Request", f"the body ended after {len(body)} of {wanted} bytes")
         peer.enter(State.SERVED)
+        if peer.doomed:
+            gevent.sleep(0)  # it was told to go while its body came to its end; not while it is served
         environ["wsgi.input"] = io.BytesIO(body)
         environ["wsgi.url_scheme"] = "https" if peer.listener.tls else "http"
         return self.apps[peer.listener](environ, start_response)  # type: ignore[no-any-return]
