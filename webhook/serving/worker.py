@@ -39,10 +39,10 @@ _ACCEPTS_A_TURN = 16
 class _Named:
     """A listener's name, all that gunicorn asks of it, also when it is closed already."""
 
-    def __init__(self, listener: Listener) -> None:
-        self._name = (listener.host, listener.port)
+    def __init__(self, sock: Any) -> None:  # noqa: ANN401 - gevent's socket
+        self._name = sock.getsockname()
 
-    def getsockname(self) -> tuple[str, int]:
+    def getsockname(self) -> Any:  # noqa: ANN401 - as of the socket's family
         """As of a socket."""
         return self._name
 
@@ -67,6 +67,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         self.apps: dict[Listener, WsgiApp] = self.wsgi
         self.wsgi = self._call
         servers = [StreamServer(sock, handle=partial(self.handle, sock)) for sock in self.sockets]
+        self.names = {sock: _Named(sock) for sock in self.sockets}
         self.listeners = dict(zip(self.sockets, self.app.listeners, strict=True))
         for server in servers:
             server.max_accept = _ACCEPTS_A_TURN
@@ -98,7 +99,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         try:
             if peer.listener.tls:
                 peer.secure(self.app.tls.context())
-            super().handle(_Named(peer.listener), peer, addr)
+            super().handle(self.names[listener], peer, addr)
         except OSError as error:
             self.log.debug("%s: %s", addr, error)
         finally:
