@@ -55,7 +55,7 @@ class Limits:
         buffered: Most bytes of requests and responses that a worker holds while they are received and
             sent, counted as they arrive. Above it the oldest unfinished one has to go.
         connections: Most open connections of a worker. One more closes another one, see
-            `webhook.serving.peers.Peers.add`; 512 stays below the usual limit of 1024 file descriptors.
+            `webhook.serving.peers.Peers.add`; 960 stays below the usual limit of 1024 file descriptors.
         handshake_seconds: From accepting a connection to the end of its TLS handshake (Go's client
             gives up after 10 s).
         request_seconds: From the first to the last byte of a request.
@@ -70,7 +70,7 @@ class Limits:
     header_fields: int = 64
     body: int = limits.BODY
     buffered: int = 8 * 1024 * 1024
-    connections: int = 512
+    connections: int = 960
     handshake_seconds: float = 5.0
     request_seconds: float = 10.0
     response_seconds: float = 10.0
