@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import signal
 import socket
 import sys
-import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -142,9 +140,7 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
     namespace, clock = rotator.target.namespace, rotator.clock
     elector = Elector(rotator.api, namespace, *lease, clock, time.monotonic, objects.LABELS)
     loop = Loop(elector, Passes(rotator, metrics, own["interval_seconds"]), metrics.leads)
-    for sign in (signal.SIGTERM, signal.SIGINT):
-        # Not in the handler itself: the loop, which it interrupts, may hold the lock that it needs.
-        signal.signal(sign, lambda *_: threading.Thread(target=loop.stop).start())
+    loop.stop_on_signals()
     loop.run()
     if unserve:
         unserve()

@@ -13,7 +13,7 @@ from certs.authority import service_names
 from certs.inputs import Policy
 from certs.names import is_ip
 from certs.rotate import Rotator, Target
-from kube.api import ApiError
+from kube.command import connect, options_of, own_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,16 +21,7 @@ if TYPE_CHECKING:
     from certs.decide import Decision
     from certs.replicas import Address
 
-ENVIRONMENT = "ULTRASERVER_CERTS"
-_OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-
-
-def own_namespace() -> str:
-    """The namespace of the pod this runs in, or the one that the manifests use."""
-    try:
-        return _OWN_NAMESPACE.read_text(encoding="utf-8").strip()
-    except OSError:
-        return "ultraserver-webhook"
+option = options_of("ULTRASERVER_CERTS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +44,7 @@ class Settings:
         Raises:
             ApiError: No API server is named, or its client is not installed.
         """
-        # `dev` and --help run without a cluster and its client, and need not pay 0.3 s for the latter.
-        try:
-            from kube.client import connect  # noqa: PLC0415
-        except ModuleNotFoundError as error:
-            install = "pip install 'ultraserver-webhook[controllers]'"
-            raise ApiError(f"{error}: the API server's client is an extra: {install}") from error
-
         return Rotator(connect(self.kubeconfig), self.target, self.policy, lambda: datetime.now(UTC), say)
-
-
-def option(*names: str, **attributes: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - click's own types
-    """A click option with its environment variable."""
-    variable = f"{ENVIRONMENT}_{names[0].removeprefix('--').upper().replace('-', '_')}"
-    return click.option(
-        *names, **{"envvar": variable, "show_envvar": True, "show_default": True, **attributes}
-    )
 
 
 def _endpoints(_context: object, _option: object, values: tuple[str, ...]) -> tuple[Address, ...]:

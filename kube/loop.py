@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import threading
 import time
 from dataclasses import dataclass, field
@@ -43,8 +44,14 @@ class Loop:
         """Have a pass soon: there is something new."""
         self._signal.set()
 
+    def stop_on_signals(self) -> None:
+        """Have SIGTERM and SIGINT call `stop`; to be called in the main thread."""
+        for sign in (signal.SIGTERM, signal.SIGINT):
+            # Not in the handler itself: the loop, which it interrupts, may hold the lock that it needs.
+            signal.signal(sign, lambda *_: threading.Thread(target=self.stop).start())
+
     def stop(self) -> None:
-        """End `run` after the present pass. May be called by a signal handler."""
+        """End `run` after the present pass."""
         self._stopped = True
         self._signal.set()
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-import signal
 import socket
-import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from kube import logs
 from kube.api import ApiError
+from kube.command import connect, options_of, own_namespace
 from kube.election import Elector
 from kube.loop import Loop
 from kube.watch import Mirror, Watch
@@ -24,36 +23,17 @@ from placement.passes import Passes
 from placement.plan import Policy
 from placement.read import read_node, read_pod
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kube.client import KubernetesApi
-
-ENVIRONMENT: Final = "ULTRASERVER_PLACEMENT"
 NODES: Final = "/api/v1/nodes"
 PODS: Final = "/api/v1/pods?fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
 LABELS: Final = {"app.kubernetes.io/name": "ultraserver-webhook", "app.kubernetes.io/component": "placement"}
-_OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _log = logging.getLogger("placement")
 
-
-def option(name: str, **attributes: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - click's own types
-    """A click option with its environment variable."""
-    variable = f"{ENVIRONMENT}_{name.removeprefix('--').upper().replace('-', '_')}"
-    return click.option(name, **{"envvar": variable, "show_envvar": True, "show_default": True, **attributes})
+option = options_of("ULTRASERVER_PLACEMENT")
 
 
 kubeconfig_option = option(
     "--kubeconfig", type=click.Path(path_type=Path), help="Without it, the pod's own account."
 )
-
-
-def own_namespace() -> str:
-    """The namespace of the pod this runs in, or the one that the manifests use."""
-    try:
-        return _OWN_NAMESPACE.read_text(encoding="utf-8").strip()
-    except OSError:
-        return "ultraserver-webhook"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -85,7 +65,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
     metrics = Metrics()
     policy = Policy(timedelta(seconds=given["patience_seconds"]), timedelta(seconds=given["bound_seconds"]))
     try:
-        api, for_nodes, for_pods = (_connect(given["kubeconfig"]) for _ in range(3))
+        api, for_nodes, for_pods = (connect(given["kubeconfig"]) for _ in range(3))
         port = given["metrics_port"]
         unserve = serve(metrics.registry, given["metrics_host"], port) if port else None
     except (ApiError, OSError) as error:
@@ -106,9 +86,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
         given["lease_seconds"] / 3,
     )
     loop = Loop(elector, passes, passes.leads)
-    for sign in (signal.SIGTERM, signal.SIGINT):
-        # Not in the handler itself: the loop, which it interrupts, may hold the lock that it needs.
-        signal.signal(sign, lambda *_: threading.Thread(target=loop.stop).start())
+    loop.stop_on_signals()
     with nodes, pods:
         loop.run()
     if unserve:
@@ -128,7 +106,7 @@ def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  
     if bool(job) == everything:
         raise click.UsageError("name one job as namespace/name, or give --all")
     try:
-        opened, failed = open_by_hand(_connect(kubeconfig), job)
+        opened, failed = open_by_hand(connect(kubeconfig), job)
     except ApiError as error:
         raise click.ClickException(str(error)) from error
     for line in opened:
@@ -139,16 +117,6 @@ def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  
         raise click.ClickException(f"{len(failed)} pods were not opened")
     if not opened:
         raise click.ClickException(f"no pod waits{f' for {job}' if job else ''}")
-
-
-def _connect(kubeconfig: Path | None) -> KubernetesApi:
-    # --help runs without the client, and need not pay 0.3 s for it.
-    try:
-        from kube.client import connect  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        install = "pip install 'ultraserver-webhook[controllers]'"
-        raise ApiError(f"{error}: the API server's client is an extra: {install}") from error
-    return connect(kubeconfig)
 
 
 def _now() -> datetime:
