@@ -35,7 +35,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> ListingApi:
     made = ListingApi()
     for namespace, name in (("team", "a"), ("team", "b"), ("other", "a")):
         store_job(made, name, 4, namespace)
-    monkeypatch.setattr(program, "_connect", lambda _: made)
+    monkeypatch.setattr(program, "connect", lambda _: made)
     return made
 
 
