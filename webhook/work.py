@@ -22,6 +22,9 @@ Raises:
 class BusyError(Exception):
     """Too much long work is waiting; it may be tried again in a second."""
 
+    def __init__(self, why: str = "too much work is waiting; try again") -> None:
+        super().__init__(why)
+
 
 class FailedError(Exception):
     """Long work that did not come to an end; the message says why."""

@@ -107,7 +107,7 @@ class _Queue:
         # The turn may come in the same moment as the end of the wait, so the event is not asked.
         if not turn.mine:
             self._give_up(turn)
-            raise BusyError("too much work is waiting; try again")
+            raise BusyError
 
     def leave(self) -> None:
         """Give the turn to the next one."""

@@ -11,6 +11,8 @@ from gevent.threadpool import ThreadPool
 from webhook.serving.peer import Peer, RefusedError, State, gone
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from webhook.serving.settings import Limits
 
 _HANDSHAKE_THREADS = 2
@@ -51,7 +53,7 @@ class Peers:
         So a flood drives itself out, before it drives out an API server's connections.
         """
         if len(self._all) >= self.limits.connections:
-            self._evict([other for other in self._all if other.state is not State.SERVED])
+            self._evict(self._all)
         self._all.add(peer)
 
     def discard(self, peer: Peer) -> None:
@@ -64,7 +66,7 @@ class Peers:
         peer.held += size
         self.held += size
         if self.held > self.limits.buffered:
-            self._evict([other for other in self._all if other.held and other.state is not State.SERVED])
+            self._evict(other for other in self._all if other.held)
 
     def release(self, peer: Peer) -> None:
         """The bytes of a peer are no longer held."""
@@ -92,11 +94,11 @@ class Peers:
             elif peer.state in {State.WAITING, State.HANDSHAKE}:
                 peer.deadline = min(peer.deadline, latest)
 
-    def _evict(self, among: list[Peer]) -> None:
-        if among:
-            peer = min(among, key=lambda peer: (peer.requests > 0, peer.since))
-            self._all.discard(peer)
-            self.release(peer)
+    def _evict(self, among: Iterable[Peer]) -> None:
+        unserved = (peer for peer in among if peer.state is not State.SERVED)
+        peer = min(unserved, key=lambda peer: (peer.requests > 0, peer.since), default=None)
+        if peer:
+            self.discard(peer)
             peer.ended = True  # nothing more is said to it
             self._end(peer, gone("evicted"))
 

@@ -66,7 +66,7 @@ class Template:
             TooLargeError, FailedError: As `webhook.work.Work`.
         """
         if seconds <= 0:
-            raise BusyError("too much work is waiting; try again")
+            raise BusyError
         head = _JOB.pack(seconds, len(job))
         try:
             self._send(head, job)

@@ -37,10 +37,14 @@ _ACCEPTS_A_TURN = 16
 
 
 class _Named:
-    """A listener's name, all that gunicorn asks of it, also when it is closed already."""
+    """A listener, and in its socket's place the name, all that gunicorn asks for, also when it is closed.
 
-    def __init__(self, sock: Any) -> None:  # noqa: ANN401 - gevent's socket
-        self._name = sock.getsockname()
+    Attributes:
+        listener: What is served there.
+    """
+
+    def __init__(self, sock: Any, listener: Listener) -> None:  # noqa: ANN401 - gevent's socket
+        self.listener, self._name = listener, sock.getsockname()
 
     def getsockname(self) -> Any:  # noqa: ANN401 - as of the socket's family
         """As of a socket."""
@@ -66,9 +70,10 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         self.peers = Peers(settings.limits, settings.keepalive_seconds)
         self.apps: dict[Listener, WsgiApp] = self.wsgi
         self.wsgi = self._call
-        servers = [StreamServer(sock, handle=partial(self.handle, sock)) for sock in self.sockets]
-        self.names = {sock: _Named(sock) for sock in self.sockets}
-        self.listeners = dict(zip(self.sockets, self.app.listeners, strict=True))
+        servers = [
+            StreamServer(sock, handle=partial(self.handle, _Named(sock, listener)))
+            for sock, listener in zip(self.sockets, self.app.listeners, strict=True)
+        ]
         for server in servers:
             server.max_accept = _ACCEPTS_A_TURN
             server.start()
@@ -92,14 +97,14 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         self.peers.sweep()
         gevent.sleep(_TURN_SECONDS)
 
-    def handle(self, listener: Any, client: Any, addr: Any) -> None:  # noqa: ANN401 - gunicorn's signature
+    def handle(self, listener: _Named, client: Any, addr: Any) -> None:  # noqa: ANN401 - gunicorn's signature
         """Serve one connection, from the handshake to its end."""
-        peer = Peer(client, self.listeners[listener], self.peers)
+        peer = Peer(client, listener.listener, self.peers)
         self.peers.add(peer)
         try:
             if peer.listener.tls:
                 peer.secure(self.app.tls.context())
-            super().handle(self.names[listener], peer, addr)
+            super().handle(listener, peer, addr)
         except OSError as error:
             self.log.debug("%s: %s", addr, error)
         finally:
