@@ -66,12 +66,13 @@ def parse_place(text: str) -> Place:
         ValueError: if it is no JSON pointer, or selects a list element by its position.
     """
     parts: list[str | Select] = []
-    for index, part in enumerate(parse_pointer(text)):
+    written = parse_pointer(text)
+    for index, part in enumerate(written):
         selecting = _SELECTING.fullmatch(part)
         if selecting:
             parts += [selecting["list"], Select(selecting["key"], selecting["value"])]
         elif part.isdigit():
-            there = pointer(parse_pointer(text)[:index])
+            there = pointer(written[:index])
             raise ValueError(
                 f"{text} can never be there: {part} is the position of a list element, and lists are not "
                 f"opened by position; select by a key, as in {there}[name=workers]"

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from webhook.engine import keys
 from webhook.engine.budget import Budget, OverBudgetError
-from webhook.engine.lists import TERMS
+from webhook.engine.lists import Kind, kind
 from webhook.engine.takeback import take_back
-from webhook.engine.tree import Json, drop, get, put
+from webhook.engine.tree import Json, drop, get, parse_pointer, put
 
 ANNOTATIONS = ("metadata", "annotations")
 JOB_LABEL = ("metadata", "labels", keys.JOB)
@@ -59,7 +59,7 @@ def write(template: Json, record: Record, key: str = keys.ADDED) -> Json:
     raw: dict[str, Json] = {"table": record.table, **({"uid": record.uid} if record.uid else {})}
     # Of two equal terms it is not known which one had the expression, so that no order is kept among them.
     added = {
-        place: sorted(digests) if place.endswith(f"/{TERMS}") else digests
+        place: sorted(digests) if kind(parse_pointer(place)) is Kind.TERMS else digests
         for place, digests in record.added.items()
     }
     # ASCII, for a forged uid may be half of a surrogate pair, which no response could carry.

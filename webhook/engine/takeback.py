@@ -74,9 +74,6 @@ class _Walk:
         if not changed:
             return node
         self._budget.spend(len(node))
-        if len(changed) == 1:
-            ((key, new),) = changed.items()
-            return with_entry(node, key, new)
         merged = ((key, changed.get(key, value)) for key, value in node.items())
         return {key: value for key, value in merged if key not in changed or not is_empty(value)}
 
@@ -154,7 +151,9 @@ class _Term:
 
     def __init__(self, term: dict[str, Json]) -> None:
         self.bare: dict[str, Json] = term
-        self.texts = {key: list(map(canonical, term[key])) for key in EXPRESSIONS if _is_list(term.get(key))}
+        self.texts = {
+            key: list(map(canonical, term[key])) for key in EXPRESSIONS if isinstance(term.get(key), list)
+        }
         self.rest = {key: canonical(value) for key, value in term.items() if key not in self.texts}
 
     def size(self) -> int:
@@ -181,10 +180,6 @@ def _without(items: list[Any], back: int) -> list[Any]:
     """A list without the element at a place from its end, which is 1."""
     index = len(items) - back
     return [*items[:index], *items[index + 1 :]]
-
-
-def _is_list(value: Json) -> bool:
-    return isinstance(value, list)
 
 
 def _take(wanted: Counter[str], found: str) -> bool:
