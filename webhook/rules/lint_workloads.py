@@ -4,26 +4,30 @@ from collections.abc import Iterator
 
 from webhook.documents import Path
 from webhook.engine.table import WORKER, Table, Workload
+from webhook.rules.rows import listed
 
 
 def workload_problems(table: Table) -> Iterator[tuple[Path, str]]:
     """Every problem of a table's workloads: path and message."""
+    taken: dict[str, str] = {}
     for index, workload in enumerate(table.workloads):
         at: Path = ("workloads", index)
-        yield from _shared_kinds(table.workloads[:index], workload, at)
+        yield from _shared_kinds(taken, workload, at)
         yield from _groups(workload, at)
         for name in workload.when:
             if name not in workload.fields:
-                known = ", ".join(sorted(workload.fields)) or "none"
+                known = listed(workload.fields) or "none"
                 yield (*at, "when", name), f"the workload has no field {name!r}; known are {known}"
 
 
-def _shared_kinds(earlier: tuple[Workload, ...], workload: Workload, at: Path) -> Iterator[tuple[Path, str]]:
+def _shared_kinds(taken: dict[str, str], workload: Workload, at: Path) -> Iterator[tuple[Path, str]]:
+    """The kinds of which an earlier workload leaves nothing; ``taken`` names the first such for each."""
     for kind in workload.kinds:
-        taken = [row.name for row in earlier if kind in row.kinds and not row.when]
-        if taken:
-            first = f"{taken[0]} opens every {kind}"
+        if kind in taken:
+            first = f"{taken[kind]} opens every {kind}"
             yield (*at, "kinds"), f"unreachable: {first}; give that one a `when`, or put it last"
+        elif not workload.when:
+            taken[kind] = workload.name
 
 
 def _groups(workload: Workload, at: Path) -> Iterator[tuple[Path, str]]:
