@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 import urllib.request
 from dataclasses import dataclass, field
@@ -17,13 +16,14 @@ from kube.election import Elector
 from kube.loop import Loop
 from kube.metrics import serve
 from tests.certs.fake import NAMESPACE, PROVIDED_SECRET, Clock, FakeApi, installed, rotator
+from tests.kube.fake import InThread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 @dataclass
-class Running:
+class Running(InThread):
     """A loop in a thread."""
 
     api: FakeApi
@@ -33,9 +33,7 @@ class Running:
         """Starts it."""
         elector = Elector(self.api, NAMESPACE, "lease", "one", 1, Clock(), time.monotonic)
         passes = Passes(rotator(self.api, Clock()), self.metrics, 0.02)
-        self.loop = Loop(elector, passes, self.metrics.leads)
-        self.thread = threading.Thread(target=self.loop.run)
-        self.thread.start()
+        self.run_in_thread(Loop(elector, passes, self.metrics.leads))
 
     def value(self, name: str, **labels: str) -> float | None:
         """A metric."""
@@ -47,12 +45,6 @@ class Running:
         while (self.value(name, **labels) or 0) < least:
             assert time.monotonic() < deadline, name
             time.sleep(0.01)
-
-    def end(self) -> None:
-        """Ends it as SIGTERM does."""
-        self.loop.stop()
-        self.thread.join(10)
-        assert not self.thread.is_alive()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -13,6 +14,25 @@ from kube.api import ApiError, ConflictError, Object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from kube.loop import Loop
+
+
+class InThread:
+    """Something with a loop that runs in a thread."""
+
+    def run_in_thread(self, loop: Loop) -> None:
+        """Starts it."""
+        self.loop = loop
+        self.thread = threading.Thread(target=loop.run)
+        self.thread.start()
+
+    def end(self) -> None:
+        """Ends it as SIGTERM does."""
+        self.loop.stop()
+        self.thread.join(10)
+        assert not self.thread.is_alive()
+
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ import pytest
 from kube.api import leases
 from kube.election import Elector
 from kube.loop import LEAST_SECONDS, Loop
-from tests.kube.fake import Clock, FakeApi
+from tests.kube.fake import Clock, FakeApi, InThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ LEASE = f"{leases(NAMESPACE)}/lease"
 
 
 @dataclass
-class Running:
+class Running(InThread):
     """A loop in a thread, and when it did passes."""
 
     api: FakeApi = field(default_factory=FakeApi)
@@ -35,20 +34,12 @@ class Running:
     def __post_init__(self) -> None:
         """Starts it."""
         elector = Elector(self.api, NAMESPACE, "lease", "one", self.duration, Clock(), time.monotonic)
-        self.loop = Loop(elector, self.work, self.led.append)
-        self.thread = threading.Thread(target=self.loop.run)
-        self.thread.start()
+        self.run_in_thread(Loop(elector, self.work, self.led.append))
 
     def work(self) -> float:
         """A pass."""
         self.passes.append(time.monotonic())
         return self.wait
-
-    def end(self) -> None:
-        """Ends it as SIGTERM does."""
-        self.loop.stop()
-        self.thread.join(10)
-        assert not self.thread.is_alive()
 
 
 @pytest.fixture
