@@ -95,7 +95,7 @@ class WatchApi(Protocol):
 
 
 class Stream(Protocol):
-    """The events of a watch as they come, until the API server ends it.
+    """The events of a watch as they come, until the API server ends it or says nothing for long.
 
     Iterating raises `ApiError` when the connection breaks.
     """

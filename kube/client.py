@@ -35,7 +35,10 @@ PAGE = 500
 """Objects in one page of a list, as in client-go's pager: 4,000 nodes are never in memory at once."""
 
 IDLE_SECONDS = 90
-"""A watch that says nothing for so long is begun again: a bookmark comes every minute."""
+"""A watch that says nothing for so long is begun again, as its connection may be dead.
+
+That is no failure: the API server sends a bookmark every minute, but none where nothing has changed.
+"""
 
 _JSON_PATCH = "application/json-patch+json"
 _READ_BYTES = 65536
@@ -137,7 +140,7 @@ class EventStream:
     def __iter__(self) -> Iterator[Object]:
         """The events, each as soon as it is there."""
         left = b""
-        with _errors("GET", self._path):
+        with _errors("GET", self._path), contextlib.suppress(urllib3.exceptions.ReadTimeoutError):
             for part in self._response.stream(_READ_BYTES):
                 *lines, left = (left + part).split(b"\n")
                 yield from map(json.loads, filter(None, lines))

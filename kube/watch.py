@@ -58,6 +58,11 @@ class Lost:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """After `Lost`: the API server is followed again, from where it was."""
+
+
 @dataclass(slots=True)
 class Watch(Generic[T]):
     """The events of a collection, without end.
@@ -75,6 +80,7 @@ class Watch(Generic[T]):
     project: Callable[[Object], T | None]
     backoff: Backoff = field(default_factory=Backoff)
     _version: str = field(default="", init=False)
+    _lost: bool = field(default=False, init=False)
     _stream: Stream | None = field(default=None, init=False)
     _stopped: threading.Event = field(default_factory=threading.Event, init=False)
 
@@ -84,7 +90,7 @@ class Watch(Generic[T]):
         if stream := self._stream:
             stream.close()
 
-    def events(self) -> Iterator[Listed[T] | Changed[T] | Lost]:
+    def events(self) -> Iterator[Listed[T] | Changed[T] | Lost | Resumed]:
         """Follow the collection until `stop`. `Listed` comes first; failures are `Lost`, and tried again."""
         while not self._stopped.is_set():
             began = time.monotonic()
@@ -98,6 +104,7 @@ class Watch(Generic[T]):
                 self._version = ""
             except ApiError as error:
                 if not self._stopped.is_set():
+                    self._lost = True
                     yield Lost(str(error))
                 self._wait()
                 continue
@@ -116,16 +123,20 @@ class Watch(Generic[T]):
                 item = self.project(raw)
                 if item is not None:
                     items[_key(raw)] = item
-        self._version = version
+        self._version, self._lost = version, False
         return Listed(items)
 
-    def _changes(self) -> Iterator[Changed[T]]:
+    def _changes(self) -> Iterator[Changed[T] | Resumed]:
         seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreads load, hides nothing
         query = f"watch=1&allowWatchBookmarks=true&resourceVersion={self._version}&timeoutSeconds={seconds}"
         with self.api.stream(f"{self.path}{'&' if '?' in self.path else '?'}{query}") as stream:
             self._stream = stream
             if self._stopped.is_set():  # it was stopped while this one was begun
                 return
+            if self._lost:
+                # Not with the first event: where nothing changes there may be none for a long time.
+                self._lost = False
+                yield Resumed()
             for event in stream:
                 kind, raw = event.get("type"), event.get("object") or {}
                 if kind == "ERROR":
@@ -191,8 +202,9 @@ class Mirror(Generic[T]):
                             self._items.pop(key, None)
                         else:
                             self._items[key] = item
-                    if same and not self._lost:  # nothing of what is kept
+                    if same:  # nothing of what is kept
                         continue
+                case Resumed():
                     self._lost = ""
                 case Lost(why):
                     if not self._lost:

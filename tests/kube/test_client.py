@@ -21,10 +21,13 @@ class Server(ThreadingHTTPServer):
     """Answers everything with ``answer`` and remembers what was asked."""
 
     answer: tuple[int, bytes] = (200, b"{}")
+    more = 0
+    """Bytes that are promised behind the answer, and come only when `silent` is set."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.asked: list[tuple[str, str, str | None, Any]] = []
+        self.silent = threading.Event()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -39,9 +42,11 @@ class Handler(BaseHTTPRequestHandler):
         server.asked.append((self.command, self.path, self.headers["Content-Type"], asked))
         status, text = server.answer
         self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
+        self.send_header("Content-Length", str(len(text) + server.more))
         self.end_headers()
         self.wfile.write(text)
+        if server.more:
+            server.silent.wait(60)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any  # noqa: N815 - http.server's names
 
@@ -172,6 +177,16 @@ def test_a_watch_gives_events_whole_however_they_arrive(server: Server, api: Kub
     server.answer = (200, b'{"type": \n')
     with api.stream("/a") as events, pytest.raises(ApiError, match="GET /a: "):
         list(events)
+
+
+def test_a_watch_that_says_nothing_for_long_ends_without_an_error(
+    server: Server, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kube.client.IDLE_SECONDS", 0.5)
+    server.answer, server.more = (200, b""), 10
+    with api.stream("/a") as events:
+        assert list(events) == []
+    server.silent.set()
 
 
 @pytest.mark.parametrize(("status", "error"), [(410, GoneError), (403, ApiError), (500, ApiError)])

@@ -18,7 +18,7 @@ import pytest
 
 from kube.api import ApiError, GoneError
 from kube.backoff import Backoff
-from kube.watch import Changed, Listed, Lost, Mirror, Watch
+from kube.watch import Changed, Listed, Lost, Mirror, Resumed, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -161,13 +161,15 @@ def test_failures_are_told_and_tried_again_from_where_it_was() -> None:
         [ApiError("refused"), [page(5)]],
         [[event("ADDED", node("a", 6)), ApiError("reset")], [error(500)], [event("ADDED", node("b", 7))]],
     )
-    found = first(api, 6)
+    found = first(api, 8)
     assert found == [
         Lost("refused"),
         Listed({}),
         Changed(("", "a"), {}),
         Lost("reset"),
+        Resumed(),
         Lost("/api/v1/nodes: because 500"),
+        Resumed(),
         Changed(("", "b"), {}),
     ]
     assert api.versions() == ["5", "6", "6"]
@@ -214,7 +216,7 @@ def test_a_mirror_has_what_there_is_and_says_when_it_is_behind() -> None:
     with mirror:
         until(lambda: set(mirror.items()) == {("", "c")})
         assert mirror.lost == ""
-    assert len(changed) == 5
+    assert len(changed) == 6
     assert "reset" not in mirror.lost
 
 
@@ -234,6 +236,16 @@ def test_a_mirror_that_cannot_follow_keeps_what_it_had() -> None:
         until(lambda: mirror.lost)
         assert set(mirror.items()) == {("", "a")}
         assert mirror.lost == "reset"
+
+
+def test_a_mirror_that_lost_its_watch_follows_again_before_anything_changes() -> None:
+    woken = threading.Event()
+    api = Script([[page(5, node("a", 1))]], [[ApiError("reset")], [HOLD]])
+    mirror = Mirror(watch(api), lambda: mirror.lost or woken.set())
+    with mirror:
+        until(lambda: len(api.asked) == 3)
+        until(lambda: mirror.lost == "")
+        assert woken.is_set()
 
 
 def test_what_is_projected_to_nothing_is_not_kept_and_goes_when_it_becomes_nothing() -> None:
