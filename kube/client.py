@@ -45,7 +45,7 @@ _READ_BYTES = 65536
 
 
 class KubernetesApi:
-    """An API server (`kube.api.Api`, `kube.api.WatchApi`), over one kept connection. For one thread."""
+    """An API server (`kube.api.Api`, `kube.api.WatchApi`), with a kept connection for each call at a time."""
 
     def __init__(self, configuration: Configuration) -> None:
         """Take a configuration; nothing is sent yet."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 import time
 from datetime import timedelta
 from typing import Any
@@ -76,6 +77,20 @@ def test_a_job_is_pinned_and_opened_with_its_launcher(api: FakeApi) -> None:
         ("a-worker-0", "Opened", "opened onto us-01"),
         ("a-launcher", "Opened", "opened onto us-01"),
     ]
+
+
+def test_several_pods_are_written_at_a_time(monkeypatch: pytest.MonkeyPatch, api: FakeApi) -> None:
+    meet, patch = threading.Barrier(4), api.patch
+
+    def together(path: str, operations: list[Any]) -> Any:
+        meet.wait(60)
+        return patch(path, operations)
+
+    monkeypatch.setattr(api, "patch", together)
+    store_job(api, "a", 4)
+    api.delete(path_of(next(pods(api, "a-launcher"))))
+    Program(api).run()
+    assert set(state(api).values()) == {("us-01", 0)}
 
 
 def test_every_pin_is_stored_before_the_first_gate_goes(api: FakeApi) -> None:
