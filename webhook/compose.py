@@ -13,7 +13,7 @@ from webhook.metrics import Metrics, StateCollector
 from webhook.preview.routes import preview_routes
 from webhook.responses import new_app
 from webhook.rules.source import TableSource
-from webhook.server import Listener, ServerSettings, TlsFiles, serve
+from webhook.server import Listener, TlsFiles, serve
 from webhook.serving.longwork import LongWork
 from webhook.settings import Settings
 from webhook.state import CurrentState
@@ -34,18 +34,19 @@ def run(settings: Settings) -> NoReturn:
     """
     log_config = logs.config(settings.log_level, settings.log_format)
     logging.config.dictConfig(log_config)
-    state = CurrentState(TableSource(settings.rules), TlsFiles(settings.tls_cert, settings.tls_key))
-    server = ServerSettings(
-        certificate=settings.tls_cert,
-        key=settings.tls_key,
-        listener=Listener(settings.host, settings.port),
-        workers=settings.workers,
-        log_level=settings.log_level,
-        log_config=log_config,
-    )
+    tls = TlsFiles(settings.tls_cert, settings.tls_key)
+    state = CurrentState(TableSource(settings.rules), tls)
     more = [("127.0.0.1", settings.preview_port), (settings.host, settings.metrics_port)]
-    listeners = [Listener(address, number, tls=False) for address, number in more if number is not None]
-    serve(lambda: apps(settings, state), server, listeners, state.tls)
+    listeners = [Listener(settings.host, settings.port)]
+    listeners += [Listener(address, number, tls=False) for address, number in more if number is not None]
+    serve(
+        lambda: apps(settings, state),
+        listeners,
+        tls,
+        workers=settings.workers,
+        loglevel=settings.log_level,
+        logconfig_dict=log_config,
+    )
 
 
 def apps(settings: Settings, state: CurrentState) -> list[Flask]:

@@ -109,6 +109,12 @@ def test_every_line_is_known_in_json() -> None:
     assert (second.value, second.line, second.lines.nearest(("d",))) == ({"d": 3}, 4, 4)
 
 
+def test_json_that_is_no_yaml_has_the_line_of_its_beginning() -> None:
+    (document,) = read_documents('\n{"a": "\\ud83d\\ude00",\n "b\\/": [1]}', "f.json")
+    assert document.value == {"a": "\U0001f600", "b/": [1]}
+    assert (document.line, document.lines.nearest(("b/", 0))) == (2, 2)
+
+
 def test_aliases_share_nothing() -> None:
     (value,) = values("a: &x {b: [1]}\nc: *x\nd: {<<: *x}\n")
     value["c"]["b"].append(2)
@@ -140,7 +146,7 @@ def test_aliases_share_nothing() -> None:
         ("a: \x07", "f:1:4: U+0007 is not allowed in YAML"),
         (b"a: 1\nb: \xff", "f:2:4: not UTF-8: save the file as UTF-8"),
         ("a: \ud800", "f:1:4: half of a surrogate pair"),
-        ('{"a": "\\ud800"}', "f:1:7: half of a surrogate pair"),
+        ('{"a": "\\ud800"}', "f:1:8: half of a surrogate pair"),
         ("[" * 101, "f:1:101: nested deeper than 100 levels"),
         ('{"a":' * 101 + "1" + "}" * 101, "f:1:501: nested deeper than 100 levels"),
         ('{"a":' * 90000, "f:1:501: nested deeper than 100 levels"),
@@ -156,6 +162,8 @@ def test_aliases_share_nothing() -> None:
             "f:1:10: JSON: Expecting value: behind an object stands another '{', or a line '---'",
         ),
         ('{"a": 1,\n"b": 2,, "c": 3', "f:2:8: "),
+        ('{"a": 1}\n {"b": 1, "b": 2}', "f:2:11: key 'b' twice in one map"),
+        ('{"\\/": 1,\n "b": {"c": -Infinity}}', "f:2:13: -Infinity is a number that kubectl refuses"),
     ],
 )
 def test_a_refusal_names_the_place_and_the_way_out(text: str | bytes, message: str) -> None:

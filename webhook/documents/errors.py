@@ -1,5 +1,7 @@
 """The one error of reading, and the bounds that keep a small text from becoming a large value."""
 
+from collections.abc import Container
+
 MAX_DEPTH = 100
 """Levels of maps and lists; a MPIJob has about fifteen, the engine recurses."""
 
@@ -36,4 +38,14 @@ def error_at(text: str, at: int, source: str, message: str) -> DocumentError:
 TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels: no Kubernetes object is; flatten it"
 ALIAS_BOMB = "aliases expand to too much: write the repeated parts out, or split the file"
 LONE_SURROGATE = "half of a surrogate pair is no character: write both halves, or the character itself"
-TWICE = "key {!r} twice in one map, kubectl would take the last: remove one"
+
+
+def unique(key: str, known: Container[str]) -> str:
+    """The key of a map, which may not be known yet.
+
+    Raises:
+        Refusal: if it is.
+    """
+    if key in known:
+        raise Refusal(f"key {key[:60]!r} twice in one map, kubectl would take the last: remove one")
+    return key

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
-from webhook.documents.errors import LONE_SURROGATE, DocumentError, error_at
-from webhook.documents.json_text import mark_json, read_json
+from webhook.documents.errors import LONE_SURROGATE, DocumentError, Refusal, error_at
+from webhook.documents.json_text import read_json
 from webhook.documents.lines import Json, Mark
 from webhook.documents.yaml_text import read_yaml
 
 _SEPARATOR = re.compile(r"^---([^\n]*)(?:\n|\Z)", re.MULTILINE)
 _NEXT = re.compile(r"[^ \t\r\n]")
+# What a JSON text may be refused for, and no YAML text.
+_NO_YAML = re.compile(r"\bNaN\b|-?\bInfinity\b|\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,9 @@ def _first_documents(chunk: str, source: str) -> list[Document]:
     while start := _NEXT.search(chunk, end):
         line, at = line + chunk.count("\n", at, start.start()), start.start()
         try:
-            value, end = read_json(chunk, at, source, line)
+            value, end = read_json(chunk, at)
+        except Refusal as refusal:
+            raise _placed(refusal, chunk, at, source, line) from None
         except json.JSONDecodeError as error:
             hint = "check quotes, commas and brackets here and above"
             if documents:
@@ -102,8 +106,28 @@ def _first_documents(chunk: str, source: str) -> list[Document]:
             except DocumentError as other:
                 # It is what it was until further on.
                 raise max(other, failure, key=lambda found: (found.line, found.column)) from None
-        documents.append(Document(value, source, line, partial(mark_json, chunk, at, source, line)))
+        documents.append(Document(value, source, line, partial(_json_marks, chunk[at:end], line)))
     return documents
+
+
+def _json_marks(text: str, line: int) -> Mark:
+    """The lines of JSON, which nearly always is YAML as well; else all of it counts as one line."""
+    try:
+        return read_yaml(text, "", line)[1]
+    except DocumentError:
+        return Mark(line)
+
+
+def _placed(refusal: Refusal, chunk: str, at: int, source: str, line: int) -> DocumentError:
+    """The error about the JSON at an offset: where the YAML reader refuses it too, or at what YAML lacks."""
+    column = at - chunk.rfind("\n", 0, at)
+    try:
+        read_yaml(" " * (column - 1) + chunk[at:], source, line)
+    except DocumentError as error:
+        if error.message == str(refusal):
+            return error
+    odd = _NO_YAML.search(chunk, at)
+    return error_at(chunk, odd.start() if odd else at, source, str(refusal))
 
 
 def _yaml_documents(chunk: str, source: str, first_line: int) -> list[Document]:

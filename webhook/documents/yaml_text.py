@@ -152,9 +152,10 @@ class _Builder:
         key, mark = self._node(event, depth)
         if not isinstance(key, str):
             raise self._refused(event, f"key {self._written(event)[:40]} is not text to kubectl: quote it")
-        if key in written:
-            raise self._refused(event, errors.TWICE.format(key[:60]))
-        written.add(key)
+        try:
+            written.add(errors.unique(key, written))
+        except Refusal as refusal:
+            raise self._refused(event, str(refusal)) from None
         return key, mark.line
 
     def _merge(

@@ -28,11 +28,11 @@ class Peers:
         handshakes: Threads that do the steps of handshakes.
     """
 
-    def __init__(self, limits: Limits, keepalive_seconds: float) -> None:
+    def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.seconds = {
             State.HANDSHAKE: limits.handshake_seconds,
-            State.WAITING: keepalive_seconds,
+            State.WAITING: limits.idle_seconds,
             State.HEAD: limits.request_seconds,
             State.BODY: limits.request_seconds,
             State.SERVED: float("inf"),

@@ -108,7 +108,7 @@ def _serve(control: socket.socket, memory: int) -> NoReturn:
         while (received := socket.recv_fds(control, _SECONDS.size, 1))[0]:
             message, (descriptor,), _, _ = received
             with socket.socket(fileno=descriptor) as pipe, suppress(OSError):  # nobody waits any more
-                _see_to(pipe, *_SECONDS.unpack(message), memory)
+                _see_to(pipe, _SECONDS.unpack(message)[0], memory)
     finally:
         os._exit(0)
 
