@@ -7,7 +7,8 @@ import gevent
 from flask import Flask, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from webhook import endpoints, logs
+from common import logs
+from webhook import endpoints
 from webhook.admission.app import create_app
 from webhook.metrics import Metrics, StateCollector
 from webhook.preview.routes import preview_routes
@@ -32,7 +33,9 @@ def run(settings: Settings) -> NoReturn:
         TableError: if the rule table is wrong.
         ValueError: if a setting or the certificate cannot be used.
     """
-    log_config = logs.config(settings.log_level, settings.log_format)
+    # gunicorn installs handlers of its own unless its loggers are named.
+    gunicorn = {"handlers": ["stderr"], "level": settings.log_level.upper(), "propagate": False}
+    log_config = logs.config(settings.log_format, settings.log_level, {"gunicorn.error": gunicorn})
     logging.config.dictConfig(log_config)
     tls = TlsFiles(settings.tls_cert, settings.tls_key)
     state = CurrentState(TableSource(settings.rules), tls)
