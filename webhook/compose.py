@@ -10,7 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from common import logs
 from webhook import endpoints
 from webhook.admission.app import create_app
-from webhook.metrics import Metrics, StateCollector
+from webhook.metrics import Metrics
 from webhook.preview.routes import preview_routes
 from webhook.responses import new_app
 from webhook.rules.source import TableSource
@@ -54,8 +54,7 @@ def run(settings: Settings) -> NoReturn:
 
 def apps(settings: Settings, state: CurrentState) -> list[Flask]:
     """The app of each listener, made in every worker process: counters and processes are its own."""
-    metrics = Metrics()
-    metrics.count_reloads(state)
+    metrics = Metrics(state)
     long_reviews, others = LongWork(), LongWork(nice=10, seconds=8.0)
     gevent.spawn(keep_fresh, state, others)
     app = create_app(state, metrics, long_reviews, others)
@@ -65,7 +64,7 @@ def apps(settings: Settings, state: CurrentState) -> list[Flask]:
     if settings.preview_port is not None:
         made.append(preview_app(state.tables, others))
     if settings.metrics_port is not None:
-        made.append(metrics_app(metrics, StateCollector(state)))
+        made.append(metrics_app(metrics))
     return made
 
 
@@ -88,12 +87,12 @@ def preview_app(source: TableSource, work: Work = here) -> Flask:
     return app
 
 
-def metrics_app(metrics: Metrics, state: StateCollector) -> Flask:
+def metrics_app(metrics: Metrics) -> Flask:
     """An app that serves ``GET /metrics`` and nothing else."""
     app = new_app("metrics")
     app.add_url_rule(
         f"/{endpoints.METRICS}",
         "metrics",
-        lambda: Response(metrics.text(state), content_type=CONTENT_TYPE_LATEST),
+        lambda: Response(metrics.text(), content_type=CONTENT_TYPE_LATEST),
     )
     return app
