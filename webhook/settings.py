@@ -50,21 +50,7 @@ _SERVE = (
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the options of ``serve`` said.
-
-    Attributes:
-        host: address to listen on.
-        port: for the API server.
-        tls_cert: PEM file with the serving certificate and its chain.
-        tls_key: PEM file with its private key.
-        rules: file of the rule table; None for the packaged one.
-        workers: processes.
-        preview: whether the API server's port serves the preview as well.
-        preview_port: loopback port for the preview over plain HTTP, None for none.
-        metrics_port: port for the metrics over plain HTTP, None for none.
-        log_level: one of ``logs.LEVELS``.
-        log_format: one of ``logs.FORMS``.
-    """
+    """What the options of ``serve`` said; the help of each says what it means."""
 
     host: str
     port: int

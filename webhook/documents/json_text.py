@@ -6,8 +6,7 @@ Not orjson: it reads no objects one behind the other, takes a key twice, and has
 import json
 import re
 
-from webhook.documents.errors import LONE_SURROGATE, MAX_DEPTH, TOO_DEEP, Refusal, unique
-from webhook.documents.lines import Json
+from webhook.documents.places import LONE_SURROGATE, MAX_DEPTH, TOO_DEEP, Json, Refusal, unique
 from webhook.documents.words import number
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
-from webhook.documents.errors import LONE_SURROGATE, DocumentError, Refusal, error_at
 from webhook.documents.json_text import read_json
-from webhook.documents.lines import Json, Mark
+from webhook.documents.places import LONE_SURROGATE, DocumentError, Json, Mark, Refusal, error_at
 from webhook.documents.yaml_text import read_yaml
 
 _SEPARATOR = re.compile(r"^---([^\n]*)(?:\n|\Z)", re.MULTILINE)
@@ -158,7 +157,7 @@ def expand_lists(documents: Iterable[Document]) -> list[Document]:
 def _items(document: Document) -> Iterator[Document]:
     items = document.value["items"]
     if items is not None and not isinstance(items, list):
-        raise DocumentError(document.source, document.lines.nearest(("items",)), 1, "items must be a list")
+        raise DocumentError(document.source, document.lines.at(("items",)).line, 1, "items must be a list")
     kind, version = document.value.get("kind"), document.value.get("apiVersion")
     kind = kind.removesuffix("List") if isinstance(kind, str) else kind
     for at, item in enumerate(items or []):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import errno
 import time
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import gevent
@@ -38,17 +39,11 @@ class State(enum.IntEnum):
 
 
 class RefusedError(Exception):
-    """A request that is not served, with the answer that says so.
+    """A request that is not served, with the HTTP status and the reason for the peer and the log."""
 
-    Attributes:
-        status: HTTP status code.
-        name: Its standard name.
-        reason: For the peer and the log.
-    """
-
-    def __init__(self, status: int, name: str, reason: str) -> None:
-        super().__init__(f"{status} {name}: {reason}")
-        self.status, self.name, self.reason = status, name, reason
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(f"{status}: {reason}")
+        self.status, self.reason = HTTPStatus(status), reason
 
 
 def gone(why: str) -> ConnectionResetError:
@@ -133,7 +128,7 @@ class Peer:
             self.enter(State.HEAD)
         self._peers.hold(self, len(data))
         if self.state is State.HEAD and self.held > self._peers.limits.head:
-            raise RefusedError(431, "Request Header Fields Too Large", "the head is too long")
+            raise RefusedError(431, "the head is too long")
         return data
 
     def expect_body(self, request: Any) -> None:  # noqa: ANN401 - gunicorn's

@@ -79,7 +79,7 @@ class Peers:
         for peer in self._all:
             if peer.deadline < now:
                 peer.deadline = now + self.limits.linger_seconds
-                error = RefusedError(408, "Request Timeout", "the request did not arrive in time")
+                error = RefusedError(408, "the request did not arrive in time")
                 self._end(peer, error if peer.state in {State.HEAD, State.BODY} else gone("too slow"))
 
     def stop(self) -> None:

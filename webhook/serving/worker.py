@@ -109,11 +109,9 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             RefusedError: Its body is outside the limits.
         """
         if isinstance(req.body.reader, ChunkedReader):
-            raise RefusedError(411, "Length Required", "give a Content-Length; chunks are not taken")
+            raise RefusedError(411, "give a Content-Length; chunks are not taken")
         if req.body.reader.length > self.peers.limits.body:
-            raise RefusedError(
-                413, "Content Too Large", f"a body may have {self.peers.limits.body} bytes at most"
-            )
+            raise RefusedError(413, f"a body may have {self.peers.limits.body} bytes at most")
         sock.expect_body(req)
         super().handle_request(listener_name, req, sock, addr)
         sock.answered()
@@ -124,7 +122,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         peer: Peer = environ["gunicorn.socket"]
         wanted, body = int(environ.get("CONTENT_LENGTH") or 0), environ["wsgi.input"].read()
         if len(body) < wanted:
-            raise RefusedError(400, "Bad Request", f"the body ended after {len(body)} of {wanted} bytes")
+            raise RefusedError(400, f"the body ended after {len(body)} of {wanted} bytes")
         peer.enter(State.SERVED)
         if peer.doomed:
             gevent.sleep(0)  # it was told to go while its body came to its end; not while it is served
@@ -137,6 +135,6 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         client.forget()
         if isinstance(exc, RefusedError):
             self.log.warning("refused a request of %s: %s", addr, exc)
-            write_error(client, exc.status, exc.name, exc.reason)
+            write_error(client, exc.status.value, exc.status.phrase, exc.reason)
         else:
             super().handle_error(req, client, addr, exc)
