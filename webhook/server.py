@@ -44,7 +44,7 @@ def serve(
         SystemExit: The server stopped: 0 when told to, 3 when the application could not be made, 1 when
             an address could not be bound.
     """
-    _Application(make_apps, listeners, tls, limits or Limits(), settings).run()
+    Application(make_apps, listeners, tls, limits or Limits(), settings).run()
     raise SystemExit(0)
 
 
@@ -55,7 +55,7 @@ class Log(Logger):  # type: ignore[misc]  # gunicorn has no types
         """Nothing: the application logs what it answered."""
 
 
-class _Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
+class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     """Gives gunicorn its settings, and the worker what it serves.
 
     Attributes:
@@ -78,37 +78,32 @@ class _Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no ty
 
     def load_config(self) -> None:
         """Set what differs from gunicorn's defaults."""
-        for name, value in (
-            gunicorn_settings(self.listeners, self.tls, self.limits) | self._settings
-        ).items():
+        values = {
+            "bind": [listener.address for listener in self.listeners],
+            # The worker takes the context from `TlsFiles`; with these gunicorn's log says https.
+            "certfile": str(self.tls.certificate),
+            "keyfile": str(self.tls.key),
+            "worker_class": Worker,
+            "logger_class": Log,
+            "keepalive": int(self.limits.idle_seconds),
+            # Longer than the worker's own patience, so that it is the worker that ends the waiting.
+            "graceful_timeout": int(self.limits.graceful_seconds) + 2,
+            # Heartbeat files: a tmpfs of every container, writable there under a read-only root as well.
+            "worker_tmp_dir": _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK) else None,
+            "limit_request_line": self.limits.request_line,
+            "limit_request_fields": self.limits.header_fields,
+            "limit_request_field_size": self.limits.request_line,
+            # No header of a peer changes what the application is told about it: nothing proxies this server.
+            "forwarded_allow_ips": "",
+            "sendfile": False,
+            "http_parser": "python",  # the same one wherever this is installed
+            # A writable home directory would be needed, and nothing here uses it.
+            "control_socket_disable": True,
+            **self._settings,
+        }
+        for name, value in values.items():
             self.cfg.set(name, value)
 
     def load(self) -> dict[Listener, WsgiApp]:
         """Make the applications, in the worker."""
         return dict(zip(self.listeners, self._make_apps(), strict=True))
-
-
-def gunicorn_settings(listeners: Sequence[Listener], tls: TlsFiles, limits: Limits) -> dict[str, Any]:
-    """What is always set, by gunicorn's own names."""
-    return {
-        "bind": [listener.address for listener in listeners],
-        # The worker takes the context from `TlsFiles`; with these gunicorn's log says https.
-        "certfile": str(tls.certificate),
-        "keyfile": str(tls.key),
-        "worker_class": Worker,
-        "logger_class": Log,
-        "keepalive": int(limits.idle_seconds),
-        # Longer than the worker's own patience, so that it is the worker that ends the waiting.
-        "graceful_timeout": int(limits.graceful_seconds) + 2,
-        # Heartbeat files: a tmpfs of every container, writable there under a read-only root as well.
-        "worker_tmp_dir": _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK) else None,
-        "limit_request_line": limits.request_line,
-        "limit_request_fields": limits.header_fields,
-        "limit_request_field_size": limits.request_line,
-        # No header of a peer changes what the application is told about it: nothing proxies this server.
-        "forwarded_allow_ips": "",
-        "sendfile": False,
-        "http_parser": "python",  # the same one wherever this is installed
-        # A writable home directory would be needed, and nothing here uses it.
-        "control_socket_disable": True,
-    }

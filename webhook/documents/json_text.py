@@ -6,7 +6,7 @@ Not orjson: it reads no objects one behind the other, takes a key twice, and has
 import json
 import re
 
-from webhook.documents.places import LONE_SURROGATE, MAX_DEPTH, TOO_DEEP, Json, Refusal, unique
+from webhook.documents.places import LONE_SURROGATE, MAX_DEPTH, TOO_DEEP, TWICE, Json, Refusal
 from webhook.documents.words import number
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -15,7 +15,9 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 def _map(pairs: list[tuple[str, Json]]) -> Json:
     value: dict[str, Json] = {}
     for key, item in pairs:
-        value[unique(key, value)] = item
+        if key in value:
+            raise Refusal(TWICE.format(key[:60]))
+        value[key] = item
     return value
 
 

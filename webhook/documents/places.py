@@ -1,6 +1,5 @@
 """Where each value was written, and the one error of reading, which names such a place."""
 
-from collections.abc import Container
 from typing import Any, NamedTuple
 
 Json = Any
@@ -14,6 +13,7 @@ MAX_DEPTH = 100
 
 TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels: no Kubernetes object is; flatten it"
 LONE_SURROGATE = "half of a surrogate pair is no character: write both halves, or the character itself"
+TWICE = "key {!r} twice in one map, kubectl would take the last: remove one"
 
 
 class Mark(NamedTuple):
@@ -58,14 +58,3 @@ def error_at(text: str, at: int, source: str, message: str, first_line: int = 1)
     """The error about an offset of a text, which starts on a line of its file."""
     line = first_line + text.count("\n", 0, at)
     return DocumentError(source, line, at - text.rfind("\n", 0, at), message)
-
-
-def unique(key: str, known: Container[str]) -> str:
-    """The key of a map, which may not be known yet.
-
-    Raises:
-        Refusal: if it is.
-    """
-    if key in known:
-        raise Refusal(f"key {key[:60]!r} twice in one map, kubectl would take the last: remove one")
-    return key

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from webhook.documents.json_text import read_json
-from webhook.documents.places import LONE_SURROGATE, DocumentError, Json, Mark, Refusal, error_at
+from webhook.documents.places import DocumentError, Json, Mark, Refusal, error_at
 from webhook.documents.yaml_text import read_yaml
 
 _SEPARATOR = re.compile(r"^---([^\n]*)(?:\n|\Z)", re.MULTILINE)
@@ -58,17 +58,12 @@ def read_documents(text: str | bytes, source: str = "<stdin>") -> list[Document]
 
 
 def _decoded(text: str | bytes, source: str) -> str:
-    if isinstance(text, bytes):
-        try:
-            text = text.decode()
-        except UnicodeDecodeError as error:
-            latin = error.object.decode("latin-1")
-            raise error_at(latin, error.start, source, "not UTF-8: save the file as UTF-8") from None
+    raw = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise error_at(text, error.start, source, LONE_SURROGATE) from None
-    return text.removeprefix("\ufeff")
+        return raw.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        message = "not UTF-8: save the file as UTF-8"
+        raise error_at(raw.decode("latin-1"), error.start, source, message) from None
 
 
 def _chunks(text: str, source: str) -> Iterator[tuple[str, int]]:
@@ -143,11 +138,14 @@ def expand_lists(documents: Iterable[Document]) -> list[Document]:
     from the list (``PodList`` holds ``Pod``).
 
     Raises:
-        DocumentError: if ``items`` is no list, or holds anything but objects.
+        DocumentError: if ``items`` is no list, or anything is no object.
     """
     expanded: list[Document] = []
     for document in documents:
-        if isinstance(document.value, dict) and "items" in document.value:
+        if not isinstance(document.value, dict):
+            message = "a Kubernetes object is a map with apiVersion and kind"
+            raise DocumentError(document.source, document.line, 1, message)
+        if "items" in document.value:
             expanded += expand_lists(_items(document))
         else:
             expanded.append(document)
@@ -162,11 +160,6 @@ def _items(document: Document) -> Iterator[Document]:
     kind = kind.removesuffix("List") if isinstance(kind, str) else kind
     for at, item in enumerate(items or []):
         mark = document.lines.at(("items", at))
-        if not isinstance(item, dict):
-            raise DocumentError(document.source, mark.line, 1, f"items[{at}] must be an object")
-        whole = (
-            item
-            if item.get("kind") or item.get("apiVersion")
-            else {**item, "kind": kind, "apiVersion": version}
-        )
-        yield Document(whole, document.source, mark.line, partial(Mark, *mark))
+        if isinstance(item, dict) and not (item.get("kind") or item.get("apiVersion")):
+            item = {**item, "kind": kind, "apiVersion": version}  # noqa: PLW2901 - the same item, completed
+        yield Document(item, document.source, mark.line, partial(Mark, *mark))

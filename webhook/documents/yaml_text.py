@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import yaml
 
-from webhook.documents.places import MAX_DEPTH, TOO_DEEP, DocumentError, Json, Mark, Refusal, error_at, unique
+from webhook.documents.places import MAX_DEPTH, TOO_DEEP, TWICE, DocumentError, Json, Mark, Refusal, error_at
 from webhook.documents.words import resolve
 
 _MAX_ALIAS_COST = 4_000_000
@@ -153,10 +153,9 @@ class _Builder:
         key, mark = self._node(event, depth)
         if not isinstance(key, str):
             raise self._refused(event, f"key {self._written(event)[:40]} is not text to kubectl: quote it")
-        try:
-            written.add(unique(key, written))
-        except Refusal as refusal:
-            raise self._refused(event, str(refusal)) from None
+        if key in written:
+            raise self._refused(event, TWICE.format(key[:60]))
+        written.add(key)
         return key, mark.line
 
     def _merge(
