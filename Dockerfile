@@ -18,6 +18,7 @@ RUN python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))
 COPY LICENSE README.md ./
 COPY webhook webhook
 COPY certs certs
+COPY common common
 COPY kube kube
 COPY placement placement
 # The wheel is compiled here: the running container writes nothing.

@@ -18,7 +18,7 @@ from certs.decide import Action
 from certs.inputs import Force, Inputs
 from certs.options import cluster_options, option, settings
 from certs.passes import Passes
-from kube import logs
+from common import logs
 from kube.api import ApiError
 from kube.election import Elector
 from kube.loop import Loop

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from kube import logs
+from common import logs
 from kube.api import ApiError
 from kube.command import connect, options_of, own_namespace
 from kube.election import Elector

@@ -14,7 +14,7 @@ from certs.metrics import Metrics as CertificateMetrics
 from placement.metrics import Metrics as PlacementMetrics
 from tests.docs.blocks import REPOSITORY, text_of
 from tests.manifests.objects import of_kind, one, webhooks
-from webhook.metrics import Metrics, StateCollector
+from webhook.metrics import Metrics
 from webhook.rules.load import load_default, load_text
 from webhook.rules.source import TableSource
 from webhook.serving.tls import TlsFiles
@@ -116,13 +116,14 @@ def test_every_metric_of_an_alert_is_one_that_is_exported(
 def exported(folder: Path) -> set[str]:
     """The names of all samples that a program can have."""
     names: set[str] = set()
-    registries = (Metrics().registry, CertificateMetrics().registry, PlacementMetrics().registry)
+    development.ensure(folder, ["localhost"], datetime.now(UTC))
+    state = CurrentState(TableSource(), TlsFiles(folder / "tls.crt", folder / "tls.key"))
+    webhook = Metrics(state)
+    registries = (webhook.registry, CertificateMetrics().registry, PlacementMetrics().registry)
     for metric in (metric for registry in registries for metric in registry.collect()):
         endings = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}.get(metric.type, ("",))
         names |= {metric.name + ending for ending in endings}
-    development.ensure(folder, ["localhost"], datetime.now(UTC))
-    state = CurrentState(TableSource(), TlsFiles(folder / "tls.crt", folder / "tls.key"))
-    return names | {metric.name for metric in StateCollector(state).collect()}
+    return names | {metric.name for metric in webhook.collect()}
 
 
 def test_every_alert_leads_to_a_heading_of_the_document(built: Callable[[str], Build]) -> None:

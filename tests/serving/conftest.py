@@ -77,7 +77,7 @@ class Server:
         given = {
             "certificate": str(files.certificate),
             "key": str(files.key),
-            "log_level": "debug",
+            "loglevel": "debug",
             **settings,
         }
         begun = time.monotonic()

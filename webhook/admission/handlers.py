@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from webhook.admission.review import Review
@@ -27,21 +28,17 @@ def mutate(table: Table, review: Review) -> Outcome | None:
     return evaluate(table, review.request) if review.creates else None
 
 
-def verify(table: Table, review: Review) -> Outcome | None:
+def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | None:
     """Warns of a new object that came through without what should have been added to it.
 
     That is the case when the mutating webhook could not be reached and may fail open. It is known by asking
     the same question again: had the object been mutated, nothing would be left to add.
+
+    Args:
+        table: the rules.
+        review: of the object.
+        refuse: whether such an object is refused instead.
     """
-    return _verified(table, review, refuse=False)
-
-
-def require(table: Table, review: Review) -> Outcome | None:
-    """As ``verify``, but refuses such an object."""
-    return _verified(table, review, refuse=True)
-
-
-def _verified(table: Table, review: Review, *, refuse: bool) -> Outcome | None:
     outcome = mutate(table, review)
     if outcome is None or not (outcome.operations or outcome.denials):
         return None if outcome is None else replace(outcome, warnings=())
@@ -59,6 +56,10 @@ def _verified(table: Table, review: Review, *, refuse: bool) -> Outcome | None:
     if refuse:
         return replace(outcome, **left, warnings=(), denials=(said.replace("admitted", "came", 1),))
     return replace(outcome, **left, warnings=(said,), denials=())
+
+
+require: Final[Handler] = partial(verify, refuse=True)
+"""As ``verify``, but refuses such an object."""
 
 
 def _other_table(table: Table, obj: Json) -> str:

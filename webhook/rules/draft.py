@@ -35,7 +35,7 @@ class Draft:
             if path[:end] in self.origins:
                 document, start = self.origins[path[:end]]
                 there = start + path[end:]
-                line = document.lines.nearest(there)
+                line = document.lines.at(there).line
                 return Problem(document.source, line, pointer(there), message)
         raise AssertionError("a draft has an origin for its root")
 

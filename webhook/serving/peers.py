@@ -28,11 +28,11 @@ class Peers:
         handshakes: Threads that do the steps of handshakes.
     """
 
-    def __init__(self, limits: Limits, keepalive_seconds: float) -> None:
+    def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.seconds = {
             State.HANDSHAKE: limits.handshake_seconds,
-            State.WAITING: keepalive_seconds,
+            State.WAITING: limits.idle_seconds,
             State.HEAD: limits.request_seconds,
             State.BODY: limits.request_seconds,
             State.SERVED: float("inf"),
@@ -79,7 +79,7 @@ class Peers:
         for peer in self._all:
             if peer.deadline < now:
                 peer.deadline = now + self.limits.linger_seconds
-                error = RefusedError(408, "Request Timeout", "the request did not arrive in time")
+                error = RefusedError(408, "the request did not arrive in time")
                 self._end(peer, error if peer.state in {State.HEAD, State.BODY} else gone("too slow"))
 
     def stop(self) -> None:
