@@ -16,9 +16,9 @@ PER_CHARACTER: Final = 12
 """Units for each character of the object as JSON.
 
 An honest record costs two at most for lists and maps: an added element is digested once, and once more as a
-part of an added container. A node selector term costs one, two more for the search that finds nothing left
-(eight expressions, a quarter each), and a quarter for each expression that a table added: room for some
-thirty of them in a job that is nothing but terms.
+part of an added container. A node selector term costs one for each expression that a table added, and four
+for the search that finds nothing left, or eight where it has fields as well: room for four to eight
+expressions of a table in a job that is nothing but terms.
 """
 
 

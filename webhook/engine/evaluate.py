@@ -10,9 +10,8 @@ from webhook.engine.budget import Budget
 from webhook.engine.candidates import candidacy
 from webhook.engine.identity import first_uid
 from webhook.engine.jobs import Job, is_of, open_job, record_key, template_paths
-from webhook.engine.order import as_received
 from webhook.engine.outcome import JobError, Outcome, Request, State, bounded, cut
-from webhook.engine.patch import Operation, operations
+from webhook.engine.patch import Operation, difference
 from webhook.engine.shapes import choose_shape
 from webhook.engine.table import WORKER, Mode, Shape, Table, Workload
 from webhook.engine.tree import Json, Path, WrongTypeError, get, pointer, put, shown
@@ -139,9 +138,8 @@ def _patched(job: Job, received: Json, desired: Json) -> tuple[Json, list[Operat
     after, patch = received, list[Operation]()
     for group in job.groups:
         before = get(received, group.template)
-        template = as_received(before, get(desired, group.template), group.template)
-        after = put(after, group.template, template)
-        patch += operations(before, template, group.template)
+        template, operations = difference(before, get(desired, group.template), group.template)
+        after, patch = put(after, group.template, template), patch + operations
     return after, patch
 
 

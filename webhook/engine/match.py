@@ -9,8 +9,8 @@ from webhook.engine.tree import Json, shown
 
 def failed_condition(match: Match, job: Job, shape: Shape | None) -> str | None:
     """The first condition of a rule that a job does not meet; None if it meets them all."""
-    if match.workloads and job.workload.name not in match.workloads:
-        return f"workload is {job.workload.name}, not {_either(match.workloads)}"
+    if match.workload and job.workload.name not in match.workload:
+        return f"workload is {job.workload.name}, not {_either(match.workload)}"
     if not job.paths(match.role):
         return f"the job has no {match.role} template"
     facts = shape.facts() if shape else {}
@@ -29,8 +29,8 @@ def _failed_content(match: Match, job: Job) -> str | None:
     templates = job.templates(match.role)
     if match.requests and not any(requested(template, match.requests) for template in templates):
         return f"the {match.role} asks for none of {', '.join(match.requests)}"
-    if match.volumes and not any(has_volume(template, match.volumes) for template in templates):
-        return f"the {match.role} has no volume {_either(match.volumes)}"
+    if match.volume and not any(has_volume(template, match.volume) for template in templates):
+        return f"the {match.role} has no volume {_either(match.volume)}"
     for name, allowed in match.fields.items():
         if not matches(job.field(name), allowed):
             return f"{job.workload.fields[name].path} is {cut(job.field(name))}, not {_either(allowed)}"
@@ -44,8 +44,8 @@ def _failed_marks(match: Match, job: Job) -> str | None:
             found = marks(job.object, kind).get(key, "")
             if not matches(_text(found), allowed):
                 return f"{kind[:-1]} {key} is {shown(found, 40)}, not {_either(allowed)}"
-    if match.namespaces and not matches(job.namespace, match.namespaces):
-        return f"the namespace is {job.namespace}, not {_either(match.namespaces)}"
+    if match.namespace and not matches(job.namespace, match.namespace):
+        return f"the namespace is {job.namespace}, not {_either(match.namespace)}"
     return None
 
 

@@ -57,10 +57,10 @@ def _rule(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
     if not (rule.add or rule.warn or rule.deny):
         yield at, "does nothing: give it add, warn or deny"
     known = rows.workload_names
-    for name in rule.match.workloads:
+    for name in rule.match.workload:
         if name not in known:
             yield (*at, "match", "workload"), f"unknown workload {name!r}; known are {listed(known)}"
-    if known.issuperset(rule.match.workloads) and not rows.workloads(rule):
+    if known.issuperset(rule.match.workload) and not rows.workloads(rule):
         yield (*at, "match", "role"), f"unreachable: no workload it matches has a group {rule.match.role!r}"
     shapeless = not any(row.takes_nodes for row in rows.workloads(rule))
     if not rows.shapes(rule) or (rule.match.shape and shapeless):

@@ -47,7 +47,7 @@ class Rows:
 
     def workloads(self, rule: Rule) -> list[Workload]:
         """Those that a rule matches."""
-        key = (rule.match.role, rule.match.workloads)
+        key = (rule.match.role, rule.match.workload)
         if key not in self._workloads:
             role, wanted = key
             self._workloads[key] = [
