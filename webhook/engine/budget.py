@@ -32,7 +32,6 @@ class Budget:
     def __init__(self, obj: Json) -> None:
         """The budget for an object; its size is found out only once the floor is spent."""
         self.left = FLOOR
-        self.spent = 0
         self._unmeasured: Json = obj
 
     def spend(self, units: int) -> None:
@@ -41,7 +40,6 @@ class Budget:
         Raises:
             OverBudgetError: if there are none left.
         """
-        self.spent += units
         self.left -= units
         if self.left < 0 and self._unmeasured is not None:
             self.left += PER_CHARACTER * len(canonical(self._unmeasured))

@@ -1,11 +1,11 @@
 """Whether the table speaks about a job: its opt-in or opt-out, its resources, its instance types."""
 
 from webhook.engine import keys
-from webhook.engine.jobs import Job, marks
+from webhook.engine.jobs import Job
 from webhook.engine.outcome import JobError
 from webhook.engine.table import WORKER, Table
 from webhook.engine.templates import admitted_types, names_type, requested
-from webhook.engine.tree import Json, shown
+from webhook.engine.tree import Json, get, shown, text_of
 
 
 def candidacy(table: Table, job: Job) -> tuple[bool, str]:
@@ -47,9 +47,9 @@ def job_types(table: Table, job: Job) -> tuple[str, ...]:
 def marked(obj: Json, key: str) -> tuple[str, str] | None:
     """Place and value of one of our keys among an object's annotations, then its labels."""
     for kind in ("annotations", "labels"):
-        value = marks(obj, kind).get(key)
+        value = get(obj, ("metadata", kind, key))
         if value is not None:
-            return f"/metadata/{kind}/{key}", value if isinstance(value, str) else shown(value)
+            return f"/metadata/{kind}/{key}", text_of(value)
     return None
 
 

@@ -139,13 +139,14 @@ class Merge:
             return theirs
         expressions = [(name, item) for name in EXPRESSIONS for item in ours[0].get(name) or ()]
         # A term without requirements selects no node at all; one more would make it select some.
-        new = [self._term(term, expressions, path) if _selects(term) else term for term in old]
+        place = pointer(path)
+        new = [self._term(term, expressions, path, place) if _selects(term) else term for term in old]
         if not old:
-            new = [self._term({}, expressions, path)]
+            new = [self._term({}, expressions, path, place)]
         return theirs if shared(old, new) is old else new
 
-    def _term(self, term: Json, expressions: Iterable[tuple[str, Json]], path: Path) -> Json:
-        at, place = self.at + path, pointer(path)
+    def _term(self, term: Json, expressions: Iterable[tuple[str, Json]], path: Path, place: str) -> Json:
+        at = self.at + path
         for name, expression in expressions:
             old = as_list(as_map(term, at).get(name), (*at, name))
             if not any(same(item, expression) for item in old):

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from webhook.engine.budget import Budget
 from webhook.engine.lists import EXPRESSIONS, Kind, kind

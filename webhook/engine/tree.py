@@ -62,6 +62,18 @@ def get(node: Json, path: Sequence[str | int]) -> Json:
     return node
 
 
+def map_at(node: Json, path: Sequence[str | int]) -> dict[str, Json]:
+    """The map at a path, an empty one where there is none."""
+    found = get(node, path)
+    return found if isinstance(found, dict) else {}
+
+
+def maps_at(node: Json, path: Sequence[str | int]) -> list[dict[str, Json]]:
+    """The maps in the list at a path, none where there is no list."""
+    found = get(node, path)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
 def put(node: Json, path: Sequence[str | int], value: Json) -> Json:
     """A tree with ``value`` at ``path``; missing and null parents become maps, list elements are there.
 
@@ -160,6 +172,11 @@ def digest(value: Json) -> str:
 def digest_of_text(text: str) -> str:
     """The digest of a value whose canonical text is known."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+
+
+def text_of(value: Json) -> str:
+    """A text as it is, any other value as in a message."""
+    return value if isinstance(value, str) else shown(value)
 
 
 def shown(value: Json, limit: int = 60) -> str:
