@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from webhook.engine.tree import Json
+from webhook.engine.tree import Json, nodes
 
 ABSENT: Final = object()
 """The value of a placeholder for a map that the job does not have."""
@@ -51,14 +51,8 @@ class UnknownPlaceholderError(LookupError):
 
 def names(node: Json) -> Iterator[str]:
     """Every placeholder in a tree, in order of appearance, repetitions too."""
-    if isinstance(node, str):
-        yield from (found[2] for found in PATTERN.finditer(node) if not found[1])
-    elif isinstance(node, dict):
-        for value in node.values():
-            yield from names(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from names(value)
+    texts = (text for _, text in nodes(node) if isinstance(text, str))
+    return (found[2] for text in texts for found in PATTERN.finditer(text) if not found[1])
 
 
 def render(node: Json, values: Mapping[str, Json], *, partial: bool = False) -> Json:

@@ -1,6 +1,5 @@
 """What a pod template says: containers, resources, volumes, instance types."""
 
-from webhook.engine.table import Candidates
 from webhook.engine.tree import Json, get, map_at, maps_at, same
 
 
@@ -37,31 +36,17 @@ def mounts_otherwise(template: Json, mount: Json) -> bool:
     return bool(here) and not same(here[-1], mount)
 
 
-def admitted_types(template: Json, candidates: Candidates) -> tuple[str, ...]:
-    """The table's instance types that the template's own node selector and affinity leave open."""
-    label = candidates.instance_type_label
-    chosen = get(template, ("spec", "nodeSelector", label))
+def admits_type(template: Json, label: str, name: str) -> bool:
+    """Whether the template's own node selector and affinity leave nodes of an instance type open."""
+    if get(template, ("spec", "nodeSelector", label)) not in (None, name):
+        return False
     required = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     terms = get(template, (*required, "nodeSelectorTerms"))
-
-    def admitted(name: str) -> bool:
-        return not (isinstance(terms, list) and terms) or any(
-            all(
-                _admits(item, name)
-                for item in maps_at(term, ("matchExpressions",))
-                if item.get("key") == label
-            )
-            for term in terms
-            if isinstance(term, dict)
-        )
-
-    return tuple(name for name in candidates.instance_types if chosen in (None, name) and admitted(name))
-
-
-def names_type(template: Json, candidates: Candidates) -> bool:
-    """Whether the template's node selector names one of the table's instance types."""
-    chosen = get(template, ("spec", "nodeSelector", candidates.instance_type_label))
-    return isinstance(chosen, str) and chosen in candidates.instance_types
+    return not (isinstance(terms, list) and terms) or any(
+        all(_admits(item, name) for item in maps_at(term, ("matchExpressions",)) if item.get("key") == label)
+        for term in terms
+        if isinstance(term, dict)
+    )
 
 
 def _admits(expression: Json, value: str) -> bool:

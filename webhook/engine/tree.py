@@ -5,7 +5,7 @@ Sharing is what makes the rest cheap: two trees can be told apart by ``is`` wher
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import is_
 from typing import Any, Final
 
@@ -72,6 +72,14 @@ def maps_at(node: Json, path: Sequence[str | int]) -> list[dict[str, Json]]:
     """The maps in the list at a path, none where there is no list."""
     found = get(node, path)
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def nodes(node: Json, path: Path = ()) -> Iterator[tuple[Path, Json]]:
+    """A tree's every node with its path, parents first."""
+    yield path, node
+    if isinstance(node, dict | list):
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from nodes(value, (*path, key))
 
 
 def put(node: Json, path: Sequence[str | int], value: Json) -> Json:

@@ -61,7 +61,8 @@ def _lay_rows(draft: Draft, section: str, base: Document, over: Document) -> Non
         for number, row in enumerate(base.value[section])
     ]
     # A new shape is tried before the packaged ones, which between them fit every count.
-    draft.raw[section] = rows = []
+    rows: list[dict[str, Any]] = []
+    draft.raw[section] = rows
     for document, place, row, changes in new + old if section == "shapes" else old + new:
         # A row that is changed twice is there twice then, for lint to see.
         for number, change in changes or [(0, {})]:

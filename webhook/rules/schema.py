@@ -4,7 +4,6 @@ import difflib
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -24,22 +23,14 @@ FORMAT_LIBRARIES = (
 """What jsonschema imports at its own import to check formats, where installed: up to a second."""
 
 
-@contextmanager
-def _hidden(*names: str) -> Iterator[None]:
-    """Makes modules that are not imported yet look as if they were not installed."""
-    absent = [name for name in names if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]  # None is Python's own sign for that
-    try:
-        yield
-    finally:
-        for name in absent:
-            del sys.modules[name]
+# The table's schema has none of their formats, so they are made to look as if they were not installed.
+_absent = [name for name in FORMAT_LIBRARIES if name not in sys.modules]
+sys.modules.update(dict.fromkeys(_absent))  # type: ignore[arg-type]  # None is Python's own sign for that
+from jsonschema import Draft202012Validator, FormatChecker  # noqa: E402
+from jsonschema.exceptions import ValidationError  # noqa: E402
 
-
-# The table's schema has none of their formats.
-with _hidden(*FORMAT_LIBRARIES):
-    from jsonschema import Draft202012Validator, FormatChecker
-    from jsonschema.exceptions import ValidationError
+for _name in _absent:
+    del sys.modules[_name]
 
 TABLE = "table.schema.json"
 POD_TEMPLATE = "podtemplate.schema.json"
