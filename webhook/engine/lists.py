@@ -1,6 +1,6 @@
 """What each list of a pod template is: the one place that says which lists may be taken apart, and how.
 
-Order, patch, merge and record all ask here. What is not named here, command and args among it, Kubernetes
+Patch, merge and record all ask here. What is not named here, command and args among it, Kubernetes
 treats as one value, and so does everything in the engine: it is never reordered, merged or compared in parts.
 """
 

@@ -1,5 +1,6 @@
 """From the received tree to the desired one: what is to be stored, and the RFC 6902 operations for it."""
 
+from operator import is_
 from typing import Any, Final
 
 from webhook.engine.lists import Kind, kind, paired
@@ -67,6 +68,9 @@ def _map(old: dict[str, Json], new: dict[str, Json], path: Path, steps: list[_St
 
 
 def _list(old: list[Json], new: list[Json], path: Path, steps: list[_Step]) -> Json:
+    if len(old) < len(new) <= len(old) + FEW and all(map(is_, old, new)):  # only appended to, as most are
+        steps += (("add", (*path, "-"), item) for item in new[len(old) :])
+        return new
     if kind(path) is not Kind.TERMS:
         places = paired(new, old, path)
     else:

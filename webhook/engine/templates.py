@@ -1,11 +1,14 @@
 """What a pod template says: containers, resources, volumes, instance types."""
 
+from collections.abc import Iterator
+from itertools import chain
+
 from webhook.engine.tree import Json, get, map_at, maps_at, same
 
 
-def containers(template: Json) -> list[dict[str, Json]]:
+def containers(template: Json) -> Iterator[dict[str, Json]]:
     """Every container and init container of a template that is a map."""
-    return [*maps_at(template, ("spec", "containers")), *maps_at(template, ("spec", "initContainers"))]
+    return chain.from_iterable(maps_at(template, ("spec", kind)) for kind in ("containers", "initContainers"))
 
 
 def first_container(template: Json) -> dict[str, Json]:

@@ -68,10 +68,10 @@ def map_at(node: Json, path: Sequence[str | int]) -> dict[str, Json]:
     return found if isinstance(found, dict) else {}
 
 
-def maps_at(node: Json, path: Sequence[str | int]) -> list[dict[str, Json]]:
+def maps_at(node: Json, path: Sequence[str | int]) -> Iterator[dict[str, Json]]:
     """The maps in the list at a path, none where there is no list."""
     found = get(node, path)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    return (item for item in found if isinstance(item, dict)) if isinstance(found, list) else iter(())
 
 
 def nodes(node: Json, path: Path = ()) -> Iterator[tuple[Path, Json]]:
