@@ -254,7 +254,7 @@ NEVER: dict[str, tuple[str, Expected]] = {
     ),
     "replicas by a position": (
         WORKLOAD + "    groups: [{role: worker, takesNodes: true, template: /t, replicas: [2, /jobs/1/n]}]\n",
-        [(7, "/workloads/0/groups/0/replicas", "/jobs/1/n can never be there")],
+        [(7, "/workloads/0/groups/0/replicas/1", "/jobs/1/n can never be there")],
     ),
     "a field with a broken selection": (
         WORKLOAD + GROUP + "    fields: {queue: {path: '/jobs[0]', default: x}}\n",

@@ -1,6 +1,5 @@
 """Opening a job: what a workload row finds in an object."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import prod
@@ -58,14 +57,6 @@ class Job:
     def roles(self) -> list[str]:
         """The roles that the job has a template for."""
         return [role for role in self.workload.roles() if self.paths(role)]
-
-    def field(self, name: str) -> str:
-        """The value of one of the workload's named fields as text, its default where the job does not say.
-
-        Raises:
-            WrongTypeError: if it is neither text nor a truth value.
-        """
-        return field(self.workload, self.object, name)
 
     def workers(self) -> int:
         """Number of pods in the groups called worker."""
@@ -144,12 +135,6 @@ def field(workload: Workload, obj: Json, name: str) -> str:
         raise WrongTypeError(str(row.path), "text", found)
     text = found or row.default
     return text.rstrip("/").rpartition("/")[0] if row.parent else text
-
-
-def marks(obj: Json, kind: str) -> Mapping[str, Json]:
-    """The labels or annotations of an object; none where they are no map."""
-    found = get(obj, ("metadata", kind))
-    return found if isinstance(found, dict) else {}
 
 
 def _text(value: Json) -> str:

@@ -168,28 +168,28 @@ class Match:
 
     Attributes:
         role: the pods that the rule speaks about: a group's, or ``worker`` for all that take nodes.
-        workloads: names of workloads.
+        workload: names of workloads.
         shape: allowed values by fact of the shape.
         named: whether the job has a name already (``generateName`` jobs have none at admission).
         requests: the template asks for one of these resources.
-        volumes: the template has a volume of one of these names.
+        volume: the template has a volume of one of these names.
         fields: allowed values by name of a workload's field; ``*`` and ``?`` as in file names.
         labels: the same by key of a label of the object; one that it does not have is the empty text.
         annotations: the same for its annotations.
-        namespaces: the same for the name of its namespace.
+        namespace: the same for the name of its namespace.
         mount_taken: a volume mount whose place the first container uses for something else.
     """
 
     role: str
-    workloads: tuple[str, ...] = ()
+    workload: tuple[str, ...] = ()
     shape: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     named: bool | None = None
     requests: tuple[str, ...] = ()
-    volumes: tuple[str, ...] = ()
+    volume: tuple[str, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     annotations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    namespaces: tuple[str, ...] = ()
+    namespace: tuple[str, ...] = ()
     mount_taken: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -3,20 +3,16 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
 
 from webhook.engine.budget import Budget
 from webhook.engine.lists import EXPRESSIONS, Kind, kind
-from webhook.engine.tree import Json, canonical, digest_of_text, is_empty, parse_pointer, with_entry
+from webhook.engine.tree import Json, canonical, digest_of_text, is_empty, parse_pointer, shared, with_entry
 
 LAST = 4
 """How many expressions from the end of each list of a node selector term are looked at for an added one.
 
 What was added is at the end, but for the little that another webhook may have put behind it.
 """
-
-QUARTER: Final = 4
-"""Characters joined and digested for one unit; to make them canonical first, each costs one."""
 
 
 @dataclass
@@ -91,7 +87,7 @@ class _Walk:
             if key in named:
                 index = named[key]
                 result[index] = self.value(node[index], below, (*path, key))
-        return node if all(a is b for a, b in zip(node, result, strict=True)) else result
+        return shared(node, result)
 
     def _list(self, node: list[Json], digests: list[str], path: tuple[str, ...]) -> Json:
         match kind(path):
@@ -101,88 +97,42 @@ class _Walk:
                 return node
             case _:
                 left = Counter(digests)
-                kept = [item for item in node if not _take(left, self._digest(item))]
-                return node if len(kept) == len(node) else kept
+                return shared(node, [item for item in node if not self._take(left, item)])
 
     def _terms(self, node: list[Json], digests: list[str]) -> Json:
         """Node selector terms without the expressions that were added to them, each digest taken once.
 
-        What was added is at the end, but for the little that another webhook may have put behind it. So the
-        ends of all terms come first, and each gives one expression a round: a person's term may be another
-        one of theirs plus what a rule adds.
+        The ends of all terms come first, and each gives one expression a round: a person's term may be
+        another one of theirs plus what a rule adds.
         """
-        left = Counter(digests)
-        terms = [_Term(term) if isinstance(term, dict) else None for term in node]
-        self._budget.spend(sum(term.size() for term in terms if term))
+        left, bare = Counter(digests), list(node)
         for back in range(1, 1 + LAST):
-            giving = [term for term in terms if term]
+            giving = [index for index, term in enumerate(bare) if isinstance(term, dict)]
             while giving:
-                giving = [term for term in giving if self._take_from(term, back, left)]
-        bare = [term.bare if term else was for term, was in zip(terms, node, strict=True)]
-        if all(a is b for a, b in zip(node, bare, strict=True)):
-            return node
-        return [now for now, was in zip(bare, node, strict=True) if now or not was]
+                giving = [index for index in giving if self._take_from(bare, index, back, left)]
+        return shared(node, [now for now, was in zip(bare, node, strict=True) if now or not was])
 
-    def _take_from(self, term: "_Term", back: int, left: Counter[str]) -> bool:
+    def _take_from(self, terms: list[Json], index: int, back: int, left: Counter[str]) -> bool:
         """Removes the expression at a place from the end, where it was added to the term last."""
-        for name in list(term.texts):
-            if back <= len(term.texts[name]):
-                text = term.one_less(name, back)
-                self._budget.spend(1 + len(text) // QUARTER)
-                if _take(left, digest_of_text(text)):
-                    term.remove(name, back)
+        term = terms[index]
+        for name in EXPRESSIONS:
+            items = term.get(name)
+            if isinstance(items, list) and back <= len(items):
+                place = len(items) - back
+                less = with_entry(term, name, [*items[:place], *items[place + 1 :]])
+                if self._take(left, [less, items[place]]):
+                    terms[index] = less
                     return True
         return False
+
+    def _take(self, wanted: Counter[str], value: Json) -> bool:
+        """Whether a value is one of those wanted, which is then wanted once less."""
+        found = self._digest(value)
+        taken = wanted[found] > 0
+        wanted[found] -= taken
+        return taken
 
     def _digest(self, value: Json) -> str:
         text = canonical(value)
         self._budget.spend(1 + len(text))
         return digest_of_text(text)
-
-
-class _Term:
-    """A node selector term, beside the canonical text of its parts.
-
-    Attributes:
-        bare: the term as it is by now.
-        texts: of the expressions of its lists.
-        rest: of what else it holds, by key.
-    """
-
-    def __init__(self, term: dict[str, Json]) -> None:
-        self.bare: dict[str, Json] = term
-        self.texts = {
-            key: list(map(canonical, term[key])) for key in EXPRESSIONS if isinstance(term.get(key), list)
-        }
-        self.rest = {key: canonical(value) for key, value in term.items() if key not in self.texts}
-
-    def size(self) -> int:
-        """Characters of it."""
-        lists = sum(len(text) for texts in self.texts.values() for text in texts)
-        return lists + sum(map(len, self.rest.values()))
-
-    def one_less(self, name: str, back: int) -> str:
-        """``[term, expression]`` as canonical text: the term without one of its expressions, and that one."""
-        left = {**self.texts, name: _without(self.texts[name], back)}
-        lists = {key: f"[{','.join(some)}]" for key, some in left.items() if some or key != name}
-        entries = (f"{canonical(key)}:{value}" for key, value in sorted({**self.rest, **lists}.items()))
-        return f"[{{{','.join(entries)}}},{self.texts[name][-back]}]"
-
-    def remove(self, name: str, back: int) -> None:
-        """Drops an expression, and a list that this empties."""
-        self.texts[name] = _without(self.texts[name], back)
-        if not self.texts[name]:
-            del self.texts[name]
-        self.bare = with_entry(self.bare, name, _without(self.bare[name], back))
-
-
-def _without(items: list[Any], back: int) -> list[Any]:
-    """A list without the element at a place from its end, which is 1."""
-    index = len(items) - back
-    return [*items[:index], *items[index + 1 :]]
-
-
-def _take(wanted: Counter[str], found: str) -> bool:
-    taken = wanted[found] > 0
-    wanted[found] -= taken
-    return taken

@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from webhook.documents import Json, Path
+from webhook.documents import Path
 from webhook.engine.placeholders import JOB, ROLE, ROLE_MAPS, SCRIPTS, names
 from webhook.engine.table import Mode, Rule, Table
+from webhook.rules.draft import ROWS
 from webhook.rules.lint_fragments import fragment_problems, texts
 from webhook.rules.lint_shapes import shape_problems
 from webhook.rules.lint_workloads import workload_problems
@@ -32,12 +33,11 @@ def problems_of(table: Table, values: Mapping[str, str]) -> Found:
 
 
 def _duplicates(table: Table) -> Found:
-    sections = (("workloads", table.workloads), ("shapes", table.shapes), ("rules", table.rules))
-    for section, row_names in ((section, [row.name for row in rows]) for section, rows in sections):
-        counts = Counter(row_names)
-        for index, name in enumerate(row_names):
-            if counts[name] > 1:
-                yield (section, index, "name"), f"{name!r} is the name of {counts[name]} rows"
+    for section in ROWS:
+        counts = Counter(row.name for row in getattr(table, section))
+        for index, row in enumerate(getattr(table, section)):
+            if counts[row.name] > 1:
+                yield (section, index, "name"), f"{row.name!r} is the name of {counts[row.name]} rows"
     seen: dict[str, str] = {}
     for index, rule in enumerate(table.rules):
         content = repr((rule.match, rule.add, rule.warn, rule.deny))
@@ -57,10 +57,10 @@ def _rule(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
     if not (rule.add or rule.warn or rule.deny):
         yield at, "does nothing: give it add, warn or deny"
     known = rows.workload_names
-    for name in rule.match.workloads:
+    for name in rule.match.workload:
         if name not in known:
             yield (*at, "match", "workload"), f"unknown workload {name!r}; known are {listed(known)}"
-    if known.issuperset(rule.match.workloads) and not rows.workloads(rule):
+    if known.issuperset(rule.match.workload) and not rows.workloads(rule):
         yield (*at, "match", "role"), f"unreachable: no workload it matches has a group {rule.match.role!r}"
     shapeless = not any(row.takes_nodes for row in rows.workloads(rule))
     if not rows.shapes(rule) or (rule.match.shape and shapeless):
@@ -85,8 +85,7 @@ def _empty_values(rows: Rows, rule: Rule, values: Mapping[str, str]) -> Found:
     if rule.mode is Mode.OFF or any(row.mode is Mode.ENFORCE for row in others):
         return
     why = "".join(f" where {row.name} is {row.mode}" for row in others)
-    quoted = dict.fromkeys(name for _, text in texts(rule.add, ()) for name in names(text))
-    for name in quoted:
+    for name in dict.fromkeys(names(rule.add)):
         if name.startswith("value.") and values.get(name[6:]) == "":
             yield ("values", name[6:]), f"must be given, as rule {rule.name} quotes it{why}"
 
@@ -119,13 +118,8 @@ def _quoted(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Foun
             for row in workloads
         )
         allowed |= set.intersection(*shared)
-    parts: tuple[tuple[Path, Json], ...] = (
-        (("match", "mountTaken"), rule.match.mount_taken),
-        (("add",), rule.add),
-        (("warn",), rule.warn),
-        (("deny",), rule.deny),
-    )
-    for path, text in (found for part, node in parts for found in texts(node, (*at, *part))):
+    match = {"mountTaken": rule.match.mount_taken}
+    for path, text in texts({"match": match, "add": rule.add, "warn": rule.warn, "deny": rule.deny}, at):
         inner = [name for quoted in names(text) for name in (quoted, *names(values.get(quoted[6:], "")))]
         for quoted in inner:
             if quoted not in allowed:

@@ -38,16 +38,12 @@ class Rows:
     @cached_property
     def acted_on(self) -> set[tuple[str, str]]:
         """Facts of shapes, name and value, that some rule matches on."""
-        return {
-            (name, value)
-            for rule in self.table.rules
-            for name, some in rule.match.shape.items()
-            for value in some
-        }
+        facts = (fact for rule in self.table.rules for fact in rule.match.shape.items())
+        return {(name, value) for name, allowed in facts for value in allowed}
 
     def workloads(self, rule: Rule) -> list[Workload]:
         """Those that a rule matches."""
-        key = (rule.match.role, rule.match.workloads)
+        key = (rule.match.role, rule.match.workload)
         if key not in self._workloads:
             role, wanted = key
             self._workloads[key] = [
@@ -61,13 +57,13 @@ class Rows:
         """Those that a rule's match allows."""
         key = repr(rule.match.shape)
         if key not in self._shapes:
-            self._shapes[key] = _matching(self.table, rule)
+            wanted = rule.match.shape.items()
+            self._shapes[key] = [
+                shape
+                for shape in self.table.shapes
+                if all(shape.facts()[key] in allowed for key, allowed in wanted)
+            ]
         return self._shapes[key]
-
-
-def _matching(table: Table, rule: Rule) -> list[Shape]:
-    wanted = rule.match.shape.items()
-    return [shape for shape in table.shapes if all(shape.facts()[key] in allowed for key, allowed in wanted)]
 
 
 def listed(known: Iterable[str]) -> str:
