@@ -17,6 +17,7 @@ from kube.loop import Loop
 from kube.metrics import serve
 from tests.certs.fake import NAMESPACE, PROVIDED_SECRET, Clock, FakeApi, installed, rotator
 from tests.kube.fake import InThread
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,10 +42,7 @@ class Running(InThread):
 
     def until(self, name: str, least: float, **labels: str) -> None:
         """Waits until a metric has come to a value."""
-        deadline = time.monotonic() + 10
-        while (self.value(name, **labels) or 0) < least:
-            assert time.monotonic() < deadline, name
-            time.sleep(0.01)
+        until(lambda: (self.value(name, **labels) or 0) >= least)
 
 
 @pytest.fixture

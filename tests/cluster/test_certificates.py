@@ -19,9 +19,10 @@ from certs.checks import unusable
 from certs.observed import read_serving
 from tests.certs.installation import REPOSITORY, install
 from tests.cluster.process import free_ports
+from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.certs.installation import Installation
@@ -197,14 +198,6 @@ def holder(installed: Installation) -> str:
 def installed_elsewhere() -> bytes:
     """The authority of some other installation, as PEM."""
     return new_authority(datetime.now(UTC), timedelta(days=1)).certificate_pem()
-
-
-def until(condition: Callable[[], object], seconds: float = 20) -> None:
-    """Waits for a condition."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.05)
 
 
 def fetch(port: int) -> str:

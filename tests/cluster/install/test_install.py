@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster import nodes
-from tests.cluster.install.installation import MUTATING, NAMESPACE, VALIDATING, until
+from tests.cluster.install.installation import MUTATING, NAMESPACE, VALIDATING
 from tests.cluster.jobs import template
 from tests.docs.blocks import REPOSITORY
 from tests.helpers import mpijob
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.cluster.install.installation import Installation

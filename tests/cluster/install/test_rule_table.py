@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.install.installation import until
 from tests.cluster.jobs import template
 from tests.helpers import mpijob
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
