@@ -18,7 +18,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from tests.cluster.install.installation import Installation
 
-ELSEWHERE = {"eks", "failclosed", "bring-your-own-certificate"}
+ELSEWHERE = {"eks", "failclosed", "bring-your-own-certificate", "placement"}
 """Overlays that other tests of this folder apply for real."""
 OVERLAYS = {path.name for path in (REPOSITORY / "manifests" / "overlays").iterdir()} - ELSEWHERE
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:"

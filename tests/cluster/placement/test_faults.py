@@ -246,12 +246,19 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
     }
     stage.api.create(path, plain)
     image = [{"op": "replace", "path": "/spec/containers/0/image", "value": "example.invalid/evil"}]
-    label = [{"op": "add", "path": "/metadata/annotations", "value": {}}]
+    note = [{"op": "add", "path": "/metadata/annotations", "value": {}}]
+    label = [{"op": "remove", "path": f"/metadata/labels/{JOB.replace('/', '~1')}"}]
+    owner = [{"op": "remove", "path": "/metadata/ownerReferences"}]
+    deadline = [{"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 1}]
+    its = waiting["metadata"]["name"]
     api = stage.as_program()
-    for name, operations in (("plain", image), ("plain", label), (waiting["metadata"]["name"], image)):
+    for name, operations in (
+        *(("plain", operations) for operations in (image, note)),
+        *((its, operations) for operations in (image, label, owner, deadline)),
+    ):
         with pytest.raises(ApiError, match="ValidatingAdmissionPolicy 'ultraserver-placement'"):
             api.patch(f"{path}/{name}", operations)
-    for name in ("plain", waiting["metadata"]["name"]):
+    for name in ("plain", its):
         with pytest.raises(ApiError, match="the pod was not opened by this program"):
             api.delete(f"{path}/{name}")
     stage.end(key[0], "plain")
