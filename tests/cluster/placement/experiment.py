@@ -96,9 +96,21 @@ def one_by_one(
 
 
 def burst(
-    stage: Stage, chance: random.Random, say: Callable[[str], object], settle: float = QUIET_SECONDS
+    stage: Stage,
+    chance: random.Random,
+    say: Callable[[str], object],
+    settle: float = QUIET_SECONDS,
+    patience: float = 0.0,
 ) -> Result:
-    """Apply jobs for more nodes than there are, at once; then let those end that work, until none is left."""
+    """Apply jobs for more nodes than there are, at once; then let those end that work, until none is left.
+
+    Args:
+        stage: Where.
+        chance: Decides about sizes and namespaces.
+        say: Told how it goes.
+        settle: Seconds without any change after which jobs stand where they stand.
+        patience: The same while something could be done still; see `Stage.quiet`.
+    """
     healthy, asked, number = len(stage.healthy), 0, 0
     fits = tuple(size for size in SIZES["burst"] if size <= healthy)
     while asked < OVERLOAD * healthy:
@@ -106,7 +118,7 @@ def burst(
         stage.apply(f"job-{number}", workers, chance.choice(TEAMS))
         asked, number = asked + workers, number + 1
     result = Result()
-    now = stage.quiet(settle)
+    now = stage.quiet(settle, patience=patience)
     result.held = sum(found.held for found in now.values())
     result.at_work = (sum(found.workers for found in now.values() if found.whole), healthy)
     say(
@@ -118,7 +130,7 @@ def burst(
             stage.finish(key)
         if not stage.jobs:
             break
-        now = stage.quiet(settle)
+        now = stage.quiet(settle, patience=patience)
         say(f"{len(done)} jobs ended; {sum(found.placed for found in now.values())} of {len(now)} have nodes")
     for found in stage.standings().values():
         result.count(found)
@@ -142,7 +154,7 @@ def _taken(now: dict[Key, Standing]) -> set[str]:
 
 def _stand(stage: Stage, key: Key, settle: float) -> Standing:
     """Where a job stands when it has all its nodes, or nothing moves any more."""
-    deadline, since, before = time.monotonic() + 60, time.monotonic(), -1
+    deadline, since, before = time.monotonic() + max(60.0, 3 * settle), time.monotonic(), -1
     while True:
         found = stage.standings()[key]
         now = time.monotonic()

@@ -15,7 +15,7 @@ import yaml
 from kube.client import KubernetesApi, connect
 from tests.cluster import nodes, webhook
 from tests.cluster.controlplane import ControlPlane
-from tests.cluster.placement.judge import Key, Standing, standings
+from tests.cluster.placement.judge import Key, Standing, standings, wholly_free
 from tests.helpers import mpijob
 from tests.waiting import PATIENCE
 
@@ -163,8 +163,15 @@ class Stage:
         """Where every job stands."""
         return standings(self.jobs, self.workers(), self.labels)
 
-    def quiet(self, seconds: float, most: float = 120.0) -> dict[Key, Standing]:
-        """Where every job stands when nothing has changed for so long, and every worker exists."""
+    def quiet(self, seconds: float, most: float = 120.0, patience: float = 0.0) -> dict[Key, Standing]:
+        """Where every job stands when nothing has changed for a while, and every worker exists.
+
+        Args:
+            seconds: For how long.
+            most: After how long it is told all the same.
+            patience: For how long, as long as nodes are held in part or there is room for a job that waits:
+                on a busy machine somebody may be about to do something about it.
+        """
         last: list[tuple[str, str, bool]] = []
         began = since = time.monotonic()
         while True:
@@ -176,9 +183,20 @@ class Stage:
             now = time.monotonic()
             if seen != last or len(seen) < sum(self.jobs.values()):
                 last, since = seen, now
-            if now - since >= seconds or now - began >= most:
-                return standings(self.jobs, pods, self.labels)
+            found = standings(self.jobs, pods, self.labels)
+            enough = seconds if self._is_settled(found) else max(seconds, patience)
+            if now - since >= enough or now - began >= max(most, 2 * patience):
+                return found
             time.sleep(0.2)
+
+    def _is_settled(self, found: dict[Key, Standing]) -> bool:
+        """Whether every job has all its nodes, or waits for room without holding any."""
+        taken = {name for standing in found.values() for name in standing.nodes}
+        return all(
+            standing.placed
+            or not (standing.nodes or wholly_free(standing.workers, self.usable, taken, self.labels))
+            for standing in found.values()
+        )
 
     def wait(
         self, condition: Callable[[dict[Key, Standing]], object], seconds: float = PATIENCE
