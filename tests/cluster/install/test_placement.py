@@ -43,7 +43,8 @@ def jobs_wait_and_are_placed_whole(installed: Installation) -> None:
     pods_when(installed, "second", 5, gated)
     installed.team.wait_for(
         lambda found: any(
-            event["message"].startswith("needs 1 whole UltraServer; 0 free; 4 held: held by team-a/first")
+            event["message"].startswith("needs 1 whole UltraServer; 0 free; ")
+            and event["message"].endswith("held by team-a/first")
             for event in found["items"]
         ),
         *("events", "--field-selector=involvedObject.name=second-worker-0,reason=Waiting"),
