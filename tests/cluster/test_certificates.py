@@ -19,7 +19,7 @@ from certs.checks import unusable
 from certs.observed import read_serving
 from tests.certs.installation import REPOSITORY, install
 from tests.cluster.process import free_ports
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,7 +149,7 @@ def test_two_competing_rotators_never_leave_a_broken_pair(installed: Installatio
         assert not installed.problems(datetime.now(UTC))
     finally:
         for rival in rivals:
-            rival.communicate(timeout=20)
+            rival.communicate(timeout=PATIENCE)
     assert [rival.returncode for rival in rivals] == [0, 0]
     assert conflicts, "they never met, so this has shown nothing"
     assert looks >= ROUNDS
@@ -201,6 +201,6 @@ def installed_elsewhere() -> bytes:
 
 
 def fetch(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as response:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as response:
         text: str = response.read().decode()
     return text
