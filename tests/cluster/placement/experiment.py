@@ -34,6 +34,7 @@ class Result:
         stuck: Jobs that never had all their nodes.
         held: Nodes that were held by jobs which had not all of theirs, when nothing moved any more.
         jobs: All jobs.
+        overlooked: Jobs of a burst that waited although there was room, when nothing moved any more.
         seconds: How long those took that were placed whole.
         at_work: Nodes in whole jobs, and the healthy ones: of a burst before any job ended, of arrivals on
             average until the last one came.
@@ -44,6 +45,7 @@ class Result:
     stuck: int = 0
     held: int = 0
     jobs: int = 0
+    overlooked: int = 0
     seconds: list[float] = field(default_factory=list)
     at_work: tuple[int, int] = (0, 0)
 
@@ -120,6 +122,7 @@ def burst(
     result = Result()
     now = stage.quiet(settle, patience=patience)
     result.held = sum(found.held for found in now.values())
+    result.overlooked = len(stage.overlooked(now))
     result.at_work = (sum(found.workers for found in now.values() if found.whole), healthy)
     say(
         f"{number} jobs for {asked} nodes: {result.at_work[0]} of {healthy} nodes at work, {result.held} held"

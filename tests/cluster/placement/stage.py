@@ -184,19 +184,20 @@ class Stage:
             if seen != last or len(seen) < sum(self.jobs.values()):
                 last, since = seen, now
             found = standings(self.jobs, pods, self.labels)
-            enough = seconds if self._is_settled(found) else max(seconds, patience)
+            enough = max(seconds, patience) if self.overlooked(found) else seconds
             if now - since >= enough or now - began >= max(most, 2 * patience):
                 return found
             time.sleep(0.2)
 
-    def _is_settled(self, found: dict[Key, Standing]) -> bool:
-        """Whether every job has all its nodes, or waits for room without holding any."""
+    def overlooked(self, found: dict[Key, Standing]) -> list[Key]:
+        """The jobs that wait although there is room for them, or hold a part of their nodes."""
         taken = {name for standing in found.values() for name in standing.nodes}
-        return all(
-            standing.placed
-            or not (standing.nodes or wholly_free(standing.workers, self.usable, taken, self.labels))
-            for standing in found.values()
-        )
+        return [
+            key
+            for key, standing in found.items()
+            if not standing.placed
+            and (standing.nodes or wholly_free(standing.workers, self.usable, taken, self.labels))
+        ]
 
     def wait(
         self, condition: Callable[[dict[Key, Standing]], object], seconds: float = PATIENCE
