@@ -19,7 +19,7 @@ def settings(fleet: Fleet, **more: str) -> dict[str, str]:
     return {
         "NEURON_ULTRASERVER_NODE_CONFIG": "4",
         "ULTRASERVER_WORKERS": str(len(fleet.workers)),
-        "ULTRASERVER_WAIT_SECONDS": "30",
+        "ULTRASERVER_WAIT_SECONDS": "90",
         **more,
     }
 
@@ -43,9 +43,7 @@ def given_up(fleet: Fleet, after: str, **more: str) -> tuple[list[str], list[str
         The lines that it printed, and those from the first error on.
     """
     fleet.write(fleet.launcher, "/root/clock", CLOCK)
-    run = fleet.spawn(
-        command("wait"), settings(fleet, BASH_ENV="/root/clock", ULTRASERVER_WAIT_SECONDS="90", **more)
-    )
+    run = fleet.spawn(command("wait"), settings(fleet, BASH_ENV="/root/clock", **more))
     assert run.stdout is not None
     lines = []
     while after not in (line := run.stdout.readline()):

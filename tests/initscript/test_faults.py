@@ -23,7 +23,7 @@ def errors(fleet: Fleet, **more: str) -> list[str]:
 
 def test_a_worker_that_comes_late_is_waited_for_and_named_meanwhile() -> None:
     with Fleet(4, late={2}) as fleet:
-        run = fleet.spawn(command("wait"), settings(fleet, ULTRASERVER_WAIT_SECONDS="90"))
+        run = fleet.spawn(command("wait"), settings(fleet))
         assert run.stdout is not None
         assert run.stdout.readline() == "Waiting at most 90 s until every worker answers ssh\n"
         while "3 of 4 workers answer ssh" not in (line := run.stdout.readline()):

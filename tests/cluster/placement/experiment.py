@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.cluster.placement.judge import wholly_free
+from tests.cluster.placement.judge import overlooked, wholly_free
 from tests.cluster.placement.stage import TEAMS
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def burst(
     result = Result()
     now = stage.quiet(settle, patience=patience)
     result.held = sum(found.held for found in now.values())
-    result.overlooked = len(stage.overlooked(now))
+    result.overlooked = len(overlooked(now, stage.usable, stage.labels))
     result.at_work = (sum(found.workers for found in now.values() if found.whole), healthy)
     say(
         f"{number} jobs for {asked} nodes: {result.at_work[0]} of {healthy} nodes at work, {result.held} held"

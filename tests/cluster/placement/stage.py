@@ -15,7 +15,7 @@ import yaml
 from kube.client import KubernetesApi, connect
 from tests.cluster import nodes, webhook
 from tests.cluster.controlplane import ControlPlane
-from tests.cluster.placement.judge import Key, Standing, standings, wholly_free
+from tests.cluster.placement.judge import Key, Standing, overlooked, standings
 from tests.helpers import mpijob
 from tests.waiting import PATIENCE
 
@@ -184,20 +184,10 @@ class Stage:
             if seen != last or len(seen) < sum(self.jobs.values()):
                 last, since = seen, now
             found = standings(self.jobs, pods, self.labels)
-            enough = max(seconds, patience) if self.overlooked(found) else seconds
+            enough = max(seconds, patience) if overlooked(found, self.usable, self.labels) else seconds
             if now - since >= enough or now - began >= max(most, 2 * patience):
                 return found
             time.sleep(0.2)
-
-    def overlooked(self, found: dict[Key, Standing]) -> list[Key]:
-        """The jobs that wait although there is room for them, or hold a part of their nodes."""
-        taken = {name for standing in found.values() for name in standing.nodes}
-        return [
-            key
-            for key, standing in found.items()
-            if not standing.placed
-            and (standing.nodes or wholly_free(standing.workers, self.usable, taken, self.labels))
-        ]
 
     def wait(
         self, condition: Callable[[dict[Key, Standing]], object], seconds: float = PATIENCE
