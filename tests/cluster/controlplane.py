@@ -13,17 +13,19 @@ from tests.cluster import credentials
 from tests.cluster.kubectl import Kubectl, KubectlError
 from tests.cluster.process import ClusterError, Programs, free_ports
 from tests.cluster.tools import build
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.cluster.kubectl import Object
 
-READY_SECONDS = 60.0
 OPERATOR_NAMESPACE = "mpi-operator"
 OPERATOR = Path(__file__).resolve().parents[1] / "data" / "mpi-operator.yaml"
 """Namespace, service account and role, as in the manifests of mpi-operator 0.8.0; no more rights."""
 MPIJOB_CRD = "mpijobs.kubeflow.org"
+AGAIN = 'while :; do "$@"; sleep 1; done'
+"""A shell that starts a program whenever it has ended, as a Deployment does with its container."""
 
 
 def answers_ok(url: str, ca: Path | None = None) -> bool:
@@ -74,6 +76,7 @@ class ControlPlane:
             undo.enter_context(self.programs)
             self._start_etcd()
             self._start_api_server()
+            self._define_jobs()
             self._start_controllers()
             self._start_operator()
             self._stop = undo.pop_all()
@@ -83,13 +86,21 @@ class ControlPlane:
         self._stop.close()
 
     def _launch(
-        self, name: str, flags: dict[str, object], ready: Callable[[], bool], dashes: str = "--"
+        self,
+        name: str,
+        flags: dict[str, object],
+        ready: Callable[[], bool],
+        dashes: str = "--",
+        *,
+        again: bool = False,
     ) -> None:
         command = [str(self.tools / name), *(f"{dashes}{flag}={value}" for flag, value in flags.items())]
+        if again:
+            command = ["sh", "-c", AGAIN, "again", *command]
         # Nothing of the caller's environment: a KUBECONFIG in it would win over the flags in mpi-operator.
         env = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin"}
         program = self.programs.start(name, command, env=env, cwd=self.folder)
-        program.wait_ready(ready, READY_SECONDS)
+        program.wait_ready(ready, PATIENCE)
         self._say(f"{name} is ready")
 
     def _start_etcd(self) -> None:
@@ -160,14 +171,19 @@ class ControlPlane:
                 lambda url=url: answers_ok(url, made.ca),  # type: ignore[misc]
             )
 
-    def _start_operator(self) -> None:
+    def _define_jobs(self) -> None:
+        """Make MPIJob known before the garbage collector looks which kinds there are.
+
+        It looks every half a minute. What a job of a kind that it does not know yet owned stays for so long
+        or longer, and a new job of the same name gets no pods meanwhile.
+        """
         self.kubectl.run("create", "-f", str(self.tools / build.CRD))
         # Not `kubectl wait`: it fails on a definition so new that it has no conditions yet.
         self.kubectl.wait_for(_established, "crd", MPIJOB_CRD)
-        self.kubectl.run("create", "-f", str(OPERATOR))
-        self._launch_operator()
+        self.kubectl.wait_for(lambda _: True, "mpijobs", "--all-namespaces")
 
-    def _launch_operator(self) -> None:
+    def _start_operator(self) -> None:
+        self.kubectl.run("create", "-f", str(OPERATOR))
         flags: dict[str, object] = {
             "kubeConfig": self._credentials.kubeconfig("mpi-operator", self.server),
             "lock-namespace": OPERATOR_NAMESPACE,
@@ -177,7 +193,8 @@ class ControlPlane:
             "controller-queue-rate-limit": 200,
             "controller-queue-burst": 400,
         }
-        self._launch("mpi-operator", flags, self._operator_leads, dashes="-")
+        # It ends by itself when it cannot renew its lease for five seconds.
+        self._launch("mpi-operator", flags, self._operator_leads, dashes="-", again=True)
 
     def _operator_leads(self) -> bool:
         try:

@@ -16,6 +16,7 @@ import pytest
 from tests.cluster import nodes
 from tests.docs import session
 from tests.docs.blocks import REPOSITORY, Step, blocks_of, documents
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from tests.cluster.kubectl import Kubectl
     from tests.cluster.webhook import RunningWebhook
 
-PATIENCE = 30.0
 MASKS = session.MASKS | {
     "node": (r"ip-172-32-\d+-\d+\.", "NODE."),
     "launcher's suffix": (r"launcher-\w{5}\b", "launcher-SUFFIX"),

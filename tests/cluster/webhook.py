@@ -7,7 +7,6 @@ import contextlib
 import json
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ import yaml
 
 from tests.cluster.controlplane import answers_ok
 from tests.cluster.process import ClusterError, Program, Programs, free_ports
+from tests.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 NAME = "ultraserver-webhook"
 INJECT = "ultraserver-webhook.io/inject"
-READY_SECONDS = 30.0
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 REGISTRATION = REPOSITORY / "manifests" / "base" / "mutating.yaml"
@@ -79,7 +78,7 @@ def start(programs: Programs, folder: Path, rules: Path | None = None, name: str
         command += ["--rules", str(rules)]
     program = programs.start(name, command, cwd=REPOSITORY)
     url, ca = f"https://127.0.0.1:{port}", folder / "ca.crt"
-    program.wait_ready(lambda: answers_ok(f"{url}/readyz", ca), READY_SECONDS)
+    program.wait_ready(lambda: answers_ok(f"{url}/readyz", ca), PATIENCE)
     return RunningWebhook(program, url, ca)
 
 
@@ -120,17 +119,13 @@ def registered(inside: Kubectl, document: dict[str, Any]) -> Iterator[None]:
         document: a ``configuration``.
 
     Raises:
-        ClusterError: the API server still does not ask the webhook after ten seconds.
+        AssertionError: the API server does not ask the webhook.
     """
     name = document["metadata"]["name"]
     inside.create(document)
     try:
         # The API server learns of configurations by watching them, a moment after it stored one.
-        deadline = time.monotonic() + 10
-        while not _asked(inside, name):
-            if time.monotonic() > deadline:
-                raise ClusterError(f"the API server does not ask the webhook {qualified(name)}")
-            time.sleep(0.1)
+        until(lambda: _asked(inside, name))
         yield
     finally:
         inside.run("delete", "mutatingwebhookconfiguration", name)

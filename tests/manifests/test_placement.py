@@ -11,7 +11,7 @@ from placement.__main__ import main
 from placement.read import read_pod
 from tests.helpers import LAUNCHER, WORKER, mpijob, requested
 from tests.manifests.objects import of_kind, one, pod_specs
-from webhook.engine import evaluate
+from webhook.engine import evaluate, keys
 from webhook.engine.tree import get
 from webhook.rules.load import load_text
 
@@ -59,6 +59,10 @@ def test_it_may_see_nodes_and_pods_change_pods_and_write_events_and_nothing_else
     text = str(policy["spec"]["validations"])
     assert model.GATE in text
     assert model.OPENED in text
+
+
+def test_the_webhook_and_the_program_mean_the_same_keys() -> None:
+    assert (model.PREFIX, model.JOB, model.NODE_CONFIG) == (keys.PREFIX, keys.JOB, keys.NODE_CONFIG)
 
 
 def test_the_program_knows_every_argument_it_is_given(overlay: Build) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 10.0
+PATIENCE = 30.0
 """Seconds within which anything that a test waits for happens, on a busy machine."""
 
 

@@ -30,6 +30,7 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
     if path in {"/echo", "/mutate"}:
         body = environ["wsgi.input"].read()
     elif path.startswith("/sleep/"):
+        print("asleep", file=sys.stderr, flush=True)  # noqa: T201 - so that a test knows
         gevent.sleep(float(path.removeprefix("/sleep/")))
         body = b"slept"
     elif path == "/fail":

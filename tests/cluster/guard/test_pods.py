@@ -9,9 +9,10 @@ import pytest
 
 from tests.cluster import jobs
 from tests.cluster.guard import people
-from tests.cluster.guard.conftest import refuses, until
+from tests.cluster.guard.conftest import refuses
 from tests.cluster.guard.people import assert_done, assert_refused, patches, pod, tries
 from tests.cluster.jobs import JOB_NAME, ROLE
+from tests.waiting import until
 from webhook.engine import keys
 
 if TYPE_CHECKING:

@@ -8,15 +8,16 @@ import os
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import yaml
 
 from kube.client import KubernetesApi, connect
 from tests.cluster import nodes, webhook
 from tests.cluster.controlplane import ControlPlane
-from tests.cluster.placement.judge import Key, Standing, standings
+from tests.cluster.placement.judge import Key, Standing, overlooked, standings
 from tests.helpers import mpijob
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     import random
@@ -34,6 +35,10 @@ TEAMS = ("team-a", "team-b", "team-c")
 MPIJOBS = "/apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs"
 WORKERS = "/api/v1/pods?labelSelector=training.kubeflow.org%2Fjob-role%3Dworker"
 POLICIES = ("placement", "webhook", "document", "selector")
+OWNED = ("/apis/batch/v1/jobs", "/api/v1/services", "/api/v1/configmaps", "/api/v1/secrets")
+"""What mpi-operator makes for a job beside its workers."""
+
+Seen = TypeVar("Seen")
 
 
 def table(policy: str) -> str:
@@ -117,6 +122,25 @@ class Stage:
             self.api.delete(f"/api/v1/namespaces/{namespace}/pods?{selector}&gracePeriodSeconds=0")
         del self.jobs[key]
 
+    def clear(self) -> None:
+        """End every job, and wait until nothing is left that one owned.
+
+        mpi-operator gives a new job no pods while a Service, say, of its name is still the old one's, and
+        looks again after pauses that double.
+        """
+        for key in list(self.jobs):
+            self.finish(key)
+        self.until(self._owned, lambda owned: not owned)
+
+    def _owned(self) -> list[str]:
+        return [
+            f"{path} {found['metadata']['namespace']}/{found['metadata']['name']}"
+            for path in OWNED
+            for page in self.api.pages(path)
+            for found in page["items"]
+            if any(owner["kind"] == "MPIJob" for owner in found["metadata"].get("ownerReferences") or ())
+        ]
+
     def pods(self, key: Key) -> list[Object]:
         """The pods of a job, by name."""
         selector = f"labelSelector=training.kubeflow.org%2Fjob-name%3D{key[1]}"
@@ -139,8 +163,15 @@ class Stage:
         """Where every job stands."""
         return standings(self.jobs, self.workers(), self.labels)
 
-    def quiet(self, seconds: float, most: float = 120.0) -> dict[Key, Standing]:
-        """Where every job stands when nothing has changed for so long, and every worker exists."""
+    def quiet(self, seconds: float, most: float = 120.0, patience: float = 0.0) -> dict[Key, Standing]:
+        """Where every job stands when nothing has changed for a while, and every worker exists.
+
+        Args:
+            seconds: For how long.
+            most: After how long it is told all the same.
+            patience: For how long, as long as nodes are held in part or there is room for a job that waits:
+                on a busy machine somebody may be about to do something about it.
+        """
         last: list[tuple[str, str, bool]] = []
         began = since = time.monotonic()
         while True:
@@ -152,24 +183,37 @@ class Stage:
             now = time.monotonic()
             if seen != last or len(seen) < sum(self.jobs.values()):
                 last, since = seen, now
-            if now - since >= seconds or now - began >= most:
-                return standings(self.jobs, pods, self.labels)
+            found = standings(self.jobs, pods, self.labels)
+            enough = max(seconds, patience) if overlooked(found, self.usable, self.labels) else seconds
+            if now - since >= enough or now - began >= max(most, 2 * patience):
+                return found
             time.sleep(0.2)
 
-    def wait(self, condition: Callable[[dict[Key, Standing]], bool], seconds: float = 60.0) -> None:
-        """Wait until something holds of where the jobs stand.
+    def wait(
+        self, condition: Callable[[dict[Key, Standing]], object], seconds: float = PATIENCE
+    ) -> dict[Key, Standing]:
+        """Wait until something holds of where the jobs stand; see `until`."""
+        return self.until(self.standings, condition, seconds)
+
+    def until(
+        self, look: Callable[[], Seen], condition: Callable[[Seen], object], seconds: float = PATIENCE
+    ) -> Seen:
+        """Look until something holds of what is seen, and return it.
 
         Raises:
-            TimeoutError: It does not come about.
+            TimeoutError: It does not come about; with what was seen last, and what the programs say.
         """
         deadline = time.monotonic() + seconds
-        while not condition(found := self.standings()):
+        while not condition(seen := look()):
             if time.monotonic() > deadline:
-                logs = [
-                    program.tail() for program in self.plane.programs.running if "placement" in program.name
+                said = [
+                    f"{program.name}:\n{program.tail()}"
+                    for program in self.plane.programs.running
+                    if program.name.startswith(("placement", "mpi-operator"))
                 ]
-                raise TimeoutError(f"{found}\n{chr(10).join(logs)}")
+                raise TimeoutError("\n\n".join([f"not within {seconds:.0f} s: {str(seen)[:4000]}", *said]))
             time.sleep(0.2)
+        return seen
 
     def cordon(self, name: str, *, cordoned: bool = True) -> None:
         """Make a node unschedulable, or schedulable."""

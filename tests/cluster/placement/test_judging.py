@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster import nodes
 from tests.cluster.placement.arrivals import planned
-from tests.cluster.placement.judge import standings, wholly_free
+from tests.cluster.placement.judge import Standing, overlooked, standings, wholly_free
 from tests.cluster.placement.plot import drawn
 
 LABELS = {node["metadata"]["name"]: node["metadata"]["labels"] for node in nodes.ultraserver_nodes(3)}
@@ -59,6 +59,17 @@ def test_what_is_being_deleted_stands_nowhere() -> None:
 )
 def test_whether_there_is_room(workers: int, taken: list[str], room: bool) -> None:  # noqa: FBT001
     assert wholly_free(workers, NAMES, taken, LABELS) is room
+
+
+@pytest.mark.parametrize(
+    ("workers", "on", "room"), [(8, [], True), (12, [], False), (12, NAMES[4:6], True), (8, NAMES[4:], False)]
+)
+def test_whether_a_job_was_overlooked(workers: int, on: list[str], room: bool) -> None:  # noqa: FBT001
+    found = {
+        ("team", "there"): Standing(4, tuple(NAMES[:4]), 1),
+        ("team", "it"): Standing(workers, tuple(on), 2),
+    }
+    assert overlooked(found, NAMES, LABELS) == ([("team", "it")] if room else [])
 
 
 def test_arrivals_can_be_had_again_and_ask_for_what_they_should() -> None:
