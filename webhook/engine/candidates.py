@@ -38,9 +38,9 @@ def candidacy(table: Table, job: Job) -> tuple[bool, str]:
     return False, "its workers ask for no Neuron resource and select no UltraServer instance type"
 
 
-def job_types(table: Table, job: Job) -> tuple[str, ...]:
-    """The table's instance types that all pods of a job which take nodes leave open."""
-    left = [admitted_types(template, table.candidates) for template in job.templates(WORKER)]
+def job_types(table: Table, job: Job, role: str = WORKER) -> tuple[str, ...]:
+    """The table's instance types that all pods of a role leave open; by default all that take nodes."""
+    left = [admitted_types(template, table.candidates) for template in job.templates(role)]
     return tuple(name for name in table.candidates.instance_types if all(name in types for types in left))
 
 

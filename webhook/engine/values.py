@@ -31,6 +31,8 @@ def placeholder_values(
     values |= {f"field.{name}": job.field(name) for name in job.workload.fields}
     for role in job.roles():
         values |= _of_a_role(role, first_container(job.templates(role)[0]))
+        # A rule that quotes this is left out for pods that choose other machines.
+        values |= {f"{role}.instanceType": name for name in job_types(table, job, role)[:1]}
     return values
 
 

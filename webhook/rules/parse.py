@@ -60,7 +60,9 @@ def workload(raw: Mapping[str, Any]) -> Workload:
         groups=tuple(map(_group, raw["groups"])),
         when=_patterns(raw, "when"),
         fields={
-            name: Field(parse_place(row["path"]), row["default"], row.get("parent", False))
+            name: Field(
+                parse_place(row["path"]), row["default"], row.get("parent", False), row.get("dividedBy")
+            )
             for name, row in fields
         },
         node_config_env=raw.get("nodeConfigEnv"),
