@@ -15,7 +15,7 @@ from tests.cluster.process import ClusterError, Programs, free_ports
 from tests.cluster.tools import build
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tests.cluster.kubectl import Object
 
@@ -50,7 +50,12 @@ class ControlPlane:
         folder: where its data, credentials, kubeconfig and logs go.
         tools: where the programs are; as ``build.directory()`` says when not given.
         say: told a line for every program that is ready.
+
+    Attributes:
+        flags: further flags of a program, by its name.
     """
+
+    flags: Mapping[str, Mapping[str, object]] = {}
 
     def __init__(
         self, folder: Path, tools: Path | None = None, say: Callable[[str], None] | None = None
@@ -85,6 +90,7 @@ class ControlPlane:
     def _launch(
         self, name: str, flags: dict[str, object], ready: Callable[[], bool], dashes: str = "--"
     ) -> None:
+        flags = flags | dict(self.flags.get(name, {}))
         command = [str(self.tools / name), *(f"{dashes}{flag}={value}" for flag, value in flags.items())]
         # Nothing of the caller's environment: a KUBECONFIG in it would win over the flags in mpi-operator.
         env = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin"}
