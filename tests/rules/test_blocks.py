@@ -106,6 +106,14 @@ def test_whatever_a_pod_says_it_is_not_refused_and_a_second_evaluation_changes_n
         assert term["labelSelector"]["matchLabels"].items() <= labels.items(), "a Pod waits for itself"
 
 
+def test_the_label_is_the_webhooks_own_and_its_value_is_always_computed() -> None:
+    obj = pod(5, told())
+    obj["metadata"]["labels"][OURS + "block"] = "0"
+    found = outcome(DEFAULT, obj)
+    assert block_of(found.after) == "1"
+    assert "blocks-whole" in found.fired()
+
+
 def test_a_launcher_that_runs_ranks_is_in_the_first_block_and_keeps_its_host_file() -> None:
     obj = pod(
         0, told() | {OURS + "hostfile": "/root/ultraserver_init/new_hostfile"}, role="launcher", owner="Job"
