@@ -16,7 +16,7 @@ from tests.cluster.tools import build
 from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tests.cluster.kubectl import Object
 
@@ -52,7 +52,12 @@ class ControlPlane:
         folder: where its data, credentials, kubeconfig and logs go.
         tools: where the programs are; as ``build.directory()`` says when not given.
         say: told a line for every program that is ready.
+
+    Attributes:
+        flags: further flags of a program, by its name.
     """
+
+    flags: Mapping[str, Mapping[str, object]] = {}
 
     def __init__(
         self, folder: Path, tools: Path | None = None, say: Callable[[str], None] | None = None
@@ -94,6 +99,7 @@ class ControlPlane:
         *,
         again: bool = False,
     ) -> None:
+        flags = flags | dict(self.flags.get(name, {}))
         command = [str(self.tools / name), *(f"{dashes}{flag}={value}" for flag, value in flags.items())]
         if again:
             command = ["sh", "-c", AGAIN, "again", *command]

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from tests.docs.blocks import text_of
 from tests.manifests.objects import NAMESPACE, of_kind, one, pod_specs, selects, webhooks
+from webhook.rules.load import load_default
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.manifests.conftest import Build, Object
 
@@ -146,6 +148,30 @@ def test_only_creation_is_mutated_never_what_exists(base: Build) -> None:
 def test_mirror_pods_are_never_mutated(base: Build) -> None:
     conditions = webhooks(base)["pods.ultraserver-webhook.io"]["matchConditions"]
     assert any("kubernetes.io/config.mirror" in row["expression"] for row in conditions)
+
+
+def test_of_workers_only_those_are_sent_that_can_get_a_block(
+    built: Callable[[str], Build], tree: Path
+) -> None:
+    own = tree / "overlays" / "with-missed-jobs"
+    own.mkdir()
+    (own / "kustomization.yaml").write_text(
+        "resources: [../../base]\ncomponents: [../../components/missed-jobs]\n", encoding="utf-8"
+    )
+    base, missed = (
+        webhooks(objects)["pods.ultraserver-webhook.io"]
+        for objects in (built("base"), built("overlays/with-missed-jobs"))
+    )
+    assert "'ultraserver-webhook.io/block-size' in" in base["matchConditions"][1]["expression"]
+    assert "kueue.x-k8s.io/podset-" in base["matchConditions"][1]["expression"]
+    # The component sends more, by one condition, and changes nothing else.
+    (more,) = [row for row in missed["matchConditions"] if row not in base["matchConditions"]]
+    assert more["name"] == "of-a-job-that-was-added-to-or-missed"
+    resources = load_default().candidates.requests
+    assert all(f"'{name}'" in more["expression"] for name in resources)
+    assert {key: value for key, value in missed.items() if key != "matchConditions"} == {
+        key: value for key, value in base.items() if key != "matchConditions"
+    }
 
 
 def test_mutation_fails_open_and_validation_looks_at_the_end_state(base: Build) -> None:

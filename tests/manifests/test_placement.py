@@ -110,6 +110,28 @@ def test_a_launcher_that_runs_ranks_is_counted(table: Table) -> None:
     assert found.place == model.Place(3, 4, 4, model.SERVER_4)
 
 
+@pytest.mark.parametrize(("workers", "index"), [(8, 0), (8, 3), (8, 4), (16, 15), (6, 1), (6, 4)])
+def test_the_program_pins_the_blocks_that_the_rows_for_pods_keep_together(
+    workers: int, index: int, table: Table
+) -> None:
+    template = get(evaluate(table, requested(mpijob(workers))).after, WORKER)
+    labels = {"operator-name": "mpi-operator", "job-name": "train", "replica-index": str(index)}
+    labels = {f"training.kubeflow.org/{key}": value for key, value in labels.items()}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": dict(template["metadata"]),
+        "spec": template["spec"],
+    }
+    pod["metadata"]["labels"] = template["metadata"]["labels"] | labels
+    made = evaluate(table, requested(pod)).after
+    place = pod_of(table, mpijob(workers), index).place
+    assert place
+    assert made["metadata"]["labels"]["ultraserver-webhook.io/block"] == str(place.block)
+    terms = made["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert [term["topologyKey"] for term in terms] == [place.key]
+
+
 def test_a_job_that_names_a_queue_gets_no_gate(table: Table) -> None:
     job = mpijob(4)
     job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}

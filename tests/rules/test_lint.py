@@ -16,6 +16,14 @@ POD_AFFINITY = (
 )
 TERMS = "/rules/0/add/spec/affinity/podAffinity/requiredDuringSchedulingIgnoredDuringExecution/0"
 
+DIVIDED = """\
+workloads:
+  - name: numbered
+    kinds: [example.com/v1/Numbered]
+    groups: [{role: pod, template: /spec/template}]
+    fields: {size: {path: /spec/size, default: "4"}, block: {path: /spec/index, default: "", dividedBy: size}}
+"""
+
 LINT: dict[str, tuple[str, Expected]] = {
     "an unknown placeholder": (
         RULE + "    add:\n      spec:\n        schedulerName: $(job.nane)\n",
@@ -81,6 +89,59 @@ LINT: dict[str, tuple[str, Expected]] = {
             "      fields: {nope: a}\n    warn: w\n"
         ),
         [(10, "/rules/0/match/fields/nope", "workload mpijob has no field 'nope'")],
+    ),
+    "a field divided by one that is not there": (
+        DIVIDED.replace("dividedBy: size", "dividedBy: sizes"),
+        [
+            (
+                8,
+                "/workloads/0/fields/block/dividedBy",
+                "the workload has no field 'sizes'; known are block, size",
+            )
+        ],
+    ),
+    "blocks of a size that no unit has": (
+        DIVIDED.replace('default: "4"', 'default: "3"'),
+        [
+            (
+                8,
+                "/workloads/0/fields/block/dividedBy",
+                "the default of size is '3': blocks of that many fill no unit: the shapes have node config 4",
+            )
+        ],
+    ),
+    "a divisor of zero": (
+        DIVIDED.replace('default: "4"', 'default: "0"'),
+        [(8, "/workloads/0/fields/block/dividedBy", "the default of size is '0': blocks of that many fill")],
+    ),
+    "a field divided by itself": (
+        DIVIDED.replace("dividedBy: size", "dividedBy: block"),
+        [
+            (
+                8,
+                "/workloads/0/fields/block/dividedBy",
+                "block and block must be numbers that the object says, not made of others",
+            )
+        ],
+    ),
+    "a directory that is divided": (
+        DIVIDED.replace("dividedBy: size", "parent: true, dividedBy: size"),
+        [(8, "/workloads/0/fields/block/dividedBy", "block and size must be numbers that the object says")],
+    ),
+    "a selector on a block that no Pod is said to be in": (
+        (
+            "rules:\n  - name: x\n    reason: r\n    match: {role: pod, workload: worker-pod}\n"
+            + POD_AFFINITY
+            + "              - labelSelector: {matchLabels: {ultraserver-webhook.io/block: $(field.block)}}\n"
+            "                topologyKey: k\n"
+        ),
+        [
+            (
+                13,
+                TERMS,
+                "selects by ultraserver-webhook.io/block: it needs block-label, or a Pod is not of its",
+            )
+        ],
     ),
     "a role that no workload it matches has": (
         "rules: [{name: x, reason: r, match: {role: pod, workload: mpijob}, warn: w}]\n",

@@ -39,9 +39,9 @@ def candidacy(table: Table, job: Job) -> tuple[bool, str]:
     return False, "its workers ask for no Neuron resource and select no UltraServer instance type"
 
 
-def job_types(table: Table, job: Job) -> tuple[str, ...]:
-    """The table's instance types that all pods of a job which take nodes leave open."""
-    label, templates = table.candidates.instance_type_label, job.templates(WORKER)
+def job_types(table: Table, job: Job, role: str = WORKER) -> tuple[str, ...]:
+    """The table's instance types that all pods of a role leave open; by default all that take nodes."""
+    label, templates = table.candidates.instance_type_label, job.templates(role)
     names = table.candidates.instance_types
     return tuple(name for name in names if all(admits_type(part, label, name) for part in templates))
 

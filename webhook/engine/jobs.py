@@ -1,14 +1,19 @@
 """Opening a job: what a workload row finds in an object."""
 
+import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import prod
+from typing import Final
 
 from webhook.engine import keys
 from webhook.engine.outcome import JobError, Request
 from webhook.engine.places import Place
 from webhook.engine.table import WORKER, Factor, Group, Workload
 from webhook.engine.tree import Json, Path, WrongTypeError, get, shown
+
+_WHOLE: Final = re.compile(r"[0-9]{1,9}")
+"""A whole number of a size that a job's numbers can have."""
 
 
 @dataclass(frozen=True)
@@ -133,8 +138,17 @@ def field(workload: Workload, obj: Json, name: str) -> str:
         return str(found).lower()
     if found is not None and not isinstance(found, str):
         raise WrongTypeError(str(row.path), "text", found)
+    if row.divided_by:
+        return _quotient(found or "", field(workload, obj, row.divided_by)) or row.default
     text = found or row.default
     return text.rstrip("/").rpartition("/")[0] if row.parent else text
+
+
+def _quotient(number: str, divisor: str) -> str:
+    """One whole number divided by another, rounded down; empty where that is no number."""
+    if not (_WHOLE.fullmatch(number) and _WHOLE.fullmatch(divisor) and int(divisor)):
+        return ""
+    return str(int(number) // int(divisor))
 
 
 def _text(value: Json) -> str:

@@ -32,8 +32,9 @@ JOB: Final[dict[str, str]] = {
 ROLE: Final[dict[str, str]] = {
     "image": "image of the first container of the role's template",
     "container": "name of the first container of the role's template",
+    "instanceType": "the first instance type of the table that the role's templates do not exclude",
 }
-"""For every role of a workload, ``$(ROLE.image)`` and ``$(ROLE.container)``."""
+"""For every role of a workload, as in ``$(ROLE.image)``; all are text."""
 
 ROLE_MAPS: Final[dict[str, str]] = {
     "securityContext": "securityContext of the first container of the role's template",

@@ -35,11 +35,13 @@ class Field:
         path: where it is in the object.
         default: what stands for it where it is missing or null.
         parent: it is a path of files, and the directory that it is in is meant.
+        divided_by: name of another field: both are whole numbers, and their quotient, rounded down, is meant.
     """
 
     path: Place
     default: str
     parent: bool = False
+    divided_by: str | None = None
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ def placeholder_values(
             if isinstance(main.get(source), str) and main[source]:
                 values[f"{role}.{key}"] = main[source]
         values |= {f"{role}.{name}": map_at(main, (name,)) or ABSENT for name in ROLE_MAPS}
+        # A rule that quotes this is left out for pods that choose other machines.
+        values |= {f"{role}.instanceType": name for name in job_types(table, job, role)[:1]}
     return values
 
 

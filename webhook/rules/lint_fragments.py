@@ -16,15 +16,21 @@ _NEGATIVE = (
     "and tell jobs apart by a label"
 )
 
+_OWN_LABELS = {
+    keys.JOB: "it needs job-label, or a job repels itself",
+    keys.BLOCK: "it needs block-label, or a Pod is not of its own block",
+}
+"""What becomes of a rule that selects by a label of ours which it does not set."""
+
 
 def _labels(rule: Rule) -> Mapping[str, Json]:
     return map_at(rule.add, ("metadata", "labels"))
 
 
-def _labels_the_job(rows: Rows, rule: Rule) -> bool:
-    """Whether a job that the rule fires for has the job label: from this rule, or from each that it needs."""
+def _sets_label(rows: Rows, rule: Rule, key: str) -> bool:
+    """Whether what the rule fires for has a label of ours: from this rule, or from each that it needs."""
     needed = [row for name in rule.needs for row in rows.named.get(name, ())]
-    return keys.JOB in _labels(rule) or (bool(needed) and all(keys.JOB in _labels(row) for row in needed))
+    return key in _labels(rule) or (bool(needed) and all(key in _labels(row) for row in needed))
 
 
 def fragment_problems(rows: Rows, rule: Rule, at: Path) -> Found:
@@ -32,8 +38,9 @@ def fragment_problems(rows: Rows, rule: Rule, at: Path) -> Found:
     for path, node in nodes(rule.add, (*at, "add")):
         if isinstance(node, dict):
             yield from _map_problems(node, path)
-            if _selects_job(node) and not _labels_the_job(rows, rule):
-                yield path, f"selects by {keys.JOB}: it needs job-label, or a job repels itself"
+            for key, why in _OWN_LABELS.items():
+                if _selects(node, key) and not _sets_label(rows, rule, key):
+                    yield path, f"selects by {key}: {why}"
     if _labels(rule).get(keys.JOB, "$(job.id)") != "$(job.id)":
         yield (*at, "add", "metadata", "labels", keys.JOB), "the value of this label must be $(job.id)"
 
@@ -52,10 +59,10 @@ def _map_problems(node: Mapping[str, Json], path: Path) -> Found:
         yield (*path, "nodeSelectorTerms"), "terms are alternatives, so a rule can require only one"
 
 
-def _selects_job(node: Mapping[str, Json]) -> bool:
+def _selects(node: Mapping[str, Json], key: str) -> bool:
     expressions = maps_at(node, ("labelSelector", "matchExpressions"))
-    return keys.JOB in map_at(node, ("labelSelector", "matchLabels")) or any(
-        item.get("key") == keys.JOB for item in expressions
+    return key in map_at(node, ("labelSelector", "matchLabels")) or any(
+        item.get("key") == key for item in expressions
     )
 
 

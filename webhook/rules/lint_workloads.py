@@ -14,6 +14,7 @@ def workload_problems(table: Table) -> Iterator[tuple[Path, str]]:
         at: Path = ("workloads", index)
         yield from _shared_kinds(taken, workload, at)
         yield from _groups(workload, at)
+        yield from _divided(table, workload, at)
         for name in workload.when:
             if name not in workload.fields:
                 known = listed(workload.fields) or "none"
@@ -28,6 +29,27 @@ def _shared_kinds(taken: dict[str, str], workload: Workload, at: Path) -> Iterat
             yield (*at, "kinds"), f"unreachable: {first}; give that one a `when`, or put it last"
         elif not workload.when:
             taken[kind] = workload.name
+
+
+def _divided(table: Table, workload: Workload, at: Path) -> Iterator[tuple[Path, str]]:
+    """Fields that are quotients of which nothing sensible can come."""
+    configs = sorted({shape.node_config for shape in table.shapes}, reverse=True)
+    for name, row in workload.fields.items():
+        here: Path = (*at, "fields", name, "dividedBy")
+        if row.divided_by is None:
+            continue
+        divisor = workload.fields.get(row.divided_by)
+        if divisor is None:
+            yield here, f"the workload has no field {row.divided_by!r}; known are {listed(workload.fields)}"
+        elif divisor.divided_by is not None or divisor.parent or row.parent:
+            yield (
+                here,
+                f"{name} and {row.divided_by} must be numbers that the object says, not made of others",
+            )
+        elif divisor.default not in {"", *map(str, configs)}:
+            shown = ", ".join(map(str, configs))
+            why = f"blocks of that many fill no unit: the shapes have node config {shown}"
+            yield here, f"the default of {row.divided_by} is {divisor.default!r}: {why}"
 
 
 def _groups(workload: Workload, at: Path) -> Iterator[tuple[Path, str]]:

@@ -15,6 +15,7 @@ import yaml
 from kube.client import KubernetesApi, connect
 from tests.cluster import nodes, webhook
 from tests.cluster.controlplane import ControlPlane
+from tests.cluster.placement import native
 from tests.cluster.placement.judge import Key, Standing, overlooked, standings
 from tests.helpers import mpijob
 from tests.waiting import PATIENCE
@@ -34,7 +35,7 @@ ACCOUNT = "ultraserver-placement"
 TEAMS = ("team-a", "team-b", "team-c")
 MPIJOBS = "/apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs"
 WORKERS = "/api/v1/pods?labelSelector=training.kubeflow.org%2Fjob-role%3Dworker"
-POLICIES = ("placement", "webhook", "document", "selector")
+POLICIES = ("placement", "webhook", "document", "selector", *native.GROUPS)
 OWNED = ("/apis/batch/v1/jobs", "/api/v1/services", "/api/v1/configmaps", "/api/v1/secrets")
 """What mpi-operator makes for a job beside its workers."""
 
@@ -46,13 +47,14 @@ def table(policy: str) -> str:
     if policy == "placement":
         return (COMPONENT / "rules.yaml").read_text(encoding="utf-8")
     packaged = yaml.safe_load((webhook.REPOSITORY / "webhook/rules/default.yaml").read_text(encoding="utf-8"))
-    off = []
-    if policy == "selector":
+    off, more = [], []
+    if policy == "selector" or policy in native.GROUPS:
         off = [rule["name"] for rule in packaged["rules"] if rule["name"] != "ultraserver-nodes"]
+        more = native.rules(policy) if policy in native.GROUPS else []
     elif policy == "document":
-        off = ["apart-across-namespaces", "nodes-with-server-id"]
+        off = ["apart-across-namespaces", "nodes-with-server-id", "blocks"]
     head = {"apiVersion": packaged["apiVersion"], "kind": "RuleTable", "extends": "default"}
-    return json.dumps(head | {"rules": [{"name": name, "mode": "off"} for name in off]})
+    return json.dumps(head | {"rules": [*({"name": name, "mode": "off"} for name in off), *more]})
 
 
 @dataclass
@@ -65,6 +67,7 @@ class Stage:
         labels: Of every node.
         sick: The nodes that are cordoned.
         jobs: The number of workers of every job that was applied and not deleted.
+        policy: How jobs are placed.
     """
 
     plane: ControlPlane
@@ -72,6 +75,7 @@ class Stage:
     labels: dict[str, dict[str, str]]
     sick: set[str] = field(default_factory=set)
     jobs: dict[Key, int] = field(default_factory=dict)
+    policy: str = "placement"
     _programs: int = 0
 
     @property
@@ -109,6 +113,9 @@ class Stage:
         """Create an MPIJob."""
         document = mpijob(workers, name=name)
         document["spec"] |= changes
+        if self.policy in native.GROUPS:
+            for group in native.groups(self.policy, name, workers):
+                self.api.create(f"/apis/{native.VERSION}/namespaces/{namespace}/podgroups", group)
         self.api.create(MPIJOBS.format(namespace), document)
         self.jobs[namespace, name] = workers
         return namespace, name
@@ -258,7 +265,7 @@ def staged(
         document = webhook.configuration(server)
         stack.enter_context(webhook.registered(running.kubectl.in_namespace(TEAMS[0]), document))
         labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in fleet}
-        yield Stage(running, connect(running.kubeconfig), labels)
+        yield Stage(running, connect(running.kubeconfig), labels, policy=policy)
 
 
 def make_sick(stage: Stage, share: float, chance: random.Random) -> None:
