@@ -6,6 +6,7 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import quote
 
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
     from placement.model import Pod
 
 LIVE: Final = "fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
-MPIJOBS: Final = "/apis/kubeflow.org/v2beta1"
-KUEUE: Final = ("/apis/kueue.x-k8s.io/v1beta2", "/apis/kueue.x-k8s.io/v1beta1")
+MPIJOBS: Final = "kubeflow.org/v2beta1"
+KUEUE: Final = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
+"""Kueue 0.15 serves both; the newest is asked."""
 HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 INSTALLED: Final = "ultraserver-webhook"
 """The namespace of an installation, and the name of its registration."""
@@ -53,7 +55,7 @@ class UnknownJobError(Exception):
     """There is no such job; the message names those that may have been meant."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Lister:
     """Lists.
 
@@ -92,9 +94,11 @@ class Lister:
             ApiError: The API server refuses, or does not answer.
         """
         job = None
-        if called.may_be_mpijob:
+        if called.may_be_mpijob and MPIJOBS in self._served:
             with _needs(f"get mpijobs in namespace {namespace}"):
-                job = self.api.get(f"{MPIJOBS}/namespaces/{namespace}/mpijobs/{quote(called.name, safe='')}")
+                job = self.api.get(
+                    f"/apis/{MPIJOBS}/namespaces/{namespace}/mpijobs/{quote(called.name, safe='')}"
+                )
         path, what = f"/api/v1/namespaces/{namespace}/pods", f"pods in namespace {namespace}"
         pods = [pod for pod in self._items(path, what) if belongs(pod, called)]
         if (
@@ -120,7 +124,7 @@ class Lister:
         )
         wanted = {text(at(found, "spec", "queueName")) for found in workloads}
         wanted |= {labels(work.job or {}).get(QUEUE, "")} - {""}
-        queues = self._queues(f"namespaces/{namespace}/localqueues") if wanted else {}
+        queues = self._queues(namespace) if wanted and self._kueue else {}
         behind = {text(at(queues[name], "spec", "clusterQueue")) for name in wanted if name in queues}
         return Case(
             work,
@@ -132,8 +136,8 @@ class Lister:
             self._get(f"{leases(INSTALLED)}/{PROGRAM}"),
             tuple(workloads),
             queues,
-            {name: found for name in behind if (found := self._kueue_get(f"clusterqueues/{name}"))},
-            bool(self._kueue_get("")),
+            {name: found for name in behind if (found := self._get(f"{self._kueue}/clusterqueues/{name}"))},
+            bool(self._kueue),
         )
 
     def _pods(self, path: str, what: str, here: set[str]) -> list[tuple[Pod, str]]:
@@ -167,22 +171,28 @@ class Lister:
         return next(sends, None), True
 
     def _workloads(self, namespace: str, query: str = "") -> list[Object]:
-        for group in KUEUE:
-            with suppress(ForbiddenError):
-                if self.api.get(group):
-                    path = f"{group}/namespaces/{namespace}/workloads{query}"
-                    return list(self._items(path, "workloads"))
+        if not self._kueue:
+            return []
+        with suppress(ForbiddenError):
+            return list(self._items(f"{self._kueue}/namespaces/{namespace}/workloads{query}", "workloads"))
         return []
 
-    def _queues(self, path: str) -> dict[str, Object]:
-        return {name_of(found): found for found in maps((self._kueue_get(path) or {}).get("items"))}
+    def _queues(self, namespace: str) -> dict[str, Object]:
+        found = self._get(f"{self._kueue}/namespaces/{namespace}/localqueues") or {}
+        return {name_of(queue): queue for queue in maps(found.get("items"))}
 
-    def _kueue_get(self, path: str) -> Object | None:
-        """An object or a list of Kueue's newest version that is served; {} where it may not be read."""
-        return next(
-            (found for group in KUEUE if (found := self._get(f"{group}/{path}".rstrip("/"))) is not None),
-            None,
+    @cached_property
+    def _served(self) -> frozenset[str]:
+        """The versions of API groups that there are, as ``GROUP/VERSION``."""
+        groups = maps((self.api.get("/apis") or {}).get("groups"))
+        return frozenset(
+            text(version.get("groupVersion")) for group in groups for version in maps(group.get("versions"))
         )
+
+    @property
+    def _kueue(self) -> str:
+        """The path of Kueue's newest version; empty where it is not installed."""
+        return next((f"/apis/{version}" for version in KUEUE if version in self._served), "")
 
     def _get(self, path: str) -> Object | None:
         """An object; {} where it may not be read."""
@@ -194,7 +204,11 @@ class Lister:
     def _unknown(self, called: JobName, namespace: str) -> str:
         """That there is no such job, and which there are."""
         names: set[tuple[str, str]] = set()
-        for path in (f"{MPIJOBS}/mpijobs", f"{MPIJOBS}/namespaces/{namespace}/mpijobs", "/api/v1/pods"):
+        for path in (
+            f"/apis/{MPIJOBS}/mpijobs",
+            f"/apis/{MPIJOBS}/namespaces/{namespace}/mpijobs",
+            "/api/v1/pods",
+        ):
             # Best effort: any of these may be refused, and MPIJobs may not exist.
             with suppress(ApiError):
                 for found in self._items(path, path.rpartition("/")[2]):

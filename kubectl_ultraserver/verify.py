@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kubectl_ultraserver.seen import MODE, node_number
-from placement.model import NO_SERVER, ULTRASERVER
+from placement.model import ULTRASERVER
 from placement.reasons import units
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _bad_node(work: Work, worker: Worker) -> Iterator[Problem]:
     if size > 1 and _unit(work, worker) is None:
         server, number = worker.label(work.key), node_number(worker.node, work.key)
         said = f"label {work.key} is {server or 'missing'}, node id {number or 'missing'}"
-        hint = "" if server and server != NO_SERVER else "; labels come from the Neuron device plugin"
+        hint = "" if server else "; labels come from the Neuron device plugin"
         yield Problem(
             "node", f"{worker.name} is on node {name}, which is in no working UltraServer: {said}{hint}", name
         )
