@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from dataclasses import asdict
@@ -153,8 +154,9 @@ def _fail(message: str) -> NoReturn:
 
 
 def _lines(lines: Iterable[str]) -> None:
+    plain = False if os.environ.get("NO_COLOR") else None
     for line in lines:
-        click.echo(line)
+        click.echo(line, color=plain)
 
 
 def _json(found: object) -> None:

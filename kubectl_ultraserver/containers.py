@@ -34,7 +34,8 @@ def missing(case: Case) -> Iterator[Finding]:
         for event in case.told(names)
     )
     lacking = work.wanted - len(work.workers)
-    if case.suspended or (lacking <= 0 and work.pods):
+    unknown = work.job is None and not work.pods
+    if case.suspended or unknown or (lacking <= 0 and work.pods):
         return
     made = time_of(metadata(case.job).get("creationTimestamp"))
     if work.job is not None and not work.pods and not at(case.job, "status", "conditions"):

@@ -77,7 +77,9 @@ def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
     age = case.now - min(pod.created for pod in pods)
     if opening is not None:
         there = " ".join(dict.fromkeys(pin.value for pin in opening.pins)) or "where its workers are"
-        if silent or age < GRACE:
+        if silent:
+            yield Finding("program", PROGRAM, f"would open the job onto {there}")
+        elif age < GRACE:
             yield Finding("program", PROGRAM, f"is about to open the job onto {there}")
         else:
             last = tuple(f"it said: {said}" for said in dict.fromkeys(told))

@@ -90,13 +90,10 @@ def _card(server: Server, left: int, top: int) -> Iterator[str]:
     yield f'<text x="10" y="19">{_text(_short(server.id or "in no working UltraServer", 40))}</text>\n'
     for place, spot in enumerate(server.spots):
         yield from _spot(spot, 10 + place * 74 + place // 2 * 6)
-    troubles, tenants = "; ".join(server.troubles), ", ".join(server.tenants)
-    for line, (text, style) in enumerate([(tenants or "free", "dim"), (troubles, "bad")]):
-        if text and not (style == "dim" and troubles and not tenants):
-            yield (
-                f'<text class="{style}" x="10" y="{88 + 18 * line}">{_text(_short(text, 41))}'
-                f"<title>{_text(text)}</title></text>"
-            )
+    said = [(", ".join(server.tenants), "dim"), ("; ".join(server.troubles), "bad")]
+    for line, (text, style) in enumerate([part for part in said if part[0]] or [("free", "dim")]):
+        yield f'<text class="{style}" x="10" y="{88 + 18 * line}">'
+        yield f"{_text(_short(text, 41))}<title>{_text(text)}</title></text>"
     yield "</g>\n"
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 FIRST = ["n1-0", "n1-1", "n1-2", "n1-3"]
 SECOND = ["n2-0", "n2-1", "n2-2", "n2-3"]
+NAMES = [f"train-worker-{index}" for index in range(4)]
+HINT = "; labels come from the Neuron device plugin"
 MODE = "neuron.amazonaws.com/ultraserver-mode"
 
 
@@ -57,8 +59,7 @@ def test_a_job_over_two_servers_straddles() -> None:
     assert said(verify(work(workers("train", 4, ["n1-0", "n1-1", "n1-2", "n2-0"])))) == [
         (
             "straddles",
-            "us-01 has 3 of its workers, and node config 4 needs 4: "
-            "train-worker-0, train-worker-1, train-worker-2",
+            "us-01 has 3 of its workers, and node config 4 needs 4: " + ", ".join(NAMES[:3]),
         ),
         ("straddles", "us-02 has 1 of its workers, and node config 4 needs 4: train-worker-3"),
     ]
@@ -109,8 +110,7 @@ def test_two_workers_on_one_node_are_no_two_nodes() -> None:
         ),
         (
             {"labels": {}},
-            f"which is in no working UltraServer: label {SERVER_4} is missing, node id missing; "
-            "labels come from the Neuron device plugin",
+            f"which is in no working UltraServer: label {SERVER_4} is missing, node id missing{HINT}",
         ),
     ],
 )

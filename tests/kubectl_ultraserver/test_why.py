@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kubectl_ultraserver.findings import Case, Finding
 
 FIRST = ["n1-0", "n1-1", "n1-2", "n1-3"]
+ALL = "train-worker-0, train-worker-1, train-worker-2, train-worker-3"
 NOBODY = "0/12 nodes are available: 12 node(s) didn't match pod affinity rules."
 
 
@@ -76,7 +77,7 @@ def test_with_the_program_a_job_that_lacks_pods_waits_for_them() -> None:
 def test_a_program_that_does_not_run_is_said_with_where_the_job_would_go() -> None:
     pods = gated(workers("train", 4), 4)
     never = said(case(work(pods, job=stored()), lease=None))
-    assert never[0][2] == "is about to open the job onto us-01"
+    assert never[0][2] == "would open the job onto us-01"
     assert never[1][2] == "does not run: there is no Lease of it, and pods with its gate wait for ever"
     old = {"spec": {"renewTime": "2026-11-21T11:40:00.000000Z", "holderIdentity": "a"}}
     stale = said(case(work(pods, job=stored()), lease=old))
@@ -111,7 +112,7 @@ def test_without_the_program_the_schedulers_words_and_what_keeps_each_ultraserve
     others = workers("other", 1, ["n2-3"], size=1)
     scheduler, places = why(case(work(pods, nodes, others, stored())))
     assert (scheduler.kind, scheduler.name) == ("pod", "train-worker-0")
-    assert scheduler.text == f"train-worker-0, train-worker-1, train-worker-2, train-worker-3: {NOBODY}"
+    assert scheduler.text == f"{ALL}: {NOBODY}"
     assert places.kind == "ultraserver"
     assert places.text == "needs 1 whole UltraServer; 0 free"
     assert places.details == (
@@ -228,8 +229,7 @@ def test_an_image_that_cannot_be_pulled_is_said_once_for_all_pods() -> None:
         (
             "pod",
             "train-worker-0",
-            "train-worker-0, train-worker-1, train-worker-2, train-worker-3: "
-            "container mpitest is waiting: ImagePullBackOff: not found",
+            f"{ALL}: container mpitest is waiting: ImagePullBackOff: not found",
         )
     ]
 
