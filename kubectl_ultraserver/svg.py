@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from typing import TYPE_CHECKING, Final
-from xml.sax.saxutils import escape
 
 from kubectl_ultraserver.servers import MISSING, counts
 from kubectl_ultraserver.terminal import number_of
