@@ -124,3 +124,17 @@ def test_a_job_that_is_written_wrongly_is_refused(api: PagedApi) -> None:
     code, _, err = run("why", "a/b/c")
     assert code == 2
     assert "write NAME or KIND/NAME" in err
+
+
+def test_a_list_that_takes_long_tells_how_far_it_is_where_somebody_looks(
+    api: PagedApi, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kubectl_ultraserver.listing.SLOW_SECONDS", 0.0)
+    Lister(api, progress=False).fleet(NAMESPACE)
+    assert capsys.readouterr().err == ""
+    Lister(api, progress=True).fleet(NAMESPACE)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "listing nodes: 2\r" in said.err
+    assert "listing nodes: 12\r" in said.err
+    assert said.err.endswith("\r\x1b[K")
