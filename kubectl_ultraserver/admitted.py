@@ -12,6 +12,7 @@ from webhook.rules.load import load_default
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kube.api import Object
     from kubectl_ultraserver.findings import Case
 
 ANEW = "delete the job and apply it again: the webhook acts on creation only"
@@ -29,51 +30,33 @@ def mutated(case: Case) -> bool:
 
 def unmutated(case: Case) -> Iterator[Finding]:
     """Why the webhook added nothing to an MPIJob; nothing for one that has something, or another kind."""
-    if case.work.job is None or mutated(case):
-        return
-    name = "ultraserver-webhook"
-    namespace = labels(case.namespace).get(keys.INJECT, "")
-    if namespace in keys.OFF:
-        text_ = (
-            f"added nothing: namespace {case.work.namespace} is opted out by label {keys.INJECT}={namespace}"
-        )
-        yield Finding(
-            "webhook",
-            name,
-            text_,
-            (),
-            f"kubectl label namespace {case.work.namespace} {keys.INJECT}-; {ANEW}",
-        )
-        return
+    if case.work.job is not None and not mutated(case):
+        why, remedy = _reason(case, case.work.job)
+        yield Finding("webhook", "ultraserver-webhook", f"added nothing{why}", (), remedy)
+
+
+def _reason(case: Case, job: Object) -> tuple[str, str]:
+    """Why, and what to do about it."""
+    there = case.work.namespace
+    label = labels(case.namespace).get(keys.INJECT, "")
+    if label in keys.OFF:
+        remedy = f"kubectl label namespace {there} {keys.INJECT}-; {ANEW}"
+        return f": namespace {there} is opted out by label {keys.INJECT}={label}", remedy
     # The packaged table: an installation's own may say more, but candidates are mostly the same.
-    outcome = evaluate(load_default(), Request(case.work.job, case.work.namespace))
+    outcome = evaluate(load_default(), Request(job, there))
     if outcome.denials:
-        yield Finding(
-            "webhook", name, f"added nothing, and would refuse the job: {outcome.denials[0]}", (), ANEW
-        )
-    elif not outcome.operations:
-        yield Finding("webhook", name, f"added nothing: {outcome.reason}")
-    elif case.asked and case.registration is None:
-        yield Finding(
-            "webhook", name, "added nothing: no MutatingWebhookConfiguration sends MPIJobs to it", (), ANEW
-        )
-    else:
-        made, registered = (
-            time_of(metadata(found or {}).get("creationTimestamp")) for found in (case.job, case.registration)
-        )
-        if made and registered and made < registered:
-            yield Finding(
-                "webhook", name, "added nothing: it was registered after the job was created", (), ANEW
-            )
-        else:
-            yield Finding(
-                "webhook",
-                name,
-                "added nothing, though the packaged table would: it was not called, or did not answer"
-                + _policy(case),
-                (),
-                f"kubectl -n ultraserver-webhook get pods; then {ANEW}",
-            )
+        return f", and would refuse the job: {outcome.denials[0]}", ANEW
+    if not outcome.operations:
+        return f": {outcome.reason}", ""
+    if case.asked and case.registration is None:
+        return ": no MutatingWebhookConfiguration sends MPIJobs to it", ANEW
+    made, registered = (
+        time_of(metadata(found or {}).get("creationTimestamp")) for found in (job, case.registration)
+    )
+    if made and registered and made < registered:
+        return ": it was registered after the job was created", ANEW
+    why = f", though the packaged table would: it was not called, or did not answer{_policy(case)}"
+    return why, f"kubectl -n ultraserver-webhook get pods; then {ANEW}"
 
 
 def _policy(case: Case) -> str:

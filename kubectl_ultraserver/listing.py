@@ -15,7 +15,7 @@ import click
 from kube.api import ApiError, ForbiddenError, leases
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.kueue import QUEUE
-from kubectl_ultraserver.names import belongs, job_of, near
+from kubectl_ultraserver.names import belongs, job_of, unknown
 from kubectl_ultraserver.objects import at, labels, maps, metadata, name_of, text
 from kubectl_ultraserver.scheduling import PROGRAM
 from kubectl_ultraserver.seen import Fleet, Work, takes_neuron
@@ -229,18 +229,6 @@ class Lister:
     def _tell(self, line: str) -> None:
         if self.progress and time.monotonic() - self._began > SLOW_SECONDS:
             click.echo(f"\r\033[K{line}", err=True, nl=False)
-
-
-def unknown(called: JobName, namespace: str, names: set[tuple[str, str]]) -> str:
-    """That there is no such job, where jobs of the name are, and which names are like it."""
-    said = [f"there is no job {called} in namespace {namespace}"]
-    elsewhere = sorted(there for there, name in names if name == called.name and there != namespace)
-    if elsewhere:
-        said.append(f"one of that name is in namespace {', '.join(elsewhere[:5])}: give it with -n")
-    alike = near(called.name, (name for there, name in names if there == namespace and name != called.name))
-    if alike:
-        said.append(f"did you mean {' or '.join(alike)}?")
-    return "; ".join(said)
 
 
 def _owned(workload: Object, called: JobName) -> bool:

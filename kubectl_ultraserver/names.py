@@ -11,7 +11,7 @@ from placement.cluster import shown
 from placement.model import JOB
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from kube.api import Object
 
@@ -93,9 +93,17 @@ def job_of(pod: Object) -> str:
     return next((found.name for found in names_of(pod)), "")
 
 
-def near(wanted: str, names: Iterable[str]) -> list[str]:
-    """Names that a person may have meant."""
-    return difflib.get_close_matches(wanted, sorted(set(names)), n=3, cutoff=NEAR)
+def unknown(called: JobName, namespace: str, names: set[tuple[str, str]]) -> str:
+    """That there is no such job, where jobs of the name are, and which names are like it."""
+    said = [f"there is no job {called} in namespace {namespace}"]
+    elsewhere = sorted(there for there, name in names if name == called.name and there != namespace)
+    if elsewhere:
+        said.append(f"one of that name is in namespace {', '.join(elsewhere[:5])}: give it with -n")
+    here = sorted({name for there, name in names if there == namespace} - {called.name})
+    alike = difflib.get_close_matches(called.name, here, n=3, cutoff=NEAR)
+    if alike:
+        said.append(f"did you mean {' or '.join(alike)}?")
+    return "; ".join(said)
 
 
 def _owners(pod: Object) -> list[Object]:

@@ -137,4 +137,4 @@ def test_a_list_that_takes_long_tells_how_far_it_is_where_somebody_looks(
     assert said.out == ""
     assert "listing nodes: 2\r" in said.err
     assert "listing nodes: 12\r" in said.err
-    assert said.err.endswith("\r\x1b[K")
+    assert said.err.endswith("\r")  # click takes the escape away where no terminal is

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubectl_ultraserver.listing import unknown
-from kubectl_ultraserver.names import JobName, belongs, job_of, parse
+from kubectl_ultraserver.names import JobName, belongs, job_of, parse, unknown
 from placement.model import JOB
 
 
