@@ -120,15 +120,17 @@ def _local(case: Case, name: str) -> Iterator[str]:
 def _used(cluster_queue: Object) -> Iterator[str]:
     """What is taken of its quotas."""
     quotas = {
-        (flavor.get("name"), item.get("name")): item.get("nominalQuota")
+        (text(flavor.get("name")), text(item.get("name"))): item.get("nominalQuota")
         for group in maps(at(cluster_queue, "spec", "resourceGroups"))
         for flavor in maps(group.get("flavors"))
         for item in maps(flavor.get("resources"))
     }
     for flavor in maps(at(cluster_queue, "status", "flavorsReservation")):
+        name = text(flavor.get("name"))
         for item in maps(flavor.get("resources")):
-            quota = quotas.get((flavor.get("name"), item.get("name")), "?")
-            yield f"flavor {flavor.get('name')}: {item.get('total')} of {quota} {item.get('name')} reserved"
+            resource = text(item.get("name"))
+            quota = quotas.get((name, resource), "?")
+            yield f"flavor {name}: {item.get('total')} of {quota} {resource} reserved"
 
 
 def _inactive(queue: Object) -> str:
