@@ -21,6 +21,7 @@ COPY certs certs
 COPY common common
 COPY kube kube
 COPY placement placement
+COPY kubectl_ultraserver kubectl_ultraserver
 # The wheel is compiled here: the running container writes nothing.
 RUN python -m pip wheel --no-deps --wheel-dir /tmp/wheel . \
  && python -m pip --python /opt/ultraserver-webhook/bin/python install --no-deps /tmp/wheel/*.whl \
