@@ -200,7 +200,7 @@ class Rule:
     Attributes:
         reason: why, in plain words.
         add: the fragment of a pod template, placeholders and all.
-        replaces: a rule that does not fire where this one does.
+        replaces: rules that do not fire where this one does.
         needs: rules of which one must have fired and met no conflict, or this one would refer to nothing.
         warn: a message for a person whose job the rule fires for.
         deny: a message with which such a job is refused.
@@ -213,7 +213,7 @@ class Rule:
     add: Mapping[str, Json] = field(default_factory=dict)
     on_conflict: OnConflict = OnConflict.KEEP
     mode: Mode = Mode.ENFORCE
-    replaces: str | None = None
+    replaces: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     warn: str | None = None
     deny: str | None = None

@@ -128,7 +128,7 @@ def rule(raw: Mapping[str, Any]) -> Rule:
         add=raw.get("add", {}),
         on_conflict=OnConflict(raw.get("onConflict", OnConflict.KEEP)),
         mode=mode(raw),
-        replaces=raw.get("replaces"),
+        replaces=_many(raw.get("replaces")),
         needs=_many(raw.get("needs")),
         warn=raw.get("warn"),
         deny=raw.get("deny"),

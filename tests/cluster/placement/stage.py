@@ -14,13 +14,14 @@ import yaml
 
 from kube.client import KubernetesApi, connect
 from tests.cluster import nodes, webhook
+from tests.cluster.kueue import program as kueue
 from tests.cluster.controlplane import ControlPlane
-from tests.cluster.placement.judge import Key, Standing, standings
+from tests.cluster.placement.judge import Key, Standing, standings, wholly_free
 from tests.helpers import mpijob
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from kube.api import Object
@@ -33,7 +34,7 @@ ACCOUNT = "ultraserver-placement"
 TEAMS = ("team-a", "team-b", "team-c")
 MPIJOBS = "/apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs"
 WORKERS = "/api/v1/pods?labelSelector=training.kubeflow.org%2Fjob-role%3Dworker"
-POLICIES = ("placement", "webhook", "document", "selector")
+POLICIES = ("placement", "kueue", "webhook", "document", "selector")
 
 
 def table(policy: str) -> str:
@@ -60,6 +61,7 @@ class Stage:
         labels: Of every node.
         sick: The nodes that are cordoned.
         jobs: The number of workers of every job that was applied and not deleted.
+        queue: The Kueue queue that jobs name, if any.
     """
 
     plane: ControlPlane
@@ -67,6 +69,7 @@ class Stage:
     labels: dict[str, dict[str, str]]
     sick: set[str] = field(default_factory=set)
     jobs: dict[Key, int] = field(default_factory=dict)
+    queue: str = ""
     _programs: int = 0
 
     @property
@@ -94,16 +97,20 @@ class Stage:
             "placement",
             "run",
             "--kubeconfig",
-            str(kubeconfig or self._kubeconfig()),
+            str(kubeconfig or self.plane.account(NAMESPACE, ACCOUNT)),
         ]
         command += ["--namespace", NAMESPACE, "--identity", name, "--log-format", "text"]
         command += [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
         return self.plane.programs.start(name, command, cwd=webhook.REPOSITORY, env=dict(os.environ))
 
-    def apply(self, name: str, workers: int, namespace: str = TEAMS[0], **changes: object) -> Key:
-        """Create an MPIJob."""
+    def apply(
+        self, name: str, workers: int, namespace: str = TEAMS[0], more: Mapping[str, str] | None = None, **changes: object
+    ) -> Key:
+        """Create an MPIJob, with more labels if given and changes to its spec."""
         document = mpijob(workers, name=name)
         document["spec"] |= changes
+        labels = {kueue.QUEUE: self.queue} if self.queue else {}
+        document["metadata"]["labels"] = labels | (more or {})
         self.api.create(MPIJOBS.format(namespace), document)
         self.jobs[namespace, name] = workers
         return namespace, name
@@ -149,12 +156,31 @@ class Stage:
                 (pod["metadata"]["uid"], pod["spec"].get("nodeName", ""), "schedulingGates" in pod["spec"])
                 for pod in pods
             )
+            found = standings(self.jobs, pods, self.labels)
             now = time.monotonic()
-            if seen != last or len(seen) < sum(self.jobs.values()):
+            if seen != last or len(seen) < sum(self.jobs[key] for key in self._let_in(found)):
                 last, since = seen, now
             if now - since >= seconds or now - began >= most:
-                return standings(self.jobs, pods, self.labels)
+                return found
             time.sleep(0.2)
+
+    def _let_in(self, found: dict[Key, Standing]) -> list[Key]:
+        """The jobs that have pods, or are about to: all of them, without Kueue."""
+        if not self.queue:
+            return list(found)
+        jobs = (self.api.get("/apis/kubeflow.org/v2beta1/mpijobs") or {}).get("items", [])
+        waits = {
+            (job["metadata"]["namespace"], job["metadata"]["name"])
+            for job in jobs
+            if job["spec"]["runPolicy"].get("suspend")
+        }
+        taken = {name for standing in found.values() for name in standing.nodes}
+        return [
+            key
+            for key, workers in self.jobs.items()
+            # Kueue is still at work as long as there is room for a job that waits.
+            if key not in waits or wholly_free(workers, self.usable, taken, self.labels)
+        ]
 
     def wait(self, condition: Callable[[dict[Key, Standing]], bool], seconds: float = 60.0) -> None:
         """Wait until something holds of where the jobs stand.
@@ -179,15 +205,7 @@ class Stage:
 
     def as_program(self) -> KubernetesApi:
         """The API server, as the program sees it."""
-        return connect(self._kubeconfig())
-
-    def _kubeconfig(self) -> Path:
-        token = self.plane.kubectl.run("-n", NAMESPACE, "create", "token", ACCOUNT, "--duration=4h").stdout
-        given = yaml.safe_load(self.plane.kubeconfig.read_text(encoding="utf-8"))
-        given["users"][0]["user"] = {"token": token.strip()}
-        path = self.plane.folder / f"{ACCOUNT}.kubeconfig"
-        path.write_text(yaml.safe_dump(given), encoding="utf-8")
-        return path
+        return connect(self.plane.account(NAMESPACE, ACCOUNT))
 
 
 @contextlib.contextmanager
@@ -214,7 +232,12 @@ def staged(
         document = webhook.configuration(server)
         stack.enter_context(webhook.registered(running.kubectl.in_namespace(TEAMS[0]), document))
         labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in fleet}
-        yield Stage(running, connect(running.kubeconfig), labels)
+        stage = Stage(running, connect(running.kubeconfig), labels)
+        if policy == "kueue":
+            kueue.start(running)
+            kueue.queues(running, *TEAMS)
+            stage.queue = kueue.LOCAL_QUEUE
+        yield stage
 
 
 def make_sick(stage: Stage, share: float, chance: random.Random) -> None:
