@@ -68,7 +68,10 @@ def test_a_job_without_a_queue_is_placed_by_pod_affinity(job: dict[str, Any]) ->
 def test_a_queue_that_comes_after_the_webhook_leads_to_the_same_job(workers: int) -> None:
     first = after(DEFAULT, mpijob(workers))
     assert isinstance(first, dict)
-    labelled = {**first, "metadata": {**first["metadata"], "labels": {"kueue.x-k8s.io/queue-name": "training"}}}
+    labelled = {
+        **first,
+        "metadata": {**first["metadata"], "labels": {"kueue.x-k8s.io/queue-name": "training"}},
+    }
     assert after(DEFAULT, labelled) == after(DEFAULT, queued(workers))
 
 

@@ -49,7 +49,10 @@ LINT: dict[str, tuple[str, Expected]] = {
         RULE + "    warn: $(shape.topologyKey)\n",
         [(8, "/rules/0/warn", "shape single-node has no topologyKey: match `shape` more narrowly")],
     ),
-    "a rule that does nothing": (RULE, [(5, "/rules/0", "does nothing: give it add, warn, deny or replaces")]),
+    "a rule that does nothing": (
+        RULE,
+        [(5, "/rules/0", "does nothing: give it add, warn, deny or replaces")],
+    ),
     "two rules of one name": (
         RULE + "    warn: a\n  - {name: x, reason: q, match: {role: launcher}, warn: b}\n",
         [
@@ -104,7 +107,13 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "replacing a rule that replaces": (
         LAUNCHER + "    warn: w\n    replaces: wait-for-all-workers\n",
-        [(9, "/rules/0/replaces", "wait-for-all-workers itself replaces wait-hostfilename: replace that as well")],
+        [
+            (
+                9,
+                "/rules/0/replaces",
+                "wait-for-all-workers itself replaces wait-hostfilename: replace that as well",
+            )
+        ],
     ),
     "a negative operator in a namespaceSelector": (
         RULE + POD_AFFINITY + "              - topologyKey: k\n                namespaceSelector:\n"

@@ -219,6 +219,11 @@ class Rule:
     deny: str | None = None
     quiet: bool = False
 
+    @property
+    def place(self) -> str:
+        """The rule in whose place it is applied: the first that it replaces, or itself."""
+        return self.replaces[0] if self.replaces else self.name
+
 
 @dataclass(frozen=True)
 class Table:

@@ -33,7 +33,7 @@ class Rows:
     def places(self) -> dict[str, int]:
         """Name of a rule -> where it is applied: in the place of the first that it replaces."""
         places = {row.name: index for index, row in enumerate(self.table.rules)}
-        return {row.name: places.get([*row.replaces, row.name][0], places[row.name]) for row in self.table.rules}
+        return {row.name: places.get(row.place, places[row.name]) for row in self.table.rules}
 
     @cached_property
     def acted_on(self) -> set[tuple[str, str]]:

@@ -110,7 +110,7 @@ def _manifests(plane: ControlPlane, tools: Path, folder: Path, url: str) -> list
     parts = [part for part in yaml.safe_load_all(done.stdout) if part]
     bundle = base64.b64encode((folder / "ca.crt").read_bytes()).decode()
     for part in parts:
-        clients = [hook for hook in part.get("webhooks", [])] if part["kind"] in WEBHOOKS else []
+        clients = list(part.get("webhooks", [])) if part["kind"] in WEBHOOKS else []
         if part["kind"] == DEFINITIONS and "conversion" in part["spec"]:
             clients = [part["spec"]["conversion"]["webhook"]]
         for client in clients:

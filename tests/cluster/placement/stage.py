@@ -14,8 +14,8 @@ import yaml
 
 from kube.client import KubernetesApi, connect
 from tests.cluster import nodes, webhook
-from tests.cluster.kueue import program as kueue
 from tests.cluster.controlplane import ControlPlane
+from tests.cluster.kueue import program as kueue
 from tests.cluster.placement.judge import Key, Standing, standings, wholly_free
 from tests.helpers import mpijob
 
@@ -104,7 +104,12 @@ class Stage:
         return self.plane.programs.start(name, command, cwd=webhook.REPOSITORY, env=dict(os.environ))
 
     def apply(
-        self, name: str, workers: int, namespace: str = TEAMS[0], more: Mapping[str, str] | None = None, **changes: object
+        self,
+        name: str,
+        workers: int,
+        namespace: str = TEAMS[0],
+        more: Mapping[str, str] | None = None,
+        **changes: object,
     ) -> Key:
         """Create an MPIJob, with more labels if given and changes to its spec."""
         document = mpijob(workers, name=name)

@@ -6,6 +6,7 @@ that decides it, and a directory counts only once its marker is written, which h
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -67,8 +68,13 @@ KUEUE = Kit(
 
 def main() -> int:
     """Builds what is missing and says where it is."""
-    for kit in (CONTROL_PLANE, KUEUE):
-        kit.build()
+    kits = {kit.name: kit for kit in (CONTROL_PLANE, KUEUE)}
+    parser = argparse.ArgumentParser(prog="python -m tests.cluster.tools.build", description=__doc__)
+    parser.add_argument(
+        "kits", nargs="*", choices=kits, metavar="KIT", help=" or ".join(kits) + "; all without"
+    )
+    for name in parser.parse_args().kits or kits:
+        kits[name].build()
     return 0
 
 
