@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -64,12 +63,11 @@ def wait_whole(stage: Stage, *keys: Key) -> None:
 
 
 def leave(stage: Stage, servers: int) -> None:
-    """Cordon a node in all UltraServers but so many."""
-    members = {
-        found[nodes.SERVER_ID_4]: name for name, found in stage.labels.items() if nodes.SERVER_ID_4 in found
-    }
-    for name in itertools.islice(members.values(), servers, None):
-        stage.cordon(name)
+    """Cordon every node of all UltraServers but so many."""
+    left = set(sorted(healthy(stage))[:servers])
+    for name, found in stage.labels.items():
+        if nodes.SERVER_ID_4 in found and found[nodes.SERVER_ID_4] not in left:
+            stage.cordon(name)
 
 
 def template(stored: Object, role: str) -> Object:

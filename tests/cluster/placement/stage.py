@@ -196,9 +196,9 @@ class Stage:
         deadline = time.monotonic() + seconds
         while not condition(found := self.standings()):
             if time.monotonic() > deadline:
-                logs = [
-                    program.tail() for program in self.plane.programs.running if "placement" in program.name
-                ]
+                deciding = ("placement", "kueue")
+                running = self.plane.programs.running
+                logs = [program.tail() for program in running if program.name.startswith(deciding)]
                 raise TimeoutError(f"{found}\n{chr(10).join(logs)}")
             time.sleep(0.2)
 
