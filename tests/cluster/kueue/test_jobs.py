@@ -117,7 +117,7 @@ def test_the_webhook_says_nothing_else_when_kueue_gives_a_job_its_queue_afterwar
         for found in (first, second):
             found["metadata"].get("labels", {}).pop("ultraserver-webhook.io/job", None)
             del found["metadata"]["annotations"]["ultraserver-webhook.io/added"]
-        assert first == second
+        assert first == second, role
 
 
 def test_an_evicted_job_comes_out_as_it_went_in_and_is_admitted_again(stage: Stage) -> None:
