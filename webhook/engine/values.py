@@ -57,8 +57,8 @@ def _of_a_role(role: str, main: Json) -> dict[str, Json]:
             values[f"{role}.{key}"] = main[source]
     for name in ROLE_MAPS:
         found = main.get(name)
-        # Programs in Go, Kueue for one, write `resources: {}` into every container that they pass on. Without it
-        # here a container that was added would be taken for one that somebody changed.
+        # Programs in Go, Kueue for one, write `resources: {}` into every container that they pass on. Without
+        # it here a container that was added would be taken for one that somebody changed.
         missing: Json = {} if name == "resources" else ABSENT
         values[f"{role}.{name}"] = found if isinstance(found, dict) and found else missing
     return values
