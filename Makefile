@@ -55,11 +55,12 @@ format: .venv/.dev ## Format the code
 	@$(BIN)/ruff check --fix --quiet
 
 .PHONY: cluster-tools
-cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller manager, kubectl and mpi-operator (minutes, once)
+cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller manager, kubectl, mpi-operator and Kueue (minutes, once)
 	@$(BIN)/python -m tests.cluster.tools.build
 
 .PHONY: cluster
-cluster: cluster-tools ## Start a control plane with 24 UltraServers and the webhook, for kubectl; Ctrl-C stops it
+cluster: .venv/.dev ## Start a control plane with 24 UltraServers and the webhook, for kubectl; Ctrl-C stops it
+	@$(BIN)/python -m tests.cluster.tools.build cluster-tools
 	@$(BIN)/python -m tests.cluster
 
 .PHONY: sbom

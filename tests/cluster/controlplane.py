@@ -50,7 +50,7 @@ class ControlPlane:
 
     Args:
         folder: where its data, credentials, kubeconfig and logs go.
-        tools: where the programs are; as ``build.directory()`` says when not given.
+        tools: where the programs are; as ``build.CONTROL_PLANE.directory()`` says when not given.
         say: told a line for every program that is ready.
 
     Attributes:
@@ -63,7 +63,7 @@ class ControlPlane:
         self, folder: Path, tools: Path | None = None, say: Callable[[str], None] | None = None
     ) -> None:
         self.folder = folder
-        self.tools = tools or build.directory()
+        self.tools = tools or build.CONTROL_PLANE.directory()
         self.programs = Programs(folder / "logs")
         self._say = say or (lambda _: None)
         etcd, etcd_peer, api, manager, scheduler = free_ports(5)
@@ -74,7 +74,7 @@ class ControlPlane:
         self.kubectl = Kubectl(self.tools / "kubectl", self.kubeconfig)
 
     def __enter__(self) -> Self:
-        lacking = build.missing(self.tools)
+        lacking = build.CONTROL_PLANE.missing(self.tools)
         if lacking:
             raise ClusterError(f"{self.tools} lacks {', '.join(lacking)}: make cluster-tools builds them")
         with contextlib.ExitStack() as undo:
@@ -89,6 +89,11 @@ class ControlPlane:
 
     def __exit__(self, *_: object) -> None:
         self._stop.close()
+
+    def account(self, namespace: str, name: str) -> Path:
+        """A kubeconfig with a token of a service account."""
+        token = self.kubectl.run("-n", namespace, "create", "token", name, "--duration=4h").stdout.strip()
+        return self._credentials.token_kubeconfig(name, token, self.server)
 
     def _launch(
         self,
@@ -185,7 +190,7 @@ class ControlPlane:
         """
         self.kubectl.run("create", "-f", str(self.tools / build.CRD))
         # Not `kubectl wait`: it fails on a definition so new that it has no conditions yet.
-        self.kubectl.wait_for(_established, "crd", MPIJOB_CRD)
+        self.kubectl.wait_for(established, "crd", MPIJOB_CRD)
         self.kubectl.wait_for(lambda _: True, "mpijobs", "--all-namespaces")
 
     def _start_operator(self) -> None:
@@ -210,6 +215,7 @@ class ControlPlane:
         return any(lease["spec"].get("holderIdentity") for lease in leases["items"])
 
 
-def _established(definition: Object) -> bool:
+def established(definition: Object) -> bool:
+    """Whether the API server serves what a CustomResourceDefinition defines."""
     conditions = definition.get("status", {}).get("conditions") or []
     return any((item["type"], item["status"]) == ("Established", "True") for item in conditions)

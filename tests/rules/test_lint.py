@@ -57,7 +57,10 @@ LINT: dict[str, tuple[str, Expected]] = {
         RULE + "    warn: $(shape.topologyKey)\n",
         [(8, "/rules/0/warn", "shape single-node has no topologyKey: match `shape` more narrowly")],
     ),
-    "a rule that does nothing": (RULE, [(5, "/rules/0", "does nothing: give it add, warn or deny")]),
+    "a rule that does nothing": (
+        RULE,
+        [(5, "/rules/0", "does nothing: give it add, warn, deny or replaces")],
+    ),
     "two rules of one name": (
         RULE + "    warn: a\n  - {name: x, reason: q, match: {role: launcher}, warn: b}\n",
         [
@@ -165,7 +168,13 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "replacing a rule that replaces": (
         LAUNCHER + "    warn: w\n    replaces: wait-for-all-workers\n",
-        [(9, "/rules/0/replaces", "wait-for-all-workers itself replaces wait-hostfilename")],
+        [
+            (
+                9,
+                "/rules/0/replaces",
+                "wait-for-all-workers itself replaces wait-hostfilename: replace that as well",
+            )
+        ],
     ),
     "a negative operator in a namespaceSelector": (
         RULE + POD_AFFINITY + "              - topologyKey: k\n                namespaceSelector:\n"
@@ -302,7 +311,7 @@ def test_a_changed_row_is_reported_where_the_change_is_and_the_rest_of_it_where_
 def test_a_problem_reads_as_file_line_pointer_message() -> None:
     with pytest.raises(TableError) as refused:
         load_text(EXTENDS + RULE, SOURCE)
-    assert str(refused.value) == "mine.yaml:5: /rules/0: does nothing: give it add, warn or deny"
+    assert str(refused.value) == "mine.yaml:5: /rules/0: does nothing: give it add, warn, deny or replaces"
 
 
 def _packaged_line(number: int) -> str:

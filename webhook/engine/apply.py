@@ -49,9 +49,10 @@ def apply_rules(
         progress.denials.append(render(shape.deny, values))
     matched = [(rule, _match(rule, job, shape, values)) for rule in table.rules]
     by_whom = {
-        rule.replaces: rule.name
+        name: rule.name
         for rule, ready in matched
-        if rule.replaces and isinstance(ready, _Ready) and rule.mode is Mode.ENFORCE
+        if isinstance(ready, _Ready) and rule.mode is Mode.ENFORCE
+        for name in rule.replaces
     }
     for rule, ready in matched:
         if isinstance(ready, str):

@@ -202,7 +202,7 @@ class Rule:
     Attributes:
         reason: why, in plain words.
         add: the fragment of a pod template, placeholders and all.
-        replaces: a rule that does not fire where this one does.
+        replaces: rules that do not fire where this one does.
         needs: rules of which one must have fired and met no conflict, or this one would refer to nothing.
         warn: a message for a person whose job the rule fires for.
         deny: a message with which such a job is refused.
@@ -215,11 +215,16 @@ class Rule:
     add: Mapping[str, Json] = field(default_factory=dict)
     on_conflict: OnConflict = OnConflict.KEEP
     mode: Mode = Mode.ENFORCE
-    replaces: str | None = None
+    replaces: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     warn: str | None = None
     deny: str | None = None
     quiet: bool = False
+
+    @property
+    def place(self) -> str:
+        """The rule in whose place it is applied: the first that it replaces, or itself."""
+        return self.replaces[0] if self.replaces else self.name
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def _duplicates(table: Table) -> Found:
                 yield (section, index, "name"), f"{row.name!r} is the name of {counts[row.name]} rows"
     seen: dict[str, str] = {}
     for index, rule in enumerate(table.rules):
-        content = repr((rule.match, rule.add, rule.warn, rule.deny))
+        content = repr((rule.match, rule.add, rule.warn, rule.deny, rule.replaces))
         if seen.get(content, rule.name) != rule.name:
             yield ("rules", index), f"says the same as rule {seen[content]!r}; remove one"
         seen.setdefault(content, rule.name)
@@ -54,8 +54,8 @@ def _values(values: Mapping[str, str]) -> Found:
 
 
 def _rule(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
-    if not (rule.add or rule.warn or rule.deny):
-        yield at, "does nothing: give it add, warn or deny"
+    if not (rule.add or rule.warn or rule.deny or rule.replaces):
+        yield at, "does nothing: give it add, warn, deny or replaces"
     known = rows.workload_names
     for name in rule.match.workload:
         if name not in known:
@@ -68,8 +68,7 @@ def _rule(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
     yield from _fields(rows, rule, at)
     yield from _needs(rows, rule, at)
     yield from _empty_values(rows, rule, values)
-    if rule.replaces:
-        yield from _replaces(rows, rule, (*at, "replaces"))
+    yield from _replaces(rows, rule, (*at, "replaces"))
 
 
 def _needs(rows: Rows, rule: Rule, at: Path) -> Found:
@@ -98,13 +97,15 @@ def _fields(rows: Rows, rule: Rule, at: Path) -> Found:
 
 
 def _replaces(rows: Rows, rule: Rule, path: Path) -> Found:
-    other = next((row for row in rows.named.get(rule.replaces or "", ()) if row is not rule), None)
-    if other is None:
-        yield path, f"must be the name of another rule, not {rule.replaces!r}"
-    elif other.match.role != rule.match.role:
-        yield path, f"{other.name} speaks about another role"
-    elif other.replaces:
-        yield path, f"{other.name} itself replaces {other.replaces}"
+    for name in rule.replaces:
+        other = next((row for row in rows.named.get(name, ()) if row is not rule), None)
+        if other is None:
+            yield path, f"must be the name of another rule, not {name!r}"
+        elif other.match.role != rule.match.role:
+            yield path, f"{other.name} speaks about another role"
+        elif back := set(other.replaces).difference(rule.replaces):
+            # Where this one fires the other does not, and what that one replaces would be back.
+            yield path, f"{other.name} itself replaces {listed(back)}: replace that as well"
 
 
 def _quoted(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Found:

@@ -127,6 +127,6 @@ def _with_values(table: Table, values: Mapping[str, str]) -> Table:
 
 
 def _in_their_places(rules: Sequence[Rule]) -> Sequence[Rule]:
-    """The rows with each that replaces another moved to that one's place: init containers run in order."""
+    """The rows in the order in which they are applied, as init containers run in order."""
     places = {rule.name: index for index, rule in enumerate(rules)}
-    return sorted(rules, key=lambda rule: places[rule.replaces or rule.name])
+    return sorted(rules, key=lambda rule: places[rule.place])

@@ -94,6 +94,7 @@ def _rule(raw: Mapping[str, Any]) -> Rule:
         onConflict=OnConflict(raw.get("onConflict", OnConflict.KEEP)),
         mode=_mode(raw),
         needs=_patterns(raw.get("needs", [])),
+        replaces=_patterns(raw.get("replaces", [])),
     )
 
 

@@ -23,17 +23,17 @@ class Rows:
         self.replacing: dict[str, list[Rule]] = defaultdict(list)
         for rule in table.rules:
             self.named[rule.name].append(rule)
-            if rule.replaces:
-                self.replacing[rule.replaces].append(rule)
+            for name in rule.replaces:
+                self.replacing[name].append(rule)
         self.workload_names = {workload.name for workload in table.workloads}
         self._workloads: dict[tuple[str, tuple[str, ...]], list[Workload]] = {}
         self._shapes: dict[str, list[Shape]] = {}
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """Name of a rule -> where it is applied: in the place of the one it replaces."""
+        """Name of a rule -> where it is applied: in the place of the first that it replaces."""
         places = {row.name: index for index, row in enumerate(self.table.rules)}
-        return {row.name: places.get(row.replaces or row.name, places[row.name]) for row in self.table.rules}
+        return {row.name: places.get(row.place, places[row.name]) for row in self.table.rules}
 
     @cached_property
     def acted_on(self) -> set[tuple[str, str]]:

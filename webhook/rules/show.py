@@ -30,7 +30,7 @@ def _when(rule: Rule) -> str:
     conditions = (match.fields, match.labels, match.annotations)
     parts += [f"{key} {_any(values)}" for part in conditions for key, values in part.items()]
     parts += [f"namespace {_any(match.namespace)}"] if match.namespace else []
-    parts += [f"replaces {rule.replaces}"] if rule.replaces and rule.mode is not Mode.OFF else []
+    parts += [f"replaces {'|'.join(rule.replaces)}"] if rule.replaces and rule.mode is not Mode.OFF else []
     return ", ".join(parts) or "always"
 
 

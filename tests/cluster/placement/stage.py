@@ -15,14 +15,15 @@ import yaml
 from kube.client import KubernetesApi, connect
 from tests.cluster import nodes, webhook
 from tests.cluster.controlplane import ControlPlane
+from tests.cluster.kueue import program as kueue
 from tests.cluster.placement import native
-from tests.cluster.placement.judge import Key, Standing, overlooked, standings
+from tests.cluster.placement.judge import Key, Standing, overlooked, standings, wholly_free
 from tests.helpers import mpijob
 from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from kube.api import Object
@@ -35,7 +36,7 @@ ACCOUNT = "ultraserver-placement"
 TEAMS = ("team-a", "team-b", "team-c")
 MPIJOBS = "/apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs"
 WORKERS = "/api/v1/pods?labelSelector=training.kubeflow.org%2Fjob-role%3Dworker"
-POLICIES = ("placement", "webhook", "document", "selector", *native.GROUPS)
+POLICIES = ("placement", "kueue", "webhook", "document", "selector", *native.GROUPS)
 OWNED = ("/apis/batch/v1/jobs", "/api/v1/services", "/api/v1/configmaps", "/api/v1/secrets")
 """What mpi-operator makes for a job beside its workers."""
 
@@ -68,6 +69,7 @@ class Stage:
         sick: The nodes that are cordoned.
         jobs: The number of workers of every job that was applied and not deleted.
         policy: How jobs are placed.
+        queue: The Kueue queue that jobs name, if any.
     """
 
     plane: ControlPlane
@@ -76,6 +78,7 @@ class Stage:
     sick: set[str] = field(default_factory=set)
     jobs: dict[Key, int] = field(default_factory=dict)
     policy: str = "placement"
+    queue: str = ""
     _programs: int = 0
 
     @property
@@ -103,19 +106,28 @@ class Stage:
             "placement",
             "run",
             "--kubeconfig",
-            str(kubeconfig or self._kubeconfig()),
+            str(kubeconfig or self.plane.account(NAMESPACE, ACCOUNT)),
         ]
         command += ["--namespace", NAMESPACE, "--identity", name, "--log-format", "text"]
         command += [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
         return self.plane.programs.start(name, command, cwd=webhook.REPOSITORY, env=dict(os.environ))
 
-    def apply(self, name: str, workers: int, namespace: str = TEAMS[0], **changes: object) -> Key:
-        """Create an MPIJob."""
+    def apply(
+        self,
+        name: str,
+        workers: int,
+        namespace: str = TEAMS[0],
+        more: Mapping[str, str] | None = None,
+        **changes: object,
+    ) -> Key:
+        """Create an MPIJob, with more labels if given and changes to its spec."""
         document = mpijob(workers, name=name)
         document["spec"] |= changes
         if self.policy in native.GROUPS:
             for group in native.groups(self.policy, name, workers):
                 self.api.create(f"/apis/{native.VERSION}/namespaces/{namespace}/podgroups", group)
+        labels = {kueue.QUEUE: self.queue} if self.queue else {}
+        document["metadata"]["labels"] = labels | (more or {})
         self.api.create(MPIJOBS.format(namespace), document)
         self.jobs[namespace, name] = workers
         return namespace, name
@@ -187,14 +199,32 @@ class Stage:
                 (pod["metadata"]["uid"], pod["spec"].get("nodeName", ""), "schedulingGates" in pod["spec"])
                 for pod in pods
             )
-            now = time.monotonic()
-            if seen != last or len(seen) < sum(self.jobs.values()):
-                last, since = seen, now
             found = standings(self.jobs, pods, self.labels)
+            now = time.monotonic()
+            if seen != last or len(seen) < sum(self.jobs[key] for key in self._let_in(found)):
+                last, since = seen, now
             enough = max(seconds, patience) if overlooked(found, self.usable, self.labels) else seconds
             if now - since >= enough or now - began >= max(most, 2 * patience):
                 return found
             time.sleep(0.2)
+
+    def _let_in(self, found: dict[Key, Standing]) -> list[Key]:
+        """The jobs that have pods, or are about to: all of them, without Kueue."""
+        if not self.queue:
+            return list(found)
+        jobs = (self.api.get("/apis/kubeflow.org/v2beta1/mpijobs") or {}).get("items", [])
+        waits = {
+            (job["metadata"]["namespace"], job["metadata"]["name"])
+            for job in jobs
+            if job["spec"]["runPolicy"].get("suspend")
+        }
+        taken = {name for standing in found.values() for name in standing.nodes}
+        return [
+            key
+            for key, workers in self.jobs.items()
+            # Kueue is still at work as long as there is room for a job that waits.
+            if key not in waits or wholly_free(workers, self.usable, taken, self.labels)
+        ]
 
     def wait(
         self, condition: Callable[[dict[Key, Standing]], object], seconds: float = PATIENCE
@@ -216,7 +246,7 @@ class Stage:
                 said = [
                     f"{program.name}:\n{program.tail()}"
                     for program in self.plane.programs.running
-                    if program.name.startswith(("placement", "mpi-operator"))
+                    if program.name.startswith(("placement", "kueue", "mpi-operator"))
                 ]
                 raise TimeoutError("\n\n".join([f"not within {seconds:.0f} s: {str(seen)[:4000]}", *said]))
             time.sleep(0.2)
@@ -230,15 +260,7 @@ class Stage:
 
     def as_program(self) -> KubernetesApi:
         """The API server, as the program sees it."""
-        return connect(self._kubeconfig())
-
-    def _kubeconfig(self) -> Path:
-        token = self.plane.kubectl.run("-n", NAMESPACE, "create", "token", ACCOUNT, "--duration=4h").stdout
-        given = yaml.safe_load(self.plane.kubeconfig.read_text(encoding="utf-8"))
-        given["users"][0]["user"] = {"token": token.strip()}
-        path = self.plane.folder / f"{ACCOUNT}.kubeconfig"
-        path.write_text(yaml.safe_dump(given), encoding="utf-8")
-        return path
+        return connect(self.plane.account(NAMESPACE, ACCOUNT))
 
 
 @contextlib.contextmanager
@@ -265,7 +287,12 @@ def staged(
         document = webhook.configuration(server)
         stack.enter_context(webhook.registered(running.kubectl.in_namespace(TEAMS[0]), document))
         labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in fleet}
-        yield Stage(running, connect(running.kubeconfig), labels, policy=policy)
+        stage = Stage(running, connect(running.kubeconfig), labels, policy=policy)
+        if policy == "kueue":
+            kueue.start(running)
+            kueue.queues(running, *TEAMS)
+            stage.queue = kueue.LOCAL_QUEUE
+        yield stage
 
 
 def make_sick(stage: Stage, share: float, chance: random.Random) -> None:
