@@ -107,8 +107,8 @@ class Passes:
         for deletion in decision.deletions:
             with self._attempt(deletion.job):
                 self._delete(deletion)
-        for opening in decision.openings:
-            if time.monotonic() >= deadline:
+        for number, opening in enumerate(decision.openings):
+            if number and time.monotonic() >= deadline:  # one at least, or a slow decision would open none ever
                 return False
             with self._attempt(opening.job):
                 self._open(opening)
