@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from kube.api import ApiError, ConflictError
+from kube.api import ApiError, ConflictError, ForbiddenError
 from placement.events import AGAIN, LEAST, PER_PASS, Reporter
 from placement.metrics import Metrics
 from placement.model import OPENED, SERVER_4
@@ -304,6 +304,43 @@ def test_an_event_that_cannot_be_written_stops_nothing(api: FakeApi) -> None:
     Program(api).run()
     assert {gates for _, gates in state(api, "a-").values()} == {0}
     assert not told(api)
+
+
+def test_events_that_fail_slowly_are_not_tried_one_after_the_other(api: FakeApi) -> None:
+    for number in range(5):
+        pod = worker(f"j{number}", 0, 4)
+        api.put(path_of(pod), pod)
+    tried: list[str] = []
+
+    def create(path: str, document: Any) -> Any:
+        tried.append(path)
+        raise ApiError("timed out")
+
+    program, working = Program(api), api.create
+    api.create = create  # type: ignore[method-assign]
+    program.run()
+    program.run()
+    assert len(tried) == 1
+    api.create = working  # type: ignore[method-assign]
+    program.clock.forward(LEAST)
+    program.run()
+    assert len(told(api)) == 5
+
+
+def test_events_that_one_namespace_refuses_are_written_in_others(api: FakeApi) -> None:
+    for number in range(2):
+        pod = worker(f"j{number}", 0, 4)
+        api.put(path_of(pod), pod)
+    create, refusals = api.create, [ForbiddenError("403")]
+
+    def refuse_first(path: str, document: Any) -> Any:
+        if refusals:
+            raise refusals.pop()
+        return create(path, document)
+
+    api.create = refuse_first  # type: ignore[method-assign]
+    Program(api).run()
+    assert len(told(api)) == 1
 
 
 # ---- Single writes -----------------------------------------------------------------------------------------
