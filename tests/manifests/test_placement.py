@@ -53,9 +53,11 @@ def test_it_may_see_nodes_and_pods_change_pods_and_write_events_and_nothing_else
         ("pods", "list", "watch", "patch", "delete"),
         ("events", "create"),
     }
-    (policy,) = of_kind(overlay, "ValidatingAdmissionPolicy")
+    policy, opened = of_kind(overlay, "ValidatingAdmissionPolicy")
     account = f"system:serviceaccount:ultraserver-webhook:{NAME}"
     assert account in policy["spec"]["matchConditions"][0]["expression"]
+    assert account in opened["spec"]["matchConditions"][1]["expression"]
+    assert model.OPENED in str(opened["spec"])
     text = str(policy["spec"]["validations"])
     assert model.GATE in text
     assert model.OPENED in text
