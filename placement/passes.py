@@ -108,7 +108,8 @@ class Passes:
             with self._attempt(deletion.job):
                 self._delete(deletion)
         for number, opening in enumerate(decision.openings):
-            if number and time.monotonic() >= deadline:  # one at least, or a slow decision would open none ever
+            # One at least: where decisions are slow none would ever be opened.
+            if number and time.monotonic() >= deadline:
                 return False
             with self._attempt(opening.job):
                 self._open(opening)

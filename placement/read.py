@@ -36,7 +36,7 @@ ENDED: Final = ("Succeeded", "Failed")
 """Phases of pods that hold nothing any more."""
 
 MOST_CONDITIONS: Final = 200
-"""Node affinity and tolerations of one worker; each is compared with every node, and there may be thousands."""
+"""Parts of node affinity and tolerations of one worker; each is compared with every node."""
 
 MOST_WORKERS: Final = 100_000
 """More than any cluster has nodes; a number beyond it is a mistake."""
@@ -143,7 +143,8 @@ def _demand(
 def _excess(spec: Object) -> str:
     """Why a worker costs too much to find a node for; empty where it does not."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or ()
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms = required.get("nodeSelectorTerms") or ()
     expressions = [item for term in terms for kind in _KINDS for item in term.get(kind) or ()]
     values = sum(len(item.get("values") or ()) for item in expressions)
     count = len(terms) + len(expressions) + values + len(spec.get("tolerations") or ())
@@ -189,7 +190,7 @@ def _index(metadata: Object, where: str) -> int:
 
 
 def _opened(metadata: Object, place: Place | None, spec: Object) -> datetime | None:
-    """When the program pinned a pod. It writes time and pin in one patch: one without the other is not its."""
+    """When the program pinned a pod. It writes both in one patch: one without the other is not its."""
     if place is None or place.key not in (spec.get("nodeSelector") or {}):
         return None
     return _time((metadata.get("annotations") or {}).get(OPENED))

@@ -306,28 +306,32 @@ def test_an_event_that_cannot_be_written_stops_nothing(api: FakeApi) -> None:
     assert not told(api)
 
 
-def test_events_that_fail_slowly_are_not_tried_one_after_the_other(api: FakeApi) -> None:
+def test_events_that_fail_slowly_are_not_tried_one_after_the_other(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(5):
         pod = worker(f"j{number}", 0, 4)
         api.put(path_of(pod), pod)
     tried: list[str] = []
 
-    def create(path: str, document: Any) -> Any:
+    def create(path: str, _: Any) -> Any:
         tried.append(path)
         raise ApiError("timed out")
 
     program, working = Program(api), api.create
-    api.create = create  # type: ignore[method-assign]
+    monkeypatch.setattr(api, "create", create)
     program.run()
     program.run()
     assert len(tried) == 1
-    api.create = working  # type: ignore[method-assign]
+    monkeypatch.setattr(api, "create", working)
     program.clock.forward(LEAST)
     program.run()
     assert len(told(api)) == 5
 
 
-def test_events_that_one_namespace_refuses_are_written_in_others(api: FakeApi) -> None:
+def test_events_that_one_namespace_refuses_are_written_in_others(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(2):
         pod = worker(f"j{number}", 0, 4)
         api.put(path_of(pod), pod)
@@ -338,7 +342,7 @@ def test_events_that_one_namespace_refuses_are_written_in_others(api: FakeApi) -
             raise refusals.pop()
         return create(path, document)
 
-    api.create = refuse_first  # type: ignore[method-assign]
+    monkeypatch.setattr(api, "create", refuse_first)
     Program(api).run()
     assert len(told(api)) == 1
 

@@ -251,13 +251,9 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
     label = [{"op": "remove", "path": f"/metadata/labels/{JOB.replace('/', '~1')}"}]
     owner = [{"op": "remove", "path": "/metadata/ownerReferences"}]
     deadline = [{"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 1}]
-    affinity = [
-        {
-            "op": "add",
-            "path": "/spec/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution",
-            "value": [{"weight": 1, "preference": {"matchExpressions": [{"key": "x", "operator": "Exists"}]}}],
-        }
-    ]
+    wish = {"weight": 1, "preference": {"matchExpressions": [{"key": "x", "operator": "Exists"}]}}
+    preferred = "/spec/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution"
+    affinity = [{"op": "add", "path": preferred, "value": [wish]}]
     its = waiting["metadata"]["name"]
     api = stage.as_program()
     for name, operations in (
