@@ -141,6 +141,13 @@ def test_a_job_that_names_a_queue_gets_no_gate(table: Table) -> None:
     assert "whole-job" not in str(evaluate(table, requested(job)).after)
 
 
+def test_a_job_of_another_scheduler_gets_no_gate(table: Table) -> None:
+    for name, gated in (("volcano", False), ("default-scheduler", True)):
+        job = mpijob(4)
+        job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["schedulerName"] = name
+        assert ("whole-job" in str(evaluate(table, requested(job)).after)) is gated
+
+
 @pytest.mark.parametrize("row", ["whole-job-workers", "job-label"])
 @pytest.mark.parametrize("mode", ["shadow", "off"])
 def test_a_launcher_does_not_wait_for_workers_without_the_gate(row: str, mode: str, overlay: Build) -> None:
