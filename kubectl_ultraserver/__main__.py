@@ -167,7 +167,7 @@ def _lines(lines: Iterable[str]) -> None:
 
 
 def _json(found: object) -> None:
-    click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    click.echo(json.dumps(found, indent=2))
 
 
 if __name__ == "__main__":
