@@ -22,7 +22,7 @@ OVERLOAD = 1.5
 """A burst asks for so many times the nodes that are healthy, in whole UltraServers."""
 
 QUIET_SECONDS = 10.0
-"""Without any change for so long, jobs stand where they stand: Kueue takes seconds for its turn, more when busy."""
+"""Without any change for so long, jobs stand where they stand: Kueue takes seconds for its turn."""
 
 
 @dataclass
