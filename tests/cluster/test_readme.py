@@ -95,7 +95,11 @@ def test_make_cluster_prints_what_is_shown_and_stops_cleanly(tools: Path) -> Non
             if "Ctrl-C stops everything" in line:
                 break
         os.killpg(process.pid, signal.SIGINT)
-        rest, _ = process.communicate(timeout=60)
+        try:
+            rest, _ = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGTERM)  # leaving the context would wait for it
+            raise
     assert "nothing is left running" in rest
     session.assert_printed(shown, said, MASKS)
     assert str(tools) in said
