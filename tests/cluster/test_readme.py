@@ -31,6 +31,8 @@ MASKS = session.MASKS | {
     "server id": (r"\b[0-9a-z]{16}$", "SERVER"),
     "age": (r"\b\d+[smh](?:\d+[smh])?\b", "AGE"),
     "width of columns": (r" +", " "),
+    # The scheduler chooses the nodes, and ranks go by node.
+    "worker of a rank": (r"^(\d+) demo-worker-\d\b", r"\1 WORKER"),
     "port": (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
     "folder": (r"\S+/ultraserver-cluster-\w+", "FOLDER"),
 }
