@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from kube.api import Object
     from kubectl_ultraserver.findings import Case
+    from kubectl_ultraserver.names import JobName
 
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
 """Label of a job that is to wait in a LocalQueue."""
@@ -28,16 +29,16 @@ _TOPOLOGY: Final = (
 
 def workloads_of(case: Case) -> list[Object]:
     """The Workloads of a job: owned by it, or by the name that it is called by where it was not read."""
-    uid, called = metadata(case.job).get("uid"), case.work.called
+    uid = metadata(case.job).get("uid")
+    return [found for found in case.workloads if owned(found, case.work.called, uid)]
 
-    def owned(owner: Object) -> bool:
-        if uid:
-            return bool(owner.get("uid") == uid)
-        return owner.get("name") == called.name and called.kind in ("", text(owner.get("kind")).lower())
 
-    return [
-        found for found in case.workloads if any(map(owned, maps(metadata(found).get("ownerReferences"))))
-    ]
+def owned(workload: Object, called: JobName, uid: object = None) -> bool:
+    """Whether a Workload is of a job: by the job's uid, or by what it is called where that is not known."""
+    return any(
+        owner.get("uid") == uid if uid else called.means(owner.get("name"), owner.get("kind"))
+        for owner in maps(metadata(workload).get("ownerReferences"))
+    )
 
 
 def queued(case: Case) -> Iterator[Finding]:

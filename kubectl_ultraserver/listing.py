@@ -14,12 +14,12 @@ import click
 
 from kube.api import ApiError, ForbiddenError, leases
 from kubectl_ultraserver.findings import Case
-from kubectl_ultraserver.kueue import QUEUE
+from kubectl_ultraserver.kueue import QUEUE, owned
 from kubectl_ultraserver.names import belongs, job_of, unknown
 from kubectl_ultraserver.objects import at, labels, maps, metadata, name_of, text
-from kubectl_ultraserver.scheduling import PROGRAM
 from kubectl_ultraserver.seen import Fleet, Work, takes_neuron
-from placement.read import read_node, read_pod
+from placement.model import COMPONENT
+from placement.read import LIVE, read_node, read_pod
 from placement.topology import Topology
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from kubectl_ultraserver.names import JobName
     from placement.model import Pod
 
-LIVE: Final = "fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
 MPIJOBS: Final = "kubeflow.org/v2beta1"
 KUEUE: Final = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
 """Kueue 0.15 serves both; the newest is asked."""
@@ -101,11 +100,7 @@ class Lister:
                 )
         path, what = f"/api/v1/namespaces/{namespace}/pods", f"pods in namespace {namespace}"
         pods = [pod for pod in self._items(path, what) if belongs(pod, called)]
-        if (
-            job is None
-            and not pods
-            and not any(_owned(found, called) for found in self._workloads(namespace))
-        ):
+        if job is None and not pods and not any(owned(found, called) for found in self._workloads(namespace)):
             raise UnknownJobError(self._unknown(called, namespace))
         return Work(called, namespace, job, tuple(sorted(pods, key=name_of)), self.fleet(namespace))
 
@@ -133,7 +128,7 @@ class Lister:
             tuple(events),
             registration,
             asked,
-            self._get(f"{leases(INSTALLED)}/{PROGRAM}"),
+            self._get(f"{leases(INSTALLED)}/{COMPONENT}"),
             tuple(workloads),
             queues,
             {name: found for name in behind if (found := self._get(f"{self._kueue}/clusterqueues/{name}"))},
@@ -229,13 +224,6 @@ class Lister:
     def _tell(self, line: str) -> None:
         if self.progress and time.monotonic() - self._began > SLOW_SECONDS:
             click.echo(f"\r\033[K{line}", err=True, nl=False)
-
-
-def _owned(workload: Object, called: JobName) -> bool:
-    return any(
-        owner.get("name") == called.name and called.kind in ("", text(owner.get("kind")).lower())
-        for owner in maps(metadata(workload).get("ownerReferences"))
-    )
 
 
 @contextmanager

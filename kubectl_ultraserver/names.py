@@ -50,6 +50,10 @@ class JobName:
         """Whether an MPIJob can be meant."""
         return self.kind in ("", MPIJOB)
 
+    def means(self, name: object, kind: object) -> bool:
+        """Whether an owner of this name and kind is meant."""
+        return name == self.name and self.kind in ("", text(kind).lower())
+
 
 def parse(given: str) -> JobName:
     """``train``, ``mpijob/train``, ``mpijobs.kubeflow.org/train``.

@@ -19,7 +19,7 @@ from placement.choose import Shelf
 from placement.cluster import Cluster
 from placement.decide import decide
 from placement.jobs import Job
-from placement.model import GATE
+from placement.model import COMPONENT, GATE
 from placement.place import Placer
 from placement.plan import Opening
 from placement.read import read_pod
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from kubectl_ultraserver.seen import Work, Worker
     from placement.model import Pod
 
-PROGRAM: Final = "ultraserver-placement"
-"""The placement program: its Lease, its Deployment, and what its Events come from."""
 SILENT: Final = timedelta(minutes=1)
 """A Lease that was not renewed for so long is nobody's."""
 GRACE: Final = timedelta(seconds=15)
@@ -67,27 +65,29 @@ def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
     """Why the placement program does not open a job."""
     fleet, key = case.work.fleet, pods[0].key
     decision = decide(fleet.topology, fleet.pods, case.now)
-    told = [text(event.get("message")) for event in case.told([pod.name for pod in pods], component=PROGRAM)]
+    told = [
+        text(event.get("message")) for event in case.told([pod.name for pod in pods], component=COMPONENT)
+    ]
     silent = _silent(case)
     for waiting in decision.waiting:
         if waiting.job.key == key:
             details = _causes(decision.cluster, waiting.job, case.work)
-            yield Finding("program", PROGRAM, f"keeps the job: {_headline(waiting.why, details)}", details)
+            yield Finding("program", COMPONENT, f"keeps the job: {_headline(waiting.why, details)}", details)
     opening = next((found for found in decision.openings if found.job.key == key), None)
     age = case.now - min(pod.created for pod in pods)
     if opening is not None:
         there = " ".join(dict.fromkeys(pin.value for pin in opening.pins)) or "where its workers are"
         if silent:
-            yield Finding("program", PROGRAM, f"would open the job onto {there}")
+            yield Finding("program", COMPONENT, f"would open the job onto {there}")
         elif age < GRACE:
-            yield Finding("program", PROGRAM, f"is about to open the job onto {there}")
+            yield Finding("program", COMPONENT, f"is about to open the job onto {there}")
         else:
             last = tuple(f"it said: {said}" for said in dict.fromkeys(told))
             text_ = f"could open the job onto {there}, and has not: it stands still, or decides otherwise"
             remedy = "kubectl -n ultraserver-webhook logs deployment/ultraserver-placement"
-            yield Finding("program", PROGRAM, text_, last, remedy)
+            yield Finding("program", COMPONENT, text_, last, remedy)
     if silent:
-        yield Finding("program", PROGRAM, silent, (), "kubectl -n ultraserver-webhook get pods")
+        yield Finding("program", COMPONENT, silent, (), "kubectl -n ultraserver-webhook get pods")
 
 
 def _silent(case: Case) -> str:

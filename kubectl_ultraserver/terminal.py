@@ -88,9 +88,12 @@ def plain(text: str) -> str:
 
 def cut(text: str, width: int) -> str:
     """A plain text that fits."""
-    text = plain(text)
-    width = max(width, LEAST)
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return short(plain(text), max(width, LEAST))
+
+
+def short(text: str, most: int) -> str:
+    """The beginning of a text that is longer than so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def number_of(tenant: str, among: int) -> int:

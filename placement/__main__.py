@@ -18,13 +18,14 @@ from kube.election import Elector
 from kube.loop import Loop
 from kube.watch import Mirror, Watch
 from placement.by_hand import open_by_hand
-from placement.events import COMPONENT, Reporter
+from placement.events import Reporter
+from placement.model import COMPONENT
 from placement.passes import Passes
 from placement.plan import Policy
-from placement.read import read_node, read_pod
+from placement.read import LIVE, read_node, read_pod
 
 NODES: Final = "/api/v1/nodes"
-PODS: Final = "/api/v1/pods?fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
+PODS: Final = f"/api/v1/pods?{LIVE}"
 LABELS: Final = {"app.kubernetes.io/name": "ultraserver-webhook", "app.kubernetes.io/component": "placement"}
 _log = logging.getLogger("placement")
 

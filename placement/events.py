@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from kube.api import ApiError, ForbiddenError
+from placement.model import COMPONENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from placement.jobs import Job
     from placement.model import JobKey, Pod
 
-COMPONENT: Final = "ultraserver-placement"
 AGAIN: Final = timedelta(minutes=30)
 """A reason that stays the same is told again after so long."""
 LEAST: Final = timedelta(minutes=1)

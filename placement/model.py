@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 # The programs do not import each other: what the webhook computes itself, `JOB`, stands in
 # webhook/engine/keys.py too, and a test holds the two together. The others are written by rows alone.
+COMPONENT: Final = "ultraserver-placement"
+"""The program: its Lease, its Deployment, and what its Events come from."""
+
 PREFIX: Final = "ultraserver-webhook.io/"
 GATE: Final = PREFIX + "whole-job"
 JOB: Final = PREFIX + "job"

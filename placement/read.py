@@ -35,6 +35,9 @@ Object = dict[str, Any]
 ENDED: Final = ("Succeeded", "Failed")
 """Phases of pods that hold nothing any more."""
 
+LIVE: Final = "fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
+"""The query of a list of pods for those that have not ended."""
+
 MOST_CONDITIONS: Final = 200
 """Parts of node affinity and tolerations of one worker; each is compared with every node."""
 

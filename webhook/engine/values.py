@@ -34,10 +34,11 @@ def placeholder_values(
         for source, key in (("image", "image"), ("name", "container")):
             if isinstance(main.get(source), str) and main[source]:
                 values[f"{role}.{key}"] = main[source]
-        values |= {f"{role}.{name}": map_at(main, (name,)) or ABSENT for name in ROLE_MAPS}
-        # Programs in Go, Kueue for one, write `resources: {}` into every container that they pass on. Without
-        # it here a container that was added would be taken for one that somebody changed.
-        values[f"{role}.resources"] = map_at(main, ("resources",))
+        for name in ROLE_MAPS:
+            # Programs in Go, Kueue for one, write `resources: {}` into all containers they pass on. Without
+            # it here a container that was added would be taken for one that somebody changed.
+            missing: Json = {} if name == "resources" else ABSENT
+            values[f"{role}.{name}"] = map_at(main, (name,)) or missing
         # A rule that quotes this is left out for pods that choose other machines.
         values |= {f"{role}.instanceType": name for name in job_types(table, job, role)[:1]}
     return values
