@@ -44,7 +44,7 @@ class Limits:
         header_fields: Most header fields of a request.
         body: Longest request body in bytes.
         buffered: Most bytes of requests and responses that a worker holds while they are received and
-            sent, counted as they arrive. Above it the oldest unfinished one has to go.
+            sent, counted as they arrive. Above it the one that held most for longest has to go.
         connections: Most open connections of a worker. One more closes another one, see
             `webhook.serving.peers.Peers.add`; 960 stays below the usual limit of 1024 file descriptors.
         handshake_seconds: From accepting a connection to the end of its TLS handshake (Go's client

@@ -98,13 +98,14 @@ class TlsFiles:
         return self.watched.value.expires
 
     def _load(self) -> Served:
+        pem = self.certificate.read_bytes()
         context = new_context(self.certificate, self.key)
+        if self.certificate.read_bytes() != pem:  # the dates would be those of another certificate
+            raise UnusableError(f"{self.certificate} changed while it was read", time.time())
         try:
-            leaf = x509.load_pem_x509_certificate(self.certificate.read_bytes())
-        except (OSError, ValueError) as error:  # it was whole a moment ago, and is being written
-            raise UnusableError(
-                f"{self.certificate} changed while it was read: {error}", time.time()
-            ) from error
+            leaf = x509.load_pem_x509_certificate(pem)
+        except ValueError as error:
+            raise UnusableError(f"{self.certificate} cannot be used: {error}") from error
         found = Served(context, leaf.not_valid_before_utc, leaf.not_valid_after_utc)
         now, served = datetime.now(UTC), self._served
         if served and served.is_valid(now) and not found.is_valid(now):
