@@ -9,6 +9,7 @@ import pytest
 
 from tests.cluster.jobs import template
 from tests.helpers import mpijob
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +50,8 @@ def test_applying_the_same_file_again_changes_nothing(way: tuple[str, ...], name
 @way
 def test_kubectl_diff_finds_no_difference_after_apply(way: tuple[str, ...], namespace: Kubectl) -> None:
     namespace.apply(mpijob(4), *way)
+    # kubectl reads the job twice; a status that the operator writes in between is a difference.
+    until(lambda: "conditions" in namespace.get_json("mpijob", "train").get("status", {}))
     done = namespace.run("diff", *way, "-f", "-", stdin=json.dumps(mpijob(4)), check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
