@@ -103,7 +103,7 @@ KUEUES = {
     st.booleans(),
 )
 def test_an_update_that_takes_nothing_out_comes_out_without_a_patch(
-    job: Any, marks: Any, selector: Any, tolerations: Any, suspend: bool
+    job: Any, marks: Any, selector: Any, tolerations: Any, suspend: Any
 ) -> None:
     stored = new = evaluate(TABLE, requested(suspended(job))).after
     for path in TEMPLATES:
@@ -120,7 +120,7 @@ def test_an_update_that_takes_nothing_out_comes_out_without_a_patch(
     new = put(new, ("spec", "runPolicy", "suspend"), suspend)
     outcome = update(TABLE, requested(new), stored)
     assert outcome is None or (outcome.operations, outcome.warnings) == ((), ())
-    back = update(TABLE, requested(stored), put(new, ("spec", "runPolicy", "suspend"), True))
+    back = update(TABLE, requested(stored), put(new, ("spec", "runPolicy"), {"suspend": True}))
     assert back is None or back.operations == ()
 
 
