@@ -302,6 +302,15 @@ def test_a_job_without_workers_for_a_while_keeps_what_was_added() -> None:
     assert same(updated(none, created(written(8))).after, created(written(8)))
 
 
+def test_a_job_of_many_node_selector_terms_gets_its_requirement_back_in_each() -> None:
+    job = written()
+    terms = [{"matchExpressions": [{**ZONE, "values": [f"zone-{number}"]}]} for number in range(1000)]
+    path = (*WORKER, "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    job = put(job, (*path, "nodeSelectorTerms"), terms)
+    stored = created(job)
+    assert same(updated(stored, applied(stored, job)).after, stored)
+
+
 def test_a_record_that_is_dear_to_put_back_is_let_through_unread() -> None:
     many = [{"key": f"k{number}", "operator": "Exists"} for number in range(3000)]
     forged = record.Record("", "", {"/spec/tolerations": [digest(item) for item in many]})
