@@ -180,6 +180,12 @@ def test_record_and_job_label_are_as_they_were(lost: tuple[str, str]) -> None:
     assert same(updated(stored, forged).after, stored)
 
 
+def test_a_job_label_that_creation_did_not_take_over_is_not_taken_over_later() -> None:
+    job = put(written(), (*LAUNCHER, "metadata", "labels"), {keys.JOB: "team-b.victim"})
+    stored = created(job)
+    assert same(updated(stored, applied(stored, job)).after, stored)
+
+
 def test_a_job_that_was_replaced_by_its_plain_file_is_as_it_was() -> None:
     stored = created(written())
     assert same(updated(stored, written()).after, stored)

@@ -10,8 +10,9 @@ from webhook.engine import keys, record
 from webhook.engine.budget import Budget
 from webhook.engine.lists import Kind, kind
 from webhook.engine.merge import Merge
+from webhook.engine.record import Record
 from webhook.engine.takeback import Taken, take_back
-from webhook.engine.tree import Json, Path, canonical, get, put
+from webhook.engine.tree import Json, Path, canonical, drop, get, put
 
 CHARACTERS: Final = 4
 """Of the new template, for one unit of the budget: each thing that is put back is looked for in its lists."""
@@ -34,8 +35,15 @@ def put_back(stored: Json, new: Json, at: Path, budget: Budget) -> Json:
         WrongTypeError: where the new template has a type that Kubernetes does not allow.
     """
     found = record.read(stored)
-    if found is None:
-        return new
+    result = new if found is None else _with_additions(stored, found, new, at, budget)
+    # Who a job is, is never taken over from anybody else; the record speaks of what was added at creation.
+    for mark in ((*record.ANNOTATIONS, keys.ADDED), record.JOB_LABEL):
+        value = get(stored, mark)
+        result = drop(result, mark) if value is None else put(result, mark, value)
+    return result
+
+
+def _with_additions(stored: Json, found: Record, new: Json, at: Path, budget: Budget) -> Json:
     every: list[Taken] = []
     take_back(stored, found.added, budget, every)
     # An expression was taken from each of the node selector terms.
@@ -43,12 +51,7 @@ def put_back(stored: Json, new: Json, at: Path, budget: Budget) -> Json:
     budget.spend(len(taken) * len(canonical(new)) // CHARACTERS)
     # All of it and not only what is missing: init containers, for one, run in their order.
     bare = take_back(new, found.added, budget)
-    result = Merge(at).apply(bare, fragment(taken))
-    # Who a job is, is never taken over from anybody else; the record speaks of what was added at creation.
-    for mark in ((*record.ANNOTATIONS, keys.ADDED), record.JOB_LABEL):
-        if get(stored, mark) is not None:
-            result = put(result, mark, get(stored, mark))
-    return result
+    return Merge(at).apply(bare, fragment(taken))
 
 
 def fragment(taken: list[Taken]) -> Json:

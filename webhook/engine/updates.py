@@ -92,8 +92,8 @@ def _opted_out(obj: Json) -> bool:
 def _update(table: Table, workload: Workload, request: Request, stored: Json) -> Outcome | None:
     new = request.object
     # A Pod, whose template is the object itself, has no pods to come.
-    paths = [path for _, path in template_paths(workload, new) if path and record.read(get(stored, path))]
-    if not paths:
+    paths = [path for _, path in template_paths(workload, new) if path]
+    if not any(record.read(get(stored, path)) for path in paths):
         return None
     before, now = (open_job(workload, obj, replace(request, object=obj)) for obj in (stored, new))
     warnings: tuple[str, ...] = ()
