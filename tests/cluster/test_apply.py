@@ -140,15 +140,3 @@ def test_lists_of_the_authors_own_have_the_webhooks_entries_behind_theirs(
     assert names == ["mine", "wait-hostfilename", "ultraserver-init-container"]
     affinity = template(stored, "Worker")["spec"]["affinity"]["podAntiAffinity"]
     assert len(affinity["requiredDuringSchedulingIgnoredDuringExecution"]) == 3
-
-
-@pytest.mark.xfail(
-    raises=AssertionError,
-    reason="kubectl patches a list that the file has back to what the file says, and updates are not mutated",
-)
-@way
-def test_applying_a_file_with_lists_of_its_own_again_changes_nothing(
-    way: tuple[str, ...], namespace: Kubectl
-) -> None:
-    first = namespace.apply(with_own_lists(), *way)
-    assert templates(namespace.apply(with_own_lists(), *way)) == templates(first)

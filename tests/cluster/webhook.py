@@ -133,14 +133,15 @@ def registered(inside: Kubectl, document: dict[str, Any]) -> Iterator[None]:
 
 def _asked(inside: Kubectl, name: str) -> bool:
     """Whether a dry-run job leads to one more request in the API server's own count."""
-    before = _requests(inside, name)
+    before = requests(inside, qualified(name))
     inside.run("create", "--dry-run=server", "-f", "-", stdin=json.dumps(PROBE), check=False)
-    return _requests(inside, name) > before
+    return requests(inside, qualified(name)) > before
 
 
-def _requests(kubectl: Kubectl, name: str) -> float:
+def requests(kubectl: Kubectl, name: str) -> float:
+    """How often the API server has called the webhook that is ``qualified`` so, by its own count."""
     metrics = kubectl.run("get", "--raw", "/metrics").stdout
     lines = (
         line for line in metrics.splitlines() if line.startswith("apiserver_admission_webhook_request_total{")
     )
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if f'name="{qualified(name)}"' in line)
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if f'name="{name}"' in line)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tests.docs.blocks import text_of
 from tests.manifests.objects import NAMESPACE, of_kind, one, pod_specs, selects, webhooks
+from webhook.engine import keys
 from webhook.rules.load import load_default
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def test_rules_name_resources_versions_and_operations_and_no_wildcard(base: Buil
     assert asked == {
         "mpijobs.ultraserver-webhook.io": jobs,
         "pods.ultraserver-webhook.io": [([""], ["v1"], ["pods"], ["CREATE"])],
+        "updates.ultraserver-webhook.io": [(["kubeflow.org"], ["v2beta1"], ["mpijobs"], ["UPDATE"])],
         "verify.ultraserver-webhook.io": jobs,
         "rule-table.ultraserver-webhook.io": [([""], ["v1"], ["configmaps"], ["CREATE", "UPDATE"])],
     }
@@ -141,8 +143,21 @@ def test_it_is_asked_again_when_others_changed_the_object(base: Build) -> None:
     assert {hook["reinvocationPolicy"] for hook in mutating(base)} == {"IfNeeded"}
 
 
-def test_only_creation_is_mutated_never_what_exists(base: Build) -> None:
-    assert {tuple(rule["operations"]) for hook in mutating(base) for rule in hook["rules"]} == {("CREATE",)}
+def test_of_updates_only_those_are_sent_that_can_take_something_from_a_job_to_come(
+    base: Build,
+) -> None:
+    operations = {hook["name"]: hook["rules"][0]["operations"] for hook in mutating(base)}
+    (updates,) = (name for name, found in operations.items() if found != ["CREATE"])
+    conditions = {row["name"]: row["expression"] for row in webhooks(base)[updates]["matchConditions"]}
+    assert set(conditions) == {
+        *("pods-are-still-to-come", "templates-or-size-change", "was-added-to"),
+        *("not-opted-out", "not-being-deleted"),
+    }
+    assert f"'{keys.ADDED}'" in conditions["was-added-to"]
+    assert f"'{keys.INJECT}'" in conditions["not-opted-out"]
+    off = re.search(r"in \[(.*)\]", conditions["not-opted-out"])
+    assert off
+    assert set(off[1].replace("'", "").split(", ")) == keys.OFF
 
 
 def test_mirror_pods_are_never_mutated(base: Build) -> None:
@@ -183,7 +198,9 @@ def test_mutation_fails_open_and_validation_looks_at_the_end_state(base: Build) 
 
 def test_failing_closed_is_an_overlay_of_its_own(built: Callable[[str], Build]) -> None:
     closed = built("overlays/failclosed")
-    assert {hook["failurePolicy"] for hook in mutating(closed)} == {"Fail"}
+    policies = {hook["name"].split(".")[0]: hook["failurePolicy"] for hook in mutating(closed)}
+    # With the webhook away, Kueue has to be able to start what it has admitted.
+    assert policies == {"mpijobs": "Fail", "pods": "Fail", "updates": "Ignore"}
     verify = webhooks(closed)["verify.ultraserver-webhook.io"]
     assert (verify["failurePolicy"], verify["clientConfig"]["service"]["path"]) == ("Fail", "/require")
 

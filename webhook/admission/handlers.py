@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from webhook.admission.review import Review
-from webhook.engine import Outcome, Request, evaluate, record
+from webhook.engine import Outcome, Request, evaluate, record, update
 from webhook.engine.evaluate import kind_of
 from webhook.engine.jobs import template_paths
 from webhook.engine.table import Table
@@ -24,8 +24,13 @@ SUFFIXES: Final = (".yaml", ".yml")
 
 
 def mutate(table: Table, review: Review) -> Outcome | None:
-    """What is added to a new object."""
-    return evaluate(table, review.request) if review.creates else None
+    """What is added to a new object, and what the update of a stored one keeps."""
+    match review.operation:
+        case "CREATE":
+            return evaluate(table, review.request)
+        case "UPDATE":
+            return update(table, review.request, review.stored)
+    return None
 
 
 def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | None:
@@ -39,7 +44,7 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
         review: of the object.
         refuse: whether such an object is refused instead.
     """
-    outcome = mutate(table, review)
+    outcome = mutate(table, review) if review.operation == "CREATE" else None
     if outcome is None or not (outcome.operations or outcome.denials):
         return None if outcome is None else replace(outcome, warnings=())
     again = evaluate(table, as_unnamed(review.request))

@@ -15,6 +15,21 @@ What was added is at the end, but for the little that another webhook may have p
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was taken from a template.
+
+    Attributes:
+        path: of a map entry, or of the list that an element was in; ``[NAME]`` selects one by its name.
+        value: the entry's or the element; of a node selector term one of nothing but the expression.
+        element: whether it was in a list.
+    """
+
+    path: tuple[str, ...]
+    value: Json
+    element: bool
+
+
 @dataclass
 class _Place:
     """A place that a record names, or that is on the way to one."""
@@ -23,13 +38,19 @@ class _Place:
     below: dict[str, "_Place"] = field(default_factory=dict)
 
 
-def take_back(template: Json, added: Mapping[str, str | list[str]], budget: Budget) -> Json:
+def take_back(
+    template: Json,
+    added: Mapping[str, str | list[str]],
+    budget: Budget,
+    taken: list[Taken] | None = None,
+) -> Json:
     """The template without what was added to it and is still as it was; the same object where nothing is.
 
     Args:
         template: a pod template.
         added: see ``merge.Additions``.
         budget: what it may cost.
+        taken: gets what was taken, in order.
 
     Raises:
         OverBudgetError: if it costs more.
@@ -40,14 +61,14 @@ def take_back(template: Json, added: Mapping[str, str | list[str]], budget: Budg
         for part in parse_pointer(pointer):
             place = place.below.setdefault(part, _Place())
         place.wanted = wanted
-    return _Walk(budget).value(template, root, ())
+    return _Walk(budget, [] if taken is None else taken).value(template, root, ())
 
 
 class _Walk:
     """Enters every place once, the inner ones first: an added element may have been added to afterwards."""
 
-    def __init__(self, budget: Budget) -> None:
-        self._budget = budget
+    def __init__(self, budget: Budget, taken: list[Taken]) -> None:
+        self._budget, self._taken = budget, taken
 
     def value(self, node: Json, place: _Place, path: tuple[str, ...]) -> Json:
         if place.below and isinstance(node, dict):
@@ -55,7 +76,10 @@ class _Walk:
         elif place.below and isinstance(node, list) and kind(path) is Kind.BY_KEY:
             node = self._elements(node, place, path)
         if isinstance(place.wanted, str):
-            return None if self._digest(node) == place.wanted else node
+            if self._digest(node) != place.wanted:
+                return node
+            self._taken.append(Taken(path, node, element=False))
+            return None
         if isinstance(place.wanted, list) and isinstance(node, list):
             return self._list(node, place.wanted, path)
         return node
@@ -92,14 +116,15 @@ class _Walk:
     def _list(self, node: list[Json], digests: list[str], path: tuple[str, ...]) -> Json:
         match kind(path):
             case Kind.TERMS:
-                return self._terms(node, digests)
+                return self._terms(node, digests, path)
             case Kind.VALUE:
                 return node
             case _:
                 left = Counter(digests)
-                return shared(node, [item for item in node if not self._take(left, item)])
+                kept = [item for item in node if not self._take(left, item, Taken(path, item, element=True))]
+                return shared(node, kept)
 
-    def _terms(self, node: list[Json], digests: list[str]) -> Json:
+    def _terms(self, node: list[Json], digests: list[str], path: tuple[str, ...]) -> Json:
         """Node selector terms without the expressions that were added to them, each digest taken once.
 
         The ends of all terms come first, and each gives one expression a round: a person's term may be
@@ -109,10 +134,12 @@ class _Walk:
         for back in range(1, 1 + LAST):
             giving = [index for index, term in enumerate(bare) if isinstance(term, dict)]
             while giving:
-                giving = [index for index in giving if self._take_from(bare, index, back, left)]
+                giving = [index for index in giving if self._take_from(bare, index, back, left, path)]
         return shared(node, [now for now, was in zip(bare, node, strict=True) if now or not was])
 
-    def _take_from(self, terms: list[Json], index: int, back: int, left: Counter[str]) -> bool:
+    def _take_from(
+        self, terms: list[Json], index: int, back: int, left: Counter[str], path: tuple[str, ...]
+    ) -> bool:
         """Removes the expression at a place from the end, where it was added to the term last."""
         term = terms[index]
         for name in EXPRESSIONS:
@@ -120,17 +147,20 @@ class _Walk:
             if isinstance(items, list) and back <= len(items):
                 place = len(items) - back
                 less = with_entry(term, name, [*items[:place], *items[place + 1 :]])
-                if self._take(left, [less, items[place]]):
+                lone = Taken(path, {name: [items[place]]}, element=True)
+                if self._take(left, [less, items[place]], lone):
                     terms[index] = less
                     return True
         return False
 
-    def _take(self, wanted: Counter[str], value: Json) -> bool:
-        """Whether a value is one of those wanted, which is then wanted once less."""
+    def _take(self, wanted: Counter[str], value: Json, note: Taken) -> bool:
+        """Whether a value is one of those wanted, which is then wanted once less, and noted as taken."""
         found = self._digest(value)
-        taken = wanted[found] > 0
-        wanted[found] -= taken
-        return taken
+        if wanted[found] <= 0:
+            return False
+        wanted[found] -= 1
+        self._taken.append(note)
+        return True
 
     def _digest(self, value: Json) -> str:
         text = canonical(value)

@@ -58,4 +58,5 @@ def running_job(guarded: Kubectl, control_plane: ControlPlane) -> Iterator[Kubec
         ada = inside.acting_as(people.ADA)
         ada.apply(people.unplaceable())
         inside.wait_for(lambda found: len(jobs.workers_of(found["items"])) == 4, "pods")
+        inside.wait_for(people.started, "mpijob", "train")
         yield ada
