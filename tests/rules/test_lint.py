@@ -91,7 +91,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             "rules:\n  - name: x\n    reason: r\n    match:\n      role: worker\n      workload: mpijob\n"
             "      fields: {nope: a}\n    warn: w\n"
         ),
-        [(10, "/rules/0/match/fields/nope", "workload mpijob has no field 'nope'")],
+        [(10, "/rules/0/match/fields/nope", "no workload it matches has a field 'nope': mpijob")],
     ),
     "a field divided by one that is not there": (
         DIVIDED.replace("dividedBy: size", "dividedBy: sizes"),

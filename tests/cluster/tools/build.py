@@ -11,9 +11,10 @@ import sys
 from pathlib import Path
 
 if __package__:
-    from tests.cluster.tools import golang, progress
+    from tests.cluster.tools import definitions, golang, progress
     from tests.cluster.tools.kit import Kit
 else:  # run as a script: the folder of this file is the import path
+    import definitions  # type: ignore[import-not-found,no-redef]
     import golang  # type: ignore[import-not-found,no-redef]
     import progress  # type: ignore[import-not-found,no-redef]
     from kit import Kit  # type: ignore[import-not-found,no-redef]
@@ -68,13 +69,13 @@ KUEUE = Kit(
 
 def main() -> int:
     """Builds what is missing and says where it is."""
-    kits = {kit.name: kit for kit in (CONTROL_PLANE, KUEUE)}
+    kits = {kit.name: kit.build for kit in (CONTROL_PLANE, KUEUE)} | {definitions.NAME: definitions.fetch}
     parser = argparse.ArgumentParser(prog="python -m tests.cluster.tools.build", description=__doc__)
     parser.add_argument(
         "kits", nargs="*", choices=kits, metavar="KIT", help=" or ".join(kits) + "; all without"
     )
     for name in parser.parse_args().kits or kits:
-        kits[name].build()
+        kits[name]()
     return 0
 
 
