@@ -93,6 +93,14 @@ LINT: dict[str, tuple[str, Expected]] = {
         ),
         [(10, "/rules/0/match/fields/nope", "no workload it matches has a field 'nope': mpijob")],
     ),
+    "a field with a default that quotes what is not a value": (
+        DIVIDED.replace('path: /spec/index, default: ""', "path: /spec/index, default: $(job.id)"),
+        [(8, "/workloads/0/fields/block/default", "unknown placeholder $(job.id); known here are value.")],
+    ),
+    "a quantity that is made of something else": (
+        DIVIDED.replace("dividedBy: size", "parent: true, smaller: true"),
+        [(8, "/workloads/0/fields/block/smaller", "block is a quantity, not made of something else")],
+    ),
     "a field divided by one that is not there": (
         DIVIDED.replace("dividedBy: size", "dividedBy: sizes"),
         [

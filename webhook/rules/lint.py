@@ -19,7 +19,7 @@ def problems_of(table: Table, values: Mapping[str, str]) -> Found:
     """Every problem of a table whose fragments still quote the table's own values."""
     rows = Rows(table)
     yield from _duplicates(table)
-    broken = list(workload_problems(table))
+    broken = list(workload_problems(table, values))
     yield from broken
     if broken:
         return  # what rules may quote follows from the workloads

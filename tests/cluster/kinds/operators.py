@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.cluster.jobs import text, together
+from tests.t9k import worker_of
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Kubectl, Object
@@ -32,6 +33,12 @@ def of_mpijob_v1(job: Object) -> list[Object]:
         pod(f"{name}-worker-{index}", worker["template"], {**own, f"{LABEL}replica-index": str(index)})
         for index in range(worker["replicas"])
     ]
+
+
+def of_t9k(job: Object) -> list[Object]:
+    """The workers; their labels are not public, so they have those of the template only."""
+    name, worker = job["metadata"]["name"], worker_of(job)
+    return [pod(f"{name}-worker-{index}", worker["template"], {}) for index in range(worker["replicas"])]
 
 
 def bound(inside: Kubectl, pods: list[Object]) -> dict[str, str]:
