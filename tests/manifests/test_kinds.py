@@ -67,3 +67,12 @@ def test_of_pods_only_workers_of_jobs_with_blocks_are_sent(overlay: Build, base:
     assert hook["objectSelector"]["matchLabels"]["training.kubeflow.org/replica-type"] == "worker"
     conditions = [row["name"] for row in hook["matchConditions"]]
     assert conditions == ["not-a-mirror-pod", "of-a-job-with-blocks"]
+
+
+def test_of_jobs_only_those_are_sent_that_may_need_ultraservers(overlay: Build, base: Build) -> None:
+    hook = added(overlay, base)["kinds-jobs.ultraserver-webhook.io"]
+    conditions = {row["name"]: row["expression"] for row in hook["matchConditions"]}
+    assert list(conditions) == ["not-made-by-another-job", "may-need-ultraservers"]
+    candidates = load_default().candidates
+    assert all(name.startswith("aws.amazon.com/neuron") for name in candidates.requests)
+    assert f"'{candidates.instance_type_label}' in" in conditions["may-need-ultraservers"]

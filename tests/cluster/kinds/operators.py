@@ -41,6 +41,47 @@ def of_t9k(job: Object) -> list[Object]:
     return [pod(f"{name}-worker-{index}", worker["template"], {}) for index in range(worker["replicas"])]
 
 
+def of_pytorchjob(job: Object) -> list[Object]:
+    """Master and workers; training-operator 1.9.3, pkg/controller.v1/pytorch and common (labels, names)."""
+    name, found = job["metadata"]["name"], []
+    for role, spec in job["spec"]["pytorchReplicaSpecs"].items():
+        kind = role.lower()
+        own = {f"{LABEL}operator-name": "pytorchjob-controller", f"{LABEL}job-name": name}
+        own[f"{LABEL}replica-type"] = kind
+        found += [
+            pod(f"{name}-{kind}-{index}", spec["template"], {**own, f"{LABEL}replica-index": str(index)})
+            for index in range(spec.get("replicas", 1))
+        ]
+    return found
+
+
+def of_leaderworkerset(job: Object) -> list[Object]:
+    """Leaders and workers; lws 0.7.0, pkg/controllers and pkg/webhooks/pod_webhook.go."""
+    name, spec = job["metadata"]["name"], job["spec"]["leaderWorkerTemplate"]
+    prefix, found = "leaderworkerset.sigs.k8s.io/", []
+    for group in range(job["spec"]["replicas"]):
+        for index in range(spec["size"]):
+            template = spec["workerTemplate"] if index else spec.get("leaderTemplate", spec["workerTemplate"])
+            labels = {f"{prefix}name": name, f"{prefix}group-index": str(group)}
+            # The key is a hash of namespace and name of the leader; here it only has to be unique.
+            labels |= {f"{prefix}worker-index": str(index), f"{prefix}group-key": f"{name}-{group}"}
+            found.append(pod(f"{name}-{group}-{index}", template, labels))
+    return found
+
+
+def jobs_of_jobset(job: Object) -> list[Object]:
+    """Its Jobs, whose Pods the real Job controller makes; jobset 0.10.1, pkg/controllers, constructJob."""
+    meta, found = job["metadata"], []
+    owner = {key: job[key] for key in ("apiVersion", "kind")} | {key: meta[key] for key in ("name", "uid")}
+    for replicated in job["spec"]["replicatedJobs"]:
+        for index in range(replicated.get("replicas", 1)):
+            own = {"name": f"{meta['name']}-{replicated['name']}-{index}"}
+            own |= {"ownerReferences": [{**owner, "controller": True}]}
+            spec = replicated["template"]["spec"]
+            found.append({"apiVersion": "batch/v1", "kind": "Job", "metadata": own, "spec": spec})
+    return found
+
+
 def bound(inside: Kubectl, pods: list[Object]) -> dict[str, str]:
     """Creates Pods, waits until the scheduler has bound all of them, and says on which nodes they are."""
     inside.run("create", "-f", "-", stdin=text(together(*pods)))
@@ -55,3 +96,12 @@ def wait_bound(inside: Kubectl, names: list[str]) -> dict[str, str]:
         return {name: on.get(name, "") for name in names}
 
     return nodes(inside.wait_for(lambda found: all(nodes(found).values()), "pods"))
+
+
+def wait_count(inside: Kubectl, count: int, *select: str) -> list[str]:
+    """Waits until so many Pods are bound, and says on which nodes they are."""
+
+    def on(found: Object) -> list[str]:
+        return [item["spec"]["nodeName"] for item in found["items"] if item["spec"].get("nodeName")]
+
+    return on(inside.wait_for(lambda found: len(on(found)) == count, "pods", *select))

@@ -43,6 +43,21 @@ DEFINITIONS = (
         "manifests/base/crds/kubeflow.org_mpijobs.yaml",
         "477375d6759b1e173f3ac546ce8ee59ee3491ccb71cfa1df85243c29640870bf",
     ),
+    Definition(
+        "github.com/kubeflow/training-operator@v1.9.3",
+        "manifests/base/crds/kubeflow.org_pytorchjobs.yaml",
+        "eb80e57a984cdc7ceefaaf3fc561e21b673c30cbb58589f2389528d2b2760d22",
+    ),
+    Definition(
+        "sigs.k8s.io/jobset@v0.10.1",
+        "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml",
+        "dd2d5dbb3186ea36f6815b19d9bc18c0f59ce50e28348d11d2a0888e0b5d0f16",
+    ),
+    Definition(
+        "sigs.k8s.io/lws@v0.7.0",
+        "config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml",
+        "1f0a68582d5aea22c6b422747a09b1fb7f7768a4f741ae14b7d0abb46e3be5d2",
+    ),
 )
 
 
