@@ -82,9 +82,9 @@ LINT: dict[str, tuple[str, Expected]] = {
     "an unknown workload": (
         (
             "rules:\n  - name: x\n    reason: r\n    warn: w\n"
-            "    match:\n      role: worker\n      workload: job\n"
+            "    match:\n      role: worker\n      workload: gang\n"
         ),
-        [(10, "/rules/0/match/workload", "unknown workload 'job'; known are ")],
+        [(10, "/rules/0/match/workload", "unknown workload 'gang'; known are ")],
     ),
     "a field that the workload does not have": (
         (
