@@ -144,7 +144,7 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
     loop.run()
     if unserve:
         unserve()
-    _log.info("ended as told")
+    _log.info("stopped")
 
 
 @main.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ from kubectl_ultraserver.listing import Lister, UnknownJobError
 from kubectl_ultraserver.names import parse
 from kubectl_ultraserver.servers import Filter, servers
 from kubectl_ultraserver.svg import svg
-from kubectl_ultraserver.terminal import drawn, explained, verified
+from kubectl_ultraserver.terminal import drawn, explained, plain, verified
 from kubectl_ultraserver.verify import verify
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
 @click.version_option(package_name="ultraserver-webhook")
 def main() -> None:
     """Where jobs are on UltraServers, and what those wait for that are not."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that knows fewer signs than what is shown gets question marks for the others.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 @main.command("verify")
@@ -128,7 +133,7 @@ def topology(  # noqa: PLR0913 - options
     else:
         _lines(drawn(found, shutil.get_terminal_size().columns))
     if fleet.unseen:
-        click.echo(f"note: {fleet.unseen}", err=True)
+        click.echo(f"note: {plain(fleet.unseen)}", err=True)
 
 
 def _lister(kubeconfig: Path | None, context: str | None) -> tuple[Lister, str]:
@@ -151,7 +156,7 @@ def _tried(call: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the call retu
 
 
 def _fail(message: str) -> NoReturn:
-    click.echo(f"error: {message}", err=True)
+    click.echo(f"error: {plain(message)}", err=True)
     sys.exit(FAILED)
 
 
@@ -162,7 +167,7 @@ def _lines(lines: Iterable[str]) -> None:
 
 
 def _json(found: object) -> None:
-    click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    click.echo(json.dumps(found, indent=2))
 
 
 if __name__ == "__main__":

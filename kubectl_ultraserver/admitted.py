@@ -32,7 +32,9 @@ def unmutated(case: Case) -> Iterator[Finding]:
     """Why the webhook added nothing to an MPIJob; nothing for one that has something, or another kind."""
     if case.work.job is not None and not mutated(case):
         why, remedy = _reason(case, case.work.job)
-        yield Finding("webhook", "ultraserver-webhook", f"added nothing{why}", (), remedy)
+        blocks = any(keys.ADDED_TO_POD in labels(pod, "annotations") for pod in case.work.pods)
+        what = "added blocks to its pods, and nothing to the job" if blocks else "added nothing"
+        yield Finding("webhook", "ultraserver-webhook", f"{what}{why}", (), remedy)
 
 
 def _reason(case: Case, job: Object) -> tuple[str, str]:

@@ -21,6 +21,9 @@ QUEUE: Final = "kueue.x-k8s.io/queue-name"
 """Label of a job that is to wait in a LocalQueue."""
 GATES: Final = "kueue.x-k8s.io/"
 """Prefix of Kueue's scheduling gates."""
+_TOPOLOGY: Final = (
+    "kubectl ultraserver topology: who is on which UltraServer, and what is wrong with its nodes"
+)
 
 
 def workloads_of(case: Case) -> list[Object]:
@@ -83,7 +86,10 @@ def _held(case: Case, workload: Object) -> Iterator[Finding]:
     else:
         said = condition(workload, "QuotaReserved")
         why = text(said.get("message")) or "has not looked at the job yet"
-        yield Finding("queue", queue, f"waits for quota: {why}", tuple(details), _queues(case, queue))
+        # Kueue says of both that the quota is not reserved; of nodes that lack it names the topology.
+        lack = 'topology "' in why
+        what, remedy = ("nodes", _TOPOLOGY) if lack else ("quota", _queues(case, queue))
+        yield Finding("queue", queue, f"waits for {what}: {why}", tuple(details), remedy)
 
 
 def _history(workload: Object) -> Iterator[str]:

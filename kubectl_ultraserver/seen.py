@@ -173,9 +173,13 @@ class Work:
             at(self.job, "spec", "mpiReplicaSpecs", role, "template") for role in ("Worker", "Launcher")
         ]
         found = [*self.pods, *maps(templates), *([self.job] if self.job else [])]
-        said = next((size for raw in found if (size := config_of(raw))), None)
-        if said:
+        if said := next((size for raw in found if (size := config_of(raw))), None):
             return said
+        # Terms for a job that the webhook did not see are for whole UltraServers, which it may not fill.
+        named = {key for raw in found for key in _topology_keys(raw)}
+        kept = next((size for size in (4, 2) if KEYS[size] in named), None)
+        if kept and (self.job is None or self.wanted % kept == 0):
+            return kept
         return next(size for size in (4, 2, 1) if self.wanted % size == 0)
 
     @property
@@ -226,8 +230,7 @@ def config_of(raw: Object) -> int | None:
             for item in maps(container.get("env"))
             if item.get("name") == CONFIG_VARIABLE
         ]
-    given = next((int(value) for value in said if value in ("1", "2", "4")), None)
-    return given or next((size for size in (4, 2) if KEYS[size] in _topology_keys(raw)), None)
+    return next((int(value) for value in said if value in ("1", "2", "4")), None)
 
 
 def _topology_keys(raw: Object) -> Iterable[str]:

@@ -43,40 +43,52 @@ def drawn(found: Sequence[Server], width: int) -> Iterator[str]:
 def verified(verdict: Verdict) -> Iterator[str]:
     """The workers as a table, then the verdict and its reasons."""
     table = [COLUMNS] + [
-        tuple("-" if value is None or value == "" else str(value) for value in _values(row))
+        tuple("-" if value is None or value == "" else plain(str(value)) for value in _values(row))
         for row in verdict.rows
     ]
     widths = [max(len(line[column]) for line in table) for column in range(len(COLUMNS))]
     for line in table:
         yield "  ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip()
     yield ""
-    yield f"{verdict.title}: {click.style(verdict.text, fg='green' if verdict.whole else 'red')}"
+    text = click.style(plain(verdict.text), fg="green" if verdict.whole else "red")
+    yield f"{plain(verdict.title)}: {text}"
     for problem in verdict.problems:
-        yield f"  {problem.text}"
+        yield f"  {plain(problem.text)}"
     if verdict.unseen:
-        yield click.style(f"note: {verdict.unseen}", fg="yellow")
+        yield click.style(f"note: {plain(verdict.unseen)}", fg="yellow")
 
 
 def explained(title: str, findings: Sequence[Finding], unseen: str) -> Iterator[str]:
     """What a job waits for."""
+    title = plain(title)
     if not findings:
         yield f"{title}: {click.style('waits for nothing', fg='green')}: its workers have their nodes"
     else:
         yield f"{title}:"
     for finding in findings:
-        name = click.style(f"{finding.kind} {finding.name}", bold=True)
-        yield f"* {name}: {finding.text}"
-        yield from (f"    {line}" for line in finding.details[:LISTED])
+        name = click.style(plain(f"{finding.kind} {finding.name}"), bold=True)
+        yield f"* {name}: {plain(finding.text)}"
+        yield from (f"    {plain(line)}" for line in finding.details[:LISTED])
         if len(finding.details) > LISTED:
             yield f"    and {len(finding.details) - LISTED} more: --output json has all"
         if finding.remedy:
-            yield f"  {click.style('try', fg='green')} {finding.remedy}"
+            yield f"  {click.style('try', fg='green')} {plain(finding.remedy)}"
     if unseen:
-        yield click.style(f"note: {unseen}", fg="yellow")
+        yield click.style(f"note: {plain(unseen)}", fg="yellow")
+
+
+def plain(text: str) -> str:
+    """A text that commands nothing of a terminal: whoever may create pods writes some of what is shown.
+
+    Names of owners, messages and a container's last words are checked by nobody, and may hold escape
+    sequences and line breaks. All that is not printed becomes a space.
+    """
+    return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
 def cut(text: str, width: int) -> str:
-    """A text that fits."""
+    """A plain text that fits."""
+    text = plain(text)
     width = max(width, LEAST)
     return text if len(text) <= width else text[: width - 1] + "…"
 

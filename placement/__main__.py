@@ -91,7 +91,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
         loop.run()
     if unserve:
         unserve()
-    _log.info("ended as told")
+    _log.info("stopped")
 
 
 @main.command("open")

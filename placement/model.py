@@ -197,7 +197,7 @@ class Pod:
         version: Its resourceVersion.
         job: Its job label, empty where it has none.
         place: What the table says about it; None where it takes no node for a job.
-        problem: Why the annotations that should say so cannot be read; empty where they can.
+        problem: Why the annotations that should say so cannot be read, or a node not be sought; else empty.
         gates: Its scheduling gates.
         demand: What it asks of a node.
         node: The node that it is bound to; empty where it is not.

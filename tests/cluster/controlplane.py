@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from tests.cluster import credentials
 from tests.cluster.kubectl import Kubectl, KubectlError
-from tests.cluster.process import ClusterError, Programs, free_ports
+from tests.cluster.process import ClusterError, Programs, free_ports, supervised
 from tests.cluster.tools import build
 from tests.waiting import PATIENCE
 
@@ -24,8 +24,6 @@ OPERATOR_NAMESPACE = "mpi-operator"
 OPERATOR = Path(__file__).resolve().parents[1] / "data" / "mpi-operator.yaml"
 """Namespace, service account and role, as in the manifests of mpi-operator 0.8.0; no more rights."""
 MPIJOB_CRD = "mpijobs.kubeflow.org"
-AGAIN = 'while :; do "$@"; sleep 1; done'
-"""A shell that starts a program whenever it has ended, as a Deployment does with its container."""
 
 
 def answers_ok(url: str, ca: Path | None = None) -> bool:
@@ -107,7 +105,7 @@ class ControlPlane:
         flags = flags | dict(self.flags.get(name, {}))
         command = [str(self.tools / name), *(f"{dashes}{flag}={value}" for flag, value in flags.items())]
         if again:
-            command = ["sh", "-c", AGAIN, "again", *command]
+            command = supervised(command)
         # Nothing of the caller's environment: a KUBECONFIG in it would win over the flags in mpi-operator.
         env = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin"}
         program = self.programs.start(name, command, env=env, cwd=self.folder)

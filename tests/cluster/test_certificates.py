@@ -113,7 +113,7 @@ def test_the_loop_repairs_what_strangers_break(installed: Installation, control_
     assert "ultraserver_certs_leader 1.0" in metrics
     assert holder(installed)
     control_plane.programs.stop(loop)
-    assert "ended as told" in loop.tail()
+    assert "stopped" in loop.tail()
     assert holder(installed) == ""
 
 

@@ -76,8 +76,8 @@ def test_labels_and_annotations_of_a_template_reach_the_pods(plain_namespace: Ku
 
 def test_the_server_says_which_version_it_is(control_plane: ControlPlane) -> None:
     answer = json.loads(control_plane.kubectl.run("version", "-o", "json").stdout)
-    assert answer["serverVersion"]["gitVersion"] == build.kubernetes_version()
-    assert answer["clientVersion"]["gitVersion"] == build.kubernetes_version()
+    assert answer["serverVersion"]["gitVersion"] == build.CONTROL_PLANE.version()
+    assert answer["clientVersion"]["gitVersion"] == build.CONTROL_PLANE.version()
     assert (answer["serverVersion"]["major"], answer["serverVersion"]["minor"]) == ("1", "36")
 
 

@@ -239,6 +239,15 @@ def test_a_mirror_that_cannot_follow_keeps_what_it_had() -> None:
         assert mirror.lost == "reset"
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_mirror_whose_thread_failed_says_that_it_is_behind() -> None:
+    woken = threading.Event()
+    unreadable = event("MODIFIED", node("a", 6) | {"metadata": {"name": "a", "resourceVersion": "6"}})
+    with Mirror(watch(Script([[page(5, node("a", 1))]], [[unreadable]])), woken.set) as mirror:
+        until(lambda: mirror.lost == "the watch has ended")
+        assert woken.is_set()
+
+
 def test_a_mirror_that_lost_its_watch_follows_again_before_anything_changes() -> None:
     woken = threading.Event()
     api = Script([[page(5, node("a", 1))]], [[ApiError("reset")], [HOLD]])

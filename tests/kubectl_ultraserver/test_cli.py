@@ -91,6 +91,30 @@ def test_colours_are_for_terminals_that_want_them(api: PagedApi) -> None:
     assert not escape.search(run("topology")[1])
 
 
+def test_a_terminal_that_knows_fewer_signs_gets_question_marks(api: PagedApi) -> None:
+    stray = workers("x", 1, ["n2-0"], size=1)[0]
+    stray["metadata"] |= {"labels": {}, "ownerReferences": [{"name": "\u2192", "controller": True}]}
+    api.put(path_of(stray), stray)
+    done = CliRunner(charset="latin-1").invoke(cli.main, ["topology"])
+    assert done.exit_code == 0, done.exception
+    assert "A team/?\n" in done.stdout
+
+
+def test_an_error_with_a_name_that_somebody_made_up_commands_nothing(api: PagedApi) -> None:
+    stray = workers("x", 1, ["n2-0"], size=1)[0]
+    stray["metadata"] |= {
+        "name": "x",
+        "labels": {},
+        "ownerReferences": [{"name": "train\x1b\x9b2J", "controller": True}],
+    }
+    api.put(path_of(stray), stray)
+    code, _, err = run("verify", "trains")
+    assert code == 2
+    assert "train  2J" in err
+    assert err.strip().isprintable()
+    assert run("topology", "-o", "json")[1].replace("\n", "").isprintable()
+
+
 def test_a_picture_that_cannot_be_written_is_an_error(api: PagedApi, tmp_path: Path) -> None:
     assert api.objects
     code, _, err = run("topology", "--svg", str(tmp_path / "no" / "x.svg"))

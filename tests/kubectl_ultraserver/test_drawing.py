@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -10,11 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.servers import Filter, Server, Spot, servers
 from kubectl_ultraserver.svg import svg
-from kubectl_ultraserver.terminal import drawn
-from placement.model import INSTANCE_TYPE, NO_SERVER, SERVER_4, Node
-from tests.kubectl_ultraserver.build import THREE, fleet, workers
+from kubectl_ultraserver.terminal import drawn, explained, verified
+from kubectl_ultraserver.verify import verify
+from kubectl_ultraserver.why import why
+from placement.model import INSTANCE_TYPE, JOB, NO_SERVER, SERVER_4, Node
+from tests.kubectl_ultraserver.build import THREE, case, fleet, unscheduled, work, workers
 from tests.placement.world import TRN2U, changed
 
 if TYPE_CHECKING:
@@ -119,4 +123,23 @@ NAMES = st.text(max_size=80)
 )
 def test_whatever_names_there_are_the_picture_is_xml_and_lines_fit(found: list[Server]) -> None:
     ET.fromstring(svg(found))  # noqa: S314 - our own
-    assert all(isinstance(line, str) for line in drawn(found, 60))
+    assert all(click.unstyle(line).isprintable() for line in drawn(found, 60))
+
+
+HOSTILE = "\x1b[2J\x1b]0;mine\x07\r\nyours\u202e\x9b1m"
+
+
+def test_what_others_write_commands_nothing_of_a_terminal() -> None:
+    by_owner, by_label = (workers(name, 1, ["n1-0"], size=1)[0] for name in ("x", "y"))
+    by_owner["metadata"] |= {"labels": {}, "ownerReferences": [{"name": HOSTILE, "controller": True}]}
+    by_label["metadata"] |= {"labels": {}, "annotations": {JOB: HOSTILE}}
+    pods = unscheduled(workers("train", 4), HOSTILE)
+    verdict = replace(verify(work(pods)), title=HOSTILE, unseen=HOSTILE)
+    finding = Finding("queue", HOSTILE, HOSTILE, (HOSTILE,), HOSTILE)
+    shown = [
+        *drawn(servers(fleet(pods=[by_owner, by_label])), 200),
+        *explained(HOSTILE, [finding, *why(case(work(pods)))], HOSTILE),
+        *verified(verdict),
+    ]
+    assert sum("yours" in line for line in shown) > len(pods)
+    assert all(click.unstyle(line).isprintable() for line in shown), shown

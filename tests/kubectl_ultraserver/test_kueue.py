@@ -75,10 +75,19 @@ def found(*workloads: Object, queued: str = "trn2u", **known: Any) -> list[Findi
     return why(case(work([], job=job), workloads=workloads, **given))
 
 
-@pytest.mark.parametrize("message", [NO_QUOTA, NO_PLACE])
-def test_a_job_without_quota_or_place_quotes_kueue_and_names_the_queues(message: str) -> None:
+@pytest.mark.parametrize(
+    ("message", "what", "remedy"),
+    [
+        (NO_QUOTA, "quota", "kubectl -n team describe localqueue trn2u"),
+        (NO_PLACE, "nodes", "kubectl ultraserver topology: "),
+    ],
+)
+def test_a_job_without_quota_or_place_quotes_kueue_and_names_the_queues(
+    message: str, what: str, remedy: str
+) -> None:
     (finding,) = found(workload(said("QuotaReserved", "False", "Pending", message)))
-    assert (finding.kind, finding.name, finding.text) == ("queue", "trn2u", f"waits for quota: {message}")
+    assert (finding.kind, finding.name, finding.text) == ("queue", "trn2u", f"waits for {what}: {message}")
+    assert finding.remedy.startswith(remedy)
     assert finding.details == (
         "ClusterQueue all-trn2u: 3 pending, 14 admitted",
         "flavor trn2u: 224 of 256 aws.amazon.com/neuron reserved",

@@ -40,6 +40,16 @@ def test_so_is_a_pair_and_a_job_of_two_ultraservers_and_single_nodes() -> None:
     assert verify(work(workers("train", 3, ["n1-0", "n2-1", "n3-3"], size=1))).whole
 
 
+@pytest.mark.parametrize(("count", "on"), [(2, FIRST[:2]), (6, [*FIRST, *SECOND[:2]])])
+def test_a_job_that_the_webhook_did_not_see_need_not_fill_the_ultraservers_of_its_blocks(
+    count: int, on: list[str]
+) -> None:
+    # The row block-of-missed-job knows no node config: its terms are for whole UltraServers.
+    found = verify(work(workers("train", count, on), job=stored(count=count, mutated=False)))
+    assert found.whole, found
+    assert "node config 2" in found.text
+
+
 def test_ranks_go_by_server_then_node_as_the_init_script_gives_them() -> None:
     verdict = verify(work(workers("train", 8, [*reversed(SECOND), *reversed(FIRST)])))
     assert [(row.rank, row.worker, row.node) for row in verdict.rows] == [

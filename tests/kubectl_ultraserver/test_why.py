@@ -183,6 +183,18 @@ def test_a_job_that_was_not_mutated_says_why() -> None:
     )
 
 
+def test_a_job_of_which_the_webhook_saw_the_pods_alone_says_so() -> None:
+    pods = workers("train", 4, FIRST)
+    for pod in pods:
+        del pod["metadata"]["labels"][keys.JOB]
+        pod["metadata"]["annotations"] = {keys.ADDED_TO_POD: "{}"}
+    finding = only(case(work(pods, job=stored(mutated=False)), registration=None))
+    assert finding.text == (
+        "added blocks to its pods, and nothing to the job: "
+        "no MutatingWebhookConfiguration sends MPIJobs to it"
+    )
+
+
 def test_a_job_that_opted_out_or_is_no_candidate_says_so() -> None:
     job = stored(mutated=False)
     job["metadata"]["annotations"] = {keys.INJECT: "false"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from placement import model
 from placement.__main__ import main
@@ -53,9 +54,11 @@ def test_it_may_see_nodes_and_pods_change_pods_and_write_events_and_nothing_else
         ("pods", "list", "watch", "patch", "delete"),
         ("events", "create"),
     }
-    (policy,) = of_kind(overlay, "ValidatingAdmissionPolicy")
+    policy, opened = of_kind(overlay, "ValidatingAdmissionPolicy")
     account = f"system:serviceaccount:ultraserver-webhook:{NAME}"
     assert account in policy["spec"]["matchConditions"][0]["expression"]
+    assert account in opened["spec"]["matchConditions"][1]["expression"]
+    assert model.OPENED in str(opened["spec"])
     text = str(policy["spec"]["validations"])
     assert model.GATE in text
     assert model.OPENED in text
@@ -136,6 +139,29 @@ def test_a_job_that_names_a_queue_gets_no_gate(table: Table) -> None:
     job = mpijob(4)
     job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
     assert "whole-job" not in str(evaluate(table, requested(job)).after)
+
+
+def test_a_job_of_another_scheduler_gets_no_gate(table: Table) -> None:
+    for name, gated in (("volcano", False), ("default-scheduler", True)):
+        job = mpijob(4)
+        job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["schedulerName"] = name
+        assert ("whole-job" in str(evaluate(table, requested(job)).after)) is gated
+
+
+@pytest.mark.parametrize("row", ["whole-job-workers", "job-label"])
+@pytest.mark.parametrize("mode", ["shadow", "off"])
+def test_a_launcher_does_not_wait_for_workers_without_the_gate(row: str, mode: str, overlay: Build) -> None:
+    rows = yaml.safe_load(one(overlay, "ConfigMap", "ultraserver-webhook-rules")["data"]["rules.yaml"])
+    changed = next((rule for rule in rows["rules"] if rule["name"] == row), None)
+    if changed is None:
+        rows["rules"].insert(0, {"name": row, "mode": mode})
+    else:
+        changed["mode"] = mode
+    job = mpijob(3)
+    job["spec"] |= {"runLauncherAsWorker": True, "launcherCreationPolicy": "WaitForWorkersReady"}
+    outcome = evaluate(load_text(yaml.safe_dump(rows), "placement"), requested(job))
+    assert model.GATE not in str(outcome.after)
+    assert not outcome.denials
 
 
 def test_a_launcher_that_comes_last_and_runs_ranks_is_refused(table: Table) -> None:

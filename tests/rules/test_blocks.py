@@ -106,6 +106,16 @@ def test_whatever_a_pod_says_it_is_not_refused_and_a_second_evaluation_changes_n
         assert term["labelSelector"]["matchLabels"].items() <= labels.items(), "a Pod waits for itself"
 
 
+@pytest.mark.parametrize("role", ["worker", "launcher"])
+@pytest.mark.parametrize("said", [{}, {OURS + "topology-key": ""}])
+def test_a_pod_with_the_size_of_a_block_alone_has_a_topology_key_that_the_api_server_takes(
+    role: str, said: dict[str, str]
+) -> None:
+    annotations = {OURS + "block-size": "4", **said, OURS + "hostfile": "/root/ultraserver_init/new_hostfile"}
+    (term,) = terms(after(DEFAULT, pod(0, annotations, role=role)), "podAffinity")
+    assert term["topologyKey"] == KEY_4
+
+
 def test_the_label_is_the_webhooks_own_and_its_value_is_always_computed() -> None:
     obj = pod(5, told())
     obj["metadata"]["labels"][OURS + "block"] = "0"

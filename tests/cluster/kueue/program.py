@@ -12,8 +12,9 @@ import yaml
 
 from tests.cluster import webhook
 from tests.cluster.controlplane import answers_ok, established
-from tests.cluster.process import ClusterError, free_ports
+from tests.cluster.process import ClusterError, free_ports, supervised
 from tests.cluster.tools import build
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 NAMESPACE = "kueue-system"
 ACCOUNT = "kueue-controller-manager"
-READY_SECONDS = 60.0
 QUEUE = "kueue.x-k8s.io/queue-name"
 LOCAL_QUEUE = "training"
 EXAMPLE = webhook.REPOSITORY / "examples" / "kueue.yaml"
@@ -55,15 +55,17 @@ def start(plane: ControlPlane) -> Program:
         plane.kubectl.create(part)
     for part in definitions:
         plane.kubectl.wait_for(established, "crd", part["metadata"]["name"])
+    command = [
+        str(tools / "kueue"),
+        f"--config={_configuration(folder, port, health)}",
+        # Its server for questions about queues would listen on all addresses.
+        "--feature-gates=VisibilityOnDemand=false",
+        "--zap-log-level=2",
+    ]
     program = plane.programs.start(
         "kueue",
-        [
-            str(tools / "kueue"),
-            f"--config={_configuration(folder, port, health)}",
-            # Its server for questions about queues would listen on all addresses.
-            "--feature-gates=VisibilityOnDemand=false",
-            "--zap-log-level=2",
-        ],
+        # It ends where the API server does not serve its kinds yet, which established ones may be late for.
+        supervised(command),
         env={
             "HOME": str(plane.folder),
             "PATH": "/usr/bin:/bin",
@@ -72,7 +74,7 @@ def start(plane: ControlPlane) -> Program:
         },
         cwd=plane.folder,
     )
-    program.wait_ready(lambda: answers_ok(f"http://127.0.0.1:{health}/readyz"), READY_SECONDS)
+    program.wait_ready(lambda: answers_ok(f"http://127.0.0.1:{health}/readyz"), PATIENCE)
     for part in webhooks:
         plane.kubectl.create(part)
     _wait_until_asked(plane)
@@ -140,7 +142,7 @@ def _wait_until_asked(plane: ControlPlane) -> None:
     """Waits until a dry run of a job with a queue comes back suspended."""
     job = json.dumps({**webhook.PROBE, "metadata": {"name": "probe", "labels": {QUEUE: "probe"}}})
     command = ("create", "--dry-run=server", "-o", "json", "-f", "-")
-    deadline = time.monotonic() + READY_SECONDS
+    deadline = time.monotonic() + PATIENCE
     while True:
         done = plane.kubectl.in_namespace("default").run(*command, stdin=job, check=False)
         if done.returncode == 0 and json.loads(done.stdout)["spec"]["runPolicy"].get("suspend"):

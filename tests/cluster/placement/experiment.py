@@ -21,7 +21,8 @@ SIZES = {"one": (1, 2, 4, 8, 16), "burst": (4, 8, 16)}
 OVERLOAD = 1.5
 """A burst asks for so many times the nodes that are healthy, in whole UltraServers."""
 
-QUIET_SECONDS = 3.0
+QUIET_SECONDS = 10.0
+"""Without any change for so long, jobs stand where they stand: Kueue takes seconds for its turn."""
 
 
 @dataclass

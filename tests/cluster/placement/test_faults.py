@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -250,11 +251,14 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
     label = [{"op": "remove", "path": f"/metadata/labels/{JOB.replace('/', '~1')}"}]
     owner = [{"op": "remove", "path": "/metadata/ownerReferences"}]
     deadline = [{"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 1}]
+    wish = {"weight": 1, "preference": {"matchExpressions": [{"key": "x", "operator": "Exists"}]}}
+    preferred = "/spec/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution"
+    affinity = [{"op": "add", "path": preferred, "value": [wish]}]
     its = waiting["metadata"]["name"]
     api = stage.as_program()
     for name, operations in (
         *(("plain", operations) for operations in (image, note)),
-        *((its, operations) for operations in (image, label, owner, deadline)),
+        *((its, operations) for operations in (image, label, owner, deadline, affinity)),
     ):
         with pytest.raises(ApiError, match="ValidatingAdmissionPolicy 'ultraserver-placement'"):
             api.patch(f"{path}/{name}", operations)
@@ -262,6 +266,29 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
         with pytest.raises(ApiError, match="the pod was not opened by this program"):
             api.delete(f"{path}/{name}")
     stage.end(key[0], "plain")
+
+
+def test_nobody_else_may_say_that_a_pod_was_opened(stage: Stage) -> None:
+    key = stage.apply("train", 4)
+    gated(stage, key, 4)
+    team = stage.plane.kubectl.in_namespace(key[0])
+    team.run("create", "rolebinding", "alice", "--clusterrole=edit", "--user=alice")
+    forged = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "forged", "annotations": {OPENED: "2026-11-21T12:00:00Z"}},
+        "spec": {"containers": [{"name": "c", "image": "example.invalid/c"}]},
+    }
+    alice, rehearsal = team.acting_as("alice"), "--dry-run=server"
+    refused = alice.run("create", "-f", "-", rehearsal, stdin=json.dumps(forged), check=False)
+    assert "is written by whole-job admission only" in refused.stderr
+    one = f"{key[1]}-worker-0"
+    refused = alice.run("annotate", "pod", one, f"{OPENED}=2026", rehearsal, check=False)
+    assert "is written by whole-job admission only" in refused.stderr
+    stage.start_program()
+    stage.wait(all_whole)
+    alice.run("label", "pod", one, "note=mine", rehearsal)
+    team.run("delete", "rolebinding", "alice")
 
 
 def events(stage: Stage, key: Key, name: str) -> list[str]:

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 if __package__:
     from tests.cluster.tools import definitions, golang, progress
@@ -67,15 +72,33 @@ KUEUE = Kit(
 )
 
 
-def main() -> int:
+@dataclass(frozen=True)
+class Definitions:
+    """The CustomResourceDefinitions, beside the kits."""
+
+    name: str = definitions.NAME
+
+    def build(self) -> None:
+        """Fetches what is missing and says where it is."""
+        definitions.fetch()
+
+
+KITS: dict[str, Kit | Definitions] = {each.name: each for each in (CONTROL_PLANE, KUEUE, Definitions())}
+
+
+def _kit(name: str) -> Kit | Definitions:
+    if name not in KITS:
+        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(KITS)}")
+    return KITS[name]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Builds what is missing and says where it is."""
-    kits = {kit.name: kit.build for kit in (CONTROL_PLANE, KUEUE)} | {definitions.NAME: definitions.fetch}
     parser = argparse.ArgumentParser(prog="python -m tests.cluster.tools.build", description=__doc__)
-    parser.add_argument(
-        "kits", nargs="*", choices=kits, metavar="KIT", help=" or ".join(kits) + "; all without"
-    )
-    for name in parser.parse_args().kits or kits:
-        kits[name]()
+    # Not `choices`: Python 3.11 looks for the empty list of "none given" among them.
+    parser.add_argument("kits", nargs="*", type=_kit, metavar="KIT", help=" or ".join(KITS) + "; all without")
+    for kit in parser.parse_args(arguments).kits or KITS.values():
+        kit.build()
     return 0
 
 
