@@ -83,7 +83,11 @@ def start(programs: Programs, folder: Path, rules: Path | None = None, name: str
 
 
 def configuration(
-    running: RunningWebhook, name: str = NAME, namespaces: dict[str, Any] | None = None
+    running: RunningWebhook,
+    name: str = NAME,
+    namespaces: dict[str, Any] | None = None,
+    *,
+    component: Path | None = None,
 ) -> dict[str, Any]:
     """The MutatingWebhookConfiguration of the manifests, for a running webhook.
 
@@ -91,8 +95,11 @@ def configuration(
         running: what is to be asked.
         name: of the configuration; the webhook in it is called ``mpijobs.<name>.io``.
         namespaces: a selector of namespaces other than "all that are not opted out".
+        component: a file of operations that each add a webhook, as the manifests' components have them.
     """
     document: dict[str, Any] = yaml.safe_load(REGISTRATION.read_text(encoding="utf-8"))
+    added = yaml.safe_load(component.read_text(encoding="utf-8")) if component else []
+    document["webhooks"] += [operation["value"] for operation in added]
     document["metadata"]["name"] = name
     for hook in document["webhooks"]:
         hook["name"] = hook["name"].replace(f".{NAME}.", f".{name}.")
@@ -111,37 +118,41 @@ def qualified(name: str) -> str:
 
 
 @contextlib.contextmanager
-def registered(inside: Kubectl, document: dict[str, Any]) -> Iterator[None]:
+def registered(inside: Kubectl, document: dict[str, Any], probe: dict[str, Any] = PROBE) -> Iterator[None]:
     """Registers a webhook, waits until the API server asks it, and takes it away again at the end.
 
     Args:
         inside: kubectl for a namespace that the document selects; it is asked there by a dry run.
         document: a ``configuration``.
+        probe: an object that it is asked about.
 
     Raises:
         AssertionError: the API server does not ask the webhook.
     """
     name = document["metadata"]["name"]
+    hooks = {hook["name"] for hook in document["webhooks"]}
     inside.create(document)
     try:
         # The API server learns of configurations by watching them, a moment after it stored one.
-        until(lambda: _asked(inside, name))
+        until(lambda: _asked(inside, hooks, probe))
         yield
     finally:
         inside.run("delete", "mutatingwebhookconfiguration", name)
 
 
-def _asked(inside: Kubectl, name: str) -> bool:
-    """Whether a dry-run job leads to one more request in the API server's own count."""
-    before = requests(inside, qualified(name))
-    inside.run("create", "--dry-run=server", "-f", "-", stdin=json.dumps(PROBE), check=False)
-    return requests(inside, qualified(name)) > before
+def _asked(inside: Kubectl, hooks: set[str], probe: dict[str, Any]) -> bool:
+    """Whether a dry run of the probe leads to one more request in the API server's own count."""
+    before = requests(inside, *hooks)
+    inside.run("create", "--dry-run=server", "-f", "-", stdin=json.dumps(probe), check=False)
+    return requests(inside, *hooks) > before
 
 
-def requests(kubectl: Kubectl, name: str) -> float:
-    """How often the API server has called the webhook that is ``qualified`` so, by its own count."""
+def requests(kubectl: Kubectl, *names: str) -> float:
+    """How often the API server has called the webhooks of these names, by its own count."""
     metrics = kubectl.run("get", "--raw", "/metrics").stdout
     lines = (
         line for line in metrics.splitlines() if line.startswith("apiserver_admission_webhook_request_total{")
     )
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if f'name="{name}"' in line)
+    return sum(
+        float(line.rsplit(" ", 1)[1]) for line in lines if any(f'name="{name}"' in line for name in names)
+    )

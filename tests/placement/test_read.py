@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from placement import model
 from placement.model import HOSTNAME, SERVER_4, Demand, Expression, Place, Taint, Term, Toleration
-from placement.quantities import requests, thousandths
+from placement.quantities import requests
 from placement.read import MOST_CONDITIONS, read_node, read_pod
 
 INDEX = "training.kubeflow.org/replica-index"
@@ -271,32 +271,6 @@ def test_a_node_that_does_not_say_it_is_ready_is_not(status: dict[str, Any]) -> 
 )
 def test_a_node_outside_a_working_ultraserver(labels: dict[str, str]) -> None:
     assert read_node({"metadata": {"name": "n", "labels": labels}}).unit(SERVER_4) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "amount"),
-    [
-        ("1", 1000),
-        ("0.5", 500),
-        ("100m", 100),
-        ("1k", 1_000_000),
-        ("1Ki", 1_024_000),
-        ("5128Mi", 5128 * 2**20 * 1000),
-        ("2Ei", 2 * 2**60 * 1000),
-        ("1e3", 1_000_000),
-        ("1E3", 1_000_000),
-        ("1E", 10**18 * 1000),
-        ("1n", 1),
-        (".5", 500),
-        ("+2", 2000),
-        ("", 0),
-        ("much", 0),
-        ("1KiB", 0),
-        ("9" * 100, 0),
-    ],
-)
-def test_quantities(text: str, amount: int) -> None:
-    assert thousandths(text) == amount
 
 
 def container(cpu: str, **more: Any) -> dict[str, Any]:

@@ -82,16 +82,24 @@ LINT: dict[str, tuple[str, Expected]] = {
     "an unknown workload": (
         (
             "rules:\n  - name: x\n    reason: r\n    warn: w\n"
-            "    match:\n      role: worker\n      workload: job\n"
+            "    match:\n      role: worker\n      workload: gang\n"
         ),
-        [(10, "/rules/0/match/workload", "unknown workload 'job'; known are ")],
+        [(10, "/rules/0/match/workload", "unknown workload 'gang'; known are ")],
     ),
     "a field that the workload does not have": (
         (
             "rules:\n  - name: x\n    reason: r\n    match:\n      role: worker\n      workload: mpijob\n"
             "      fields: {nope: a}\n    warn: w\n"
         ),
-        [(10, "/rules/0/match/fields/nope", "workload mpijob has no field 'nope'")],
+        [(10, "/rules/0/match/fields/nope", "no workload it matches has a field 'nope': mpijob")],
+    ),
+    "a field with a default that quotes what is not a value": (
+        DIVIDED.replace('path: /spec/index, default: ""', "path: /spec/index, default: $(job.id)"),
+        [(8, "/workloads/0/fields/block/default", "unknown placeholder $(job.id); known here are value.")],
+    ),
+    "a quantity that is made of something else": (
+        DIVIDED.replace("dividedBy: size", "parent: true, smaller: true"),
+        [(8, "/workloads/0/fields/block/smaller", "block is a quantity, not made of something else")],
     ),
     "a field divided by one that is not there": (
         DIVIDED.replace("dividedBy: size", "dividedBy: sizes"),

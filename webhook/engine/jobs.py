@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from math import prod
 from typing import Final
 
+from common.quantities import thousandths
 from webhook.engine import keys
 from webhook.engine.outcome import JobError, Request
 from webhook.engine.places import Place
@@ -134,6 +135,8 @@ def field(workload: Workload, obj: Json, name: str) -> str:
     """
     row = workload.fields[name]
     found = row.path.value(obj)
+    if row.smaller:
+        return _smaller(found, row.default)
     if isinstance(found, bool):
         return str(found).lower()
     if found is not None and not isinstance(found, str):
@@ -142,6 +145,12 @@ def field(workload: Workload, obj: Json, name: str) -> str:
         return _quotient(found or "", field(workload, obj, row.divided_by)) or row.default
     text = found or row.default
     return text.rstrip("/").rpartition("/")[0] if row.parent else text
+
+
+def _smaller(found: Json, most: str) -> str:
+    """The smaller of two quantities; ``most`` where the other is none, or 0, which means no limit."""
+    text = str(found) if isinstance(found, str | int | float) else ""
+    return text if 0 < thousandths(text) < thousandths(most) else most
 
 
 def _quotient(number: str, divisor: str) -> str:

@@ -37,6 +37,9 @@ def _failed_content(match: Match, job: Job) -> Iterator[str]:
     if match.volume and not any(has_volume(template, match.volume) for template in templates):
         yield f"the {match.role} has no volume {_either(match.volume)}"
     for name, allowed in match.fields.items():
+        if name not in job.workload.fields:
+            yield f"a {job.workload.name} has no field {name}"
+            continue
         text = field(job.workload, job.object, name)
         if not matches(text, allowed):
             yield f"{job.workload.fields[name].path} is {cut(text)}, not {_either(allowed)}"

@@ -36,12 +36,14 @@ class Field:
         default: what stands for it where it is missing or null.
         parent: it is a path of files, and the directory that it is in is meant.
         divided_by: name of another field: both are whole numbers, and their quotient, rounded down, is meant.
+        smaller: it is a quantity, and the smaller of it and the default is meant.
     """
 
     path: Place
     default: str
     parent: bool = False
     divided_by: str | None = None
+    smaller: bool = False
 
 
 @dataclass(frozen=True)

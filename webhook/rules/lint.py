@@ -19,7 +19,7 @@ def problems_of(table: Table, values: Mapping[str, str]) -> Found:
     """Every problem of a table whose fragments still quote the table's own values."""
     rows = Rows(table)
     yield from _duplicates(table)
-    broken = list(workload_problems(table))
+    broken = list(workload_problems(table, values))
     yield from broken
     if broken:
         return  # what rules may quote follows from the workloads
@@ -90,10 +90,11 @@ def _empty_values(rows: Rows, rule: Rule, values: Mapping[str, str]) -> Found:
 
 
 def _fields(rows: Rows, rule: Rule, at: Path) -> Found:
+    workloads = rows.workloads(rule)
     for name in rule.match.fields:
-        for workload in rows.workloads(rule):
-            if name not in workload.fields:
-                yield (*at, "match", "fields", name), f"workload {workload.name} has no field {name!r}"
+        if workloads and not any(name in workload.fields for workload in workloads):
+            shown = listed(workload.name for workload in workloads)
+            yield (*at, "match", "fields", name), f"no workload it matches has a field {name!r}: {shown}"
 
 
 def _replaces(rows: Rows, rule: Rule, path: Path) -> Found:
@@ -113,12 +114,13 @@ def _quoted(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Foun
     of_job = JOB if all(row.takes_nodes for row in workloads) else ("job.namespace",)
     allowed = {*of_job, *SCRIPTS, *(f"value.{name}" for name in values)}
     if workloads:
-        shared = (
+        offered = (
             {f"{role}.{name}" for role in row.roles() for name in (*ROLE, *ROLE_MAPS)}
             | {f"field.{name}" for name in row.fields}
             for row in workloads
         )
-        allowed |= set.intersection(*shared)
+        # Of kinds that lack what a rule quotes it is skipped, and says so.
+        allowed |= set.union(*offered)
     match = {"mountTaken": rule.match.mount_taken}
     for path, text in texts({"match": match, "add": rule.add, "warn": rule.warn, "deny": rule.deny}, at):
         inner = [name for quoted in names(text) for name in (quoted, *names(values.get(quoted[6:], "")))]

@@ -1,20 +1,23 @@
 """What the schema cannot see of workloads: rows that can never open anything, or not alone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from common.quantities import thousandths
 from webhook.documents import Path
+from webhook.engine.placeholders import names
 from webhook.engine.table import WORKER, Table, Workload
 from webhook.rules.rows import listed
 
 
-def workload_problems(table: Table) -> Iterator[tuple[Path, str]]:
-    """Every problem of a table's workloads: path and message."""
+def workload_problems(table: Table, values: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    """Every problem of a table's workloads: path and message; ``values`` are the table's own."""
     taken: dict[str, str] = {}
     for index, workload in enumerate(table.workloads):
         at: Path = ("workloads", index)
         yield from _shared_kinds(taken, workload, at)
         yield from _groups(workload, at)
         yield from _divided(table, workload, at)
+        yield from _defaults(workload, values, at)
         for name in workload.when:
             if name not in workload.fields:
                 known = listed(workload.fields) or "none"
@@ -50,6 +53,22 @@ def _divided(table: Table, workload: Workload, at: Path) -> Iterator[tuple[Path,
             shown = ", ".join(map(str, configs))
             why = f"blocks of that many fill no unit: the shapes have node config {shown}"
             yield here, f"the default of {row.divided_by} is {divisor.default!r}: {why}"
+
+
+def _defaults(workload: Workload, values: Mapping[str, str], at: Path) -> Iterator[tuple[Path, str]]:
+    """Defaults that quote what is not there, and fields with the smaller of two quantities that are none."""
+    known = {f"value.{name}": text for name, text in values.items()}
+    for name, row in workload.fields.items():
+        here: Path = (*at, "fields", name)
+        default = row.default
+        for quoted in names(default):
+            if quoted not in known:
+                yield (*here, "default"), f"unknown placeholder $({quoted}); known here are {listed(known)}"
+            default = known.get(quoted, default)
+        if row.smaller and (row.parent or row.divided_by):
+            yield (*here, "smaller"), f"{name} is a quantity, not made of something else"
+        elif row.smaller and not thousandths(default):
+            yield (*here, "default"), f"must be a quantity above 0, such as 1Gi, not {default!r}"
 
 
 def _groups(workload: Workload, at: Path) -> Iterator[tuple[Path, str]]:

@@ -15,7 +15,7 @@ from typing import Any
 from webhook import initscript, limits
 from webhook.documents import Document, DocumentError, read_documents
 from webhook.engine.placeholders import render
-from webhook.engine.table import Rule, Table
+from webhook.engine.table import Rule, Table, Workload
 from webhook.rules import parse
 from webhook.rules.draft import Draft, alone, laid_over
 from webhook.rules.lint import problems_of
@@ -123,7 +123,15 @@ def _with_values(table: Table, values: Mapping[str, str]) -> Table:
         mount = render(rule.match.mount_taken, known, partial=True)
         return replace(rule, match=replace(rule.match, mount_taken=mount), add=add, warn=warn, deny=deny)
 
-    return replace(table, rules=tuple(map(filled, _in_their_places(table.rules))))
+    def told(workload: Workload) -> Workload:
+        defaults = {
+            name: replace(row, default=render(row.default, known, partial=True))
+            for name, row in workload.fields.items()
+        }
+        return replace(workload, fields=defaults)
+
+    rules = tuple(map(filled, _in_their_places(table.rules)))
+    return replace(table, workloads=tuple(map(told, table.workloads)), rules=rules)
 
 
 def _in_their_places(rules: Sequence[Rule]) -> Sequence[Rule]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 if __package__:
-    from tests.cluster.tools import golang, progress
+    from tests.cluster.tools import definitions, golang, progress
     from tests.cluster.tools.kit import Kit
 else:  # run as a script: the folder of this file is the import path
+    import definitions  # type: ignore[import-not-found,no-redef]
     import golang  # type: ignore[import-not-found,no-redef]
     import progress  # type: ignore[import-not-found,no-redef]
     from kit import Kit  # type: ignore[import-not-found,no-redef]
@@ -70,10 +72,21 @@ KUEUE = Kit(
 )
 
 
-KITS = {kit.name: kit for kit in (CONTROL_PLANE, KUEUE)}
+@dataclass(frozen=True)
+class Definitions:
+    """The CustomResourceDefinitions, beside the kits."""
+
+    name: str = definitions.NAME
+
+    def build(self) -> None:
+        """Fetches what is missing and says where it is."""
+        definitions.fetch()
 
 
-def _kit(name: str) -> Kit:
+KITS: dict[str, Kit | Definitions] = {each.name: each for each in (CONTROL_PLANE, KUEUE, Definitions())}
+
+
+def _kit(name: str) -> Kit | Definitions:
     if name not in KITS:
         raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(KITS)}")
     return KITS[name]
