@@ -46,7 +46,7 @@ Seen = TypeVar("Seen")
 def table(policy: str) -> str:
     """The rule table of a policy."""
     if policy == "placement":
-        return (COMPONENT / "rules.yaml").read_text(encoding="utf-8")
+        return (COMPONENT / "30-placement.yaml").read_text(encoding="utf-8")
     packaged = yaml.safe_load((webhook.REPOSITORY / "webhook/rules/default.yaml").read_text(encoding="utf-8"))
     off, more = [], []
     if policy == "selector" or policy in native.GROUPS:
