@@ -77,7 +77,8 @@ def run(
 def folder_with_examples(folder: Path) -> Path:
     """A folder that looks like the repository to the commands of a document."""
     for name in ("examples", "manifests"):
-        (folder / name).symlink_to(REPOSITORY / name)
+        if not (folder / name).exists():  # an installation has manifests of its own
+            (folder / name).symlink_to(REPOSITORY / name)
     return folder
 
 
