@@ -1,4 +1,4 @@
-"""Other projects' controllers on a control plane: their own manifests and rights, as processes on loopback."""
+"""Other projects' controllers on a control plane: their own manifests and rights, as loopback processes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from tests.cluster.controlplane import established
+from tests.cluster.jobs import text, together
 from tests.cluster.process import ClusterError
 
 if TYPE_CHECKING:
@@ -57,11 +58,9 @@ def install(plane: ControlPlane, parts: Iterable[Object]) -> list[Object]:
         The webhook configurations, to be created once somebody answers.
     """
     found = list(parts)
-    for kinds in (RIGHTS, (DEFINITION,)):
-        for part in found:
-            if part["kind"] in kinds:
-                plane.kubectl.create(part)
-    for part in found:
-        if part["kind"] == DEFINITION:
-            plane.kubectl.wait_for(established, "crd", part["metadata"]["name"])
+    # In one call each: kubectl asks for everything that there is whenever it starts.
+    namespaces = [part for part in found if part["kind"] == RIGHTS[0]]
+    others = [part for part in found if part["kind"] in (*RIGHTS[1:], DEFINITION)]
+    plane.kubectl.run("create", "-f", "-", stdin=text(together(*namespaces, *others)))
+    plane.kubectl.wait_for(lambda all_: all(map(established, all_["items"])), "crds")
     return [part for part in found if part["kind"] in WEBHOOKS]

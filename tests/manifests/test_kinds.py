@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.manifests.objects import webhooks
+from webhook.engine import keys
 from webhook.rules.load import load_default
 
 if TYPE_CHECKING:
@@ -62,9 +63,15 @@ def test_what_is_added_names_everything_leaves_out_what_the_base_does_and_fails_
         assert "*" not in str(hook["rules"])
 
 
-def test_of_pods_only_workers_of_jobs_with_blocks_are_sent(overlay: Build, base: Build) -> None:
+def test_of_pods_only_those_of_jobs_with_blocks_are_sent_and_not_what_the_base_sends(
+    overlay: Build, base: Build
+) -> None:
     hook = added(overlay, base)["kinds-pods.ultraserver-webhook.io"]
-    assert hook["objectSelector"]["matchLabels"]["training.kubeflow.org/replica-type"] == "worker"
+    label, operator = hook["objectSelector"]["matchExpressions"]
+    assert label == {"key": keys.JOB, "operator": "Exists"}
+    sent = webhooks(base)["pods.ultraserver-webhook.io"]["objectSelector"]["matchLabels"]
+    assert operator["operator"] == "NotIn"
+    assert {operator["key"]: operator["values"]} == {key: [value] for key, value in sent.items()}
     conditions = [row["name"] for row in hook["matchConditions"]]
     assert conditions == ["not-a-mirror-pod", "of-a-job-with-blocks"]
 

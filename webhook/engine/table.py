@@ -35,15 +35,24 @@ class Field:
         path: where it is in the object.
         default: what stands for it where it is missing or null.
         parent: it is a path of files, and the directory that it is in is meant.
-        divided_by: name of another field: both are whole numbers, and their quotient, rounded down, is meant.
+        times: name of another field: both are whole numbers, and their product is meant.
+        plus: the same, and what is added to it, after `times`.
+        divided_by: the same, and what it is divided by, rounded down, last of all.
         smaller: it is a quantity, and the smaller of it and the default is meant.
     """
 
     path: Place
     default: str
     parent: bool = False
+    times: str | None = None
+    plus: str | None = None
     divided_by: str | None = None
     smaller: bool = False
+
+    def others(self) -> dict[str, str]:
+        """The fields that it is made with: names by what is done with them, as the table calls that."""
+        said = {"times": self.times, "plus": self.plus, "dividedBy": self.divided_by}
+        return {key: name for key, name in said.items() if name is not None}
 
 
 @dataclass(frozen=True)

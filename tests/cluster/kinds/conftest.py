@@ -28,6 +28,8 @@ ULTRASERVERS = 6
 OWN = webhook.REPOSITORY / "tests" / "data" / "kinds"
 """Definitions that this project wrote itself, as the real ones are not public."""
 COMPONENT = webhook.REPOSITORY / "manifests" / "components" / "kinds" / "mutating.yaml"
+MAKERS = "trainjobs,jobsets,leaderworkersets,pytorchjobs,mpijobs.kubeflow.org,jobs,statefulsets"
+"""Everything that makes Pods, or makes what does."""
 _numbers = itertools.count()
 
 
@@ -39,8 +41,7 @@ class KindsPlane(ControlPlane):
         self._others.define()
         for path in sorted(OWN.glob("*.yaml")):
             self.kubectl.run("create", "-f", str(path))
-        for found in self.kubectl.get_json("crds")["items"]:
-            self.kubectl.wait_for(established, "crd", found["metadata"]["name"])
+        self.kubectl.wait_for(lambda found: all(map(established, found["items"])), "crds")
 
     def _start_operator(self) -> None:
         self._others.start()
@@ -68,6 +69,9 @@ def namespace(plane: ControlPlane) -> Iterator[Kubectl]:
     """Kubectl for a new namespace; what is in it is deleted after the test, so that its nodes are free."""
     inside = plane.kubectl.create_namespace(f"kinds-{next(_numbers)}")
     yield inside
+    # Before their Pods, or they would be made again.
+    inside.run("delete", MAKERS, "--all", "--wait=false")
+    inside.wait_for(lambda found: not found["items"], MAKERS)
     clear(inside)
 
 
