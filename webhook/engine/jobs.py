@@ -75,6 +75,12 @@ class Job:
         """Number of pods in the groups called worker."""
         return sum(group.replicas for group in self.groups if group.role == WORKER)
 
+    def has_workers(self) -> bool:
+        """Whether it takes nodes; what has a group called worker does without its pods in no sense."""
+        return self.nodes() > 0 and (
+            self.workers() > 0 or not any(group.role == WORKER for group in self.groups)
+        )
+
     def nodes(self) -> int:
         """How many nodes the job takes."""
         return sum(group.replicas for group in self.groups if group.takes_nodes)

@@ -86,6 +86,29 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Suspending:
+    """Where an object of a kind that can be suspended says that its pods are still to come.
+
+    Attributes:
+        suspend: ``true`` where it is, or is to be, suspended.
+        started: there once the operator has found it not suspended for the first time.
+        stopped: ``True`` once the pods of an object that was suspended later are gone.
+        active: how many pods it has: a map of groups with ``active`` each.
+        keeps: role whose Job, ``NAME-ROLE``, is made while the object is suspended.
+    """
+
+    suspend: Place
+    started: Place
+    stopped: Place
+    active: Place
+    keeps: str | None = None
+
+
+ALWAYS = "always"
+"""In place of that: an update gets back what it takes out, whatever the object's state."""
+
+
+@dataclass(frozen=True)
 class Workload:
     """A kind that the webhook knows how to open.
 
@@ -94,6 +117,7 @@ class Workload:
         groups: its sets of pods.
         when: allowed values by name of a field; an object that has others is not this workload.
         node_config_env: an environment variable in the job's own containers that names the node config.
+        updates: when an update keeps what was added; ``ALWAYS``, or None for never.
     """
 
     name: str
@@ -102,6 +126,7 @@ class Workload:
     when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fields: Mapping[str, Field] = field(default_factory=dict)
     node_config_env: str | None = None
+    updates: Suspending | str | None = None
 
     @property
     def takes_nodes(self) -> bool:

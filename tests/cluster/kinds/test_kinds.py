@@ -102,7 +102,7 @@ def used(pods: list[Object], servers: dict[str, str]) -> set[str]:
 
 
 def are_in_blocks(pods: list[Object], servers: dict[str, str], number: Callable[[Object], int]) -> None:
-    """Checks that every four Pods by number say that they are a block, and have an UltraServer of their own."""
+    """Checks that every four Pods by number are a block by label, on an UltraServer of their own."""
     assert sorted(map(number, pods)) == list(range(len(pods)))
     blocks: dict[str, list[Object]] = {}
     for pod in pods:
