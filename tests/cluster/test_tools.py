@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.tools import build, definitions, golang
+from tests.cluster.tools import build, golang
 from tests.cluster.tools.kit import MARKER, Kit
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(params=[build.CONTROL_PLANE, build.KUEUE], ids=lambda kit: kit.name)
+@pytest.fixture(params=[build.CONTROL_PLANE, build.KUEUE, build.CONTROLLERS], ids=lambda kit: kit.name)
 def kit(request: pytest.FixtureRequest) -> Kit:
     found: Kit = request.param
     return found
@@ -64,15 +64,14 @@ def test_a_go_that_is_too_old_or_broken_is_not_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "names"),
-    [([], ["cluster-tools", "kueue", "kinds"]), (["kueue"], ["kueue"]), (["kinds"], ["kinds"])],
-    ids=["all", "a kit", "the definitions"],
+    [([], ["cluster-tools", "kueue", "controllers"]), (["kueue"], ["kueue"])],
+    ids=["all", "a kit"],
 )
 def test_the_kits_that_are_named_are_built_and_all_where_none_is(
     arguments: list[str], names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built: list[str] = []
     monkeypatch.setattr(Kit, "build", lambda kit: built.append(kit.name))
-    monkeypatch.setattr(definitions, "fetch", lambda: built.append(definitions.NAME))
     assert build.main(arguments) == 0
     assert built == names
 
@@ -82,4 +81,4 @@ def test_a_kit_that_there_is_not_is_refused_with_those_that_there_are(
 ) -> None:
     with pytest.raises(SystemExit):
         build.main(["kubelet"])
-    assert "'kubelet' is none of cluster-tools, kueue, kinds" in capsys.readouterr().err
+    assert "'kubelet' is none of cluster-tools, kueue, controllers" in capsys.readouterr().err

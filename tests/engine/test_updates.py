@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.engine.strategies import JSON, broken_jobs, jobs
 from tests.helpers import LAUNCHER, WORKER, mpijob, requested
+from tests.t9k import SHAPES, t9k_mpijob
 from webhook.engine import Outcome, evaluate, keys, record, update
 from webhook.engine.table import Table
 from webhook.engine.tree import Json, digest, drop, get, put, same
@@ -347,3 +348,81 @@ def test_a_record_that_is_dear_to_put_back_is_let_through_unread() -> None:
     template = put(get(stored, WORKER), ("spec", "tolerations"), many)
     stored = put(stored, WORKER, record.write(template, forged))
     assert update(TABLE, requested(written()), stored) is None
+
+
+def test_a_launcher_that_is_to_run_ranks_is_a_new_size() -> None:
+    job = written(3)
+    stored, more = created(job), {"runLauncherAsWorker": True}
+    fresh = evaluate(TABLE, requested({**job, "spec": {**job["spec"], **more}}))
+    assert fresh.facts["nodes"] == "4"
+    assert same(updated(stored, {**stored, "spec": {**stored["spec"], **more}}).after, fresh.after)
+
+
+def pod_template() -> Json:
+    container = {"name": "x", "image": "i", "resources": {"limits": {"aws.amazon.com/neuron": 16}}}
+    return {"spec": {"containers": [container], **copy.deepcopy(OWN_LISTS)}}
+
+
+def other(kind: str, spec: Json) -> Json:
+    version, _, kind = kind.rpartition("/")
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": "train"}, "spec": spec}
+
+
+def jobset(*names: str) -> Json:
+    pods = {"parallelism": 2, "template": pod_template()}
+    jobs = [{"name": name, "replicas": 2, "template": {"spec": copy.deepcopy(pods)}} for name in names]
+    return other("jobset.x-k8s.io/v1alpha2/JobSet", {"replicatedJobs": jobs})
+
+
+def pytorchjob(workers: int, *, master: bool = True) -> Json:
+    roles = {"Worker": {"replicas": workers, "template": pod_template()}}
+    more = {"Master": {"template": pod_template()}} if master else {}
+    return other("kubeflow.org/v1/PyTorchJob", {**SUSPENDED, "pytorchReplicaSpecs": {**roles, **more}})
+
+
+WHENEVER = {
+    "a Job": other("batch/v1/Job", {"parallelism": 4, "template": pod_template()}),
+    "a JobSet": jobset("workers"),
+    "a LeaderWorkerSet": other(
+        "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet",
+        {"leaderWorkerTemplate": {"size": 4, "workerTemplate": pod_template()}},
+    ),
+}
+
+
+@pytest.mark.parametrize("job", WHENEVER.values(), ids=WHENEVER.keys())
+@pytest.mark.parametrize("status", [{}, {"startTime": "2026-01-01T00:00:00Z", "active": 4}])
+def test_what_cannot_be_changed_or_is_made_anew_gets_back_what_an_update_takes_out(
+    job: Json, status: Json
+) -> None:
+    stored = {**created(job), "status": status}
+    assert same(updated(stored, {**job, "status": status}).after, stored)
+
+
+def test_terms_that_kubernetes_would_not_let_change_are_not_chosen_anew() -> None:
+    stored = created({**WHENEVER["a Job"], "spec": {**WHENEVER["a Job"]["spec"], "suspend": True}})
+    assert updated(stored, put(stored, ("spec", "parallelism"), 8)).operations == ()
+
+
+def test_a_template_is_known_by_its_name_and_not_by_its_place() -> None:
+    stored = created(jobset("launcher", "workers"))
+    launcher, workers = stored["spec"]["replicatedJobs"]
+    turned = put(stored, ("spec", "replicatedJobs"), [workers, launcher])
+    assert updated(stored, turned).operations == ()
+
+
+@pytest.mark.parametrize(("before", "now"), [((3, True), (7, True)), ((4, False), (4, True))])
+def test_a_suspended_pytorchjob_of_a_new_size_is_as_if_it_were_created_so(
+    before: tuple[int, bool], now: tuple[int, bool]
+) -> None:
+    stored = created(pytorchjob(before[0], master=before[1]))
+    job = pytorchjob(now[0], master=now[1])
+    outcome = updated(stored, applied(stored, job))
+    fresh = evaluate(TABLE, requested(job))
+    assert same(outcome.after, fresh.after)
+    assert outcome.warnings == fresh.warnings
+
+
+def test_a_kind_whose_row_says_nothing_of_updates_is_left_alone() -> None:
+    job = t9k_mpijob(SHAPES[0])
+    assert update(TABLE, requested(job), created(job)) is None

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.manifests.objects import webhooks
+from webhook.engine import keys
+from webhook.engine.table import ALWAYS
 from webhook.rules.load import load_default
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.manifests.conftest import Build, Object
+
+
+UPDATES = {f"kinds-{part}.ultraserver-webhook.io" for part in ("updates", "suspended")}
 
 
 @pytest.fixture
@@ -58,15 +63,34 @@ def test_what_is_added_names_everything_leaves_out_what_the_base_does_and_fails_
         for key in ("namespaceSelector", "failurePolicy", "timeoutSeconds", "sideEffects", "clientConfig"):
             assert hook[key] == usual[key]
         assert {rule["scope"] for rule in hook["rules"]} == {"Namespaced"}
-        assert [rule["operations"] for rule in hook["rules"]] == [["CREATE"]] * len(hook["rules"])
+        operation = "UPDATE" if hook["name"] in UPDATES else "CREATE"
+        assert [rule["operations"] for rule in hook["rules"]] == [[operation]] * len(hook["rules"])
         assert "*" not in str(hook["rules"])
 
 
-def test_of_pods_only_workers_of_jobs_with_blocks_are_sent(overlay: Build, base: Build) -> None:
+def test_of_pods_only_those_of_jobs_with_blocks_are_sent_and_not_what_the_base_sends(
+    overlay: Build, base: Build
+) -> None:
     hook = added(overlay, base)["kinds-pods.ultraserver-webhook.io"]
-    assert hook["objectSelector"]["matchLabels"]["training.kubeflow.org/replica-type"] == "worker"
+    label, operator = hook["objectSelector"]["matchExpressions"]
+    assert label == {"key": keys.JOB, "operator": "Exists"}
+    sent = webhooks(base)["pods.ultraserver-webhook.io"]["objectSelector"]["matchLabels"]
+    assert operator["operator"] == "NotIn"
+    assert {operator["key"]: operator["values"]} == {key: [value] for key, value in sent.items()}
     conditions = [row["name"] for row in hook["matchConditions"]]
     assert conditions == ["not-a-mirror-pod", "of-a-job-with-blocks"]
+
+
+def test_updates_are_asked_about_for_the_kinds_whose_rows_say_so(overlay: Build, base: Build) -> None:
+    rows = load_default().workloads
+    hooks = webhooks(overlay)
+    for name, wanted in (("kinds-updates", True), ("kinds-suspended", False)):
+        sent = resources({name: hooks[f"{name}.ultraserver-webhook.io"]})
+        kinds = {
+            kind for row in rows if row.updates and (row.updates == ALWAYS) is wanted for kind in row.kinds
+        }
+        known = {(kind.rpartition("/")[0], f"{kind.rpartition('/')[2].lower()}s") for kind in kinds}
+        assert sent == known - resources({"base": webhooks(base)["updates.ultraserver-webhook.io"]})
 
 
 def test_of_jobs_only_those_are_sent_that_may_need_ultraservers(overlay: Build, base: Build) -> None:

@@ -22,7 +22,7 @@ def candidacy(table: Table, job: Job) -> tuple[bool, str]:
     templates = job.templates(WORKER)
     if not templates:
         return False, f"the job has no {WORKER} template"
-    if job.nodes() == 0 or (job.workers() == 0 and any(group.role == WORKER for group in job.groups)):
+    if not job.has_workers():
         return False, "the job has no workers"
     if not job_types(table, job):
         return False, "its own instance type selection leaves out " + ", ".join(

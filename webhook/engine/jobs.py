@@ -1,6 +1,7 @@
 """Opening a job: what a workload row finds in an object."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import prod
@@ -15,6 +16,12 @@ from webhook.engine.tree import Json, Path, WrongTypeError, get, shown
 
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
 """A whole number of a size that a job's numbers can have."""
+
+_MOST: Final = 10**9
+"""Above all of these."""
+
+_NEUTRAL: Final = {"times": 1, "plus": 0, "dividedBy": 1}
+"""What is done with a field's number, in this order, and what changes nothing."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,12 @@ class Job:
     def workers(self) -> int:
         """Number of pods in the groups called worker."""
         return sum(group.replicas for group in self.groups if group.role == WORKER)
+
+    def has_workers(self) -> bool:
+        """Whether it takes nodes; what has a group called worker does without its pods in no sense."""
+        return self.nodes() > 0 and (
+            self.workers() > 0 or not any(group.role == WORKER for group in self.groups)
+        )
 
     def nodes(self) -> int:
         """How many nodes the job takes."""
@@ -131,7 +144,7 @@ def field(workload: Workload, obj: Json, name: str) -> str:
     """The value of a named field of an object as text, its default where the object does not say.
 
     Raises:
-        WrongTypeError: if it is neither text nor a truth value.
+        WrongTypeError: if it is neither text, a truth value nor a number of a size that a job's can have.
     """
     row = workload.fields[name]
     found = row.path.value(obj)
@@ -139,10 +152,13 @@ def field(workload: Workload, obj: Json, name: str) -> str:
         return _smaller(found, row.default)
     if isinstance(found, bool):
         return str(found).lower()
+    if isinstance(found, int) and abs(found) < _MOST:
+        found = str(found)
     if found is not None and not isinstance(found, str):
         raise WrongTypeError(str(row.path), "text", found)
-    if row.divided_by:
-        return _quotient(found or "", field(workload, obj, row.divided_by)) or row.default
+    if others := row.others():
+        numbers = {key: field(workload, obj, other) for key, other in others.items()}
+        return _computed(found or "", numbers) or row.default
     text = found or row.default
     return text.rstrip("/").rpartition("/")[0] if row.parent else text
 
@@ -153,11 +169,12 @@ def _smaller(found: Json, most: str) -> str:
     return text if 0 < thousandths(text) < thousandths(most) else most
 
 
-def _quotient(number: str, divisor: str) -> str:
-    """One whole number divided by another, rounded down; empty where that is no number."""
-    if not (_WHOLE.fullmatch(number) and _WHOLE.fullmatch(divisor) and int(divisor)):
+def _computed(number: str, others: Mapping[str, str]) -> str:
+    """A whole number times, plus, and divided by others, rounded down; empty where one is no such number."""
+    if not all(map(_WHOLE.fullmatch, (number, *others.values()))):
         return ""
-    return str(int(number) // int(divisor))
+    times, plus, divisor = (int(others.get(key, neutral)) for key, neutral in _NEUTRAL.items())
+    return str((int(number) * times + plus) // divisor) if divisor else ""
 
 
 def _text(value: Json) -> str:

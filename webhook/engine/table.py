@@ -35,15 +35,24 @@ class Field:
         path: where it is in the object.
         default: what stands for it where it is missing or null.
         parent: it is a path of files, and the directory that it is in is meant.
-        divided_by: name of another field: both are whole numbers, and their quotient, rounded down, is meant.
+        times: name of another field: both are whole numbers, and their product is meant.
+        plus: the same, and what is added to it, after `times`.
+        divided_by: the same, and what it is divided by, rounded down, last of all.
         smaller: it is a quantity, and the smaller of it and the default is meant.
     """
 
     path: Place
     default: str
     parent: bool = False
+    times: str | None = None
+    plus: str | None = None
     divided_by: str | None = None
     smaller: bool = False
+
+    def others(self) -> dict[str, str]:
+        """The fields that it is made with: names by what is done with them, as the table calls that."""
+        said = {"times": self.times, "plus": self.plus, "dividedBy": self.divided_by}
+        return {key: name for key, name in said.items() if name is not None}
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,29 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Suspending:
+    """Where an object of a kind that can be suspended says that its pods are still to come.
+
+    Attributes:
+        suspend: ``true`` where it is, or is to be, suspended.
+        started: there once the operator has found it not suspended for the first time.
+        stopped: ``True`` once the pods of an object that was suspended later are gone.
+        active: how many pods it has: a map of groups with ``active`` each.
+        keeps: role whose Job, ``NAME-ROLE``, is made while the object is suspended.
+    """
+
+    suspend: Place
+    started: Place
+    stopped: Place
+    active: Place
+    keeps: str | None = None
+
+
+ALWAYS = "always"
+"""In place of that: an update gets back what it takes out, whatever the object's state."""
+
+
+@dataclass(frozen=True)
 class Workload:
     """A kind that the webhook knows how to open.
 
@@ -85,6 +117,7 @@ class Workload:
         groups: its sets of pods.
         when: allowed values by name of a field; an object that has others is not this workload.
         node_config_env: an environment variable in the job's own containers that names the node config.
+        updates: when an update keeps what was added; ``ALWAYS``, or None for never.
     """
 
     name: str
@@ -93,6 +126,7 @@ class Workload:
     when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fields: Mapping[str, Field] = field(default_factory=dict)
     node_config_env: str | None = None
+    updates: Suspending | str | None = None
 
     @property
     def takes_nodes(self) -> bool:

@@ -1,7 +1,8 @@
 """What an update of a stored job keeps, and when its shape is chosen anew (docs/adr/0021-updates.md).
 
-Only a job whose pods are still to come is looked at: its pods are made from what the update stores. Who sends
-an update does not matter, only what it changes: one that takes nothing out comes out as it was.
+Only an object whose pods are still to come is looked at: they are made from what the update stores. Each kind
+says in its row how that is known. Who sends an update does not matter, only what it changes: one that takes
+nothing out comes out as it was.
 """
 
 from collections.abc import Iterable
@@ -16,47 +17,36 @@ from webhook.engine.jobs import is_of, open_job, template_paths
 from webhook.engine.outcome import JobError, Outcome, Request, bounded
 from webhook.engine.patch import Operation, difference
 from webhook.engine.putback import put_back
-from webhook.engine.table import Mode, Table, Workload
+from webhook.engine.table import Mode, Suspending, Table, Workload
 from webhook.engine.takeback import take_back
-from webhook.engine.tree import Json, Path, WrongTypeError, get, map_at, maps_at, put, same
+from webhook.engine.tree import Json, Path, WrongTypeError, get, put, same
 
-SUSPEND: Final = ("spec", "runPolicy", "suspend")
-START_TIME: Final = ("status", "startTime")
-CONDITIONS: Final = ("status", "conditions")
-REPLICA_STATUSES: Final = ("status", "replicaStatuses")
+_Template = tuple[str, Path, Json]
+"""The role of a group, the path of its template in the new object, and the template in the stored one."""
 
 UNNAMED: Final = (
     "a job made by generateName keeps the terms of its first size; delete it and create it in the new one"
 )
-LAUNCHER: Final = "launcher"
 STAYS: Final = (
-    "{0}-launcher was made for the old size, and only its scheduling is changed later: kubectl delete job "
-    "{0}-launcher, and mpi-operator makes it anew"
+    "{0} was made for the old size, and only its scheduling is changed later: kubectl delete job {0}, "
+    "and its operator makes it anew"
 )
-"""mpi-operator makes the launcher's Job while the MPIJob is suspended, and changes labels, annotations, node
-selector, tolerations and gates of its template when it resumes (``syncLauncherSchedulingDirectives``)."""
 
 
-def suspended(stored: Json) -> bool:
-    """Whether a stored job is suspended and has no pods left, as far as its status tells.
-
-    mpi-operator sets ``startTime`` when it first finds a job that is not suspended, and the condition
-    ``Suspended`` after it has deleted the workers (mpi-operator v0.8.0, ``syncHandler``).
-    """
-    if get(stored, SUSPEND) is not True:
+def suspended(states: Suspending, stored: Json) -> bool:
+    """Whether a stored job is suspended and has no pods left, as far as its status tells."""
+    if states.suspend.value(stored) is not True:
         return False
-    statuses = map_at(stored, REPLICA_STATUSES)
-    if any(get(statuses, (role, "active")) for role in statuses):
+    groups = states.active.value(stored)
+    if any(get(group, ("active",)) for group in groups.values()) if isinstance(groups, dict) else groups:
         return False
-    if get(stored, START_TIME) is None:
-        return True
-    conditions = maps_at(stored, CONDITIONS)
-    return any((found.get("type"), found.get("status")) == ("Suspended", "True") for found in conditions)
+    return states.started.value(stored) is None or states.stopped.value(stored) == "True"
 
 
-def has_no_pods(stored: Json) -> bool:
+def has_no_pods(states: Suspending, stored: Json) -> bool:
     """Whether the pods of a stored job are still to come: it is suspended, or no operator has seen it."""
-    return suspended(stored) or (get(stored, SUSPEND) is not True and get(stored, START_TIME) is None)
+    seen = states.suspend.value(stored) is True or states.started.value(stored) is not None
+    return not seen or suspended(states, stored)
 
 
 def update(table: Table, request: Request, stored: Json) -> Outcome | None:
@@ -71,7 +61,7 @@ def update(table: Table, request: Request, stored: Json) -> Outcome | None:
         stored: the object before.
     """
     new = request.object
-    if table.mode is not Mode.ENFORCE or kind_of(new) != kind_of(stored) or not has_no_pods(stored):
+    if table.mode is not Mode.ENFORCE or kind_of(new) != kind_of(stored):
         return None
     if get(new, ("metadata", "deletionTimestamp")) is not None or _opted_out(new):
         return None
@@ -90,43 +80,56 @@ def _opted_out(obj: Json) -> bool:
 
 
 def _update(table: Table, workload: Workload, request: Request, stored: Json) -> Outcome | None:
-    new = request.object
-    # A Pod, whose template is the object itself, has no pods to come.
-    paths = [path for _, path in template_paths(workload, new) if path]
-    if not any(record.read(get(stored, path)) for path in paths):
+    new, states = request.object, workload.updates
+    if states is None or (isinstance(states, Suspending) and not has_no_pods(states, stored)):
+        return None
+    templates = _templates(workload, stored, new)
+    if not any(record.read(before) for _, _, before in templates):
         return None
     before, now = (open_job(workload, obj, replace(request, object=obj)) for obj in (stored, new))
     warnings: tuple[str, ...] = ()
-    if now.workers() and before.workers() != now.workers() and suspended(stored):
+    resized = now.has_workers() and before.nodes() != now.nodes()
+    if resized and isinstance(states, Suspending) and suspended(states, stored):
         if not now.generate_name:
-            return _resized(table, workload, request, stored)
+            return _resized(table, request, templates, states.keeps)
         warnings = (UNNAMED,)
     desired, budget = new, Budget(new)
-    for path in paths:
-        desired = put(desired, path, put_back(get(stored, path), get(new, path), path, budget))
-    after, patch = _patched(new, desired, paths)
+    for _, path, was in templates:
+        desired = put(desired, path, put_back(was, get(new, path), path, budget))
+    after, patch = _patched(new, desired, templates)
     reason = "put back what the update took out" if patch else "the update takes nothing out"
     facts = {"workload": workload.name}
     return Outcome(table.revision, reason, after, tuple(patch), warnings=warnings, facts=facts)
 
 
-def _resized(table: Table, workload: Workload, request: Request, stored: Json) -> Outcome:
+def _templates(workload: Workload, stored: Json, new: Json) -> list[_Template]:
+    """The templates of an update: a Pod, which is its own, has no pods to come."""
+    # By role and not by path: an element of a list may stand at another place than it did.
+    before = {group.role: get(stored, path) for group, path in template_paths(workload, stored)}
+    return [
+        (group.role, path, before.get(group.role)) for group, path in template_paths(workload, new) if path
+    ]
+
+
+def _resized(table: Table, request: Request, templates: list[_Template], keeps: str | None) -> Outcome:
     """The job as if it were created in its new size, without what was added for its old one."""
     new = request.object
     bare, budget = new, Budget(new)
-    paths = {path: group.role for group, path in template_paths(workload, new)}
-    for path in paths:
-        found = record.read(get(stored, path))
+    for _, path, was in templates:
+        found = record.read(was)
         # Asked for the second time, the webhook finds another record, its own: that is taken back as well.
         if found and found != record.read(get(new, path)):
             bare = put(bare, path, take_back(get(new, path), found.added, budget))
     outcome = evaluate(table, replace(request, object=bare))
     if outcome.denials:
         return replace(outcome, after=new)
-    after, operations = _patched(new, outcome.after, paths)
-    launchers = [(*path, "spec") for path, role in paths.items() if role == LAUNCHER]
-    stays = not all(same(get(stored, path), get(after, path)) for path in launchers)
-    said = [STAYS.format(get(new, ("metadata", "name")))] if stays else []
+    after, operations = _patched(new, outcome.after, templates)
+    spec = ("spec",)
+    stays = any(
+        role == keeps and not same(get(was, spec), get(after, (*path, *spec)))
+        for role, path, was in templates
+    )
+    said = [STAYS.format(f"{get(new, ('metadata', 'name'))}-{keeps}")] if stays else []
     return replace(
         outcome,
         reason=f"its size changed while it was suspended; {outcome.reason}",
@@ -136,9 +139,9 @@ def _resized(table: Table, workload: Workload, request: Request, stored: Json) -
     )
 
 
-def _patched(received: Json, desired: Json, paths: Iterable[Path]) -> tuple[Json, list[Operation]]:
+def _patched(received: Json, desired: Json, templates: Iterable[_Template]) -> tuple[Json, list[Operation]]:
     after, patch = received, list[Operation]()
-    for path in paths:
+    for _, path, _ in templates:
         template, operations = difference(get(received, path), get(desired, path), path)
         after, patch = put(after, path, template), patch + operations
     return after, patch

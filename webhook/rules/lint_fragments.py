@@ -28,7 +28,9 @@ def _labels(rule: Rule) -> Mapping[str, Json]:
 
 
 def _sets_label(rows: Rows, rule: Rule, key: str) -> bool:
-    """Whether what the rule fires for has a label of ours: from this rule, or from each that it needs."""
+    """Whether what the rule fires for has a label of ours: before, from this rule, or from each it needs."""
+    if "" not in rule.match.labels.get(key, ("",)):
+        return True
     needed = [row for name in rule.needs for row in rows.named.get(name, ())]
     return key in _labels(rule) or (bool(needed) and all(key in _labels(row) for row in needed))
 

@@ -16,7 +16,7 @@ def workload_problems(table: Table, values: Mapping[str, str]) -> Iterator[tuple
         at: Path = ("workloads", index)
         yield from _shared_kinds(taken, workload, at)
         yield from _groups(workload, at)
-        yield from _divided(table, workload, at)
+        yield from _computed(table, workload, at)
         yield from _defaults(workload, values, at)
         for name in workload.when:
             if name not in workload.fields:
@@ -34,25 +34,21 @@ def _shared_kinds(taken: dict[str, str], workload: Workload, at: Path) -> Iterat
             taken[kind] = workload.name
 
 
-def _divided(table: Table, workload: Workload, at: Path) -> Iterator[tuple[Path, str]]:
-    """Fields that are quotients of which nothing sensible can come."""
+def _computed(table: Table, workload: Workload, at: Path) -> Iterator[tuple[Path, str]]:
+    """Fields that are made of others, of which nothing sensible can come."""
     configs = sorted({shape.node_config for shape in table.shapes}, reverse=True)
     for name, row in workload.fields.items():
-        here: Path = (*at, "fields", name, "dividedBy")
-        if row.divided_by is None:
-            continue
-        divisor = workload.fields.get(row.divided_by)
-        if divisor is None:
-            yield here, f"the workload has no field {row.divided_by!r}; known are {listed(workload.fields)}"
-        elif divisor.divided_by is not None or divisor.parent or row.parent:
-            yield (
-                here,
-                f"{name} and {row.divided_by} must be numbers that the object says, not made of others",
-            )
-        elif divisor.default not in {"", *map(str, configs)}:
-            shown = ", ".join(map(str, configs))
-            why = f"blocks of that many fill no unit: the shapes have node config {shown}"
-            yield here, f"the default of {row.divided_by} is {divisor.default!r}: {why}"
+        for key, other in row.others().items():
+            here: Path = (*at, "fields", name, key)
+            found = workload.fields.get(other)
+            if found is None:
+                yield here, f"the workload has no field {other!r}; known are {listed(workload.fields)}"
+            elif found.others() or found.parent or row.parent:
+                yield here, f"{name} and {other} must be numbers that the object says, not made of others"
+            elif key == "dividedBy" and found.default not in {"", *map(str, configs)}:
+                shown = ", ".join(map(str, configs))
+                why = f"blocks of that many fill no unit: the shapes have node config {shown}"
+                yield here, f"the default of {other} is {found.default!r}: {why}"
 
 
 def _defaults(workload: Workload, values: Mapping[str, str], at: Path) -> Iterator[tuple[Path, str]]:
@@ -65,7 +61,7 @@ def _defaults(workload: Workload, values: Mapping[str, str], at: Path) -> Iterat
             if quoted not in known:
                 yield (*here, "default"), f"unknown placeholder $({quoted}); known here are {listed(known)}"
             default = known.get(quoted, default)
-        if row.smaller and (row.parent or row.divided_by):
+        if row.smaller and (row.parent or row.others()):
             yield (*here, "smaller"), f"{name} is a quantity, not made of something else"
         elif row.smaller and not thousandths(default):
             yield (*here, "default"), f"must be a quantity above 0, such as 1Gi, not {default!r}"

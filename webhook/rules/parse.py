@@ -17,6 +17,7 @@ from webhook.engine.table import (
     OnConflict,
     Rule,
     Shape,
+    Suspending,
     Table,
     Workload,
 )
@@ -58,7 +59,14 @@ def _workload(raw: Mapping[str, Any]) -> Workload:
         groups=tuple(map(_group, raw["groups"])),
         when=_patterns(raw.get("when", {})),
         fields={name: _row(Field, row, path=parse_place(row["path"])) for name, row in fields},
+        updates=_updates(raw.get("updates")),
     )
+
+
+def _updates(raw: Json) -> Suspending | str | None:
+    if not isinstance(raw, dict):
+        return raw and str(raw)
+    return _row(Suspending, {key: text if key == "keeps" else parse_place(text) for key, text in raw.items()})
 
 
 def _group(raw: Mapping[str, Any]) -> Group:

@@ -1,7 +1,7 @@
-"""One control plane with the definitions of the other kinds, and the webhook as the component registers it.
+"""One control plane with the controllers of the other kinds, and the webhook as the component registers it.
 
-Their operators do not run here: ``operators.py`` makes the Pods as their source says. mpi-operator is missing
-too, as its MPIJob and training-operator's are two definitions of one name.
+mpi-operator is missing, as its MPIJob and training-operator's are two definitions of one name. T9k's operator
+is not public: ``operators.py`` makes its Pods.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import pytest
 from tests.cluster import nodes, webhook
 from tests.cluster.controlplane import ControlPlane, established
 from tests.cluster.jobs import clear
-from tests.cluster.tools import definitions
+from tests.cluster.kinds.controllers import Controllers
+from tests.cluster.tools import build
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,8 @@ ULTRASERVERS = 6
 OWN = webhook.REPOSITORY / "tests" / "data" / "kinds"
 """Definitions that this project wrote itself, as the real ones are not public."""
 COMPONENT = webhook.REPOSITORY / "manifests" / "components" / "kinds" / "mutating.yaml"
+MAKERS = "trainjobs,jobsets,leaderworkersets,pytorchjobs,mpijobs.kubeflow.org,jobs,statefulsets"
+"""Everything that makes Pods, or makes what does."""
 _numbers = itertools.count()
 
 
@@ -34,20 +37,21 @@ class KindsPlane(ControlPlane):
     """A control plane whose kinds of job are those of the component."""
 
     def _define_jobs(self) -> None:
-        for path in (*definitions.files(), *sorted(OWN.glob("*.yaml"))):
+        self._others = Controllers(self)
+        self._others.define()
+        for path in sorted(OWN.glob("*.yaml")):
             self.kubectl.run("create", "-f", str(path))
-        for found in self.kubectl.get_json("crds")["items"]:
-            self.kubectl.wait_for(established, "crd", found["metadata"]["name"])
+        self.kubectl.wait_for(lambda found: all(map(established, found["items"])), "crds")
 
     def _start_operator(self) -> None:
-        """None runs here."""
+        self._others.start()
 
 
 @pytest.fixture(scope="package")
 def plane(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """The control plane with six UltraServers and two plain machines."""
-    if lacking := definitions.missing():
-        reason = f"{', '.join(lacking)} is not there: make cluster-tools"
+    if lacking := build.CONTROLLERS.missing(build.CONTROLLERS.directory()):
+        reason = f"{', '.join(lacking)} is not built: make cluster-tools"
         if os.environ.get("REQUIRE_CLUSTER") == "1":
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)
@@ -65,6 +69,9 @@ def namespace(plane: ControlPlane) -> Iterator[Kubectl]:
     """Kubectl for a new namespace; what is in it is deleted after the test, so that its nodes are free."""
     inside = plane.kubectl.create_namespace(f"kinds-{next(_numbers)}")
     yield inside
+    # Before their Pods, or they would be made again.
+    inside.run("delete", MAKERS, "--all", "--wait=false")
+    inside.wait_for(lambda found: not found["items"], MAKERS)
     clear(inside)
 
 

@@ -1,10 +1,11 @@
-"""Jobs, JobSets, LeaderWorkerSets and PyTorchJobs by real definitions, Jobs also by their real controller."""
+"""Jobs, JobSets, LeaderWorkerSets, PyTorchJobs and TrainJobs by their real definitions and controllers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.cluster.jobs import text, together
+import pytest
+
 from tests.cluster.kinds import operators
 from tests.helpers import requested
 from webhook.engine import evaluate, keys
@@ -14,13 +15,19 @@ from webhook.engine.tree import get
 from webhook.rules.load import load_default
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.cluster.controlplane import ControlPlane
     from tests.cluster.kubectl import Kubectl, Object
 
 CONTAINER = {
     "name": "x",
     "image": "example.invalid/train",
-    "resources": {"limits": {"aws.amazon.com/neuron": 16}},
+    "resources": {"limits": {"aws.amazon.com/neuron": "16"}},
 }
+INDEX = "batch.kubernetes.io/job-completion-index"
+JOBSET, LWS = "jobset.sigs.k8s.io/", "leaderworkerset.sigs.k8s.io/"
+RUNTIME = "ultraservers"
 
 
 def template(**more: Any) -> Object:
@@ -32,34 +39,103 @@ def named(kind: str, spec: Object, name: str = "train") -> Object:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-def stored(namespace: Kubectl, job: Object) -> Object:
+def job(pods: int, name: str = "train", **more: Any) -> Object:
+    spec = {"parallelism": pods, "completions": pods, "template": template(restartPolicy="Never"), **more}
+    return named("batch/v1/Job", spec, name)
+
+
+def jobset(jobs: int, pods: int) -> Object:
+    replicated = [{"name": "workers", "replicas": jobs, "template": {"spec": job(pods)["spec"]}}]
+    return named("jobset.x-k8s.io/v1alpha2/JobSet", {"replicatedJobs": replicated})
+
+
+def leaderworkerset(groups: int, size: int) -> Object:
+    spec = {"size": size, "leaderTemplate": template(), "workerTemplate": template()}
+    kind = "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet"
+    return named(kind, {"replicas": groups, "leaderWorkerTemplate": spec})
+
+
+def pytorchjob(workers: int, masters: int = 1) -> Object:
+    of = template(containers=[{**CONTAINER, "name": "pytorch"}])
+    roles: Object = {"Worker": {"replicas": workers, "template": of}}
+    if masters:
+        roles["Master"] = {"replicas": masters, "template": of}
+    return named("kubeflow.org/v1/PyTorchJob", {"pytorchReplicaSpecs": roles})
+
+
+def trainjob(nodes: int) -> Object:
+    asked = {"numNodes": nodes, "resourcesPerNode": CONTAINER["resources"]}
+    spec = {"runtimeRef": {"name": RUNTIME}, "trainer": asked}
+    return named("trainer.kubeflow.org/v1alpha1/TrainJob", spec)
+
+
+@pytest.fixture(scope="module")
+def runtime(plane: ControlPlane) -> None:
+    """What a TrainJob's pod templates are in: as Kubeflow Trainer's own torch-distributed, smaller."""
+    pod = template(containers=[{"name": "node", "image": CONTAINER["image"]}], restartPolicy="Never")
+    ancestor = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+    node = {"name": "node", "template": {"metadata": ancestor, "spec": {"template": pod}}}
+    kind = "trainer.kubeflow.org/v1alpha1/ClusterTrainingRuntime"
+    spec = {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [node]}}}
+    found = named(kind, spec, RUNTIME)
+    found["metadata"]["labels"] = {"trainer.kubeflow.org/framework": "torch"}
+    plane.kubectl.create(found)
+
+
+def stored(namespace: Kubectl, made: Object) -> Object:
     """Creates it, and compares the templates that the API server then has with those that the engine says."""
-    found = namespace.create(job)
+    found = namespace.create(made)
     table = load_default()
-    wanted = evaluate(table, requested(job, namespace=str(namespace.namespace))).after
-    (workload,) = table.workloads_of(kind_of(job))
-    paths = [path for _, path in template_paths(workload, job)]
+    wanted = evaluate(table, requested(made, namespace=str(namespace.namespace))).after
+    (workload,) = table.workloads_of(kind_of(made))
+    paths = [path for _, path in template_paths(workload, made)]
     assert paths
     for path in paths:
-        assert get(found, path) == get(wanted, path) != get(job, path)
+        for part in (("metadata", "labels", keys.JOB), ("spec", "affinity"), ("spec", "nodeSelector")):
+            assert get(found, (*path, *part)) == get(wanted, (*path, *part)) != get(made, (*path, *part))
     return found
+
+
+def used(pods: list[Object], servers: dict[str, str]) -> set[str]:
+    """The UltraServers that these Pods are on."""
+    return {servers[pod["spec"]["nodeName"]] for pod in pods}
+
+
+def are_in_blocks(pods: list[Object], servers: dict[str, str], number: Callable[[Object], int]) -> None:
+    """Checks that every four Pods by number are a block by label, on an UltraServer of their own."""
+    assert sorted(map(number, pods)) == list(range(len(pods)))
+    blocks: dict[str, list[Object]] = {}
+    for pod in pods:
+        label = pod["metadata"]["labels"][keys.BLOCK]
+        assert label == str(number(pod) // 4)
+        blocks.setdefault(label, []).append(pod)
+    on = [used(block, servers) for block in blocks.values()]
+    assert [len(each) for each in on] == [1] * (len(pods) // 4)
+    assert len(set.union(*on)) == len(on)
+
+
+def label(pod: Object, key: str) -> int:
+    return int(pod["metadata"]["labels"][key])
 
 
 def test_a_job_is_on_one_ultraserver(namespace: Kubectl, servers: dict[str, str]) -> None:
     for name in ("first", "second"):
-        spec = {"parallelism": 4, "completions": 4, "template": template(restartPolicy="Never")}
-        namespace.create(named("batch/v1/Job", spec, name))
-    used = [
-        {servers[node] for node in operators.wait_count(namespace, 4, "-l", f"job-name={name}")}
+        namespace.create(job(4, name))
+    on = [
+        used(operators.wait_count(namespace, 4, "-l", f"job-name={name}"), servers)
         for name in ("first", "second")
     ]
-    assert [len(each) for each in used] == [1, 1]
-    assert used[0] != used[1]
+    assert [len(each) for each in on] == [1, 1]
+    assert on[0] != on[1]
+
+
+def test_an_indexed_job_of_two_ultraservers_is_in_blocks(namespace: Kubectl, servers: dict[str, str]) -> None:
+    namespace.create(job(8, completionMode="Indexed"))
+    are_in_blocks(operators.wait_count(namespace, 8), servers, lambda pod: label(pod, INDEX))
 
 
 def test_a_job_that_another_job_made_or_that_needs_no_ultraserver_is_left_alone(namespace: Kubectl) -> None:
-    spec = {"template": template(restartPolicy="Never")}
-    owned = named("batch/v1/Job", spec)
+    owned = job(1)
     owned["metadata"]["ownerReferences"] = [
         {
             "apiVersion": "jobset.x-k8s.io/v1alpha2",
@@ -69,43 +145,73 @@ def test_a_job_that_another_job_made_or_that_needs_no_ultraserver_is_left_alone(
             "controller": True,
         }
     ]
-    plain = named(
-        "batch/v1/Job",
-        {"template": template(restartPolicy="Never", containers=[{**CONTAINER, "resources": {}}])},
-    )
-    for job in (owned, plain):
-        found = namespace.create(job, "--dry-run=server")["spec"]["template"]
+    plain = job(1, template=template(restartPolicy="Never", containers=[{**CONTAINER, "resources": {}}]))
+    for made in (owned, plain):
+        found = namespace.create(made, "--dry-run=server")["spec"]["template"]
         assert keys.JOB not in found["metadata"]["labels"]
         assert "affinity" not in found["spec"]
 
 
 def test_the_jobs_of_a_jobset_are_on_one_ultraserver(namespace: Kubectl, servers: dict[str, str]) -> None:
-    pods = {"parallelism": 2, "completions": 2, "template": template(restartPolicy="Never")}
-    jobs = [{"name": "workers", "replicas": 2, "template": {"spec": pods}}]
-    found = stored(namespace, named("jobset.x-k8s.io/v1alpha2/JobSet", {"replicatedJobs": jobs}))
-    namespace.run("create", "-f", "-", stdin=text(together(*operators.jobs_of_jobset(found))))
-    assert len({servers[node] for node in operators.wait_count(namespace, 4)}) == 1
+    stored(namespace, jobset(2, 2))
+    assert len(used(operators.wait_count(namespace, 4), servers)) == 1
+
+
+def test_a_jobset_of_two_ultraservers_is_in_blocks(namespace: Kubectl, servers: dict[str, str]) -> None:
+    stored(namespace, jobset(4, 2))
+    pods = operators.wait_count(namespace, 8)
+    are_in_blocks(pods, servers, lambda pod: label(pod, f"{JOBSET}job-index") * 2 + label(pod, INDEX))
 
 
 def test_every_group_of_a_leaderworkerset_has_an_ultraserver(
     namespace: Kubectl, servers: dict[str, str]
 ) -> None:
-    spec = {"size": 4, "leaderTemplate": template(), "workerTemplate": template()}
-    kind = "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet"
-    found = stored(namespace, named(kind, {"replicas": 2, "leaderWorkerTemplate": spec}))
-    on = operators.bound(namespace, operators.of_leaderworkerset(found))
-    groups = [{servers[on[f"train-{group}-{index}"]] for index in range(4)} for group in (0, 1)]
-    assert [len(each) for each in groups] == [1, 1]
-    assert groups[0] != groups[1]
+    stored(namespace, leaderworkerset(2, 4))
+    pods = operators.wait_count(namespace, 8)
+    groups = [[pod for pod in pods if label(pod, f"{LWS}group-index") == group] for group in (0, 1)]
+    on = [used(group, servers) for group in groups]
+    assert [(len(group), len(each)) for group, each in zip(groups, on, strict=True)] == [(4, 1), (4, 1)]
+    assert on[0] != on[1]
+
+
+def test_groups_of_two_ultraservers_are_in_blocks(namespace: Kubectl, servers: dict[str, str]) -> None:
+    stored(namespace, leaderworkerset(2, 8))
+    pods = operators.wait_count(namespace, 16)
+    group, worker = f"{LWS}group-index", f"{LWS}worker-index"
+    are_in_blocks(pods, servers, lambda pod: label(pod, group) * 8 + label(pod, worker))
 
 
 def test_master_and_workers_of_a_pytorchjob_are_on_one_ultraserver(
     namespace: Kubectl, servers: dict[str, str]
 ) -> None:
-    roles = {"Master": {"template": template()}, "Worker": {"replicas": 3, "template": template()}}
-    for each in roles.values():
-        each["template"]["spec"]["containers"] = [{**CONTAINER, "name": "pytorch"}]
-    found = stored(namespace, named("kubeflow.org/v1/PyTorchJob", {"pytorchReplicaSpecs": roles}))
-    on = operators.bound(namespace, operators.of_pytorchjob(found))
-    assert len(on) == 4
-    assert len({servers[node] for node in on.values()}) == 1
+    stored(namespace, pytorchjob(3))
+    assert len(used(operators.wait_count(namespace, 4), servers)) == 1
+
+
+@pytest.mark.parametrize("masters", [0, 1])
+def test_a_pytorchjob_of_two_ultraservers_is_in_blocks(
+    masters: int, namespace: Kubectl, servers: dict[str, str]
+) -> None:
+    stored(namespace, pytorchjob(8 - masters, masters))
+
+    def rank(pod: Object) -> int:
+        index = label(pod, "training.kubeflow.org/replica-index")
+        return (
+            index
+            if pod["metadata"]["labels"]["training.kubeflow.org/replica-type"] == "master"
+            else (index + masters)
+        )
+
+    are_in_blocks(operators.wait_count(namespace, 8), servers, rank)
+
+
+@pytest.mark.usefixtures("runtime")
+def test_a_trainjob_is_on_one_ultraserver(namespace: Kubectl, servers: dict[str, str]) -> None:
+    namespace.create(trainjob(4))
+    assert len(used(operators.wait_count(namespace, 4), servers)) == 1
+
+
+@pytest.mark.usefixtures("runtime")
+def test_a_trainjob_of_two_ultraservers_is_in_blocks(namespace: Kubectl, servers: dict[str, str]) -> None:
+    namespace.create(trainjob(8))
+    are_in_blocks(operators.wait_count(namespace, 8), servers, lambda pod: label(pod, INDEX))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import subprocess
 import time
 from typing import TYPE_CHECKING
 
 import yaml
 
-from tests.cluster import webhook
-from tests.cluster.controlplane import answers_ok, established
+from tests.cluster import managers, webhook
+from tests.cluster.controlplane import answers_ok
 from tests.cluster.process import ClusterError, free_ports, supervised
 from tests.cluster.tools import build
 from tests.waiting import PATIENCE
@@ -29,10 +27,6 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 LOCAL_QUEUE = "training"
 EXAMPLE = webhook.REPOSITORY / "examples" / "kueue.yaml"
 
-DEFINITIONS = "CustomResourceDefinition"
-RIGHTS = ("Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
-WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-
 
 def start(plane: ControlPlane) -> Program:
     """Installs Kueue for MPIJobs and waits until it is ready and the API server asks it.
@@ -47,14 +41,9 @@ def start(plane: ControlPlane) -> Program:
     folder.mkdir()
     webhook.development_certificates(folder)
     port, health = free_ports(2)
-    parts = _manifests(plane, tools, folder, f"https://127.0.0.1:{port}")
-    rights, definitions, webhooks = (
-        [part for part in parts if part["kind"] in kinds] for kinds in (RIGHTS, (DEFINITIONS,), WEBHOOKS)
-    )
-    for part in (*rights, *definitions):
-        plane.kubectl.create(part)
-    for part in definitions:
-        plane.kubectl.wait_for(established, "crd", part["metadata"]["name"])
+    parts = managers.manifests(plane, tools / "config" / "default")
+    at = managers.at(parts, f"https://127.0.0.1:{port}", folder / "ca.crt")
+    webhooks = managers.install(plane, at)
     command = [
         str(tools / "kueue"),
         f"--config={_configuration(folder, port, health)}",
@@ -101,24 +90,6 @@ def queue(plane: ControlPlane, namespace: str, name: str = LOCAL_QUEUE) -> None:
 def _active(queue: Object) -> bool:
     conditions = queue.get("status", {}).get("conditions") or []
     return any((item["type"], item["status"]) == ("Active", "True") for item in conditions)
-
-
-def _manifests(plane: ControlPlane, tools: Path, folder: Path, url: str) -> list[Object]:
-    """What an installation of Kueue applies, with its webhooks where the process is."""
-    command = [str(plane.tools / "kubectl"), "kustomize", str(tools / "config" / "default")]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise ClusterError(f"{' '.join(command)} failed:\n{done.stderr}")
-    parts = [part for part in yaml.safe_load_all(done.stdout) if part]
-    bundle = base64.b64encode((folder / "ca.crt").read_bytes()).decode()
-    for part in parts:
-        clients = list(part.get("webhooks", [])) if part["kind"] in WEBHOOKS else []
-        if part["kind"] == DEFINITIONS and "conversion" in part["spec"]:
-            clients = [part["spec"]["conversion"]["webhook"]]
-        for client in clients:
-            path = client["clientConfig"]["service"]["path"]
-            client["clientConfig"] = {"url": url + path, "caBundle": bundle}
-    return parts
 
 
 def _configuration(folder: Path, port: int, health: int) -> Path:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 if __package__:
-    from tests.cluster.tools import definitions, golang, progress
+    from tests.cluster.tools import golang, progress
     from tests.cluster.tools.kit import Kit
 else:  # run as a script: the folder of this file is the import path
-    import definitions  # type: ignore[import-not-found,no-redef]
     import golang  # type: ignore[import-not-found,no-redef]
     import progress  # type: ignore[import-not-found,no-redef]
     from kit import Kit  # type: ignore[import-not-found,no-redef]
@@ -72,21 +70,44 @@ KUEUE = Kit(
 )
 
 
-@dataclass(frozen=True)
-class Definitions:
-    """The CustomResourceDefinitions, beside the kits."""
+TRAINING_OPERATOR = "github.com/kubeflow/training-operator"
+TRAINER = "github.com/kubeflow/trainer/v2"
 
-    name: str = definitions.NAME
+CONTROLLERS = Kit(
+    name="controllers",
+    folder=HERE / "controllers",
+    main=TRAINING_OPERATOR,
+    programs={
+        "jobset": "sigs.k8s.io/jobset",
+        "lws": "sigs.k8s.io/lws/cmd",
+        "training-operator": f"{TRAINING_OPERATOR}/cmd/training-operator.v1",
+        "trainer": f"{TRAINER}/cmd/trainer-controller-manager",
+    },
+    stamps={},
+    edited=TRAINING_OPERATOR,
+    file="cmd/training-operator.v1/main.go",
+    # It makes its own certificates, and waits until a kubelet has mounted them: nobody would. Its webhook's
+    # certificates are made by the tests, as those of the others are, and it listens on loopback.
+    edits={
+        "defer close(certsReady)": "close(certsReady)",
+        "err = cert.ManageCerts(mgr, certGenerationConfig, certsReady); err != nil": (
+            "_ = certGenerationConfig; err != nil"
+        ),
+        "Port: webhookServerPort,": 'Host: "127.0.0.1", Port: webhookServerPort,',
+    },
+    carried="manifests",
+    variable="CONTROLLERS_ASSETS",
+    more={
+        "jobset-manifests": ("sigs.k8s.io/jobset", "config"),
+        "lws-manifests": ("sigs.k8s.io/lws", "config"),
+        "trainer-manifests": (TRAINER, "manifests"),
+    },
+)
 
-    def build(self) -> None:
-        """Fetches what is missing and says where it is."""
-        definitions.fetch()
+KITS: dict[str, Kit] = {each.name: each for each in (CONTROL_PLANE, KUEUE, CONTROLLERS)}
 
 
-KITS: dict[str, Kit | Definitions] = {each.name: each for each in (CONTROL_PLANE, KUEUE, Definitions())}
-
-
-def _kit(name: str) -> Kit | Definitions:
+def _kit(name: str) -> Kit:
     if name not in KITS:
         raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(KITS)}")
     return KITS[name]

@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +44,7 @@ class Kit:
         carried: a file or folder of that module that is copied beside the programs, so that the tests need
             neither Go nor a network afterwards.
         variable: an environment variable that says where the programs are.
+        more: further folders that are copied, by their name there: a module and a path in it each.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Kit:
     edits: Mapping[str, str]
     carried: str
     variable: str
+    more: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def version(self) -> str:
         """The release that ``go.mod`` names, for example ``v1.36.3``."""
@@ -76,7 +78,7 @@ class Kit:
 
     def contents(self) -> list[str]:
         """What a whole directory has: the programs, and what is carried."""
-        return [*self.programs, Path(self.carried).name]
+        return [*self.programs, Path(self.carried).name, *self.more]
 
     def recipe(self) -> str:
         """The hash of all that decides what is built."""
@@ -84,6 +86,7 @@ class Kit:
         for name in ("go.mod", "go.sum"):
             digest.update((self.folder / name).read_bytes())
         parts = [self.build_flags(), self.programs, self.edits, Path(self.carried).name]
+        parts += [self.more] if self.more else []
         digest.update(json.dumps(parts).encode())
         return digest.hexdigest()[:16]
 
@@ -139,6 +142,11 @@ class Kit:
             shutil.copytree(source / self.carried, carried)
         else:
             shutil.copyfile(source / self.carried, carried)
+        for name, (module, path) in self.more.items():
+            # Files as new ones: what is in the module cache is read-only.
+            shutil.copytree(self._source(go, module) / path, out / name, copy_function=shutil.copyfile)
+        for folder, _, _ in os.walk(out):
+            Path(folder).chmod(0o755)
         target.mkdir(parents=True, exist_ok=True)
         (target / MARKER).unlink(missing_ok=True)
         for built in out.iterdir():
@@ -155,8 +163,7 @@ class Kit:
         Go's own ``-overlay`` does not reach files in the module cache, hence the copy.
         """
         copy = staging / "source"
-        found = go.output("list", "-m", "-f", "{{.Dir}}", self.edited, folder=self.folder)
-        shutil.copytree(found, copy, copy_function=shutil.copyfile)
+        shutil.copytree(self._source(go, self.edited), copy, copy_function=shutil.copyfile)
         for folder, _, _ in os.walk(copy):
             # The module cache is read-only; its copy has to be removed again.
             Path(folder).chmod(0o755)
@@ -174,3 +181,7 @@ class Kit:
         modfile.write_text(own + replacement, encoding="utf-8")
         shutil.copyfile(self.folder / "go.sum", modfile.with_name("go.sum"))
         return copy
+
+    def _source(self, go: golang.Go, module: str) -> Path:
+        """The folder of a module in the module cache."""
+        return Path(go.output("list", "-m", "-f", "{{.Dir}}", module, folder=self.folder))
