@@ -172,6 +172,7 @@ class Match:
 
     Attributes:
         role: the pods that the rule speaks about: a group's, or ``worker`` for all that take nodes.
+        candidate: whether the object is one that the section candidates speaks about; None for either.
         workload: names of workloads.
         shape: allowed values by fact of the shape.
         named: whether the job has a name already (``generateName`` jobs have none at admission).
@@ -185,6 +186,7 @@ class Match:
     """
 
     role: str
+    candidate: bool | None = True
     workload: tuple[str, ...] = ()
     shape: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     named: bool | None = None
@@ -248,5 +250,10 @@ class Table:
     mode: Mode = Mode.ENFORCE
 
     def workloads_of(self, kind: str) -> tuple[Workload, ...]:
-        """The workloads for a ``group/version/Kind``; the first whose ``when`` holds opens an object."""
-        return tuple(row for row in self.workloads if kind in row.kinds)
+        """The workloads for a ``group/version/Kind``; the first whose ``when`` holds opens an object.
+
+        One without a ``when`` comes last: it is for what the others leave.
+        """
+        return tuple(
+            sorted((row for row in self.workloads if kind in row.kinds), key=lambda row: not row.when)
+        )

@@ -87,10 +87,11 @@ def _count(raw: Json) -> Count:
 def _rule(raw: Mapping[str, Any]) -> Rule:
     match = raw["match"]
     plain = {key: match[key] for key in ("role", "named", "mountTaken") if key in match}
+    candidate = match.get("candidate", True)
     return _row(
         Rule,
         raw,
-        match=_row(Match, {**_patterns(match), **plain}),
+        match=_row(Match, {**_patterns(match), **plain}, candidate=None if candidate == "any" else candidate),
         onConflict=OnConflict(raw.get("onConflict", OnConflict.KEEP)),
         mode=_mode(raw),
         needs=_patterns(raw.get("needs", [])),

@@ -24,6 +24,7 @@ def overview(table: Table) -> str:
 def _when(rule: Rule) -> str:
     match = rule.match
     parts = [f"{key} {'|'.join(values)}" for key, values in match.shape.items()]
+    parts += [] if match.candidate else ["any object" if match.candidate is None else "no candidate"]
     parts += [f"workload {'|'.join(match.workload)}"] if match.workload else []
     parts += [] if match.named is None else ["named" if match.named else "unnamed"]
     parts += [f"asks for {'|'.join(match.requests)}"] if match.requests else []
