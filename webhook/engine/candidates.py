@@ -1,4 +1,4 @@
-"""Whether the table speaks about a job: its opt-in or opt-out, its resources, its instance types."""
+"""Whether a job is one for UltraServers: its opt-in or opt-out, its resources, its instance types."""
 
 from webhook.engine import keys
 from webhook.engine.jobs import Job
@@ -8,15 +8,14 @@ from webhook.engine.templates import admits_type, requested
 from webhook.engine.tree import Json, get, shown, text_of
 
 
-def candidacy(table: Table, job: Job) -> tuple[bool, str]:
-    """Whether the table speaks about a job, and why (design.md, "Which jobs, and what wins").
+def candidacy(table: Table, job: Job, *, opted: bool) -> tuple[bool, str]:
+    """Whether a job is a candidate, and why (design.md, "Which jobs, and what wins").
 
-    Raises:
-        JobError: if the opt-in or opt-out cannot be read.
+    Args:
+        table: its section candidates counts.
+        job: one that is not opted out.
+        opted: whether it is opted in.
     """
-    opted = injection(job.object)
-    if opted is False:
-        return False, f"opted out by {keys.INJECT}"
     if not job.workload.takes_nodes:
         return True, f"{job.workload.name} is looked at whatever it asks for"
     templates = job.templates(WORKER)

@@ -29,6 +29,11 @@ JOB: Final[dict[str, str]] = {
 }
 """Placeholders that any rule may quote, and what they stand for. All are text."""
 
+CANDIDATES: Final = frozenset(
+    {"job.id", "job.instanceType", *(name for name in JOB if name.startswith("shape."))}
+)
+"""Of those, what only a candidate has."""
+
 ROLE: Final[dict[str, str]] = {
     "image": "image of the first container of the role's template",
     "container": "name of the first container of the role's template",
@@ -41,6 +46,14 @@ ROLE_MAPS: Final[dict[str, str]] = {
     "resources": "resources of the first container of the role's template",
 }
 """As ``ROLE``, but a map: it stands alone, and its key goes where the job has none."""
+
+DEVICES: Final[dict[str, str]] = {
+    "devices.instanceType": "the instance types that the pod may get",
+    "devices.asked": "the number of devices that a container asks for",
+    "devices.accepted": "the numbers that one of the types accepts",
+    "devices.place": "where the container asks for them",
+}
+"""For rules that match ``unsupportedCount``; all are text."""
 
 SCRIPTS: Final = ("script.wait", "script.init")
 """The text of the scripts in ``webhook/initscript``."""

@@ -1,8 +1,9 @@
 """What a pod template says: containers, resources, volumes, instance types."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import chain
 
+from common.quantities import thousandths
 from webhook.engine.tree import Json, get, map_at, maps_at, same
 
 
@@ -14,6 +15,42 @@ def containers(template: Json) -> Iterator[dict[str, Json]]:
 def first_container(template: Json) -> dict[str, Json]:
     """The container that the operator treats as the main one; an empty map where there is none."""
     return map_at(template, ("spec", "containers", 0))
+
+
+def asked(template: Json) -> dict[str, int]:
+    """Thousandths of each resource that a pod asks for, as kube-scheduler counts.
+
+    That is the sum of its containers and sidecars, or what an init container asks for if that is more: those
+    run one after the other. All in one look, as the containers are the user's and rules ask often.
+    """
+    total, largest = dict[str, int](), dict[str, int]()
+    for kind in ("containers", "initContainers"):
+        for container in maps_at(template, ("spec", kind)):
+            together = kind == "containers" or container.get("restartPolicy") == "Always"
+            for name, amount in _amounts(container).items():
+                if together:
+                    total[name] = total.get(name, 0) + amount
+                else:
+                    largest[name] = max(largest.get(name, 0), amount)
+    return {name: max(total.get(name, 0), largest.get(name, 0)) for name in {**total, **largest}}
+
+
+def _amounts(container: Json) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in ("limits", "requests") if "resources" in container else ():
+        for name, text in map_at(container, ("resources", part)).items():
+            found[name] = max(found.get(name, 0), thousandths(_quantity(text)))
+    return found
+
+
+def quantities(container: Json, name: str) -> tuple[str, str]:
+    """What a container says of a resource, as limit and as request; empty where it does not."""
+    limit, request = (get(container, ("resources", kind, name)) for kind in ("limits", "requests"))
+    return _quantity(limit), _quantity(request)
+
+
+def _quantity(value: Json) -> str:
+    return str(value) if isinstance(value, str | int | float) else ""
 
 
 def requested(template: Json, resources: tuple[str, ...]) -> str | None:
@@ -39,13 +76,45 @@ def mounts_otherwise(template: Json, mount: Json) -> bool:
     return bool(here) and not same(here[-1], mount)
 
 
+def named_types(template: Json, label: str, known: Container[str]) -> tuple[str, ...]:
+    """The instance types of which a pod's nodes must have one, by its selector and affinity.
+
+    Returns:
+        None of them if any type will do, or if one is named that is not known.
+    """
+    chosen = get(template, ("spec", "nodeSelector", label))
+    terms = (
+        [[chosen]]
+        if isinstance(chosen, str)
+        else [[*_listed(term, label)] for term in _required_terms(template)]
+    )
+    named = dict.fromkeys(chain.from_iterable(terms) if all(terms) else ())
+    # Of a type that is not known nothing can be said. Those that are known are few: looking at each costs.
+    if any(name not in known for name in named):
+        return ()
+    return tuple(name for name in named if admits_type(template, label, name))
+
+
+def _required_terms(template: Json) -> list[Json]:
+    required = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    terms = get(template, (*required, "nodeSelectorTerms"))
+    return terms if isinstance(terms, list) else []
+
+
+def _listed(term: Json, label: str) -> Iterator[str]:
+    """The values that a node selector term has for a label to be one of."""
+    for item in maps_at(term, ("matchExpressions",)):
+        values = item.get("values")
+        if item.get("key") == label and item.get("operator") == "In" and isinstance(values, list):
+            yield from (value for value in values if isinstance(value, str))
+
+
 def admits_type(template: Json, label: str, name: str) -> bool:
     """Whether the template's own node selector and affinity leave nodes of an instance type open."""
     if get(template, ("spec", "nodeSelector", label)) not in (None, name):
         return False
-    required = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    terms = get(template, (*required, "nodeSelectorTerms"))
-    return not (isinstance(terms, list) and terms) or any(
+    terms = _required_terms(template)
+    return not terms or any(
         all(_admits(item, name) for item in maps_at(term, ("matchExpressions",)) if item.get("key") == label)
         for term in terms
         if isinstance(term, dict)

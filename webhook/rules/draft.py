@@ -9,7 +9,7 @@ from webhook.engine.tree import pointer
 from webhook.rules.problems import Problem
 
 ROWS = ("workloads", "shapes", "rules")
-MAPS = ("values", "candidates")
+MAPS = ("values", "candidates", "deviceCounts")
 
 Origin = tuple[Document, Path]
 """A file, and a path in it."""

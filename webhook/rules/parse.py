@@ -36,7 +36,15 @@ def table(raw: Mapping[str, Any], revision: str) -> Table:
         shapes=tuple(_row(Shape, row, workers=_count(row["workers"])) for row in raw["shapes"]),
         rules=tuple(map(_rule, raw["rules"])),
         mode=_mode(raw),
+        device_counts={name: _counts(counts) for name, counts in raw.get("deviceCounts", {}).items()},
     )
+
+
+def _counts(raw: Json) -> tuple[int, ...]:
+    """Numbers as written in a list, or as ``up to N``."""
+    if isinstance(raw, str):
+        return tuple(range(1, int(raw.rpartition(" ")[2]) + 1))
+    return tuple(sorted(map(int, raw)))
 
 
 def _row(row: type[Row], raw: Mapping[str, Any], **made: object) -> Row:
@@ -95,15 +103,30 @@ def _count(raw: Json) -> Count:
 def _rule(raw: Mapping[str, Any]) -> Rule:
     match = raw["match"]
     plain = {key: match[key] for key in ("role", "named", "mountTaken") if key in match}
+    candidate = match.get("candidate", True)
+    made = {
+        "candidate": None if candidate == "any" else candidate,
+        "requests": _least(match.get("requests", {})),
+        "template": {
+            parse_place(place): _patterns(texts) for place, texts in match.get("template", {}).items()
+        },
+    }
     return _row(
         Rule,
         raw,
-        match=_row(Match, {**_patterns(match), **plain}),
+        match=_row(Match, {**_patterns(match), **plain}, **made),
         onConflict=OnConflict(raw.get("onConflict", OnConflict.KEEP)),
         mode=_mode(raw),
         needs=_patterns(raw.get("needs", [])),
         replaces=_patterns(raw.get("replaces", [])),
     )
+
+
+def _least(raw: Json) -> dict[str, int]:
+    """Resources and the least number of each; 0 for those of which any amount will do."""
+    if isinstance(raw, dict):
+        return {name: int(number) for name, number in raw.items()}
+    return dict.fromkeys(_patterns(raw), 0)
 
 
 def _mode(raw: Mapping[str, Any]) -> Mode:
