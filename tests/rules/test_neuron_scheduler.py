@@ -20,9 +20,13 @@ WORDS = (
 )
 
 
-def on_types(*names: str) -> dict[str, Any]:
-    """An affinity to nodes of one of the types."""
-    terms = [{"matchExpressions": [{"key": TYPE, "operator": "In", "values": list(names)}]}]
+def on_types(*names: str, but: str = "none") -> dict[str, Any]:
+    """An affinity to nodes of one of the types, but not of one."""
+    expressions = [
+        {"key": TYPE, "operator": "In", "values": list(names)},
+        {"key": TYPE, "operator": "NotIn", "values": [but]},
+    ]
+    terms = [{"matchExpressions": expressions}]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     return {"affinity": {"nodeAffinity": required}}
 
@@ -108,6 +112,10 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
             },
         ),
         "",
+    ),
+    "an affinity that takes a type out again": (
+        pod(SEVEN, **on_types("trn1.32xlarge", "inf2.48xlarge", but="inf2.48xlarge")),
+        "trn1.32xlarge",
     ),
     "no type": (pod(SEVEN), ""),
     "a type that nobody knows": (pod(SEVEN, **selected("trn9.large")), ""),
