@@ -10,6 +10,7 @@ from tests.rules.tables import EXTENDS, Expected, after, extended, outcome, pars
 from webhook.engine.tree import get
 from webhook.rules.load import load_default
 
+PLACEMENT = Path(__file__).parents[2] / "manifests" / "components" / "placement"
 TABLE = load_default()
 SCHEDULER = extended("values: {neuronScheduler: my-scheduler}\n")
 TYPE = "node.kubernetes.io/instance-type"
@@ -205,7 +206,8 @@ def test_of_a_job_those_templates_get_the_scheduler_that_ask_for_devices() -> No
 
 
 def test_a_job_that_gets_the_scheduler_still_waits_for_all_its_nodes_where_placement_is_installed() -> None:
-    gates = Path("manifests/components/placement/rules.yaml").read_text(encoding="utf-8")
+    texts = [path.read_text(encoding="utf-8") for path in PLACEMENT.glob("*.yaml")]
+    (gates,) = [text for text in texts if "kind: RuleTable" in text]
     values = "values: {neuronScheduler: my-scheduler}\n"
     table = extended(gates.partition("extends: default\n")[2] + values)
     worker = ("spec", "mpiReplicaSpecs", "Worker", "template", "spec")
