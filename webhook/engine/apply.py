@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from webhook.engine.jobs import Job
-from webhook.engine.match import failed_condition
+from webhook.engine.match import Subject, failed_condition
 from webhook.engine.merge import Additions, Conflict, Merge
 from webhook.engine.outcome import RuleOutcome, State, cut
 from webhook.engine.placeholders import UnknownPlaceholderError, render
-from webhook.engine.table import Mode, OnConflict, Rule, Shape, Table
+from webhook.engine.table import Mode, OnConflict, Rule, Table
 from webhook.engine.templates import mounts_otherwise
 from webhook.engine.tree import Json, Path, get, put, same, shown
 
@@ -39,15 +39,14 @@ class _Ready:
     deny: str
 
 
-def apply_rules(
-    table: Table, job: Job, shape: Shape | None, values: Mapping[str, Json], progress: Progress
-) -> None:
+def apply_rules(table: Table, subject: Subject, values: Mapping[str, Json], progress: Progress) -> None:
     """Says what the shape says and applies every rule that fires; the progress holds what came of each."""
+    shape = subject.shape
     if shape and shape.warn:
         progress.warnings.append(render(shape.warn, values))
     if shape and shape.deny:
         progress.denials.append(render(shape.deny, values))
-    matched = [(rule, _match(rule, job, shape, values)) for rule in table.rules]
+    matched = [(rule, _match(rule, subject, values)) for rule in table.rules]
     by_whom = {
         name: rule.name
         for rule, ready in matched
@@ -64,13 +63,14 @@ def apply_rules(
             why = f"{' or '.join(rule.needs)} did not fire, or left something of yours in place"
             progress.rules.append(RuleOutcome(rule.name, State.SKIPPED, why))
         else:
-            _fire(ready, job, progress)
+            _fire(ready, subject.job, progress)
 
 
-def _match(rule: Rule, job: Job, shape: Shape | None, values: Mapping[str, Json]) -> _Ready | str:
+def _match(rule: Rule, subject: Subject, values: Mapping[str, Json]) -> _Ready | str:
     if rule.mode is Mode.OFF:
         return "switched off in the table"
-    failed = failed_condition(rule.match, job, shape)
+    job = subject.job
+    failed = failed_condition(rule.match, subject)
     if failed:
         return failed
     try:

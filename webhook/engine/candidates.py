@@ -1,22 +1,21 @@
-"""Whether the table speaks about a job: its opt-in or opt-out, its resources, its nodes."""
+"""Whether a job is one for UltraServers: its opt-in or opt-out, its resources, its nodes."""
 
 from webhook.engine import keys
 from webhook.engine.jobs import Job, matches
 from webhook.engine.outcome import JobError, cut
 from webhook.engine.table import WORKER, Candidates, Table
-from webhook.engine.templates import admits, amount, requested, tolerated
+from webhook.engine.templates import admits, requested, takes_node, tolerated
 from webhook.engine.tree import Json, get, map_at, shown, text_of
 
 
-def candidacy(table: Table, job: Job) -> tuple[bool, str]:
-    """Whether the table speaks about a job, and why (design.md, "Which jobs, and what wins").
+def candidacy(table: Table, job: Job, *, opted: bool) -> tuple[bool, str]:
+    """Whether a job is a candidate, and why (design.md, "Which jobs, and what wins").
 
-    Raises:
-        JobError: if the opt-in or opt-out cannot be read.
+    Args:
+        table: its section candidates counts.
+        job: one that is not opted out.
+        opted: whether it is opted in.
     """
-    opted = injection(job.object)
-    if opted is False:
-        return False, f"opted out by {keys.INJECT}"
     if not job.workload.takes_nodes:
         return True, f"{job.workload.name} is looked at whatever it asks for"
     templates = job.templates(WORKER)
@@ -37,7 +36,7 @@ def _by_content(wanted: Candidates, job: Job) -> tuple[bool, str]:
     if elsewhere := _elsewhere(wanted, job):
         return False, f"{elsewhere}, which is for other nodes than UltraServers; {keys.INJECT} opts it in"
     asked = [name for part in templates for name in wanted.requests if requested(part, (name,))]
-    whole = [name for name in asked if any(_takes_a_node(wanted, part, name) for part in templates)]
+    whole = [name for name in asked if any(takes_node(part, name, wanted.whole_node) for part in templates)]
     if whole:
         return True, f"its workers ask for {whole[0]}"
     if asked:
@@ -47,13 +46,6 @@ def _by_content(wanted: Candidates, job: Job) -> tuple[bool, str]:
     if any(get(template, selector) in wanted.instance_types for template in templates):
         return True, "its workers select an UltraServer instance type"
     return False, "its workers ask for no Neuron resource and select no UltraServer instance type"
-
-
-def _takes_a_node(wanted: Candidates, template: Json, name: str) -> bool:
-    """Whether each pod of a template takes all that a node has of a resource, where the table says how much."""
-    if name not in wanted.whole_node:
-        return requested(template, (name,)) is not None
-    return amount(template, name) >= wanted.whole_node[name] * 1000
 
 
 def _elsewhere(wanted: Candidates, job: Job) -> str | None:

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from webhook.engine import record
+from webhook.engine import keys, record
 from webhook.engine.apply import Progress, apply_rules
 from webhook.engine.budget import Budget
-from webhook.engine.candidates import candidacy
+from webhook.engine.candidates import candidacy, injection
 from webhook.engine.identity import first_uid
 from webhook.engine.jobs import Job, is_of, open_job, record_key, template_paths
+from webhook.engine.match import Subject
 from webhook.engine.outcome import JobError, Outcome, Request, State, bounded, cut
 from webhook.engine.patch import Operation, difference
 from webhook.engine.shapes import choose_shape
@@ -81,15 +82,18 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         return Outcome(table.revision, f"it is no {rows} by their `when`", request.object)
     job, records, ignored = found
     progress = Progress(job.object, warnings=ignored)
-    wanted, reason = candidacy(table, job)
+    opted = injection(job.object)
     facts = {"workload": job.workload.name}
-    if wanted:
-        shape = choose_shape(table, job) if job.workload.takes_nodes else None
+    if opted is False:
+        reason = f"opted out by {keys.INJECT}"
+    else:
+        candidate, reason = candidacy(table, job, opted=bool(opted))
+        shape = choose_shape(table, job) if candidate and job.workload.takes_nodes else None
         uid = _first_uid(job, request, records)
         values = placeholder_values(table, job, shape, request, uid)
         if shape:
             facts |= {fact: values[placeholder] for fact, placeholder in FACTS.items()}
-        apply_rules(table, job, shape, values, progress)
+        apply_rules(table, Subject(job, candidate, shape), values, progress)
         _write_records(table, uid, progress)
     _label_message(job, request, records, progress)
     after, patch = (

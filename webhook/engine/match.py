@@ -1,18 +1,42 @@
 """Matching: whether a rule fires. Every no names the condition that failed."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
+from typing import Final
 
 from webhook.engine.jobs import Job, field, matches
 from webhook.engine.outcome import cut
 from webhook.engine.table import Match, Shape
-from webhook.engine.templates import has_volume, requested
+from webhook.engine.templates import has_volume, takes_node
 from webhook.engine.tree import map_at, shown, text_of
 
+CANDIDATE: Final = "it is a candidate"
+NO_CANDIDATE: Final = "it is no candidate"
+"""Why a rule for objects of the other sort does not fire; the outcome's reason says more."""
 
-def failed_condition(match: Match, job: Job, shape: Shape | None) -> str | None:
+
+@dataclass(frozen=True)
+class Subject:
+    """What rules are matched against.
+
+    Attributes:
+        job: an object opened.
+        candidate: whether the table's candidates are such objects; only those have a shape.
+        shape: None for what is no job of its own, and for what is no candidate.
+    """
+
+    job: Job
+    candidate: bool
+    shape: Shape | None
+
+
+def failed_condition(match: Match, subject: Subject) -> str | None:
     """The first condition of a rule that a job does not meet; None if it meets them all."""
-    return next(chain(_failed_kind(match, job, shape), _failed_content(match, job)), None)
+    if match.candidate is not None and match.candidate != subject.candidate:
+        return CANDIDATE if subject.candidate else NO_CANDIDATE
+    job = subject.job
+    return next(chain(_failed_kind(match, job, subject.shape), _failed_content(match, job)), None)
 
 
 def _failed_kind(match: Match, job: Job, shape: Shape | None) -> Iterator[str]:
@@ -32,8 +56,10 @@ def _failed_kind(match: Match, job: Job, shape: Shape | None) -> Iterator[str]:
 
 def _failed_content(match: Match, job: Job) -> Iterator[str]:
     templates = job.templates(match.role)
-    if match.requests and not any(requested(template, match.requests) for template in templates):
-        yield f"the {match.role} asks for none of {', '.join(match.requests)}"
+    asked = ((template, name) for template in templates for name in match.requests)
+    if match.requests and not any(takes_node(*each, match.whole_node) for each in asked):
+        least = "a whole node's " if match.whole_node else ""
+        yield f"the {match.role} asks for none of {least}{', '.join(match.requests)}"
     if match.volume and not any(has_volume(template, match.volume) for template in templates):
         yield f"the {match.role} has no volume {_either(match.volume)}"
     for name, allowed in match.fields.items():

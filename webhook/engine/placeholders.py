@@ -29,6 +29,11 @@ JOB: Final[dict[str, str]] = {
 }
 """Placeholders that any rule may quote, and what they stand for. All are text."""
 
+CANDIDATES: Final = frozenset(
+    {"job.id", "job.instanceType", *(name for name in JOB if name.startswith("shape."))}
+)
+"""Of those, what only a candidate has."""
+
 ROLE: Final[dict[str, str]] = {
     "image": "image of the first container of the role's template",
     "container": "name of the first container of the role's template",

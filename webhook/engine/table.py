@@ -186,10 +186,12 @@ class Match:
 
     Attributes:
         role: the pods that the rule speaks about: a group's, or ``worker`` for all that take nodes.
+        candidate: whether the object is one that the section candidates speaks about; None for either.
         workload: names of workloads.
         shape: allowed values by fact of the shape.
         named: whether the job has a name already (``generateName`` jobs have none at admission).
         requests: the template asks for one of these resources.
+        whole_node: how much of each it must be, by resource; any amount of one that is not here.
         volume: the template has a volume of one of these names.
         fields: allowed values by name of a workload's field; ``*`` and ``?`` as in file names.
         labels: the same by key of a label of the object; one that it does not have is the empty text.
@@ -199,10 +201,12 @@ class Match:
     """
 
     role: str
+    candidate: bool | None = True
     workload: tuple[str, ...] = ()
     shape: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     named: bool | None = None
     requests: tuple[str, ...] = ()
+    whole_node: Mapping[str, int] = field(default_factory=dict)
     volume: tuple[str, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -262,5 +266,10 @@ class Table:
     mode: Mode = Mode.ENFORCE
 
     def workloads_of(self, kind: str) -> tuple[Workload, ...]:
-        """The workloads for a ``group/version/Kind``; the first whose ``when`` holds opens an object."""
-        return tuple(row for row in self.workloads if kind in row.kinds)
+        """The workloads for a ``group/version/Kind``; the first whose ``when`` holds opens an object.
+
+        One without a ``when`` comes last: it is for what the others leave.
+        """
+        return tuple(
+            sorted((row for row in self.workloads if kind in row.kinds), key=lambda row: not row.when)
+        )

@@ -36,8 +36,8 @@ def amount(template: Json, resource: str) -> int:
     """How much of a resource a pod of the template takes of its node, in thousandths.
 
     As ``PodRequests`` in ``k8s.io/component-helpers/resource``: containers and sidecars run together, an init
-    container runs beside the sidecars before it. A request that is not given is as the limit, which is how the
-    API server stores it.
+    container runs beside the sidecars before it. A request that is not given is as the limit: the API server
+    stores it so.
     """
     sidecars = peak = 0
     for container in maps_at(template, ("spec", "initContainers")):
@@ -47,6 +47,16 @@ def amount(template: Json, resource: str) -> int:
             asked = 0
         peak = max(peak, sidecars + asked)
     return max(peak, sidecars + sum(_asked(c, resource) for c in maps_at(template, ("spec", "containers"))))
+
+
+def takes_node(template: Json, resource: str, whole_node: Mapping[str, int]) -> bool:
+    """Whether each pod of the template takes all that a node has of a resource.
+
+    Where nobody says how much that is, any amount does.
+    """
+    if resource not in whole_node:
+        return requested(template, (resource,)) is not None
+    return amount(template, resource) >= whole_node[resource] * 1000
 
 
 def _asked(container: Json, resource: str) -> int:

@@ -18,7 +18,7 @@ def placeholder_values(
     Args:
         table: for its instance types.
         job: an object opened.
-        shape: of the job; None for what is no job of its own.
+        shape: of the job; None for what is no job of its own, or no candidate.
         request: what is being created.
         uid: of the review that an unnamed job was first seen in.
 
@@ -26,8 +26,11 @@ def placeholder_values(
         WrongTypeError: if a field that a placeholder quotes is not text.
     """
     values: dict[str, Json] = {"job.namespace": request.namespace}
+    if job.workload.takes_nodes:
+        values |= {"job.workers": str(job.workers()), "job.nodes": str(job.nodes())}
+        values |= {"job.name": job.name} if job.name else {}
     if shape:
-        values |= _of_a_job(table, job, shape, job_id(request, job.name, job.generate_name, uid))
+        values |= _of_a_candidate(table, job, shape, job_id(request, job.name, job.generate_name, uid))
     values |= {f"field.{name}": field(job.workload, job.object, name) for name in job.workload.fields}
     for role in job.roles():
         main = first_container(job.templates(role)[0])
@@ -44,17 +47,13 @@ def placeholder_values(
     return values
 
 
-def _of_a_job(table: Table, job: Job, shape: Shape, identity: str) -> dict[str, Json]:
+def _of_a_candidate(table: Table, job: Job, shape: Shape, identity: str) -> dict[str, Json]:
     values: dict[str, Json] = {
         "job.id": identity,
-        "job.workers": str(job.workers()),
-        "job.nodes": str(job.nodes()),
         "job.instanceType": job_types(table, job)[0],
         "shape.name": shape.name,
         "shape.nodeConfig": str(shape.node_config),
     }
-    if job.name:
-        values["job.name"] = job.name
     if shape.topology_key:
         values["shape.topologyKey"] = shape.topology_key
     return values

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from webhook.documents import Path
-from webhook.engine.placeholders import JOB, ROLE, ROLE_MAPS, SCRIPTS, names
+from webhook.engine.placeholders import CANDIDATES, JOB, ROLE, ROLE_MAPS, SCRIPTS, names
 from webhook.engine.table import Mode, Rule, Table
 from webhook.rules.draft import ROWS
 from webhook.rules.lint_fragments import fragment_problems, texts
@@ -65,6 +65,16 @@ def _rule(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
     shapeless = not any(row.takes_nodes for row in rows.workloads(rule))
     if not rows.shapes(rule) or (rule.match.shape and shapeless):
         yield (*at, "match", "shape"), "unreachable: no shape of the table is like that"
+    elif rule.match.shape and not rule.match.candidate:
+        yield (*at, "match", "candidate"), "only candidates have a shape: take candidate out"
+    if rule.match.candidate is False and rows.workloads(rule) and shapeless:
+        kinds = listed(row.name for row in rows.workloads(rule))
+        yield (
+            (*at, "match", "candidate"),
+            f"unreachable: {kinds} takes no nodes, so each is a candidate: say any",
+        )
+    if rule.match.whole_node and not rule.match.requests:
+        yield (*at, "match", "wholeNode"), "needs `requests`: the resources of which it is all"
     yield from _fields(rows, rule, at)
     yield from _needs(rows, rule, at)
     yield from _empty_values(rows, rule, values)
@@ -111,8 +121,12 @@ def _replaces(rows: Rows, rule: Rule, path: Path) -> Found:
 
 def _quoted(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
     workloads = rows.workloads(rule)
-    of_job = JOB if all(row.takes_nodes for row in workloads) else ("job.namespace",)
-    allowed = {*of_job, *SCRIPTS, *(f"value.{name}" for name in values)}
+    of_job = set(JOB) if all(row.takes_nodes for row in workloads) else {"job.namespace"}
+    allowed = {
+        *(of_job if rule.match.candidate else of_job - CANDIDATES),
+        *SCRIPTS,
+        *(f"value.{name}" for name in values),
+    }
     if workloads:
         offered = (
             {f"{role}.{name}" for role in row.roles() for name in (*ROLE, *ROLE_MAPS)}

@@ -25,12 +25,12 @@ def workload_problems(table: Table, values: Mapping[str, str]) -> Iterator[tuple
 
 
 def _shared_kinds(taken: dict[str, str], workload: Workload, at: Path) -> Iterator[tuple[Path, str]]:
-    """The kinds of which an earlier workload leaves nothing; ``taken`` names the first such for each."""
-    for kind in workload.kinds:
+    """Kinds of which two workloads take what the others leave; ``taken`` names the first such for each."""
+    for kind in () if workload.when else workload.kinds:
         if kind in taken:
             first = f"{taken[kind]} opens every {kind}"
-            yield (*at, "kinds"), f"unreachable: {first}; give that one a `when`, or put it last"
-        elif not workload.when:
+            yield (*at, "kinds"), f"unreachable: {first}; give one of the two a `when`"
+        else:
             taken[kind] = workload.name
 
 

@@ -33,7 +33,7 @@ def table(raw: Mapping[str, Any], revision: str) -> Table:
         candidates=_candidates(raw["candidates"]),
         workloads=tuple(map(_workload, raw["workloads"])),
         shapes=tuple(_row(Shape, row, workers=_count(row["workers"])) for row in raw["shapes"]),
-        rules=tuple(map(_rule, raw["rules"])),
+        rules=tuple(_rule(row, raw["candidates"].get("wholeNode", {})) for row in raw["rules"]),
         mode=_mode(raw),
     )
 
@@ -95,13 +95,20 @@ def _count(raw: Json) -> Count:
     return Count(int(raw.rpartition(" ")[2]), multiple=True) if isinstance(raw, str) else Count(int(raw))
 
 
-def _rule(raw: Mapping[str, Any]) -> Rule:
+def _rule(raw: Mapping[str, Any], whole_node: Mapping[str, int]) -> Rule:
     match = raw["match"]
     plain = {key: match[key] for key in ("role", "named", "mountTaken") if key in match}
+    candidate = match.get("candidate", True)
+    least = whole_node if match.get("wholeNode") else {}
     return _row(
         Rule,
         raw,
-        match=_row(Match, {**_patterns(match), **plain}),
+        match=_row(
+            Match,
+            {**_patterns(match), **plain},
+            candidate=None if candidate == "any" else candidate,
+            wholeNode=least,
+        ),
         onConflict=OnConflict(raw.get("onConflict", OnConflict.KEEP)),
         mode=_mode(raw),
         needs=_patterns(raw.get("needs", [])),

@@ -24,9 +24,11 @@ def overview(table: Table) -> str:
 def _when(rule: Rule) -> str:
     match = rule.match
     parts = [f"{key} {'|'.join(values)}" for key, values in match.shape.items()]
+    parts += [] if match.candidate else ["any object" if match.candidate is None else "no candidate"]
     parts += [f"workload {'|'.join(match.workload)}"] if match.workload else []
     parts += [] if match.named is None else ["named" if match.named else "unnamed"]
-    parts += [f"asks for {'|'.join(match.requests)}"] if match.requests else []
+    whole = " of a whole node" if match.whole_node else ""
+    parts += [f"asks for {'|'.join(match.requests)}{whole}"] if match.requests else []
     conditions = (match.fields, match.labels, match.annotations)
     parts += [f"{key} {_any(values)}" for part in conditions for key, values in part.items()]
     parts += [f"namespace {_any(match.namespace)}"] if match.namespace else []

@@ -1,0 +1,81 @@
+"""``match.candidate``: rules about objects that are not for UltraServers, and what stays true of them."""
+
+from typing import Any
+
+import pytest
+
+from tests.helpers import mpijob
+from tests.rules.tables import EXTENDS, Expected, after, extended, outcome, same_problems
+from webhook.engine.tree import get
+from webhook.rules.load import load_default
+
+PRIORITY = """rules:
+  - name: priority
+    reason: Whatever it asks for.
+    match: {{role: worker, candidate: {candidate}}}
+    add: {{spec: {{priorityClassName: "low-$(job.nodes)"}}}}
+"""
+WORKER = ("spec", "mpiReplicaSpecs", "Worker", "template", "spec", "priorityClassName")
+
+GPU = mpijob(resource="nvidia.com/gpu")
+TRN1 = mpijob(worker_spec={"nodeSelector": {"node.kubernetes.io/instance-type": "trn1.32xlarge"}})
+OPTED_OUT = mpijob(annotations={"ultraserver-webhook.io/inject": "false"})
+
+
+@pytest.mark.parametrize(
+    ("obj", "fires_for"),
+    [(GPU, "any false"), (TRN1, "any false"), (mpijob(), "any true"), (OPTED_OUT, "")],
+    ids=["GPUs", "trn1", "UltraServers", "opted out"],
+)
+def test_a_rule_says_whether_it_is_about_candidates(obj: Any, fires_for: str) -> None:
+    for candidate in ("any", "true", "false"):
+        found = get(outcome(extended(PRIORITY.format(candidate=candidate)), obj).after, WORKER)
+        assert found == ("low-4" if candidate in fires_for.split() else None), candidate
+
+
+def test_what_was_added_to_other_objects_is_taken_back_as_well() -> None:
+    table = extended(PRIORITY.format(candidate="false"))
+    stored = after(table, GPU)
+    assert outcome(table, stored).operations == ()
+    assert outcome(load_default(), stored).after == GPU
+
+
+def test_every_rule_says_of_other_objects_why_it_does_not_fire() -> None:
+    found = outcome(extended(PRIORITY.format(candidate="false")), mpijob())
+    assert {row.why for row in found.rules if row.name == "priority"} == {"it is a candidate"}
+    assert {row.why for row in outcome(load_default(), GPU).rules} == {"it is no candidate"}
+
+
+def test_any_other_pod_is_opened_and_the_packaged_table_leaves_it_as_it_is() -> None:
+    template = mpijob()["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
+    labels = {"ultraserver-webhook.io/job": "default.train"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": labels}, **template}
+    found = outcome(load_default(), pod)
+    assert (found.facts["workload"], found.after) == ("pod", pod)
+
+
+ROW = "rules:\n  - name: x\n    reason: r\n    match: {role: worker, candidate: any}\n"
+PROBLEMS: dict[str, tuple[str, Expected]] = {
+    "a job label for what has none": (
+        ROW + "    add: {metadata: {labels: {mine: $(job.id)}}}\n",
+        [(8, "/rules/0/add/metadata/labels/mine", "unknown placeholder $(job.id)")],
+    ),
+    "a shape": (
+        ROW.replace("any}", "any, shape: {nodeConfig: 4}}") + "    warn: w\n",
+        [(7, "/rules/0/match/candidate", "only candidates have a shape")],
+    ),
+    "Pods that are none": (
+        "rules:\n  - {name: x, reason: r, warn: w, match: {role: pod, candidate: false}}\n",
+        [(5, "/rules/0/match/candidate", "unreachable: launcher-pod, pod, worker-pod takes no nodes")],
+    ),
+    "another value": (
+        ROW.replace("any", "some") + "    warn: w\n",
+        [(7, "/rules/0/match/candidate", "'some' is not one of")],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PROBLEMS)
+def test_what_a_candidate_condition_cannot_mean_is_refused(case: str) -> None:
+    text, expected = PROBLEMS[case]
+    same_problems(EXTENDS + text, expected)
