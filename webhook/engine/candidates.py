@@ -4,7 +4,7 @@ from webhook.engine import keys
 from webhook.engine.jobs import Job, matches
 from webhook.engine.outcome import JobError, cut
 from webhook.engine.table import WORKER, Candidates, Table
-from webhook.engine.templates import admits, requested, takes_node, tolerated
+from webhook.engine.templates import admits, asks_for, requested, tolerated
 from webhook.engine.tree import Json, get, map_at, shown, text_of
 
 
@@ -35,13 +35,12 @@ def _by_content(wanted: Candidates, job: Job) -> tuple[bool, str]:
     templates = job.templates(WORKER)
     if elsewhere := _elsewhere(wanted, job):
         return False, f"{elsewhere}, which is for other nodes than UltraServers; {keys.INJECT} opts it in"
-    asked = [name for part in templates for name in wanted.requests if requested(part, (name,))]
-    whole = [name for name in asked if any(takes_node(part, name, wanted.whole_node) for part in templates)]
-    if whole:
-        return True, f"its workers ask for {whole[0]}"
-    if asked:
-        least = f"{wanted.whole_node[asked[0]]} {asked[0]} that a node has"
-        return False, f"its workers ask for less than the {least}; {keys.INJECT} opts it in"
+    least = {name: wanted.whole_node.get(name, 0) for name in wanted.requests}
+    if whole := next(filter(None, (asks_for(part, least) for part in templates)), None):
+        return True, f"its workers ask for {whole}"
+    if less := next(filter(None, (requested(part, wanted.requests) for part in templates)), None):
+        said = f"its workers ask for less than the {least[less]} {less} that a node has"
+        return False, f"{said}; {keys.INJECT} opts it in"
     selector = ("spec", "nodeSelector", wanted.instance_type_label)
     if any(get(template, selector) in wanted.instance_types for template in templates):
         return True, "its workers select an UltraServer instance type"

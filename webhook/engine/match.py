@@ -8,7 +8,7 @@ from typing import Final
 from webhook.engine.jobs import Job, field, matches
 from webhook.engine.outcome import cut
 from webhook.engine.table import Match, Shape
-from webhook.engine.templates import has_volume, takes_node
+from webhook.engine.templates import asks_for, has_volume
 from webhook.engine.tree import map_at, shown, text_of
 
 CANDIDATE: Final = "it is a candidate"
@@ -56,10 +56,9 @@ def _failed_kind(match: Match, job: Job, shape: Shape | None) -> Iterator[str]:
 
 def _failed_content(match: Match, job: Job) -> Iterator[str]:
     templates = job.templates(match.role)
-    asked = ((template, name) for template in templates for name in match.requests)
-    if match.requests and not any(takes_node(*each, match.whole_node) for each in asked):
-        least = "a whole node's " if match.whole_node else ""
-        yield f"the {match.role} asks for none of {least}{', '.join(match.requests)}"
+    if match.requests and not any(asks_for(template, match.requests) for template in templates):
+        least = (f"{number} {name}" if number else name for name, number in match.requests.items())
+        yield f"the {match.role} asks for none of {', '.join(least)}"
     if match.volume and not any(has_volume(template, match.volume) for template in templates):
         yield f"the {match.role} has no volume {_either(match.volume)}"
     for name, allowed in match.fields.items():

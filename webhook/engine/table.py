@@ -190,8 +190,7 @@ class Match:
         workload: names of workloads.
         shape: allowed values by fact of the shape.
         named: whether the job has a name already (``generateName`` jobs have none at admission).
-        requests: the template asks for one of these resources.
-        whole_node: how much of each it must be, by resource; any amount of one that is not here.
+        requests: the template asks for one of these resources, for at least this number; 0 is any amount.
         volume: the template has a volume of one of these names.
         fields: allowed values by name of a workload's field; ``*`` and ``?`` as in file names.
         labels: the same by key of a label of the object; one that it does not have is the empty text.
@@ -205,8 +204,7 @@ class Match:
     workload: tuple[str, ...] = ()
     shape: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     named: bool | None = None
-    requests: tuple[str, ...] = ()
-    whole_node: Mapping[str, int] = field(default_factory=dict)
+    requests: Mapping[str, int] = field(default_factory=dict)
     volume: tuple[str, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -32,8 +32,16 @@ def requested(template: Json, resources: tuple[str, ...]) -> str | None:
     return None
 
 
-def amount(template: Json, resource: str) -> int:
-    """How much of a resource a pod of the template takes of its node, in thousandths.
+def asks_for(template: Json, wanted: Mapping[str, int]) -> str | None:
+    """The first of the resources of which a pod asks for at least that number; 0 is any amount."""
+    for name, least in wanted.items():
+        if (amount(template, name) >= least * 1000) if least else requested(template, (name,)):
+            return name
+    return None
+
+
+def amount(template: Json, name: str) -> int:
+    """Thousandths of a resource that a pod asks for, as kube-scheduler counts it.
 
     As ``PodRequests`` in ``k8s.io/component-helpers/resource``: containers and sidecars run together, an init
     container runs beside the sidecars before it. A request that is not given is as the limit: the API server
@@ -41,26 +49,16 @@ def amount(template: Json, resource: str) -> int:
     """
     sidecars = peak = 0
     for container in maps_at(template, ("spec", "initContainers")):
-        asked = _asked(container, resource)
+        asked = _asked(container, name)
         if container.get("restartPolicy") == "Always":
             sidecars += asked
             asked = 0
         peak = max(peak, sidecars + asked)
-    return max(peak, sidecars + sum(_asked(c, resource) for c in maps_at(template, ("spec", "containers"))))
+    return max(peak, sidecars + sum(_asked(c, name) for c in maps_at(template, ("spec", "containers"))))
 
 
-def takes_node(template: Json, resource: str, whole_node: Mapping[str, int]) -> bool:
-    """Whether each pod of the template takes all that a node has of a resource.
-
-    Where nobody says how much that is, any amount does.
-    """
-    if resource not in whole_node:
-        return requested(template, (resource,)) is not None
-    return amount(template, resource) >= whole_node[resource] * 1000
-
-
-def _asked(container: Json, resource: str) -> int:
-    found = (map_at(container, ("resources", kind)).get(resource) for kind in ("requests", "limits"))
+def _asked(container: Json, name: str) -> int:
+    found = (map_at(container, ("resources", kind)).get(name) for kind in ("requests", "limits"))
     return thousandths(str(next((value for value in found if value is not None), "0")))
 
 

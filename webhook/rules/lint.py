@@ -73,8 +73,6 @@ def _rule(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
             (*at, "match", "candidate"),
             f"unreachable: {kinds} takes no nodes, so each is a candidate: say any",
         )
-    if rule.match.whole_node and not rule.match.requests:
-        yield (*at, "match", "wholeNode"), "needs `requests`: the resources of which it is all"
     yield from _fields(rows, rule, at)
     yield from _needs(rows, rule, at)
     yield from _empty_values(rows, rule, values)

@@ -33,7 +33,7 @@ def table(raw: Mapping[str, Any], revision: str) -> Table:
         candidates=_candidates(raw["candidates"]),
         workloads=tuple(map(_workload, raw["workloads"])),
         shapes=tuple(_row(Shape, row, workers=_count(row["workers"])) for row in raw["shapes"]),
-        rules=tuple(_rule(row, raw["candidates"].get("wholeNode", {})) for row in raw["rules"]),
+        rules=tuple(map(_rule, raw["rules"])),
         mode=_mode(raw),
     )
 
@@ -95,25 +95,30 @@ def _count(raw: Json) -> Count:
     return Count(int(raw.rpartition(" ")[2]), multiple=True) if isinstance(raw, str) else Count(int(raw))
 
 
-def _rule(raw: Mapping[str, Any], whole_node: Mapping[str, int]) -> Rule:
+def _rule(raw: Mapping[str, Any]) -> Rule:
     match = raw["match"]
     plain = {key: match[key] for key in ("role", "named", "mountTaken") if key in match}
     candidate = match.get("candidate", True)
-    least = whole_node if match.get("wholeNode") else {}
+    made = {
+        "candidate": None if candidate == "any" else candidate,
+        "requests": _least(match.get("requests", {})),
+    }
     return _row(
         Rule,
         raw,
-        match=_row(
-            Match,
-            {**_patterns(match), **plain},
-            candidate=None if candidate == "any" else candidate,
-            wholeNode=least,
-        ),
+        match=_row(Match, {**_patterns(match), **plain}, **made),
         onConflict=OnConflict(raw.get("onConflict", OnConflict.KEEP)),
         mode=_mode(raw),
         needs=_patterns(raw.get("needs", [])),
         replaces=_patterns(raw.get("replaces", [])),
     )
+
+
+def _least(raw: Json) -> dict[str, int]:
+    """Resources and the least number of each; 0 for those of which any amount will do."""
+    if isinstance(raw, dict):
+        return {name: int(number) for name, number in raw.items()}
+    return dict.fromkeys(_patterns(raw), 0)
 
 
 def _mode(raw: Mapping[str, Any]) -> Mode:

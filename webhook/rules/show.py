@@ -27,8 +27,8 @@ def _when(rule: Rule) -> str:
     parts += [] if match.candidate else ["any object" if match.candidate is None else "no candidate"]
     parts += [f"workload {'|'.join(match.workload)}"] if match.workload else []
     parts += [] if match.named is None else ["named" if match.named else "unnamed"]
-    whole = " of a whole node" if match.whole_node else ""
-    parts += [f"asks for {'|'.join(match.requests)}{whole}"] if match.requests else []
+    least = (f"{number} {name}" if number else name for name, number in match.requests.items())
+    parts += [f"asks for {'|'.join(least)}"] if match.requests else []
     conditions = (match.fields, match.labels, match.annotations)
     parts += [f"{key} {_any(values)}" for part in conditions for key, values in part.items()]
     parts += [f"namespace {_any(match.namespace)}"] if match.namespace else []
