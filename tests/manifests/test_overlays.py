@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from tests.manifests.conftest import Build
 
 OVERLAYS = sorted(path.name for path in (REPOSITORY / "manifests" / "overlays").iterdir())
-TABLES = sorted((REPOSITORY / "manifests").rglob("rules.yaml"))
+TABLES = sorted(
+    path for name in ("rules.yaml", "[0-9][0-9]-*.yaml") for path in (REPOSITORY / "manifests").rglob(name)
+)
 FROM_ELSEWHERE = ("cert-manager", "bring-your-own-certificate")
 
 
@@ -39,13 +41,24 @@ def identities(objects: Build) -> set[tuple[str, str]]:
 def test_an_overlay_builds_and_serves_as_the_base_does(overlay: str, built: Callable[[str], Build]) -> None:
     objects = built(f"overlays/{overlay}")
     assert one(objects, "Deployment") == one(built("base"), "Deployment")
-    more = {name for name in webhooks(objects) if name.startswith("kinds")} if overlay == "kinds" else set()
+    beginning = {"kinds": "kinds", "neuron-scheduler": "bare-pods"}.get(overlay, "none")
+    more = {name for name in webhooks(objects) if name.startswith(beginning)}
     assert set(webhooks(objects)) == set(webhooks(built("base"))) | more
     assert len(identities(objects)) == len(objects)
 
 
 @pytest.mark.parametrize(
-    "overlay", [*FROM_ELSEWHERE, "hyperpod", "monitoring", "guard", "placement", "kinds", "failclosed"]
+    "overlay",
+    [
+        *FROM_ELSEWHERE,
+        "hyperpod",
+        "monitoring",
+        "guard",
+        "placement",
+        "kinds",
+        "neuron-scheduler",
+        "failclosed",
+    ],
 )
 def test_the_document_says_what_an_overlay_is_for(overlay: str) -> None:
     assert f"| `{overlay}` |" in text_of("docs/install.md")
@@ -54,6 +67,17 @@ def test_the_document_says_what_an_overlay_is_for(overlay: str) -> None:
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: str(path.parent.name))
 def test_a_rule_table_of_the_manifests_is_sound(path: Path) -> None:
     assert load_text(path.read_text(encoding="utf-8"), str(path)).rules
+
+
+def test_the_neuron_scheduler_is_a_table_of_its_own_beside_the_installations(
+    built: Callable[[str], Build],
+) -> None:
+    config = one(built("overlays/neuron-scheduler"), "ConfigMap", "ultraserver-webhook-rules")
+    base = one(built("base"), "ConfigMap", "ultraserver-webhook-rules")
+    text = config["data"].pop("30-neuron-scheduler.yaml")
+    assert config == base
+    (rule,) = [rule for rule in load_text(text, "component").rules if rule.name == "neuron-scheduler"]
+    assert rule.add == {"spec": {"schedulerName": "my-scheduler"}}
 
 
 def test_the_bases_table_is_the_packaged_one(base: Build) -> None:

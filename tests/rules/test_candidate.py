@@ -43,7 +43,8 @@ def test_what_was_added_to_other_objects_is_taken_back_as_well() -> None:
 def test_every_rule_says_of_other_objects_why_it_does_not_fire() -> None:
     found = outcome(extended(PRIORITY.format(candidate="false")), mpijob())
     assert {row.why for row in found.rules if row.name == "priority"} == {"it is a candidate"}
-    assert {row.why for row in outcome(load_default(), GPU).rules} == {"it is no candidate"}
+    why = {row.name: row.why for row in outcome(load_default(), GPU).rules}
+    assert why["ultraserver-nodes"] == why["job-label"] == "it is no candidate"
 
 
 def test_any_other_pod_is_opened_and_the_packaged_table_leaves_it_as_it_is() -> None:
@@ -66,7 +67,13 @@ PROBLEMS: dict[str, tuple[str, Expected]] = {
     ),
     "Pods that are none": (
         "rules:\n  - {name: x, reason: r, warn: w, match: {role: pod, candidate: false}}\n",
-        [(5, "/rules/0/match/candidate", "unreachable: launcher-pod, pod, worker-pod takes no nodes")],
+        [
+            (
+                5,
+                "/rules/0/match/candidate",
+                "unreachable: daemon-pod, launcher-pod, pod, worker-pod takes no nodes",
+            )
+        ],
     ),
     "another value": (
         ROW.replace("any", "some") + "    warn: w\n",

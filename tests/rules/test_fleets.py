@@ -11,7 +11,7 @@ from webhook.documents import read_documents
 from webhook.engine import evaluate
 from webhook.engine.outcome import Request
 from webhook.engine.record import ANNOTATIONS
-from webhook.engine.templates import amount
+from webhook.engine.templates import asked
 from webhook.engine.tree import drop, get
 from webhook.rules.load import load_default
 
@@ -203,7 +203,7 @@ ALWAYS = {"restartPolicy": "Always"}
 )
 def test_what_a_pod_takes_is_counted_as_the_scheduler_does(containers: Any, init: Any, total: int) -> None:
     template = {"spec": {"containers": containers, "initContainers": init}}
-    assert amount(template, NEURON) == total * 1000
+    assert asked(template).get(NEURON, 0) == total * 1000
 
 
 def test_two_containers_that_share_a_node_make_a_candidate() -> None:

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from webhook.engine.jobs import Job
-from webhook.engine.match import Subject, failed_condition
+from webhook.engine.match import Subject, found_devices, matched
 from webhook.engine.merge import Additions, Conflict, Merge
 from webhook.engine.outcome import RuleOutcome, State, cut
 from webhook.engine.placeholders import UnknownPlaceholderError, render
-from webhook.engine.table import Mode, OnConflict, Rule, Table
+from webhook.engine.table import Mode, OnConflict, Rule
 from webhook.engine.templates import mounts_otherwise
 from webhook.engine.tree import Json, Path, get, put, same, shown
 
@@ -31,29 +30,30 @@ class Progress:
 
 @dataclass(frozen=True)
 class _Ready:
-    """A rule that matched, with its fragment and messages filled in."""
+    """A rule that matched, the templates that it is for, and its fragment and messages filled in."""
 
     rule: Rule
+    paths: list[Path]
     fragment: Json
     warn: str
     deny: str
 
 
-def apply_rules(table: Table, subject: Subject, values: Mapping[str, Json], progress: Progress) -> None:
+def apply_rules(subject: Subject, values: Mapping[str, Json], progress: Progress) -> None:
     """Says what the shape says and applies every rule that fires; the progress holds what came of each."""
     shape = subject.shape
     if shape and shape.warn:
         progress.warnings.append(render(shape.warn, values))
     if shape and shape.deny:
         progress.denials.append(render(shape.deny, values))
-    matched = [(rule, _match(rule, subject, values)) for rule in table.rules]
+    rules = [(rule, _match(rule, subject, values)) for rule in subject.table.rules]
     by_whom = {
         name: rule.name
-        for rule, ready in matched
+        for rule, ready in rules
         if isinstance(ready, _Ready) and rule.mode is Mode.ENFORCE
         for name in rule.replaces
     }
-    for rule, ready in matched:
+    for rule, ready in rules:
         if isinstance(ready, str):
             progress.rules.append(RuleOutcome(rule.name, State.SKIPPED, ready))
         elif rule.name in by_whom:
@@ -63,29 +63,30 @@ def apply_rules(table: Table, subject: Subject, values: Mapping[str, Json], prog
             why = f"{' or '.join(rule.needs)} did not fire, or left something of yours in place"
             progress.rules.append(RuleOutcome(rule.name, State.SKIPPED, why))
         else:
-            _fire(ready, subject.job, progress)
+            _fire(ready, progress)
 
 
 def _match(rule: Rule, subject: Subject, values: Mapping[str, Json]) -> _Ready | str:
     if rule.mode is Mode.OFF:
         return "switched off in the table"
-    job = subject.job
-    failed = failed_condition(rule.match, subject)
-    if failed:
-        return failed
+    paths = matched(rule.match, subject)
+    if isinstance(paths, str):
+        return paths
     try:
-        mount, templates = render(rule.match.mount_taken, values), job.templates(rule.match.role)
-        if mount and not any(mounts_otherwise(template, mount) for template in templates):
+        if rule.match.unsupported_count:
+            values = {**values, **found_devices(rule.match, subject, paths)}
+        mount = render(rule.match.mount_taken, values)
+        if mount and not any(mounts_otherwise(get(subject.job.object, path), mount) for path in paths):
             return f"the {rule.match.role} mounts nothing of its own at {cut(mount['mountPath'])}"
         texts = (render(text or "", values) for text in (rule.warn, rule.deny))
-        return _Ready(rule, render(rule.add, values), *texts)
+        return _Ready(rule, paths, render(rule.add, values), *texts)
     except UnknownPlaceholderError as missing:
         return f"the job has nothing for $({missing})"
 
 
-def _fire(ready: _Ready, job: Job, progress: Progress) -> None:
+def _fire(ready: _Ready, progress: Progress) -> None:
     rule, after, merges = ready.rule, progress.object, list[Merge]()
-    for path in job.paths(rule.match.role):
+    for path in ready.paths:
         merges.append(Merge(path, rule.on_conflict))
         after = put(after, path, merges[-1].apply(get(after, path), ready.fragment))
     if rule.mode is Mode.SHADOW:

@@ -4,7 +4,7 @@ from webhook.engine import keys
 from webhook.engine.jobs import Job, matches
 from webhook.engine.outcome import JobError, cut
 from webhook.engine.table import WORKER, Candidates, Table
-from webhook.engine.templates import admits, asks_for, requested, tolerated
+from webhook.engine.templates import admits, requested, tolerated
 from webhook.engine.tree import Json, get, map_at, shown, text_of
 
 
@@ -36,8 +36,10 @@ def _by_content(wanted: Candidates, job: Job) -> tuple[bool, str]:
     if elsewhere := _elsewhere(wanted, job):
         return False, f"{elsewhere}, which is for other nodes than UltraServers; {keys.INJECT} opts it in"
     least = {name: wanted.whole_node.get(name, 0) for name in wanted.requests}
-    if whole := next(filter(None, (asks_for(part, least) for part in templates)), None):
-        return True, f"its workers ask for {whole}"
+    asked = [job.asked[path] for path in job.paths(WORKER)]
+    whole = [name for found in asked for name in least if found.get(name, 0) >= max(1, 1000 * least[name])]
+    if whole:
+        return True, f"its workers ask for {whole[0]}"
     if less := next(filter(None, (requested(part, wanted.requests) for part in templates)), None):
         said = f"its workers ask for less than the {least[less]} {less} that a node has"
         return False, f"{said}; {keys.INJECT} opts it in"

@@ -93,7 +93,7 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         values = placeholder_values(table, job, shape, request, uid)
         if shape:
             facts |= {fact: values[placeholder] for fact, placeholder in FACTS.items()}
-        apply_rules(table, Subject(job, candidate, shape), values, progress)
+        apply_rules(Subject(table, job, candidate, shape), values, progress)
         _write_records(table, uid, progress)
     _label_message(job, request, records, progress)
     after, patch = (

@@ -1,8 +1,10 @@
 """Opening a job: what a workload row finds in an object."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from math import prod
 from typing import Final
 
@@ -10,7 +12,8 @@ from common.quantities import thousandths
 from webhook.engine import keys
 from webhook.engine.outcome import JobError, Request
 from webhook.engine.places import Place
-from webhook.engine.table import WORKER, Factor, Group, Workload
+from webhook.engine.table import ANY, WORKER, Factor, Group, Workload
+from webhook.engine.templates import asked
 from webhook.engine.tree import Json, Path, WrongTypeError, get, shown
 
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
@@ -50,9 +53,14 @@ class Job:
     namespace: str
     groups: tuple[OpenGroup, ...]
 
+    @cached_property
+    def asked(self) -> Mapping[Path, Mapping[str, int]]:
+        """Thousandths of each resource that a pod of a template asks for, by the template's path."""
+        return {group.template: asked(get(self.object, group.template)) for group in self.groups}
+
     def paths(self, role: str) -> tuple[Path, ...]:
         """Where the templates are that a rule for ``role`` speaks about; a worker's own comes first."""
-        own = [group.template for group in self.groups if group.role == role]
+        own = [group.template for group in self.groups if role in {ANY, group.role}]
         more = [group.template for group in self.groups if role == WORKER and group.takes_nodes]
         return tuple(dict.fromkeys([*own, *more]))
 

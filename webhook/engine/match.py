@@ -1,15 +1,15 @@
 """Matching: whether a rule fires. Every no names the condition that failed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final
 
+from webhook.engine.devices import unsupported
 from webhook.engine.jobs import Job, field, matches
 from webhook.engine.outcome import cut
-from webhook.engine.table import Match, Shape
-from webhook.engine.templates import asks_for, has_volume
-from webhook.engine.tree import map_at, shown, text_of
+from webhook.engine.table import ANY, Match, Shape, Table
+from webhook.engine.templates import has_volume
+from webhook.engine.tree import Path, get, map_at, shown, text_of
 
 CANDIDATE: Final = "it is a candidate"
 NO_CANDIDATE: Final = "it is no candidate"
@@ -21,29 +21,54 @@ class Subject:
     """What rules are matched against.
 
     Attributes:
+        table: that the rules are of.
         job: an object opened.
         candidate: whether the table's candidates are such objects; only those have a shape.
         shape: None for what is no job of its own, and for what is no candidate.
     """
 
+    table: Table
     job: Job
     candidate: bool
     shape: Shape | None
 
 
-def failed_condition(match: Match, subject: Subject) -> str | None:
-    """The first condition of a rule that a job does not meet; None if it meets them all."""
+def matched(match: Match, subject: Subject) -> list[Path] | str:
+    """The templates that a rule is for, or the first of its conditions that the job does not meet.
+
+    Conditions on templates are each template's own: of the role's the rule is for those that meet them.
+    """
     if match.candidate is not None and match.candidate != subject.candidate:
         return CANDIDATE if subject.candidate else NO_CANDIDATE
-    job = subject.job
-    return next(chain(_failed_kind(match, job, subject.shape), _failed_content(match, job)), None)
+    if failed := next(_failed_kind(match, subject), None):
+        return failed
+    failures = {
+        path: next(_failed_template(match, subject, path), None) for path in subject.job.paths(match.role)
+    }
+    paths = [path for path, why in failures.items() if why is None]
+    # Of several templates the first says why.
+    return (
+        next(_failed_object(match, subject.job), None) or paths
+        if paths
+        else str(next(iter(failures.values())))
+    )
 
 
-def _failed_kind(match: Match, job: Job, shape: Shape | None) -> Iterator[str]:
+def found_devices(match: Match, subject: Subject, paths: list[Path]) -> Mapping[str, str]:
+    """What placeholders about devices stand for, in a rule that fires for these templates."""
+    for path in paths if match.unsupported_count else ():
+        found = unsupported(subject.table, get(subject.job.object, path), match.unsupported_count)
+        if found:
+            return found.texts(path)
+    return {}
+
+
+def _failed_kind(match: Match, subject: Subject) -> Iterator[str]:
+    job, shape = subject.job, subject.shape
     if match.workload and job.workload.name not in match.workload:
         yield f"workload is {job.workload.name}, not {_either(match.workload)}"
     if not job.paths(match.role):
-        yield f"the job has no {match.role} template"
+        yield f"the job has no {'pod' if match.role == ANY else match.role} template"
     facts = shape.facts() if shape else {}
     for key, allowed in match.shape.items():
         if not shape:
@@ -54,13 +79,7 @@ def _failed_kind(match: Match, job: Job, shape: Shape | None) -> Iterator[str]:
         yield "the job has no name yet (generateName)" if match.named else "the job has a name"
 
 
-def _failed_content(match: Match, job: Job) -> Iterator[str]:
-    templates = job.templates(match.role)
-    if match.requests and not any(asks_for(template, match.requests) for template in templates):
-        least = (f"{number} {name}" if number else name for name, number in match.requests.items())
-        yield f"the {match.role} asks for none of {', '.join(least)}"
-    if match.volume and not any(has_volume(template, match.volume) for template in templates):
-        yield f"the {match.role} has no volume {_either(match.volume)}"
+def _failed_object(match: Match, job: Job) -> Iterator[str]:
     for name, allowed in match.fields.items():
         if name not in job.workload.fields:
             yield f"a {job.workload.name} has no field {name}"
@@ -75,6 +94,25 @@ def _failed_content(match: Match, job: Job) -> Iterator[str]:
                 yield f"{kind} {key} is {shown(found, 40)}, not {_either(allowed)}"
     if match.namespace and not matches(job.namespace, match.namespace):
         yield f"the namespace is {job.namespace}, not {_either(match.namespace)}"
+
+
+def _failed_template(match: Match, subject: Subject, path: Path) -> Iterator[str]:
+    template = get(subject.job.object, path)
+    whose = "pod" if match.role == ANY else match.role
+    asked = subject.job.asked[path] if match.requests else {}
+    if match.requests and not any(
+        asked.get(name, 0) >= max(1, 1000 * least) for name, least in match.requests.items()
+    ):
+        least = (f"{number} {name}" if number else name for name, number in match.requests.items())
+        yield f"the {whose} asks for none of {', '.join(least)}"
+    if match.volume and not has_volume(template, match.volume):
+        yield f"the {whose} has no volume {_either(match.volume)}"
+    for place, allowed in match.template.items():
+        found = place.value(template) or ""
+        if not matches(text_of(found), allowed):
+            yield f"{place} of the {whose} is {shown(found, 40)}, not {_either(allowed)}"
+    if match.unsupported_count and not unsupported(subject.table, template, match.unsupported_count):
+        yield f"the {whose} asks for no number of devices that its instance type is known not to accept"
 
 
 def _either(values: tuple[str, ...]) -> str:

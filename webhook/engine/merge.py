@@ -22,6 +22,10 @@ from webhook.engine.tree import (
 OTHER_CONTAINERS: Final = {"containers": "initContainers", "initContainers": "containers"}
 """Lists that share one set of names."""
 
+UNSAID: Final[dict[Path, str]] = {("spec", "schedulerName"): "default-scheduler"}
+"""What a template has where nobody chose: the API server writes it into Pods, and into templates of its own
+kinds, before it calls webhooks (``SetDefaults_PodSpec``). Taken out, it is written again."""
+
 LONGEST_TERMS: Final = 4000
 """Node selector terms that a job may have where a rule adds to them.
 
@@ -84,10 +88,12 @@ class Merge:
         of = kind(path) if isinstance(ours, list) else Kind.VALUE
         if of is not Kind.VALUE:
             return (self._terms if of is Kind.TERMS else self._list)(theirs, ours, path)
-        if theirs is None:
+        if theirs is not None and same(theirs, ours):
+            return theirs
+        if theirs is None or theirs == UNSAID.get(path):
             self.additions[pointer(path)] = digest(ours)
             return ours
-        return theirs if same(theirs, ours) else self._settle(theirs, ours, path)
+        return self._settle(theirs, ours, path)
 
     def _list(self, theirs: Json, ours: list[Json], path: Path) -> Json:
         result = old = as_list(theirs, self.at + path)

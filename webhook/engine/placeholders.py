@@ -47,6 +47,14 @@ ROLE_MAPS: Final[dict[str, str]] = {
 }
 """As ``ROLE``, but a map: it stands alone, and its key goes where the job has none."""
 
+DEVICES: Final[dict[str, str]] = {
+    "devices.instanceType": "the instance types that the pod may get",
+    "devices.asked": "the number of devices that a container asks for",
+    "devices.accepted": "the numbers that one of the types accepts",
+    "devices.place": "where the container asks for them",
+}
+"""For rules that match ``unsupportedCount``; all are text."""
+
 SCRIPTS: Final = ("script.wait", "script.init")
 """The text of the scripts in ``webhook/initscript``."""
 

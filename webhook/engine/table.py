@@ -10,6 +10,9 @@ from webhook.engine.tree import Json
 WORKER = "worker"
 """The role of every group that takes nodes, whatever else it is."""
 
+ANY = "any"
+"""The role of every group there is."""
+
 
 class Mode(StrEnum):
     """What a rule does with its result."""
@@ -185,13 +188,15 @@ class Match:
     """When a rule fires; every condition that is given must hold.
 
     Attributes:
-        role: the pods that the rule speaks about: a group's, or ``worker`` for all that take nodes.
+        role: the pods that the rule speaks about: a group's, ``worker`` for all that take nodes, or ``any``.
         candidate: whether the object is one that the section candidates speaks about; None for either.
         workload: names of workloads.
         shape: allowed values by fact of the shape.
         named: whether the job has a name already (``generateName`` jobs have none at admission).
         requests: the template asks for one of these resources, for at least this number; 0 is any amount.
         volume: the template has a volume of one of these names.
+        template: allowed values by place in the template; what is not there, or empty, is the empty text.
+        unsupported_count: a container asks for a number of one of these that its instance type does not take.
         fields: allowed values by name of a workload's field; ``*`` and ``?`` as in file names.
         labels: the same by key of a label of the object; one that it does not have is the empty text.
         annotations: the same for its annotations.
@@ -206,6 +211,8 @@ class Match:
     named: bool | None = None
     requests: Mapping[str, int] = field(default_factory=dict)
     volume: tuple[str, ...] = ()
+    template: Mapping[Place, tuple[str, ...]] = field(default_factory=dict)
+    unsupported_count: tuple[str, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     annotations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -254,6 +261,7 @@ class Table:
         shapes: tried in this order; the first that fits is taken.
         rules: applied in this order.
         mode: of the whole table: the switch that stops everything, or lets it be watched first.
+        device_counts: by instance type, which numbers of devices a container may ask for, ascending.
     """
 
     revision: str
@@ -262,6 +270,7 @@ class Table:
     shapes: tuple[Shape, ...]
     rules: tuple[Rule, ...]
     mode: Mode = Mode.ENFORCE
+    device_counts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def workloads_of(self, kind: str) -> tuple[Workload, ...]:
         """The workloads for a ``group/version/Kind``; the first whose ``when`` holds opens an object.

@@ -1,6 +1,6 @@
 """What a pod template says: containers, resources, volumes, instance types."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Final
@@ -21,6 +21,50 @@ def first_container(template: Json) -> dict[str, Json]:
     return map_at(template, ("spec", "containers", 0))
 
 
+def asked(template: Json) -> dict[str, int]:
+    """Thousandths of each resource that a pod asks for, as kube-scheduler counts.
+
+    As ``PodRequests`` in ``k8s.io/component-helpers/resource``: containers and sidecars run together, an init
+    container runs beside the sidecars before it. All in one look, as the containers are the user's and rules
+    ask often.
+    """
+    total, sidecars, peak = dict[str, int](), dict[str, int](), dict[str, int]()
+    for container in maps_at(template, ("spec", "initContainers")):
+        here = _amounts(container)
+        if container.get("restartPolicy") == "Always":
+            _add(sidecars, here)
+        else:
+            here = {name: amount + sidecars.get(name, 0) for name, amount in here.items()}
+            peak |= {name: max(peak.get(name, 0), amount) for name, amount in here.items()}
+    for container in maps_at(template, ("spec", "containers")):
+        _add(total, _amounts(container))
+    _add(total, sidecars)
+    return {name: max(total.get(name, 0), peak.get(name, 0)) for name in {**total, **peak}}
+
+
+def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _amounts(container: Json) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in ("limits", "requests") if "resources" in container else ():
+        for name, text in map_at(container, ("resources", part)).items():
+            found[name] = max(found.get(name, 0), thousandths(_quantity(text)))
+    return found
+
+
+def quantities(container: Json, name: str) -> tuple[str, str]:
+    """What a container says of a resource, as limit and as request; empty where it does not."""
+    limit, request = (get(container, ("resources", kind, name)) for kind in ("limits", "requests"))
+    return _quantity(limit), _quantity(request)
+
+
+def _quantity(value: Json) -> str:
+    return str(value) if isinstance(value, str | int | float) else ""
+
+
 def requested(template: Json, resources: tuple[str, ...]) -> str | None:
     """The first of the resources that a container of the template asks for, none for a quantity of 0."""
     for container in containers(template):
@@ -30,36 +74,6 @@ def requested(template: Json, resources: tuple[str, ...]) -> str | None:
                 if str(asked.get(name) or "0").strip("0.") != "":
                     return name
     return None
-
-
-def asks_for(template: Json, wanted: Mapping[str, int]) -> str | None:
-    """The first of the resources of which a pod asks for at least that number; 0 is any amount."""
-    for name, least in wanted.items():
-        if (amount(template, name) >= least * 1000) if least else requested(template, (name,)):
-            return name
-    return None
-
-
-def amount(template: Json, name: str) -> int:
-    """Thousandths of a resource that a pod asks for, as kube-scheduler counts it.
-
-    As ``PodRequests`` in ``k8s.io/component-helpers/resource``: containers and sidecars run together, an init
-    container runs beside the sidecars before it. A request that is not given is as the limit: the API server
-    stores it so.
-    """
-    sidecars = peak = 0
-    for container in maps_at(template, ("spec", "initContainers")):
-        asked = _asked(container, name)
-        if container.get("restartPolicy") == "Always":
-            sidecars += asked
-            asked = 0
-        peak = max(peak, sidecars + asked)
-    return max(peak, sidecars + sum(_asked(c, name) for c in maps_at(template, ("spec", "containers"))))
-
-
-def _asked(container: Json, name: str) -> int:
-    found = (map_at(container, ("resources", kind)).get(name) for kind in ("requests", "limits"))
-    return thousandths(str(next((value for value in found if value is not None), "0")))
 
 
 def tolerated(template: Json, taints: Mapping[str, tuple[str, ...]]) -> str | None:
@@ -83,6 +97,39 @@ def mounts_otherwise(template: Json, mount: Json) -> bool:
     return bool(here) and not same(here[-1], mount)
 
 
+def named_types(template: Json, label: str, known: Container[str]) -> tuple[str, ...]:
+    """The instance types of which a pod's nodes must have one, by its selector and affinity.
+
+    Returns:
+        None of them if any type will do, or if one is named that is not known.
+    """
+    chosen = get(template, ("spec", "nodeSelector", label))
+    terms = (
+        [[chosen]]
+        if isinstance(chosen, str)
+        else [[*_listed(term, label)] for term in _required_terms(template)]
+    )
+    named = dict.fromkeys(chain.from_iterable(terms) if all(terms) else ())
+    # Of a type that is not known nothing can be said. Those that are known are few: looking at each costs.
+    if any(name not in known for name in named):
+        return ()
+    return tuple(name for name in named if admits(template, {label: (name,)}))
+
+
+def _required_terms(template: Json) -> list[Json]:
+    required = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    terms = get(template, (*required, "nodeSelectorTerms"))
+    return terms if isinstance(terms, list) else []
+
+
+def _listed(term: Json, label: str) -> Iterator[str]:
+    """The values that a node selector term has for a label to be one of."""
+    for item in maps_at(term, ("matchExpressions",)):
+        values = item.get("values")
+        if item.get("key") == label and item.get("operator") == "In" and isinstance(values, list):
+            yield from (value for value in values if isinstance(value, str))
+
+
 def admits(template: Json, labels: Mapping[str, tuple[str, ...]]) -> bool:
     """Whether the template's own node selector and affinity leave nodes with such labels open.
 
@@ -94,9 +141,8 @@ def admits(template: Json, labels: Mapping[str, tuple[str, ...]]) -> bool:
     chosen = ((selector.get(label), values) for label, values in labels.items())
     if not all(value is None or _among([value], values) for value, values in chosen):
         return False
-    required = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    terms = get(template, (*required, "nodeSelectorTerms"))
-    return not (isinstance(terms, list) and terms) or any(
+    terms = _required_terms(template)
+    return not terms or any(
         all(_admits(item, labels) for item in maps_at(term, ("matchExpressions",)))
         for term in terms
         if isinstance(term, dict)

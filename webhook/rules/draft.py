@@ -8,7 +8,7 @@ from webhook.engine.tree import pointer
 from webhook.rules.problems import Problem
 
 ROWS = ("workloads", "shapes", "rules")
-MAPS = ("values", "candidates")
+MAPS = ("values", "candidates", "deviceCounts")
 
 
 @dataclass

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from webhook.documents import Path
-from webhook.engine.placeholders import CANDIDATES, JOB, ROLE, ROLE_MAPS, SCRIPTS, names
+from webhook.engine.placeholders import CANDIDATES, DEVICES, JOB, ROLE, ROLE_MAPS, SCRIPTS, names
 from webhook.engine.table import Mode, Rule, Table
 from webhook.rules.draft import ROWS
 from webhook.rules.lint_fragments import fragment_problems, texts
@@ -24,6 +24,7 @@ def problems_of(table: Table, values: Mapping[str, str]) -> Found:
     if broken:
         return  # what rules may quote follows from the workloads
     yield from _values(values)
+    yield from _counts(table)
     yield from shape_problems(rows)
     for index, rule in enumerate(table.rules):
         at: Path = ("rules", index)
@@ -53,6 +54,12 @@ def _values(values: Mapping[str, str]) -> Found:
                 yield ("values", name), f"a value cannot quote another value, $({quoted})"
 
 
+def _counts(table: Table) -> Found:
+    for name, counts in table.device_counts.items():
+        if 1 not in counts:
+            yield ("deviceCounts", name), "one device is valid on every instance type: add 1"
+
+
 def _rule(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
     if not (rule.add or rule.warn or rule.deny or rule.replaces):
         yield at, "does nothing: give it add, warn, deny or replaces"
@@ -73,6 +80,8 @@ def _rule(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
             (*at, "match", "candidate"),
             f"unreachable: {kinds} takes no nodes, so each is a candidate: say any",
         )
+    if rule.match.unsupported_count and not rows.table.device_counts:
+        yield (*at, "match", "unsupportedCount"), "unreachable: the table has no deviceCounts"
     yield from _fields(rows, rule, at)
     yield from _needs(rows, rule, at)
     yield from _empty_values(rows, rule, values)
@@ -87,9 +96,12 @@ def _needs(rows: Rows, rule: Rule, at: Path) -> Found:
 
 
 def _empty_values(rows: Rows, rule: Rule, values: Mapping[str, str]) -> Found:
-    """A rule that would be left out for want of a value although no rule replaces it."""
+    """A rule that would be left out for want of a value although the rules that replace it are off.
+
+    One that is replaced by none just waits for its value.
+    """
     others = rows.replacing.get(rule.name, [])
-    if rule.mode is Mode.OFF or any(row.mode is Mode.ENFORCE for row in others):
+    if rule.mode is Mode.OFF or not others or any(row.mode is Mode.ENFORCE for row in others):
         return
     why = "".join(f" where {row.name} is {row.mode}" for row in others)
     for name in dict.fromkeys(names(rule.add)):
@@ -121,6 +133,7 @@ def _quoted(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Foun
     workloads = rows.workloads(rule)
     of_job = set(JOB) if all(row.takes_nodes for row in workloads) else {"job.namespace"}
     allowed = {
+        *(DEVICES if rule.match.unsupported_count else ()),
         *(of_job if rule.match.candidate else of_job - CANDIDATES),
         *SCRIPTS,
         *(f"value.{name}" for name in values),

@@ -35,7 +35,15 @@ def table(raw: Mapping[str, Any], revision: str) -> Table:
         shapes=tuple(_row(Shape, row, workers=_count(row["workers"])) for row in raw["shapes"]),
         rules=tuple(map(_rule, raw["rules"])),
         mode=_mode(raw),
+        device_counts={name: _counts(counts) for name, counts in raw.get("deviceCounts", {}).items()},
     )
+
+
+def _counts(raw: Json) -> tuple[int, ...]:
+    """Numbers as written in a list, or as ``up to N``."""
+    if isinstance(raw, str):
+        return tuple(range(1, int(raw.rpartition(" ")[2]) + 1))
+    return tuple(sorted(map(int, raw)))
 
 
 def _row(row: type[Row], raw: Mapping[str, Any], **made: object) -> Row:
@@ -102,6 +110,9 @@ def _rule(raw: Mapping[str, Any]) -> Rule:
     made = {
         "candidate": None if candidate == "any" else candidate,
         "requests": _least(match.get("requests", {})),
+        "template": {
+            parse_place(place): _patterns(texts) for place, texts in match.get("template", {}).items()
+        },
     }
     return _row(
         Rule,

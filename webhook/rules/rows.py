@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
 
-from webhook.engine.table import Rule, Shape, Table, Workload
+from webhook.engine.table import ANY, Rule, Shape, Table, Workload
 
 
 class Rows:
@@ -49,7 +49,7 @@ class Rows:
             self._workloads[key] = [
                 row
                 for row in self.table.workloads
-                if role in row.roles() and (not wanted or row.name in wanted)
+                if role in {ANY, *row.roles()} and (not wanted or row.name in wanted)
             ]
         return self._workloads[key]
 

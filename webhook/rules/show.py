@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from webhook.engine.devices import ranges
+from webhook.engine.placeholders import names
 from webhook.engine.table import Mode, Rule, Table
 
 
@@ -11,6 +13,7 @@ def overview(table: Table) -> str:
         (row.name, str(row.workers), str(row.node_config), row.together, row.apart, row.topology_key or "-")
         for row in table.shapes
     ]
+    devices = [(name, ranges(counts)) for name, counts in table.device_counts.items()]
     head = ("SHAPE", "WORKERS", "NODE CONFIG", "TOGETHER", "APART", "TOPOLOGY KEY")
     rules = [(row.name, row.mode, row.match.role, _when(row), row.reason) for row in table.rules]
     return (
@@ -18,6 +21,8 @@ def overview(table: Table) -> str:
         + _columns([head, *shapes])
         + "\n"
         + _columns([("RULE", "MODE", "ROLE", "WHEN", "REASON"), *rules])
+        + "\n"
+        + _columns([("INSTANCE TYPE", "DEVICES OF A CONTAINER"), *devices])
     )
 
 
@@ -29,9 +34,14 @@ def _when(rule: Rule) -> str:
     parts += [] if match.named is None else ["named" if match.named else "unnamed"]
     least = (f"{number} {name}" if number else name for name, number in match.requests.items())
     parts += [f"asks for {'|'.join(least)}"] if match.requests else []
-    conditions = (match.fields, match.labels, match.annotations)
+    wrong = "|".join(match.unsupported_count)
+    parts += [f"asks for a number of {wrong} that its instance type does not accept"] if wrong else []
+    template = {str(place): values for place, values in match.template.items()}
+    conditions = (template, match.fields, match.labels, match.annotations)
     parts += [f"{key} {_any(values)}" for part in conditions for key, values in part.items()]
     parts += [f"namespace {_any(match.namespace)}"] if match.namespace else []
+    empty = dict.fromkeys(name for name in names(rule.add) if name.startswith("value."))
+    parts += [f"{' and '.join(empty)} given"] if empty else []
     parts += [f"replaces {'|'.join(rule.replaces)}"] if rule.replaces and rule.mode is not Mode.OFF else []
     return ", ".join(parts) or "always"
 

@@ -101,12 +101,12 @@ def test_jobs_and_loose_pods_keep_off_each_others_ultraservers(
     first = {servers[node] for node in wait_count(jobs, 2, *pair("first"))}
     loose = servers[node_of(people, bare(1, **TRN2U))]
     assert loose not in first
-    # Of the pairs of the other two UltraServers each takes a job, and no other job finds one, although a pair of
-    # the loose Pod's UltraServer is free.
+    # Each pair of the other two UltraServers takes a job; no other job finds one, though the loose Pod's UltraServer
+    # has a free pair.
     for name in ("second", "third", "fourth"):
         assert loose not in {servers[node] for node in wait_count(jobs, 2, *pair(name))}
     assert "anti-affinity" in refused(jobs, *pair("fifth"))
-    # Others like it share its UltraServer; when that is full, one waits rather than join a job, whose nodes have room.
+    # Others like it share its UltraServer; when that is full, one waits, though the nodes of jobs have room.
     assert {servers[node_of(people, bare(devices, **TRN2U))] for devices in (16, 16, 16, 15)} == {loose}
     people.create(bare(1, **TRN2U) | {"metadata": {"name": "late", "labels": {"late": "yes"}}})
     assert "anti-affinity" in refused(people, "-l", "late=yes")

@@ -1,0 +1,133 @@
+"""The components pods and neuron-scheduler on a real API server, and the job of seed 004 beside them.
+
+The webhook here is asked about namespaces that the other tests' webhook leaves out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.cluster import webhook
+from tests.cluster.jobs import without_record
+from tests.cluster.kubectl import KubectlError
+from webhook.engine import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.cluster.controlplane import ControlPlane
+    from tests.cluster.kubectl import Kubectl, Object
+
+NAME = "bare-pods-test"
+COMPONENTS = webhook.REPOSITORY / "manifests" / "components"
+TABLE = COMPONENTS / "neuron-scheduler" / "30-neuron-scheduler.yaml"
+NCCL_TESTS = webhook.REPOSITORY / "tests" / "data" / "seed-004" / "nccl-tests.yaml"
+VALUES = "  imagePullSecret: regcred-nccl-test\n"
+NEURON = "aws.amazon.com/neuron"
+OPERATOR = {"training.kubeflow.org/operator-name": "mpi-operator"}
+
+
+def pod(name: str = "x", asked: dict[str, Any] | None = None, **more: Any) -> Object:
+    metadata = {"name": name, **{key: more.pop(key) for key in ("labels", "annotations") if key in more}}
+    container = {"name": "c", "image": "example.invalid/train", "resources": {"limits": asked or {}}}
+    spec = {"containers": [container], **more}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def asked(control_plane: ControlPlane) -> Iterator[None]:
+    """The webhook with the component's table and a pull secret, asked about namespaces that are opted out."""
+    folder = control_plane.folder / NAME
+    folder.mkdir()
+    rules = folder / "rules.yaml"
+    rules.write_text(TABLE.read_text(encoding="utf-8") + VALUES, encoding="utf-8")
+    running = webhook.start(control_plane.programs, folder, rules, NAME)
+    theirs = {"matchLabels": {webhook.INJECT: "disabled"}}
+    component = COMPONENTS / "pods" / "mutating.yaml"
+    document = webhook.configuration(running, NAME, theirs, component=component)
+    inside = control_plane.kubectl.create_namespace(NAME, {webhook.INJECT: "disabled"})
+    with webhook.registered(inside, document):
+        yield
+
+
+@pytest.fixture
+def namespace(asked: None, plain_namespace: Kubectl) -> Kubectl:
+    del asked
+    return plain_namespace
+
+
+def test_a_pod_with_a_number_of_devices_that_its_type_does_not_accept_is_refused(namespace: Kubectl) -> None:
+    on_trn1 = {"nodeSelector": {"node.kubernetes.io/instance-type": "trn1.32xlarge"}}
+    with pytest.raises(KubectlError) as refused:
+        namespace.create(pod(asked={NEURON: 7}, **on_trn1))
+    words = "Instance type trn1.32xlarge does not support requests for device: 7. Please request a different"
+    place = "Valid at /spec/containers/0/resources/limits/aws.amazon.com~1neuron: 1, 4, 8 or 16"
+    assert words in str(refused.value)
+    assert place in str(refused.value)
+    namespace.create(pod(asked={NEURON: 8}, **on_trn1))
+
+
+def test_a_pod_with_several_devices_gets_the_scheduler_unless_it_names_one(namespace: Kubectl) -> None:
+    """The API server has written ``default-scheduler`` into each of them before it asks."""
+    cases = {"several": (4, {}), "one": (1, {}), "own": (4, {"schedulerName": "volcano"})}
+    found = {
+        name: namespace.create(pod(name, {NEURON: number}, **more))["spec"]["schedulerName"]
+        for name, (number, more) in cases.items()
+    }
+    assert found == {"several": "my-scheduler", "one": "default-scheduler", "own": "volcano"}
+
+
+def test_the_gpu_job_of_the_document_gets_the_pull_secret_and_nothing_else(namespace: Kubectl) -> None:
+    job = yaml.safe_load(NCCL_TESTS.read_text(encoding="utf-8"))
+    stored = namespace.create(job)["spec"]["mpiReplicaSpecs"]
+    for role, expected in job["spec"]["mpiReplicaSpecs"].items():
+        expected["template"]["spec"]["imagePullSecrets"] = [{"name": "regcred-nccl-test"}]
+        assert without_record(stored[role]["template"]) == expected["template"]
+
+
+MIX: dict[str, tuple[Object, bool]] = {
+    "devices": (pod(asked={NEURON: 1}), True),
+    "cores": (pod(asked={"aws.amazon.com/neuroncore": 1}), True),
+    "GPUs": (pod(asked={"nvidia.com/gpu": 1}), True),
+    "EFA": (pod(asked={"vpc.amazonaws.com/efa": 1}), True),
+    "an init container": (pod(initContainers=pod(asked={NEURON: 1})["spec"]["containers"]), True),
+    "neither": (pod(asked={"cpu": 1}), False),
+    "opted out": (pod(asked={NEURON: 1}, annotations={keys.INJECT: "false"}), False),
+    "of a changed template": (pod(asked={NEURON: 1}, annotations={keys.ADDED: "{}"}), False),
+    "mpi-operator's": (pod(asked={NEURON: 1}, labels=OPERATOR), False),
+    "a mirror Pod": (
+        pod(asked={NEURON: 1}, annotations={"kubernetes.io/config.mirror": "x"}, nodeName="x"),
+        False,
+    ),
+}
+
+
+def test_of_a_mix_of_pods_only_those_are_sent_that_ask_for_devices(namespace: Kubectl) -> None:
+    name = f"bare-pods.{NAME}.io"
+    sent = {}
+    for case, (each, _) in MIX.items():
+        before = webhook.requests(namespace, name)
+        # A mirror Pod is refused to all but a kubelet, behind the webhooks.
+        namespace.run("create", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump(each), check=False)
+        sent[case] = webhook.requests(namespace, name) > before
+    assert sent == {case: expected for case, (_, expected) in MIX.items()}
+
+
+def test_a_pod_of_a_template_that_has_the_scheduler_is_not_sent_again(namespace: Kubectl) -> None:
+    """The template of an MPIJob has none when it arrives; the operator's Pods take along what it got."""
+    job = yaml.safe_load(NCCL_TESTS.read_text(encoding="utf-8"))
+    worker = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
+    worker["nodeSelector"] = {"node.kubernetes.io/instance-type": "trn1.32xlarge"}
+    worker["containers"][0]["resources"] = {"limits": {NEURON: 16}}
+    before = webhook.requests(namespace, f"bare-pods.{NAME}.io")
+    stored = namespace.create(job)
+    specs = stored["spec"]["mpiReplicaSpecs"]
+    assert specs["Worker"]["template"]["spec"]["schedulerName"] == "my-scheduler"
+    assert "schedulerName" not in specs["Launcher"]["template"]["spec"]
+    workers = ("pods", "-l", "training.kubeflow.org/job-role=worker")
+    made = namespace.wait_for(lambda found: len(found["items"]) == 2, *workers)["items"]
+    assert [each["spec"]["schedulerName"] for each in made] == ["my-scheduler"] * 2
+    assert webhook.requests(namespace, f"bare-pods.{NAME}.io") == before

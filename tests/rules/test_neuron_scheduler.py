@@ -1,0 +1,268 @@
+"""Seed 003, the Neuron scheduler extension: who gets its scheduler, and which device counts are refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers import mpijob
+from tests.rules.tables import EXTENDS, Expected, after, extended, outcome, parsed, same_problems
+from webhook.engine.tree import get
+from webhook.rules.load import load_default
+
+TABLE = load_default()
+SCHEDULER = extended("values: {neuronScheduler: my-scheduler}\n")
+TYPE = "node.kubernetes.io/instance-type"
+NEURON, CORES, OLDER = (f"aws.amazon.com/{name}" for name in ("neuron", "neuroncore", "neurondevice"))
+WORDS = (
+    "Instance type {} does not support requests for device: {}. "
+    "Please request a different number of devices. "
+)
+
+
+def on_types(*names: str) -> dict[str, Any]:
+    """An affinity to nodes of one of the types."""
+    terms = [{"matchExpressions": [{"key": TYPE, "operator": "In", "values": list(names)}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {"affinity": {"nodeAffinity": required}}
+
+
+def pod(*amounts: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """A Pod of a container for each map of resources."""
+    containers = [
+        {"name": f"c{number}", "image": "i", "resources": {"limits": limits, "requests": limits}}
+        for number, limits in enumerate(amounts)
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "train"},
+        "spec": {"containers": containers, **spec},
+    }
+
+
+def selected(name: str) -> dict[str, Any]:
+    return {"nodeSelector": {TYPE: name}}
+
+
+ACCEPTED = {
+    "trn1.32xlarge": {1, 4, 8, 16},
+    "trn1n.32xlarge": {1, 4, 8, 16},
+    "ml.trn1.32xlarge": {1, 4, 8, 16},
+    "trn1.2xlarge": {1},
+    "inf1.xlarge": {1},
+    "inf1.2xlarge": {1},
+    "inf1.6xlarge": {*range(1, 5)},
+    "inf1.24xlarge": {*range(1, 17)},
+    "inf2.xlarge": {1},
+    "inf2.8xlarge": {1},
+    "inf2.24xlarge": {*range(1, 7)},
+    "inf2.48xlarge": {*range(1, 13)},
+    "ml.inf2.48xlarge": {*range(1, 13)},
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_a_type_accepts_the_numbers_of_the_document_and_no_others(name: str) -> None:
+    counts = range(1, 20)
+    found = {count for count in counts if not outcome(TABLE, pod({NEURON: count}, **selected(name))).denials}
+    assert found == ACCEPTED[name]
+
+
+def test_a_refusal_has_the_extensions_words_the_place_and_the_valid_numbers() -> None:
+    (said,) = outcome(TABLE, pod({}, {NEURON: "7"}, **selected("trn1.32xlarge"))).denials
+    place = "/spec/containers/1/resources/limits/aws.amazon.com~1neuron"
+    assert said == WORDS.format("trn1.32xlarge", 7) + f"Valid at {place}: 1, 4, 8 or 16"
+
+
+SEVEN = {NEURON: 7}
+CASES: dict[str, tuple[dict[str, Any], str]] = {
+    "the older name of the resource": (pod({OLDER: 7}, **selected("trn1.32xlarge")), "trn1.32xlarge"),
+    "an affinity": (pod(SEVEN, **on_types("trn1.32xlarge")), "trn1.32xlarge"),
+    "an affinity to two types, neither of which accepts it": (
+        pod(SEVEN, **on_types("trn1.32xlarge", "inf2.24xlarge")),
+        "trn1.32xlarge or inf2.24xlarge",
+    ),
+    "an affinity to a type that accepts it": (pod(SEVEN, **on_types("trn1.32xlarge", "inf2.48xlarge")), ""),
+    "an affinity to a type that nobody knows": (pod(SEVEN, **on_types("trn1.32xlarge", "trn9.large")), ""),
+    "an affinity and a selector, which decides": (
+        pod(SEVEN, **on_types("trn1.32xlarge", "inf2.48xlarge"), **selected("trn1.32xlarge")),
+        "trn1.32xlarge",
+    ),
+    "a term that leaves the type open": (
+        pod(
+            SEVEN,
+            affinity={
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [
+                            {
+                                "matchExpressions": [
+                                    {"key": TYPE, "operator": "In", "values": ["trn1.32xlarge"]}
+                                ]
+                            },
+                            {"matchExpressions": [{"key": "pool", "operator": "Exists"}]},
+                        ]
+                    }
+                }
+            },
+        ),
+        "",
+    ),
+    "no type": (pod(SEVEN), ""),
+    "a type that nobody knows": (pod(SEVEN, **selected("trn9.large")), ""),
+    "cores, of which the document does not say": (pod({CORES: 7}, **selected("trn1.32xlarge")), ""),
+    "two containers that each ask for an accepted number": (
+        pod({NEURON: 4}, {NEURON: 8}, **selected("trn1.32xlarge")),
+        "",
+    ),
+    "nothing asked": (pod({NEURON: 0}, **selected("trn1.32xlarge")), ""),
+    "what is no number": (pod({NEURON: "seven"}, **selected("trn1.32xlarge")), ""),
+    "an init container": (
+        {**pod({}, **selected("trn1.32xlarge"), initContainers=pod(SEVEN)["spec"]["containers"])},
+        "trn1.32xlarge",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_number_is_refused_where_every_type_that_the_pod_may_get_is_known_not_to_accept_it(
+    case: str,
+) -> None:
+    obj, types = CASES[case]
+    denials = outcome(TABLE, obj).denials
+    assert [said.startswith(WORDS.format(types, 7)) for said in denials] == ([True] if types else [])
+
+
+@pytest.mark.parametrize("role", ["Launcher", "Worker"])
+def test_templates_of_jobs_are_looked_at_as_well(role: str) -> None:
+    job = mpijob(resource=None)
+    job["spec"]["mpiReplicaSpecs"][role]["template"]["spec"] = pod(SEVEN, **selected("trn1.32xlarge"))["spec"]
+    (said,) = outcome(TABLE, job).denials
+    assert f"Valid at /spec/mpiReplicaSpecs/{role}/template/spec/containers/0/resources/limits/" in said
+    opted_out = {**job, "metadata": {"annotations": {"ultraserver-webhook.io/inject": "false"}}}
+    assert not outcome(TABLE, opted_out).denials
+
+
+def test_the_refusal_is_a_row_and_a_type_is_a_line_of_the_table() -> None:
+    seven = pod(SEVEN, **selected("trn1.32xlarge"))
+    assert not outcome(extended("rules: [{name: device-counts, mode: off}]\n"), seven).denials
+    assert not outcome(extended("deviceCounts: {trn1.32xlarge: [1, 7, 16]}\n"), seven).denials
+    mine = extended("deviceCounts: {trn9.large: up to 3}\n")
+    assert outcome(mine, pod(SEVEN, **selected("trn9.large"))).denials[0].endswith(": 1 to 3")
+    assert outcome(mine, seven).denials
+
+
+GETS: dict[str, tuple[dict[str, Any], str | None]] = {
+    "several devices": (pod({NEURON: 4}), "my-scheduler"),
+    "several cores": (pod({CORES: 9}), "my-scheduler"),
+    "the older name": (pod({OLDER: 2}), "my-scheduler"),
+    "one in each of two containers": (pod({NEURON: 1}, {NEURON: 1}), "my-scheduler"),
+    "what the API server writes by itself": (
+        pod({NEURON: 4}, schedulerName="default-scheduler"),
+        "my-scheduler",
+    ),
+    "one device": (pod({NEURON: 1}), None),
+    "one, and one before in an init container": (
+        pod({NEURON: 1}, initContainers=pod({NEURON: 1})["spec"]["containers"]),
+        None,
+    ),
+    "none": (pod({"nvidia.com/gpu": 8}), None),
+    "a scheduler of its own": (pod({NEURON: 4}, schedulerName="volcano"), "volcano"),
+}
+
+
+@pytest.mark.parametrize("case", GETS)
+def test_pods_with_more_than_one_core_or_device_get_the_scheduler_where_nobody_named_one(case: str) -> None:
+    obj, expected = GETS[case]
+    found = outcome(SCHEDULER, obj)
+    assert found.after["spec"].get("schedulerName") == expected
+    assert not found.warnings
+    assert outcome(SCHEDULER, found.after).operations == ()
+
+
+def test_without_the_value_nobody_gets_a_scheduler() -> None:
+    assert "schedulerName" not in after(TABLE, pod({NEURON: 4}))["spec"]
+
+
+def test_the_default_of_the_api_server_is_what_remains_when_the_scheduler_is_taken_back() -> None:
+    stored = after(SCHEDULER, pod({NEURON: 4}, schedulerName="default-scheduler"))
+    assert "schedulerName" not in after(TABLE, stored)["spec"]
+
+
+def test_of_a_job_those_templates_get_the_scheduler_that_ask_for_devices() -> None:
+    specs = after(SCHEDULER, mpijob())["spec"]["mpiReplicaSpecs"]
+    found = {role: get(specs[role], ("template", "spec", "schedulerName")) for role in specs}
+    assert found == {"Launcher": None, "Worker": "my-scheduler"}
+
+
+def test_a_job_that_gets_the_scheduler_still_waits_for_all_its_nodes_where_placement_is_installed() -> None:
+    gates = Path("manifests/components/placement/rules.yaml").read_text(encoding="utf-8")
+    values = "values: {neuronScheduler: my-scheduler}\n"
+    table = extended(gates.partition("extends: default\n")[2] + values)
+    worker = ("spec", "mpiReplicaSpecs", "Worker", "template", "spec")
+    spec = get(after(table, mpijob()), worker)
+    assert (spec["schedulerName"], len(spec["schedulingGates"])) == ("my-scheduler", 1)
+    named = get(after(table, mpijob(worker_spec={"schedulerName": "my-scheduler"})), worker)
+    assert "schedulingGates" not in named
+
+
+def test_the_pod_of_the_document_is_for_its_scheduler_already() -> None:
+    text = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: nrt-test}
+spec:
+  restartPolicy: Never
+  schedulerName: my-scheduler
+  containers:
+    - name: nrt-test
+      command: [sleep]
+      image: nrt-test
+      resources:
+        limits: {cpu: "4", memory: 4Gi, aws.amazon.com/neuroncore: 9}
+        requests: {cpu: "1", memory: 1Gi}
+"""
+    obj = parsed(text)
+    assert outcome(SCHEDULER, obj).after["spec"]["schedulerName"] == "my-scheduler"
+    del obj["spec"]["schedulerName"]
+    assert outcome(SCHEDULER, obj).after["spec"]["schedulerName"] == "my-scheduler"
+
+
+ROW = "rules:\n  - name: x\n    reason: r\n    warn: w\n    match: {role: any, "
+PROBLEMS: dict[str, tuple[str, Expected]] = {
+    "a type that does not accept one device": (
+        "deviceCounts: {trn9.large: [4, 8]}\n",
+        [(4, "/deviceCounts/trn9.large", "one device is valid on every instance type: add 1")],
+    ),
+    "no numbers": (
+        "deviceCounts: {trn9.large: some}\n",
+        [(4, "/deviceCounts/trn9.large", "'some' is not")],
+    ),
+    "a least number of nothing": (
+        ROW + "requests: {aws.amazon.com/neuron: 0}}\n",
+        [(8, "/rules/0/match/requests/aws.amazon.com~1neuron", "0 is less than")],
+    ),
+    "a placeholder about devices without the condition": (
+        ROW.replace("warn: w", 'warn: "$(devices.asked)"') + "candidate: any}\n",
+        [(7, "/rules/0/warn", "unknown placeholder $(devices.asked)")],
+    ),
+    "a placeholder of every role": (
+        ROW.replace("warn: w", 'warn: "$(any.image)"') + "candidate: any}\n",
+        [(7, "/rules/0/warn", "unknown placeholder $(any.image)")],
+    ),
+    "a group of every role": (
+        "workloads:\n  - name: x\n    kinds: [a/v1/X]\n    groups: [{role: any, template: /spec/template}]\n",
+        [(7, "/workloads/0/groups/0/role", "'any' should not be valid")],
+    ),
+    "a place in a template by position": (
+        ROW + 'template: {/spec/containers/0/image: ""}}\n',
+        [(8, "/rules/0/match/template", "/spec/containers/0/image can never be there")],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PROBLEMS)
+def test_what_cannot_be_meant_is_refused(case: str) -> None:
+    text, expected = PROBLEMS[case]
+    same_problems(EXTENDS + text, expected)
