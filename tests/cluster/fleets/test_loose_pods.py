@@ -101,8 +101,8 @@ def test_jobs_and_loose_pods_keep_off_each_others_ultraservers(
     first = {servers[node] for node in wait_count(jobs, 2, *pair("first"))}
     loose = servers[node_of(people, bare(1, **TRN2U))]
     assert loose not in first
-    # Each pair of the other two UltraServers takes a job; no other job finds one, though the loose Pod's UltraServer
-    # has a free pair.
+    # Each pair of the other two UltraServers takes a job; no other job finds one, though the loose Pod's
+    # UltraServer has a free pair.
     for name in ("second", "third", "fourth"):
         assert loose not in {servers[node] for node in wait_count(jobs, 2, *pair(name))}
     assert "anti-affinity" in refused(jobs, *pair("fifth"))

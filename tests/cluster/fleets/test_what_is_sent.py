@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cluster import webhook
+from tests.cluster import nodes, webhook
 from tests.cluster.fleets.installed import installed
 from tests.cluster.fleets.test_loose_pods import spec
 from tests.cluster.jobs import together
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PLAIN = {"containers": [{"name": "x", "image": "example.invalid/x"}]}
 GPU = {"containers": [{"name": "x", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}
+STATIC = {"nodeName": nodes.plain_nodes(1)[0]["metadata"]["name"], "automountServiceAccountToken": False}
 MIRROR = {"kubernetes.io/config.mirror": "x"}
 
 
@@ -52,7 +53,7 @@ def a_day() -> Object:
         named("batch/v1/CronJob", "nightly", cron),
         named("v1/Pod", "devices", spec(4)),
         named("v1/Pod", "gpu", GPU),
-        named("v1/Pod", "mirror", spec(1) | {"automountServiceAccountToken": False}, annotations=MIRROR),
+        named("v1/Pod", "mirror", spec(1) | STATIC, annotations=MIRROR),
         mpijob(4, name="one"),
         mpijob(8, name="two"),
     )
@@ -82,7 +83,7 @@ BASE = {
 @pytest.mark.parametrize(
     ("components", "more"), [((), {}), (("pods",), {"bare-pods": 4})], ids=["base", "pods"]
 )
-def test_what_is_sent_is_what_may_be_changed(  # noqa: PLR0913
+def test_what_is_sent_is_what_may_be_changed(  # noqa: PLR0913, PLR0917
     plane: ControlPlane,
     running: RunningWebhook,
     tmp_path: Path,
