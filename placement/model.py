@@ -14,7 +14,7 @@ annotation ``…/workers``                        how many pods of the job take 
 annotation ``…/node-config``                    how many nodes work as one unit: ``4``, ``2`` or ``1``
 annotation ``…/topology-key``                   the node label whose value the nodes of a unit share; not
                                                 needed for node config 1
-label ``…/loose``                               a pod of no job whose terms keep jobs off its whole UltraServer
+label ``…/loose``                               a pod of no job that keeps jobs off its whole UltraServer
 annotation ``…/index``                          where the pod's number is, from 0: ``labels/KEY``, or
                                                 ``name`` for the number at the end of the pod's name
 ==============================================  ===================================================

@@ -58,6 +58,7 @@ def test_an_overlay_builds_and_serves_as_the_base_does(overlay: str, built: Call
         "placement",
         "kinds",
         "neuron-scheduler",
+        "opt-in",
         "failclosed",
     ],
 )
