@@ -1,4 +1,4 @@
-"""The support matrix of docs/kinds.md: complete, and every test that it names is there."""
+"""The support matrices: that of docs/kinds.md is complete, and every test that one names is there."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ ROW = re.compile(r"^\| `([^`]+/[A-Za-z]+)` \| ([^|`]+) \| ([^|]+) \|$", re.MULTI
 MADE_INTO_ANOTHER = {"trainer.kubeflow.org/v1alpha1/TrainJob"}
 """Kinds without a row of their own: what they are made into is sent."""
 ROWS = ROW.findall(text_of("docs/kinds.md"))
+HELD = re.compile(r"^\| ([^|]+) \| (`tests/[^`]+`|cannot be: [^|]+|not yet: [^|]+) \|$", re.MULTILINE)
+OTHERS = [
+    (page, what, held)
+    for page in ("docs/neuron-scheduler.md", "docs/hyperpod.md")
+    for what, held in HELD.findall(text_of(page))
+]
 
 
 def test_every_kind_of_the_packaged_table_has_every_row_once() -> None:
@@ -23,7 +29,11 @@ def test_every_kind_of_the_packaged_table_has_every_row_once() -> None:
     assert sorted((kind, what) for kind, what, _ in ROWS) == sorted(expected)
 
 
-@pytest.mark.parametrize(("kind", "what", "held"), ROWS)
+def test_the_pages_about_nodes_of_every_sort_have_a_matrix_each() -> None:
+    assert {page for page, _, _ in OTHERS} == {"docs/neuron-scheduler.md", "docs/hyperpod.md"}
+
+
+@pytest.mark.parametrize(("kind", "what", "held"), [*ROWS, *OTHERS])
 def test_a_row_names_a_test_that_is_there_or_says_why_there_is_none(kind: str, what: str, held: str) -> None:
     named = re.fullmatch(r"`(tests/[a-z0-9_/]+\.py)::(test_[a-z0-9_]+)`", held)
     if not named:

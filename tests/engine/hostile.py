@@ -7,6 +7,7 @@ from typing import Any
 from tests.helpers import LAUNCHER, WORKER, mpijob
 from webhook.engine import keys
 from webhook.engine.tree import digest, put
+from webhook.rules.load import load_default
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NODE_TERMS = ("spec", "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
@@ -87,7 +88,21 @@ def managed(size: int) -> Any:
     return job
 
 
+def instance_types(size: int) -> Any:
+    """A number of devices that none of all known instance types accepts, each type in a term of its own."""
+    known = sorted(load_default().device_counts)
+    label = load_default().candidates.instance_type_label
+    chosen = [
+        [{"key": label, "operator": "In", "values": [known[number % len(known)]]}]
+        for number in range(size // 100)
+    ]
+    job = terms([{"matchExpressions": each} for each in chosen])
+    container = {"name": "c", "resources": {"limits": {"aws.amazon.com/neuron": 99}}}
+    return put(job, (*WORKER, "spec", "containers"), [container])
+
+
 GENERATORS: dict[str, Callable[[int], Any]] = {
+    "a term for each instance type": instance_types,
     "a chain of true digests": long_chain,
     "digests against expressions": lambda n: recorded(
         terms([{"matchExpressions": expressions(n // 60), "matchFields": expressions(n // 200)}]),

@@ -10,6 +10,7 @@ from tests.rules.tables import EXTENDS, Expected, after, extended, outcome, pars
 from webhook.engine.tree import get
 from webhook.rules.load import load_default
 
+PLACEMENT = Path(__file__).parents[2] / "manifests" / "components" / "placement"
 TABLE = load_default()
 SCHEDULER = extended("values: {neuronScheduler: my-scheduler}\n")
 TYPE = "node.kubernetes.io/instance-type"
@@ -20,9 +21,13 @@ WORDS = (
 )
 
 
-def on_types(*names: str) -> dict[str, Any]:
-    """An affinity to nodes of one of the types."""
-    terms = [{"matchExpressions": [{"key": TYPE, "operator": "In", "values": list(names)}]}]
+def on_types(*names: str, but: str = "none") -> dict[str, Any]:
+    """An affinity to nodes of one of the types, but not of one."""
+    expressions = [
+        {"key": TYPE, "operator": "In", "values": list(names)},
+        {"key": TYPE, "operator": "NotIn", "values": [but]},
+    ]
+    terms = [{"matchExpressions": expressions}]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     return {"affinity": {"nodeAffinity": required}}
 
@@ -108,6 +113,10 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
             },
         ),
         "",
+    ),
+    "an affinity that takes a type out again": (
+        pod(SEVEN, **on_types("trn1.32xlarge", "inf2.48xlarge", but="inf2.48xlarge")),
+        "trn1.32xlarge",
     ),
     "no type": (pod(SEVEN), ""),
     "a type that nobody knows": (pod(SEVEN, **selected("trn9.large")), ""),
@@ -197,7 +206,8 @@ def test_of_a_job_those_templates_get_the_scheduler_that_ask_for_devices() -> No
 
 
 def test_a_job_that_gets_the_scheduler_still_waits_for_all_its_nodes_where_placement_is_installed() -> None:
-    gates = Path("manifests/components/placement/rules.yaml").read_text(encoding="utf-8")
+    texts = [path.read_text(encoding="utf-8") for path in PLACEMENT.glob("*.yaml")]
+    (gates,) = [text for text in texts if "kind: RuleTable" in text]
     values = "values: {neuronScheduler: my-scheduler}\n"
     table = extended(gates.partition("extends: default\n")[2] + values)
     worker = ("spec", "mpiReplicaSpecs", "Worker", "template", "spec")

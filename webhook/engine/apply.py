@@ -1,6 +1,6 @@
 """Applying rules to a job: which fire, what they add, what they say."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,6 +14,10 @@ from webhook.engine.tree import Json, Path, get, put, same, shown
 
 MOST_KEYS: Final = 10
 """Keys of two elements that a message about their difference names."""
+
+
+Values = Callable[[], Mapping[str, Json]]
+"""What placeholders stand for, worked out when the first rule asks: most objects meet none."""
 
 
 @dataclass
@@ -39,13 +43,13 @@ class _Ready:
     deny: str
 
 
-def apply_rules(subject: Subject, values: Mapping[str, Json], progress: Progress) -> None:
+def apply_rules(subject: Subject, values: Values, progress: Progress) -> None:
     """Says what the shape says and applies every rule that fires; the progress holds what came of each."""
     shape = subject.shape
     if shape and shape.warn:
-        progress.warnings.append(render(shape.warn, values))
+        progress.warnings.append(render(shape.warn, values()))
     if shape and shape.deny:
-        progress.denials.append(render(shape.deny, values))
+        progress.denials.append(render(shape.deny, values()))
     rules = [(rule, _match(rule, subject, values)) for rule in subject.table.rules]
     by_whom = {
         name: rule.name
@@ -66,20 +70,23 @@ def apply_rules(subject: Subject, values: Mapping[str, Json], progress: Progress
             _fire(ready, progress)
 
 
-def _match(rule: Rule, subject: Subject, values: Mapping[str, Json]) -> _Ready | str:
+def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
     if rule.mode is Mode.OFF:
         return "switched off in the table"
+    if rule.waits_for:
+        return f"the table has no {rule.waits_for}"
     paths = matched(rule.match, subject)
     if isinstance(paths, str):
         return paths
     try:
+        known = values()
         if rule.match.unsupported_count:
-            values = {**values, **found_devices(rule.match, subject, paths)}
-        mount = render(rule.match.mount_taken, values)
+            known = {**known, **found_devices(rule.match, subject, paths)}
+        mount = render(rule.match.mount_taken, known)
         if mount and not any(mounts_otherwise(get(subject.job.object, path), mount) for path in paths):
             return f"the {rule.match.role} mounts nothing of its own at {cut(mount['mountPath'])}"
-        texts = (render(text or "", values) for text in (rule.warn, rule.deny))
-        return _Ready(rule, paths, render(rule.add, values), *texts)
+        texts = (render(text or "", known) for text in (rule.warn, rule.deny))
+        return _Ready(rule, paths, render(rule.add, known), *texts)
     except UnknownPlaceholderError as missing:
         return f"the job has nothing for $({missing})"
 

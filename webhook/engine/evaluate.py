@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache, partial
 from typing import Final
 
 from webhook.engine import keys, record
@@ -90,9 +91,9 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         candidate, reason = candidacy(table, job, opted=bool(opted))
         shape = choose_shape(table, job) if candidate and job.workload.takes_nodes else None
         uid = _first_uid(job, request, records)
-        values = placeholder_values(table, job, shape, request, uid)
+        values = cache(partial(placeholder_values, table, job, shape, request, uid))
         if shape:
-            facts |= {fact: values[placeholder] for fact, placeholder in FACTS.items()}
+            facts |= {fact: values()[placeholder] for fact, placeholder in FACTS.items()}
         apply_rules(Subject(table, job, candidate, shape), values, progress)
         _write_records(table, uid, progress)
     _label_message(job, request, records, progress)

@@ -232,6 +232,7 @@ class Rule:
         warn: a message for a person whose job the rule fires for.
         deny: a message with which such a job is refused.
         quiet: whether conflicts are what the rule is for, and no news to anybody.
+        waits_for: a value that it quotes and that the table does not give, as in its placeholder.
     """
 
     name: str
@@ -245,6 +246,7 @@ class Rule:
     warn: str | None = None
     deny: str | None = None
     quiet: bool = False
+    waits_for: str = ""
 
     @property
     def place(self) -> str:

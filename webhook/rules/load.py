@@ -14,7 +14,7 @@ from typing import Any
 
 from webhook import initscript, limits
 from webhook.documents import Document, DocumentError, read_documents
-from webhook.engine.placeholders import render
+from webhook.engine.placeholders import names, render
 from webhook.engine.table import Rule, Table, Workload
 from webhook.rules import parse
 from webhook.rules.draft import Draft, alone, laid_over
@@ -121,7 +121,9 @@ def _with_values(table: Table, values: Mapping[str, str]) -> Table:
     def filled(rule: Rule) -> Rule:
         add, warn, deny = (render(part, known, partial=True) for part in (rule.add, rule.warn, rule.deny))
         mount = render(rule.match.mount_taken, known, partial=True)
-        return replace(rule, match=replace(rule.match, mount_taken=mount), add=add, warn=warn, deny=deny)
+        match = replace(rule.match, mount_taken=mount)
+        waits = next((name for name in names([add, warn, deny]) if name.startswith("value.")), "")
+        return replace(rule, match=match, add=add, warn=warn, deny=deny, waits_for=waits)
 
     def told(workload: Workload) -> Workload:
         defaults = {

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from webhook.engine.devices import ranges
-from webhook.engine.placeholders import names
 from webhook.engine.table import Mode, Rule, Table
 
 
@@ -40,8 +39,7 @@ def _when(rule: Rule) -> str:
     conditions = (template, match.fields, match.labels, match.annotations)
     parts += [f"{key} {_any(values)}" for part in conditions for key, values in part.items()]
     parts += [f"namespace {_any(match.namespace)}"] if match.namespace else []
-    empty = dict.fromkeys(name for name in names(rule.add) if name.startswith("value."))
-    parts += [f"{' and '.join(empty)} given"] if empty else []
+    parts += [f"{rule.waits_for} given"] if rule.waits_for else []
     parts += [f"replaces {'|'.join(rule.replaces)}"] if rule.replaces and rule.mode is not Mode.OFF else []
     return ", ".join(parts) or "always"
 
