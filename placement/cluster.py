@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from placement.fit import lacking
-from placement.model import NEURON, JobKey, is_pod
+from placement.model import NEURON, SERVER_4, JobKey, is_pod
 from placement.topology import SIZES, Cause
 
 if TYPE_CHECKING:
@@ -139,6 +139,8 @@ class Cluster:
                 _add(self.staying[pod.node], pod.demand)
             if place is not None or pod.demand.neuron:
                 self._held(pod.node, pod.key, place.size if place else 1)
+            if pod.loose and pod.demand.neuron:
+                self._keep_off(pod)
         if place is None or pod.deleting or (place.size == 1 and pod.node):
             return
         unit = self.unit_of(pod)
@@ -153,6 +155,13 @@ class Cluster:
             self._held(node.name, pod.key, place.size)
         if place.size == 1:
             _add(self.used[group.nodes[0].name], pod.demand)
+
+    def _keep_off(self, pod: Pod) -> None:
+        """Hold the UltraServer of a pod whose anti-affinity keeps all jobs off it (row loose-pod)."""
+        node = self.topology.nodes.get(pod.node)
+        unit = node.unit(SERVER_4) if node else None
+        for near in self.topology.groups(SERVER_4)[unit].nodes if unit else ():
+            self._held(near.name, pod.key, SIZES[SERVER_4])
 
     def _held(self, node: str, job: JobKey, size: int) -> None:
         self.holders.setdefault(node, {})[job] = size

@@ -14,6 +14,7 @@ annotation ``…/workers``                        how many pods of the job take 
 annotation ``…/node-config``                    how many nodes work as one unit: ``4``, ``2`` or ``1``
 annotation ``…/topology-key``                   the node label whose value the nodes of a unit share; not
                                                 needed for node config 1
+label ``…/loose``                               a pod of no job that keeps jobs off its whole UltraServer
 annotation ``…/index``                          where the pod's number is, from 0: ``labels/KEY``, or
                                                 ``name`` for the number at the end of the pod's name
 ==============================================  ===================================================
@@ -46,6 +47,7 @@ COMPONENT: Final = "ultraserver-placement"
 PREFIX: Final = "ultraserver-webhook.io/"
 GATE: Final = PREFIX + "whole-job"
 JOB: Final = PREFIX + "job"
+LOOSE: Final = PREFIX + "loose"
 WORKERS: Final = PREFIX + "workers"
 NODE_CONFIG: Final = PREFIX + "node-config"
 TOPOLOGY_KEY: Final = PREFIX + "topology-key"
@@ -199,6 +201,7 @@ class Pod:
         uid: Its uid.
         version: Its resourceVersion.
         job: Its job label, empty where it has none.
+        loose: Whether jobs are kept off the whole UltraServer that it is on.
         place: What the table says about it; None where it takes no node for a job.
         problem: Why the annotations that should say so cannot be read, or a node not be sought; else empty.
         gates: Its scheduling gates.
@@ -216,6 +219,7 @@ class Pod:
     uid: str
     version: str = field(default="", compare=False)
     job: str = ""
+    loose: bool = False
     place: Place | None = None
     problem: str = ""
     gates: tuple[str, ...] = ()

@@ -5,6 +5,8 @@ from typing import Any
 from webhook.engine import Request
 
 IMAGE = "123456789012.dkr.ecr.us-west-2.amazonaws.com/ultraserver:mpijob"
+NODE = {"aws.amazon.com/neuroncore": 64}
+"""How much a node has of what it has not 16 of."""
 WORKER = ("spec", "mpiReplicaSpecs", "Worker", "template")
 LAUNCHER = ("spec", "mpiReplicaSpecs", "Launcher", "template")
 
@@ -19,6 +21,7 @@ def mpijob(  # noqa: PLR0913 - each is something that a job may say
     worker_spec: dict[str, Any] | None = None,
     launcher_spec: dict[str, Any] | None = None,
     resource: str | None = "aws.amazon.com/neuron",
+    amount: int | None = None,
 ) -> dict[str, Any]:
     """A plain MPIJob of a number of workers, as a data scientist writes it.
 
@@ -30,12 +33,13 @@ def mpijob(  # noqa: PLR0913 - each is something that a job may say
         annotations: of the job.
         worker_spec: further fields of the worker's pod spec.
         launcher_spec: further fields of the launcher's pod spec.
-        resource: what each worker asks for, 16 of it; None for nothing.
+        resource: what each worker asks for; None for nothing.
+        amount: how much of it; None for all that a node has.
     """
     metadata: dict[str, Any] = {"name": name} if generate_name is None else {"generateName": generate_name}
     metadata |= {"namespace": namespace} if namespace else {}
     metadata |= {"annotations": annotations} if annotations else {}
-    asked = {"resources": {"limits": {resource: 16}}} if resource else {}
+    asked = {"resources": {"limits": {resource: amount or NODE.get(resource, 16)}}} if resource else {}
     launcher = {"containers": [{"name": "mpitest", "image": IMAGE}], **(launcher_spec or {})}
     worker = {"containers": [{"name": "mpitest", "image": IMAGE, **asked}], **(worker_spec or {})}
     return {

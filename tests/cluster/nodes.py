@@ -33,6 +33,14 @@ TRN2U_CAPACITY = {
     "vpc.amazonaws.com/efa": "16",
     "hugepages-2Mi": "5128Mi",
 }
+TRN1 = "trn1.32xlarge"
+TRN1_CAPACITY = {
+    "cpu": "128",
+    "memory": "524288Mi",
+    "pods": "110",
+    "aws.amazon.com/neuron": "16",
+    "aws.amazon.com/neuroncore": "32",
+}
 PLAIN_CAPACITY = {"cpu": "16", "memory": "65536Mi", "pods": "110"}
 
 Node = dict[str, Any]
@@ -58,6 +66,11 @@ def ultraserver_nodes(count: int) -> list[Node]:
 def plain_nodes(count: int, instance_type: str = "m5.4xlarge") -> list[Node]:
     """Nodes without accelerators, where launchers may go as well."""
     return [_node(_name(20, index), instance_type, {}, PLAIN_CAPACITY) for index in range(count)]
+
+
+def trn1_nodes(count: int) -> list[Node]:
+    """Nodes with devices that are in no UltraServer: their plugin says nothing of one."""
+    return [_node(_name(30, index), TRN1, {}, TRN1_CAPACITY) for index in range(count)]
 
 
 def create(kubectl: Kubectl, nodes: list[Node]) -> None:

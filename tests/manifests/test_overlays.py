@@ -43,7 +43,8 @@ def identities(objects: Build) -> set[tuple[str, str]]:
 def test_an_overlay_builds_and_serves_as_the_base_does(overlay: str, built: Callable[[str], Build]) -> None:
     objects = built(f"overlays/{overlay}")
     assert one(objects, "Deployment") == one(built("base"), "Deployment")
-    beginning = {"kinds": "kinds", "neuron-scheduler": "bare-pods"}.get(overlay, "none")
+    added = {"kinds": ("kinds",), "neuron-scheduler": ("bare-pods",), "opt-in": ("asked", "verify-asked")}
+    beginning = added.get(overlay, ("none",))
     more = {name for name in webhooks(objects) if name.startswith(beginning)}
     assert set(webhooks(objects)) == set(webhooks(built("base"))) | more
     assert len(identities(objects)) == len(objects)
@@ -59,6 +60,7 @@ def test_an_overlay_builds_and_serves_as_the_base_does(overlay: str, built: Call
         "placement",
         "kinds",
         "neuron-scheduler",
+        "opt-in",
         "failclosed",
     ],
 )

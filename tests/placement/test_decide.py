@@ -147,6 +147,19 @@ CASES = [
         {"a": "us-01: held by other/xn1-3"},
     ),
     Case(
+        "a pod that keeps jobs off its whole UltraServer",
+        TWO.values(),
+        [*job("a", 2), *job("b", 1), foreign("x", "n1-3", loose=True)],
+        {"a": "us-02-a", "b": "n2-2"},
+    ),
+    Case(
+        "a job that such a pod leaves no place",
+        ONE.values(),
+        [*job("b", 1), foreign("x", "n1-3", loose=True)],
+        {},
+        {"b": "held by other/x"},
+    ),
+    Case(
         "a pod without devices is no tenant",
         ONE.values(),
         [*job("a", 4), foreign("d", "n1-3", neuron=False)],

@@ -165,7 +165,8 @@ def test_a_size_that_the_author_chose_stays_and_nothing_but_a_number_makes_block
     found = outcome(DEFAULT, job)
     assert any("kept yours" in text and "block-size" in text for text in found.warnings)
     assert get(found.after, (*WORKER, "metadata", "annotations", OURS + "block-size")) == "0"
-    assert outcome(DEFAULT, pod(5, told() | {OURS + "block-size": "0"})).operations == ()
+    obj = pod(5, told() | {OURS + "block-size": "0", OURS + "added": "{}"})
+    assert outcome(DEFAULT, obj).operations == ()
 
 
 def test_terms_of_the_author_stay_beside_those_of_the_block() -> None:
@@ -212,18 +213,31 @@ ELSEWHERE = {
         pod(5, MISSED, nodeSelector={"node.kubernetes.io/instance-type": TRN1}),
         pod(5, MISSED, affinity=ELSEWHERE),
         pod(5, MISSED, containers=[{"name": "x", "image": "i"}]),
+        pod(5, MISSED, containers=[{"name": "x", "resources": {"limits": {"aws.amazon.com/neuron": 8}}}]),
         pod(5, MISSED, owner="ReplicaSet"),
         pod(5, {OURS + "added": "{}"}),
         pod(5, {OURS + "inject": "false"}),
         pod("", MISSED),
         pod(5, MISSED) | {"metadata": {"labels": {MPI + "replica-index": "5"}}},
     ],
-    ids=["selector", "affinity", "no-neuron", "owner", "seen", "opted-out", "no-index", "no-operator"],
+    ids=[
+        "selector",
+        "affinity",
+        "no-neuron",
+        "half",
+        "owner",
+        "seen",
+        "opted-out",
+        "no-index",
+        "no-operator",
+    ],
 )
 def test_of_pods_without_a_word_from_their_job_only_mpi_workers_for_ultraservers_get_blocks(
     obj: dict[str, Any],
 ) -> None:
-    assert outcome(DEFAULT, obj).operations == ()
+    made = after(DEFAULT, obj)
+    assert block_of(made) is None
+    assert get(made, ("spec", "nodeSelector")) == get(obj, ("spec", "nodeSelector"))
 
 
 def test_switched_off_by_one_row_no_job_has_blocks() -> None:

@@ -158,7 +158,7 @@ def test_a_job_that_selects_an_instance_type_the_table_does_not_have_is_left_alo
     theirs = mpijob(worker_spec={"nodeSelector": {"node.kubernetes.io/instance-type": "trn1.32xlarge"}})
     found = outcome(load_default(), theirs)
     assert found.operations == ()
-    assert found.reason.startswith("its own instance type selection leaves out trn2u.48xlarge")
+    assert found.reason.startswith("its own selection of nodes leaves out trn2u.48xlarge")
 
 
 KIND = """

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.rules.test_extends import WHOLE
 from webhook import limits
 from webhook.engine.table import Mode, Table
 from webhook.rules.load import file_draft, load_file, load_text, load_texts
@@ -93,6 +94,8 @@ def test_only_the_first_may_be_a_whole_table() -> None:
     whole = HEAD + Path("webhook/rules/default.yaml").read_text().partition("kind: RuleTable\n")[2]
     texts = [("1.yaml", whole), ("2.yaml", EXTENDS + ROW.format("a"))]
     assert own(load_texts(texts, "table")) == ["a"]
+    # One without the optional sections, too.
+    assert own(load_texts([("1.yaml", WHOLE), texts[1]], "table")) == ["a"]
     with pytest.raises(TableError, match=r"^2.yaml:1: /: only the first file of a table may be without"):
         load_texts([("1.yaml", EXTENDS), ("2.yaml", whole)], "table")
 

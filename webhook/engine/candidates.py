@@ -1,11 +1,11 @@
-"""Whether a job is one for UltraServers: its opt-in or opt-out, its resources, its instance types."""
+"""Whether a job is one for UltraServers: its opt-in or opt-out, its resources, its nodes."""
 
 from webhook.engine import keys
-from webhook.engine.jobs import Job
-from webhook.engine.outcome import JobError
-from webhook.engine.table import WORKER, Table
-from webhook.engine.templates import admits_type, requested
-from webhook.engine.tree import Json, get, shown, text_of
+from webhook.engine.jobs import Job, matches
+from webhook.engine.outcome import JobError, cut
+from webhook.engine.table import WORKER, Candidates, Table
+from webhook.engine.templates import admits, requested, tolerated
+from webhook.engine.tree import Json, get, map_at, shown, text_of
 
 
 def candidacy(table: Table, job: Job, *, opted: bool) -> tuple[bool, str]:
@@ -24,25 +24,66 @@ def candidacy(table: Table, job: Job, *, opted: bool) -> tuple[bool, str]:
     if not job.has_workers():
         return False, "the job has no workers"
     if not job_types(table, job):
-        return False, "its own instance type selection leaves out " + ", ".join(
-            table.candidates.instance_types
-        )
+        return False, f"its own selection of nodes leaves out {_left_out(table, job)}"
     if opted:
         return True, f"opted in by {keys.INJECT}"
-    asked = [found for found in (requested(part, table.candidates.requests) for part in templates) if found]
-    if asked:
-        return True, f"its workers ask for {asked[0]}"
-    selector = ("spec", "nodeSelector", table.candidates.instance_type_label)
-    if any(get(template, selector) in table.candidates.instance_types for template in templates):
+    return _by_content(table.candidates, job)
+
+
+def _by_content(wanted: Candidates, job: Job) -> tuple[bool, str]:
+    """Whether what a job says of itself makes it a candidate, where nobody opted it in or out."""
+    templates = job.templates(WORKER)
+    if elsewhere := _elsewhere(wanted, job):
+        return False, f"{elsewhere}, which is for other nodes than UltraServers; {keys.INJECT} opts it in"
+    least = {name: wanted.whole_node.get(name, 0) for name in wanted.requests}
+    asked = [job.asked[path] for path in job.paths(WORKER)]
+    whole = [name for found in asked for name in least if found.get(name, 0) >= max(1, 1000 * least[name])]
+    if whole:
+        return True, f"its workers ask for {whole[0]}"
+    if less := next(filter(None, (requested(part, wanted.requests) for part in templates)), None):
+        said = f"its workers ask for less than the {least[less]} {less} that a node has"
+        return False, f"{said}; {keys.INJECT} opts it in"
+    selector = ("spec", "nodeSelector", wanted.instance_type_label)
+    if any(get(template, selector) in wanted.instance_types for template in templates):
         return True, "its workers select an UltraServer instance type"
     return False, "its workers ask for no Neuron resource and select no UltraServer instance type"
 
 
+def _elsewhere(wanted: Candidates, job: Job) -> str | None:
+    """What says that a job is for other nodes; None if nothing does."""
+    for key, values in wanted.elsewhere_labels.items():
+        found = map_at(job.object, ("metadata", "labels")).get(key)
+        if found is not None and matches(text_of(found), values):
+            return f"its label {key} is {shown(found, 40)}"
+    taints = (tolerated(template, wanted.elsewhere_tolerations) for template in job.templates(WORKER))
+    taint = next(filter(None, taints), None)
+    return taint and f"its workers tolerate {cut(taint)}"
+
+
 def job_types(table: Table, job: Job, role: str = WORKER) -> tuple[str, ...]:
-    """The table's instance types that all pods of a role leave open; by default all that take nodes."""
-    label, templates = table.candidates.instance_type_label, job.templates(role)
-    names = table.candidates.instance_types
-    return tuple(name for name in names if all(admits_type(part, label, name) for part in templates))
+    """The table's instance types that all pods of a role leave open; by default all that take nodes.
+
+    None of them, where the pods' own selection by another label leaves out UltraServers.
+    """
+    wanted, templates = table.candidates, job.templates(role)
+    of_type = {name: {wanted.instance_type_label: (name,)} for name in wanted.instance_types}
+    return tuple(
+        name
+        for name, labels in of_type.items()
+        if all(admits(part, {**wanted.node_labels, **labels}) for part in templates)
+    )
+
+
+def _left_out(table: Table, job: Job) -> str:
+    """The labels, and their values, by which a job leaves out UltraServers."""
+    wanted = table.candidates
+    every = {wanted.instance_type_label: wanted.instance_types, **wanted.node_labels}
+    found = [
+        f"{' and '.join(values)} ({label})"
+        for label, values in every.items()
+        if not all(admits(template, {label: values}) for template in job.templates(WORKER))
+    ]
+    return ", ".join(found) or "nodes with all labels of an UltraServer"
 
 
 def marked(obj: Json, key: str) -> tuple[str, str] | None:

@@ -144,11 +144,25 @@ class Workload:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Which jobs the table speaks about, the annotation aside (design.md, "Which jobs")."""
+    """Which jobs the table speaks about, the annotation aside (design.md, "Which jobs").
+
+    Attributes:
+        requests: resources; a job whose workers ask for one of them is a candidate.
+        whole_node: how much of a resource a node has; who asks for less is left alone. One that is not here
+            has no such amount.
+        node_labels: values of UltraServer nodes by node label; a job whose own selection admits none of them
+            is left alone. ``*`` and ``?`` as in file names, here and below.
+        elsewhere_labels: values of a job's label that mean nodes elsewhere, by key.
+        elsewhere_tolerations: values of a taint that is on nodes elsewhere, by key.
+    """
 
     requests: tuple[str, ...]
     instance_type_label: str
     instance_types: tuple[str, ...]
+    whole_node: Mapping[str, int] = field(default_factory=dict)
+    node_labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    elsewhere_labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    elsewhere_tolerations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,14 @@
 """What a pod template says: containers, resources, volumes, instance types."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
+from fnmatch import fnmatchcase
 from itertools import chain
+from typing import Final
 
 from common.quantities import thousandths
-from webhook.engine.tree import Json, get, map_at, maps_at, same
+from webhook.engine.tree import Json, get, map_at, maps_at, same, text_of
+
+_GLOB: Final = frozenset("*?[")
 
 
 def containers(template: Json) -> Iterator[dict[str, Json]]:
@@ -20,19 +24,27 @@ def first_container(template: Json) -> dict[str, Json]:
 def asked(template: Json) -> dict[str, int]:
     """Thousandths of each resource that a pod asks for, as kube-scheduler counts.
 
-    That is the sum of its containers and sidecars, or what an init container asks for if that is more: those
-    run one after the other. All in one look, as the containers are the user's and rules ask often.
+    As ``PodRequests`` in ``k8s.io/component-helpers/resource``: containers and sidecars run together, an init
+    container runs beside the sidecars before it. All in one look, as the containers are the user's and rules
+    ask often.
     """
-    total, largest = dict[str, int](), dict[str, int]()
-    for kind in ("containers", "initContainers"):
-        for container in maps_at(template, ("spec", kind)):
-            together = kind == "containers" or container.get("restartPolicy") == "Always"
-            for name, amount in _amounts(container).items():
-                if together:
-                    total[name] = total.get(name, 0) + amount
-                else:
-                    largest[name] = max(largest.get(name, 0), amount)
-    return {name: max(total.get(name, 0), largest.get(name, 0)) for name in {**total, **largest}}
+    total, sidecars, peak = dict[str, int](), dict[str, int](), dict[str, int]()
+    for container in maps_at(template, ("spec", "initContainers")):
+        here = _amounts(container)
+        if container.get("restartPolicy") == "Always":
+            _add(sidecars, here)
+        else:
+            here = {name: amount + sidecars.get(name, 0) for name, amount in here.items()}
+            peak |= {name: max(peak.get(name, 0), amount) for name, amount in here.items()}
+    for container in maps_at(template, ("spec", "containers")):
+        _add(total, _amounts(container))
+    _add(total, sidecars)
+    return {name: max(total.get(name, 0), peak.get(name, 0)) for name in {**total, **peak}}
+
+
+def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
 
 
 def _amounts(container: Json) -> dict[str, int]:
@@ -64,6 +76,15 @@ def requested(template: Json, resources: tuple[str, ...]) -> str | None:
     return None
 
 
+def tolerated(template: Json, taints: Mapping[str, tuple[str, ...]]) -> str | None:
+    """The first toleration of the template that is of one of the taints, values by key; None if none is."""
+    for item in maps_at(template, ("spec", "tolerations")):
+        key, value = item.get("key"), text_of(item.get("value") or "")
+        if isinstance(key, str) and _among([value], taints.get(key, ())):
+            return f"{key}={value}" if value else key
+    return None
+
+
 def has_volume(template: Json, names: tuple[str, ...]) -> bool:
     """Whether a template declares a volume of one of the names."""
     return any(item.get("name") in names for item in maps_at(template, ("spec", "volumes")))
@@ -92,7 +113,7 @@ def named_types(template: Json, label: str, known: Container[str]) -> tuple[str,
     # Of a type that is not known nothing can be said. Those that are known are few: looking at each costs.
     if any(name not in known for name in named):
         return ()
-    return tuple(name for name in named if admits_type(template, label, name))
+    return tuple(name for name in named if admits(template, {label: (name,)}))
 
 
 def _required_terms(template: Json) -> list[Json]:
@@ -109,25 +130,43 @@ def _listed(term: Json, label: str) -> Iterator[str]:
             yield from (value for value in values if isinstance(value, str))
 
 
-def admits_type(template: Json, label: str, name: str) -> bool:
-    """Whether the template's own node selector and affinity leave nodes of an instance type open."""
-    if get(template, ("spec", "nodeSelector", label)) not in (None, name):
+def admits(template: Json, labels: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether the template's own node selector and affinity leave nodes with such labels open.
+
+    Args:
+        template: of the pods.
+        labels: the values that the nodes can have, by key; ``*`` and ``?`` as in file names.
+    """
+    selector = map_at(template, ("spec", "nodeSelector"))
+    chosen = ((selector.get(label), values) for label, values in labels.items())
+    if not all(value is None or _among([value], values) for value, values in chosen):
         return False
     terms = _required_terms(template)
     return not terms or any(
-        all(_admits(item, name) for item in maps_at(term, ("matchExpressions",)) if item.get("key") == label)
+        all(_admits(item, labels) for item in maps_at(term, ("matchExpressions",)))
         for term in terms
         if isinstance(term, dict)
     )
 
 
-def _admits(expression: Json, value: str) -> bool:
-    values = expression.get("values")
-    listed = isinstance(values, list) and value in values
+def _admits(expression: Json, labels: Mapping[str, tuple[str, ...]]) -> bool:
+    key, values = expression.get("key"), expression.get("values")
+    wanted = labels.get(key) if isinstance(key, str) else None
+    if wanted is None:
+        return True
+    listed = values if isinstance(values, list) else []
     match expression.get("operator"):
         case "In":
-            return listed
+            return _among(listed, wanted)
         case "NotIn":
-            return not listed
+            return any(value not in listed for value in wanted)
         case operator:
             return bool(operator != "DoesNotExist")
+
+
+def _among(values: list[Json], allowed: tuple[str, ...]) -> bool:
+    """Whether one of the values is allowed."""
+    if any(value in values for value in allowed):
+        return True
+    globs = [pattern for pattern in allowed if not _GLOB.isdisjoint(pattern)]
+    return any(fnmatchcase(value, glob) for glob in globs for value in values if isinstance(value, str))

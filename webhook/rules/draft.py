@@ -52,11 +52,9 @@ def laid_over(base: Draft, over: Document) -> Draft:
     elif "mode" in base.raw:
         draft.origins[("mode",)] = base.origin(("mode",))
     for section in MAPS:
-        mine = over.value.get(section, {})
-        draft.raw[section] = {**base.raw[section], **mine}
-        draft.origins |= {
-            (section, *key): base.origin((section, *key)) for key in ((), *zip(base.raw[section]))
-        }
+        theirs, mine = base.raw.get(section, {}), over.value.get(section, {})
+        draft.raw[section] = {**theirs, **mine}
+        draft.origins |= {(section, *key): base.origin((section, *key)) for key in ((), *zip(theirs))}
         draft.origins |= {(section, key): (over, (section, key)) for key in mine}
     for section in ROWS:
         rows = _laid_rows(section, base, over)

@@ -35,13 +35,19 @@ def _sets_label(rows: Rows, rule: Rule, key: str) -> bool:
     return key in _labels(rule) or (bool(needed) and all(key in _labels(row) for row in needed))
 
 
+def _is_without(rows: Rows, rule: Rule, key: str) -> bool:
+    """Whether the rule is for Pods only that do not have a label of ours."""
+    pods = all(not str(group.template) for row in rows.workloads(rule) for group in row.groups)
+    return pods and rule.match.labels.get(key) == ("",)
+
+
 def fragment_problems(rows: Rows, rule: Rule, at: Path) -> Found:
     """Every problem of what a rule adds: path and message."""
     for path, node in nodes(rule.add, (*at, "add")):
         if isinstance(node, dict):
             yield from _map_problems(node, path)
             for key, why in _OWN_LABELS.items():
-                if _selects(node, key) and not _sets_label(rows, rule, key):
+                if _selects(node, key) and not (_sets_label(rows, rule, key) or _is_without(rows, rule, key)):
                     yield path, f"selects by {key}: {why}"
     if _labels(rule).get(keys.JOB, "$(job.id)") != "$(job.id)":
         yield (*at, "add", "metadata", "labels", keys.JOB), "the value of this label must be $(job.id)"

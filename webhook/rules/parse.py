@@ -31,7 +31,7 @@ def table(raw: Mapping[str, Any], revision: str) -> Table:
     """The table that a text says, fragments as they are written."""
     return Table(
         revision=revision,
-        candidates=_row(Candidates, raw["candidates"]),
+        candidates=_candidates(raw["candidates"]),
         workloads=tuple(map(_workload, raw["workloads"])),
         shapes=tuple(_row(Shape, row, workers=_count(row["workers"])) for row in raw["shapes"]),
         rules=tuple(map(_rule, raw["rules"])),
@@ -57,6 +57,17 @@ def _row(row: type[Row], raw: Mapping[str, Any], **made: object) -> Row:
     """
     values = {_HUMP.sub(r"_\1", key).lower(): value for key, value in {**raw, **made}.items()}
     return row(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+
+
+def _candidates(raw: Mapping[str, Any]) -> Candidates:
+    elsewhere = raw.get("elsewhere", {})
+    return _row(
+        Candidates,
+        {key: value for key, value in raw.items() if key != "elsewhere"},
+        nodeLabels=_patterns(raw.get("nodeLabels", {})),
+        elsewhereLabels=_patterns(elsewhere.get("labels", {})),
+        elsewhereTolerations=_patterns(elsewhere.get("tolerations", {})),
+    )
 
 
 def _workload(raw: Mapping[str, Any]) -> Workload:

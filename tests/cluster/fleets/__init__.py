@@ -1,0 +1,1 @@
+"""Clusters of several fleets: who is asked about, and who shares what."""

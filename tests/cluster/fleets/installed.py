@@ -1,0 +1,88 @@
+"""What kustomize builds of base and components, registered for a webhook on loopback."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from tests.cluster import webhook
+from tests.cluster.jobs import text, together
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.cluster.controlplane import ControlPlane
+    from tests.cluster.kubectl import Kubectl
+    from tests.cluster.webhook import RunningWebhook
+
+KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+AWAY = "https://127.0.0.1:1"
+"""Where nobody listens."""
+
+
+def registrations(plane: ControlPlane, folder: Path, components: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The webhook configurations of the base with these components, in this order."""
+    shutil.copytree(webhook.REPOSITORY / "manifests", folder / "manifests")
+    own = folder / "manifests" / "own"
+    own.mkdir()
+    listed = [f"../components/{name}" for name in components]
+    (own / "kustomization.yaml").write_text(json.dumps({"resources": ["../base"], "components": listed}))
+    built = yaml.safe_load_all(plane.kubectl.run("kustomize", str(own)).stdout)
+    return [found for found in built if found["kind"] in KINDS]
+
+
+@contextlib.contextmanager
+def installed(
+    plane: ControlPlane, running: RunningWebhook, folder: Path, *components: str, away: bool = False
+) -> Iterator[set[str]]:
+    """Registers them and waits until the API server asks; yields the names of the webhooks.
+
+    Args:
+        plane: the control plane.
+        running: what is asked.
+        folder: a new one, for the manifests.
+        components: names of components, in their order.
+        away: whether nobody answers.
+    """
+    found = registrations(plane, folder, components)
+    hooks = [hook for configuration in found for hook in configuration["webhooks"]]
+    bundle = base64.b64encode(running.ca.read_bytes()).decode()
+    for hook in hooks:
+        url = AWAY if away else running.url
+        path = hook["clientConfig"]["service"]["path"]
+        hook["clientConfig"] = {"url": url + path, "caBundle": bundle}
+    plane.kubectl.create(together(*found))
+    try:
+        inside = plane.kubectl.in_namespace("probe")
+        if away:
+            until(lambda: _tried(inside).returncode)
+        for name in () if away else ("mpijobs", "verify"):
+            until(lambda name=name: _asked(inside, f"{name}.ultraserver-webhook.io"))
+        yield {hook["name"] for hook in hooks}
+    finally:
+        for configuration in found:
+            inside.run("delete", configuration["kind"], configuration["metadata"]["name"])
+
+
+def nothing_mutated(plane: ControlPlane) -> None:
+    """Takes away what mutates, and leaves what verifies."""
+    where = ("mutatingwebhookconfiguration", "ultraserver-webhook", "--type=merge")
+    plane.kubectl.run("patch", *where, "-p", '{"webhooks": []}')
+
+
+def _asked(inside: Kubectl, name: str) -> bool:
+    before = webhook.requests(inside, name)
+    _tried(inside)
+    return webhook.requests(inside, name) > before
+
+
+def _tried(inside: Kubectl) -> subprocess.CompletedProcess[str]:
+    return inside.run("create", "--dry-run=server", "-f", "-", stdin=text(webhook.PROBE), check=False)

@@ -1,0 +1,331 @@
+"""Clusters of several fleets: which jobs are left alone and why, and Pods of no placed job."""
+
+from typing import Any
+
+import pytest
+
+from tests.helpers import WORKER, mpijob
+from tests.released import FOLDER
+from tests.rules.tables import EXTENDS, after, extended, outcome, same_problems
+from webhook.documents import read_documents
+from webhook.engine import evaluate
+from webhook.engine.outcome import Request
+from webhook.engine.record import ANNOTATIONS
+from webhook.engine.templates import asked
+from webhook.engine.tree import drop, get
+from webhook.rules.load import load_default
+
+TABLE = load_default()
+NEURON = "aws.amazon.com/neuron"
+FAMILY = "karpenter.k8s.aws/instance-family"
+INJECT = "ultraserver-webhook.io/inject"
+JOB, LOOSE = "ultraserver-webhook.io/job", "ultraserver-webhook.io/loose"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def required(*terms: list[dict[str, Any]]) -> dict[str, Any]:
+    """Required node affinity of alternative terms."""
+    found = [{"matchExpressions": term} for term in terms]
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": found}}}}
+
+
+def family(operator: str, *values: str) -> dict[str, Any]:
+    return {"key": FAMILY, "operator": operator, **({"values": list(values)} if values else {})}
+
+
+ELSEWHERE = {
+    "family": {"nodeSelector": {FAMILY: "trn1"}},
+    "older label": {"nodeSelector": {"beta.kubernetes.io/instance-type": "inf2.48xlarge"}},
+    "EKS Auto Mode": {"nodeSelector": {"eks.amazonaws.com/instance-category": "inf"}},
+    "generation": {"nodeSelector": {"karpenter.k8s.aws/instance-generation": "1"}},
+    "a list": required([family("In", "trn1", "inf2")]),
+    "not ours": required([family("NotIn", "trn2u", "p5")]),
+    "no such label": required([family("DoesNotExist")]),
+    "every term": required([family("In", "trn1")], [family("In", "inf2")]),
+}
+"""The fields of a worker by which a job of 16 devices selects nodes elsewhere."""
+
+
+@pytest.mark.parametrize("spec", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_a_job_that_selects_other_nodes_by_any_known_label_is_left_alone(spec: dict[str, Any]) -> None:
+    for annotations in ({}, {INJECT: "true"}):
+        found = outcome(TABLE, mpijob(worker_spec=spec, annotations=annotations))
+        assert found.operations == ()
+        assert found.reason.startswith("its own selection of nodes leaves out ")
+    label = next(iter(spec.get("nodeSelector", {FAMILY: ""})))
+    assert f"({label})" in found.reason
+
+
+HERE = {
+    "family": {"nodeSelector": {FAMILY: "trn2u"}},
+    "one of a list": required([family("In", "trn1", "trn2u")]),
+    "one of two terms": required([family("In", "trn1")], [family("Exists")]),
+    "not others": required([family("NotIn", "trn1")]),
+    "newer": required([{"key": "karpenter.k8s.aws/instance-generation", "operator": "Gt", "values": ["1"]}]),
+    "a label that says nothing": {"nodeSelector": {"eks.amazonaws.com/nodegroup": "trn1"}},
+}
+
+
+@pytest.mark.parametrize("spec", HERE.values(), ids=HERE)
+def test_a_job_whose_selection_leaves_ultraservers_open_is_placed(spec: dict[str, Any]) -> None:
+    assert "ultraserver-nodes" in outcome(TABLE, mpijob(worker_spec=spec)).fired()
+
+
+def test_two_labels_have_to_leave_ultraservers_open_in_the_same_term() -> None:
+    label = "node.kubernetes.io/instance-type"
+    here, there = (
+        {"key": label, "operator": "In", "values": [name]} for name in ("trn2u.48xlarge", "trn1.2xlarge")
+    )
+    found = outcome(
+        TABLE, mpijob(worker_spec=required([here, family("In", "trn1")], [there, family("Exists")]))
+    )
+    assert found.operations == ()
+    assert found.reason == "its own selection of nodes leaves out nodes with all labels of an UltraServer"
+
+
+NODE_GROUPS = """
+candidates:
+  nodeLabels:
+    eks.amazonaws.com/nodegroup: ultra-*
+"""
+
+
+@pytest.mark.parametrize(("group", "placed"), [("ultra-a", True), ("trn1", False)])
+def test_a_cluster_can_say_what_its_own_labels_are_on_ultraservers(group: str, *, placed: bool) -> None:
+    spec = {"nodeSelector": {"eks.amazonaws.com/nodegroup": group}}
+    listed = required([{"key": "eks.amazonaws.com/nodegroup", "operator": "In", "values": [group, "other"]}])
+    table = extended(NODE_GROUPS)
+    for found in (spec, listed):
+        assert bool(outcome(table, mpijob(worker_spec=found)).operations) is placed
+
+
+QUEUES = """
+candidates:
+  elsewhere:
+    labels: {kueue.x-k8s.io/queue-name: [trn1, inf-*]}
+    tolerations: {example.com/fleet: [trn1, inf2], example.com/trn1-only: ""}
+"""
+
+
+def toleration(key: str, **more: str) -> dict[str, Any]:
+    return {"tolerations": [{"key": "other"}, {"key": key, "effect": "NoSchedule", **more}]}
+
+
+@pytest.mark.parametrize(
+    ("labels", "spec", "reason"),
+    [
+        (
+            {"kueue.x-k8s.io/queue-name": "inf-small"},
+            {},
+            'its label kueue.x-k8s.io/queue-name is "inf-small"',
+        ),
+        ({"kueue.x-k8s.io/queue-name": "training"}, {}, ""),
+        ({}, toleration("example.com/fleet", value="trn1"), "its workers tolerate example.com/fleet=trn1"),
+        ({}, toleration("example.com/fleet", value="ultra"), ""),
+        ({}, toleration("example.com/fleet", operator="Exists"), ""),
+        (
+            {},
+            toleration("example.com/trn1-only", operator="Exists"),
+            "its workers tolerate example.com/trn1-only",
+        ),
+        ({}, {"tolerations": [{"operator": "Exists"}]}, ""),
+    ],
+)
+def test_a_queue_or_toleration_of_other_nodes_leaves_a_job_alone_unless_it_is_opted_in(
+    labels: dict[str, str], spec: dict[str, Any], reason: str
+) -> None:
+    job = mpijob(worker_spec=spec)
+    job["metadata"]["labels"] = labels
+    found = outcome(extended(QUEUES), job)
+    assert bool(found.operations) is not bool(reason)
+    if reason:
+        assert found.reason == f"{reason}, which is for other nodes than UltraServers; {INJECT} opts it in"
+    job["metadata"]["annotations"] = {INJECT: "true"}
+    assert outcome(extended(QUEUES), job).operations
+    assert outcome(TABLE, mpijob(worker_spec=spec)).operations, "the packaged table knows of no such nodes"
+
+
+def test_a_job_of_fewer_devices_than_a_node_has_is_left_alone_unless_it_or_the_table_says_otherwise() -> None:
+    small = mpijob(amount=8)
+    found = outcome(TABLE, small)
+    assert found.operations == ()
+    assert (
+        found.reason == f"its workers ask for less than the 16 {NEURON} that a node has; {INJECT} opts it in"
+    )
+    chosen = {"nodeSelector": {"node.kubernetes.io/instance-type": "trn2u.48xlarge"}}
+    assert outcome(TABLE, mpijob(amount=8, worker_spec=chosen)).operations == ()
+    assert outcome(TABLE, mpijob(amount=8, annotations={INJECT: "true"})).operations
+    assert outcome(extended("candidates: {wholeNode: {}}"), small).operations
+    assert outcome(extended(f"candidates: {{wholeNode: {{{NEURON}: 8}}}}"), small).operations
+
+
+@pytest.mark.parametrize(
+    ("resource", "number", "placed"),
+    [
+        (NEURON, 16, True),
+        (NEURON, 15, False),
+        ("aws.amazon.com/neuroncore", 63, False),
+        ("aws.amazon.com/neuroncore", 64, True),
+        ("aws.amazon.com/neuroncore", 128, True),
+        ("aws.amazon.com/neurondevice", 8, False),
+    ],
+)
+def test_a_node_has_16_devices_and_64_cores_or_more(resource: str, number: int, *, placed: bool) -> None:
+    assert bool(outcome(TABLE, mpijob(resource=resource, amount=number)).operations) is placed
+
+
+def test_a_table_for_a_resource_of_its_own_takes_any_amount_of_it_as_before() -> None:
+    table = extended("candidates: {requests: [example.com/chip]}")
+    assert outcome(table, mpijob(resource="example.com/chip", amount=1)).operations
+    assert outcome(table, mpijob()).operations == ()
+
+
+def container(number: Any, kind: str = "limits", **more: Any) -> dict[str, Any]:
+    return {"name": "x", "image": "i", "resources": {kind: {NEURON: number}}, **more}
+
+
+ALWAYS = {"restartPolicy": "Always"}
+
+
+@pytest.mark.parametrize(
+    ("containers", "init", "total"),
+    [
+        ([container(8), container("8")], [], 16),
+        ([container(8)], [container(16)], 16),
+        ([container(8)], [container(8, **ALWAYS)], 16),
+        ([container(1)], [container(8, **ALWAYS), container(8)], 16),
+        ([container(1)], [container(8), container(8, **ALWAYS)], 9),
+        ([container(16, "requests")], [], 16),
+        ([container("0")], [], 0),
+        ([container("much")], [], 0),
+        ([container(None), {"name": "y"}], "none", 0),
+    ],
+)
+def test_what_a_pod_takes_is_counted_as_the_scheduler_does(containers: Any, init: Any, total: int) -> None:
+    template = {"spec": {"containers": containers, "initContainers": init}}
+    assert asked(template).get(NEURON, 0) == total * 1000
+
+
+def test_two_containers_that_share_a_node_make_a_candidate() -> None:
+    job = mpijob()
+    get(job, (*WORKER, "spec"))["containers"] = [container(8), container(8) | {"name": "y"}]
+    assert outcome(TABLE, job).operations
+
+
+def test_a_job_that_an_earlier_version_took_and_this_one_leaves_loses_what_was_added() -> None:
+    (document,) = read_documents((FOLDER / "0.1.0" / "four-node.yaml").read_text(encoding="utf-8"))
+    mutated, written = document.value["mutated"], document.value["job"]
+    for job in (mutated, written):
+        get(job, (*WORKER, "spec", "containers", 0, "resources"))["limits"] = {NEURON: 8}
+    found = evaluate(TABLE, Request(mutated, "default", "now", "ada"))
+    assert "less than the 16" in found.reason
+
+    def plain(job: Any) -> Any:
+        for key in ("labels", "annotations"):
+            for role in ("Launcher", "Worker"):
+                path = ("spec", "mpiReplicaSpecs", role, "template", "metadata", key)
+                job = drop(job, path) if not get(job, path) else job
+        return job
+
+    assert JOB not in str(found.after)
+    assert get(plain(found.after), WORKER)["spec"] == get(written, WORKER)["spec"]
+
+
+def test_the_schema_wants_amounts_above_0_and_texts() -> None:
+    same_problems(
+        f"{EXTENDS}candidates:\n"
+        "  wholeNode: {aws.amazon.com/neuron: 0}\n"
+        "  nodeLabels: {a: 1}\n"
+        "  elsewhere: {queues: {}}\n",
+        [
+            (5, "/candidates/wholeNode/aws.amazon.com~1neuron", "0 is less than"),
+            (6, "/candidates/nodeLabels/a", "1 is not of type 'string'"),
+            (7, "/candidates/elsewhere/queues", "unknown key 'queues'"),
+        ],
+    )
+
+
+def bare(number: int | None = 1, metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    """A Pod of no job; None for one without devices."""
+    asked = container(number) if number is not None else {"name": "x", "image": "i"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "bare", **(metadata or {})},
+        "spec": {"containers": [asked], **spec},
+    }
+
+
+def owned(kind: str) -> dict[str, Any]:
+    return {"ownerReferences": [{"kind": kind, "controller": True}]}
+
+
+@pytest.mark.parametrize(
+    "metadata", [{}, owned("ReplicaSet"), owned("Job")], ids=["bare", "ReplicaSet", "Job"]
+)
+def test_a_pod_of_no_placed_job_keeps_off_ultraservers_of_jobs_and_says_what_it_is(metadata: Any) -> None:
+    mine = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "zone"}
+    made = after(TABLE, bare(1, metadata, affinity={"podAntiAffinity": {REQUIRED: [mine]}}))
+    assert made["metadata"]["labels"] == {LOOSE: "true"}
+    kept, added = made["spec"]["affinity"]["podAntiAffinity"][REQUIRED]
+    assert kept == mine
+    assert added == {
+        "labelSelector": {"matchExpressions": [{"key": JOB, "operator": "Exists"}]},
+        "namespaceSelector": {},
+        "topologyKey": "neuron.amazonaws.com/ultraserver-server-id-4",
+    }
+    assert "nodeSelector" not in made["spec"]
+    assert REQUIRED not in made["spec"]["affinity"]["nodeAffinity"]
+    assert evaluate(TABLE, Request(made, "default", "again", "ada")).operations == ()
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        bare(None),
+        bare(0),
+        bare(1, owned("DaemonSet")),
+        bare(1, {"annotations": {"ultraserver-webhook.io/added": "{}"}}),
+        bare(1, {"labels": {JOB: "team.train"}}),
+        bare(1, {"annotations": {INJECT: "false"}}),
+        bare(1, {"annotations": {"kueue.x-k8s.io/podset-unconstrained-topology": "true"}}),
+    ],
+    ids=["no devices", "none of them", "DaemonSet", "mutated template", "of a job", "opted out", "Kueue"],
+)
+def test_other_pods_are_not_loose(pod: dict[str, Any]) -> None:
+    assert outcome(TABLE, pod).operations == ()
+
+
+def test_the_pods_of_a_mutated_template_come_out_unchanged() -> None:
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train"},
+        "spec": {"parallelism": 4, "template": {"spec": {"containers": [container(16)]}}},
+    }
+    template = after(TABLE, job)["spec"]["template"]
+    assert get(template, (*ANNOTATIONS, "ultraserver-webhook.io/added"))
+    pod = {"apiVersion": "v1", "kind": "Pod", **template}
+    pod["metadata"] |= owned("Job")
+    found = outcome(TABLE, pod)
+    assert (found.facts["workload"], found.operations) == ("pod", ())
+
+
+def test_a_term_against_jobs_is_for_pods_without_the_label_only() -> None:
+    term = (
+        "    add: {spec: {affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution:"
+        " [{labelSelector: {matchExpressions: [{key: ultraserver-webhook.io/job, operator: Exists}]},"
+        " topologyKey: k}]}}}}\n"
+    )
+    rule = "rules:\n  - name: x\n    reason: r\n    match: {workload: pod, role: pod}\n" + term
+    same_problems(
+        EXTENDS + rule,
+        [
+            (
+                8,
+                f"/rules/0/add/spec/affinity/podAntiAffinity/{REQUIRED}/0",
+                "selects by ultraserver-webhook.io/job",
+            )
+        ],
+    )
+    assert extended(rule.replace("role: pod}", 'role: pod, labels: {ultraserver-webhook.io/job: ""}}'))
