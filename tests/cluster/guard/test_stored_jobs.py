@@ -162,7 +162,9 @@ def test_a_suspended_job_whose_launcher_is_to_run_ranks_has_a_new_size(ada: Kube
     job = mpijob(3)
     job["spec"]["runPolicy"] = {"suspend": True}
     ada.apply(job)
-    assert_done(patches(ada, "mpijob/train", {"spec": {"runLauncherAsWorker": True}}))
+    # Not without a word: the launcher of the old size stays.
+    done = patches(ada, "mpijob/train", {"spec": {"runLauncherAsWorker": True}})
+    assert done.returncode == 0, done.stderr
     affinity = template(ada.get_json("mpijob", "train"), "Worker")["spec"]["affinity"]
     assert "requiredDuringSchedulingIgnoredDuringExecution" in affinity["podAffinity"]
 
