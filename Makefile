@@ -55,7 +55,7 @@ format: .venv/.dev ## Format the code
 	@$(BIN)/ruff check --fix --quiet
 
 .PHONY: cluster-tools
-cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller manager, kubectl, mpi-operator and Kueue (minutes, once)
+cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller manager, kubectl, mpi-operator, Kueue and other kinds' controllers (minutes, once)
 	@$(BIN)/python -m tests.cluster.tools.build
 
 .PHONY: cluster

@@ -243,3 +243,66 @@ def test_of_pods_without_a_word_from_their_job_only_mpi_workers_for_ultraservers
 def test_switched_off_by_one_row_no_job_has_blocks() -> None:
     result = after(extended("rules: [{name: blocks, mode: off}]"), mpijob(8))
     assert "block-size" not in str(get(result, (*WORKER, "metadata")))
+
+
+JOB = {OURS + "job": "default.train"}
+INDEX = "batch.kubernetes.io/job-completion-index"
+RANK = {"env": [{"name": "PET_NODE_RANK", "value": "6"}]}
+NUMBERED: dict[str, tuple[dict[str, str], dict[str, str], dict[str, Any], str]] = {
+    "an Indexed Job": ({INDEX: "6"}, {}, {}, "1"),
+    "a Job without numbers": ({}, {}, {}, ""),
+    "a JobSet": ({"jobset": "train", "job-index": "3", INDEX: "0"}, {OURS + "pods-per-job": "2"}, {}, "1"),
+    "a JobSet that does not say its parallelism": (
+        {"jobset": "train", "job-index": "3", INDEX: "0"},
+        {},
+        {},
+        "",
+    ),
+    "a LeaderWorkerSet": ({"group-index": "2", "worker-index": "5"}, {"size": "8"}, {}, "5"),
+    "a PyTorchJob with a master": ({"pytorch": "5"}, {}, RANK, "1"),
+    "a PyTorchJob without": ({"pytorch": "8"}, {}, {}, "2"),
+}
+"""By kind: labels, annotations, more of the container, and the block in units of four."""
+NAMES = {
+    "jobset": "jobset.sigs.k8s.io/jobset-name",
+    "job-index": "jobset.sigs.k8s.io/job-index",
+    "group-index": "leaderworkerset.sigs.k8s.io/group-index",
+    "worker-index": "leaderworkerset.sigs.k8s.io/worker-index",
+    "size": "leaderworkerset.sigs.k8s.io/size",
+    "pytorch": MPI + "replica-index",
+}
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "container", "block"), NUMBERED.values(), ids=NUMBERED.keys()
+)
+def test_a_pod_of_another_kind_is_of_the_block_that_its_number_says(
+    labels: dict[str, str], annotations: dict[str, str], container: dict[str, Any], block: str
+) -> None:
+    found = {NAMES.get(key, key): value for key, value in (JOB | labels).items()}
+    if "pytorch" in labels:
+        found |= {MPI + "operator-name": "pytorchjob-controller", MPI + "job-name": "train"}
+    notes = told() | {NAMES.get(key, key): value for key, value in annotations.items()}
+    plain = pod(0, notes, containers=[{"name": "pytorch", "image": "i", **container}])
+    plain["metadata"]["labels"] = found
+    made = after(DEFAULT, plain)
+    assert (block_of(made) or "") == block
+    if not block:
+        assert made == plain
+        return
+    (term,) = terms(made, "podAffinity")
+    job = {MPI + "job-name": "train"} if "pytorch" in labels else JOB
+    assert term["labelSelector"] == {"matchLabels": {**job, OURS + "block": block}}
+    assert terms(made, "podAntiAffinity")[0]["labelSelector"]["matchLabels"] == job
+
+
+@pytest.mark.parametrize("number", ["-1", "1.0", "x", "", "9" * 12])
+def test_a_number_that_is_none_makes_no_block(number: str) -> None:
+    for labels, annotations in (
+        ({"group-index": number, "worker-index": "5"}, {"size": "8"}),
+        ({"group-index": "2", "worker-index": number}, {"size": "8"}),
+        ({"group-index": "2", "worker-index": "5"}, {"size": number}),
+    ):
+        plain = pod(0, told() | {NAMES[key]: value for key, value in annotations.items()})
+        plain["metadata"]["labels"] = JOB | {NAMES[key]: value for key, value in labels.items()}
+        assert after(DEFAULT, plain) == plain

@@ -111,6 +111,13 @@ LINT: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
+    "a field times and plus what is no number of the object's": (
+        DIVIDED.replace("dividedBy: size", "times: sizes, plus: block"),
+        [
+            (8, "/workloads/0/fields/block/plus", "block and block must be numbers that the object says"),
+            (8, "/workloads/0/fields/block/times", "the workload has no field 'sizes'"),
+        ],
+    ),
     "blocks of a size that no unit has": (
         DIVIDED.replace('default: "4"', 'default: "3"'),
         [

@@ -158,6 +158,17 @@ def test_the_record_of_a_suspended_job_changes_with_its_size_only(ada: Kubectl) 
     assert patches(ada, "mpijob/train", resized_too(FORGED, 4)).returncode == 0
 
 
+def test_a_suspended_job_whose_launcher_is_to_run_ranks_has_a_new_size(ada: Kubectl) -> None:
+    job = mpijob(3)
+    job["spec"]["runPolicy"] = {"suspend": True}
+    ada.apply(job)
+    # Not without a word: the launcher of the old size stays.
+    done = patches(ada, "mpijob/train", {"spec": {"runLauncherAsWorker": True}})
+    assert done.returncode == 0, done.stderr
+    affinity = template(ada.get_json("mpijob", "train"), "Worker")["spec"]["affinity"]
+    assert "requiredDuringSchedulingIgnoredDuringExecution" in affinity["podAffinity"]
+
+
 @pytest.mark.parametrize("way", [(), ("--server-side",)], ids=["client-side", "server-side"])
 def test_applying_the_same_file_again_is_let_through(way: tuple[str, ...], ada: Kubectl) -> None:
     first = ada.apply(mpijob(4), *way)

@@ -28,6 +28,7 @@ ULTRASERVERS = 6
 OWN = webhook.REPOSITORY / "tests" / "data" / "kinds"
 """Definitions that this project wrote itself, as the real ones are not public."""
 COMPONENT = webhook.REPOSITORY / "manifests" / "components" / "kinds" / "mutating.yaml"
+T9K = "mpijobs.batch.tensorstack.dev"
 MAKERS = "trainjobs,jobsets,leaderworkersets,pytorchjobs,mpijobs.kubeflow.org,jobs,statefulsets"
 """Everything that makes Pods, or makes what does."""
 _numbers = itertools.count()
@@ -41,7 +42,7 @@ class KindsPlane(ControlPlane):
         self._others.define()
         for path in sorted(OWN.glob("*.yaml")):
             self.kubectl.run("create", "-f", str(path))
-        self.kubectl.wait_for(lambda found: all(map(established, found["items"])), "crds")
+        self.kubectl.wait_for(established, "crd", T9K)
 
     def _start_operator(self) -> None:
         self._others.start()

@@ -89,6 +89,10 @@ CONTROLLERS = (
 )
 
 
+UNUSED = {f"{kind}jobs.kubeflow.org" for kind in ("tf", "xgboost", "paddle", "jax")}
+"""Definitions of training-operator's that nobody here uses; each costs the API server seconds."""
+
+
 class Controllers:
     """All of them on one control plane: first what they need there is created, then they are started."""
 
@@ -112,11 +116,14 @@ class Controllers:
             raise ClusterError(f"{self._tools} lacks {', '.join(lacking)}: make cluster-tools builds them")
         self._certificates.mkdir(parents=True)
         webhook.development_certificates(self._certificates)
+        every: list[Object] = []
         for each in CONTROLLERS:
             port, _ = self._ports[each.name]
-            parts = self._namespaced(each)
+            parts = [part for part in self._namespaced(each) if part["metadata"]["name"] not in UNUSED]
             at = managers.at(parts, f"https://127.0.0.1:{port}", self._certificates / "ca.crt")
-            self._webhooks[each.name] = managers.install(self._plane, at)
+            self._webhooks[each.name] = [part for part in at if part["kind"] in managers.WEBHOOKS]
+            every += at
+        managers.install(self._plane, every)
 
     def start(self) -> None:
         """Starts them, and waits until all are ready and the API server asks their webhooks."""
