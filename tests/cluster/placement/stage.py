@@ -39,6 +39,8 @@ WORKERS = "/api/v1/pods?labelSelector=training.kubeflow.org%2Fjob-role%3Dworker"
 POLICIES = ("placement", "kueue", "webhook", "document", "selector", *native.GROUPS)
 OWNED = ("/apis/batch/v1/jobs", "/api/v1/services", "/api/v1/configmaps", "/api/v1/secrets")
 """What mpi-operator makes for a job beside its workers."""
+WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/workloads"
+"""What Kueue makes for a job. It finds those of a job by the job's name: a new job would be let in by an old one's."""
 
 Seen = TypeVar("Seen")
 
@@ -163,7 +165,7 @@ class Stage:
     def _owned(self) -> list[str]:
         return [
             f"{path} {found['metadata']['namespace']}/{found['metadata']['name']}"
-            for path in OWNED
+            for path in (*OWNED, *([WORKLOADS] if self.policy == "kueue" else ()))
             for page in self.api.pages(path)
             for found in page["items"]
             if any(owner["kind"] == "MPIJob" for owner in found["metadata"].get("ownerReferences") or ())
