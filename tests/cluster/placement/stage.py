@@ -40,7 +40,7 @@ POLICIES = ("placement", "kueue", "webhook", "document", "selector", *native.GRO
 OWNED = ("/apis/batch/v1/jobs", "/api/v1/services", "/api/v1/configmaps", "/api/v1/secrets")
 """What mpi-operator makes for a job beside its workers."""
 WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/workloads"
-"""What Kueue makes for a job. It finds those of a job by the job's name: a new job would be let in by an old one's."""
+"""What Kueue makes for a job, and finds by its name: a new job would be let in by an old one's."""
 
 Seen = TypeVar("Seen")
 
