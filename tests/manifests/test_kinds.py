@@ -8,7 +8,7 @@ import pytest
 
 from tests.manifests.objects import webhooks
 from webhook.engine import keys
-from webhook.engine.table import ALWAYS
+from webhook.engine.workloads import ALWAYS
 from webhook.rules.load import load_default
 
 if TYPE_CHECKING:

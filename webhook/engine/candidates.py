@@ -3,9 +3,10 @@
 from webhook.engine import keys
 from webhook.engine.jobs import Job, matches
 from webhook.engine.outcome import JobError, cut
-from webhook.engine.table import WORKER, Candidates, Table
+from webhook.engine.table import Candidates, Table
 from webhook.engine.templates import admits, requested, tolerated
 from webhook.engine.tree import Json, get, map_at, shown, text_of
+from webhook.engine.workloads import WORKER
 
 
 def candidacy(table: Table, job: Job, *, opted: bool) -> tuple[bool, str]:

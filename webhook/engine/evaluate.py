@@ -15,9 +15,10 @@ from webhook.engine.match import Subject
 from webhook.engine.outcome import JobError, Outcome, Request, State, bounded, cut
 from webhook.engine.patch import Operation, difference
 from webhook.engine.shapes import choose_shape
-from webhook.engine.table import WORKER, Mode, Table, Workload
+from webhook.engine.table import Mode, Table
 from webhook.engine.tree import Json, Path, WrongTypeError, get, pointer, put, shown
 from webhook.engine.values import placeholder_values
+from webhook.engine.workloads import WORKER, Workload
 
 
 def evaluate(table: Table, request: Request) -> Outcome:

@@ -12,9 +12,9 @@ from common.quantities import thousandths
 from webhook.engine import keys
 from webhook.engine.outcome import JobError, Request
 from webhook.engine.places import Place
-from webhook.engine.table import ANY, WORKER, Factor, Group, Workload
 from webhook.engine.templates import asked
 from webhook.engine.tree import Json, Path, WrongTypeError, get, shown
+from webhook.engine.workloads import ANY, WORKER, Factor, Group, Workload
 
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
 """A whole number of a size that a job's numbers can have."""

@@ -7,9 +7,10 @@ from typing import Final
 from webhook.engine.devices import unsupported
 from webhook.engine.jobs import Job, field, matches
 from webhook.engine.outcome import cut
-from webhook.engine.table import ANY, Match, Shape, Table
+from webhook.engine.table import Match, Shape, Table
 from webhook.engine.templates import has_volume
 from webhook.engine.tree import Path, get, map_at, shown, text_of
+from webhook.engine.workloads import ANY
 
 CANDIDATE: Final = "it is a candidate"
 NO_CANDIDATE: Final = "it is no candidate"

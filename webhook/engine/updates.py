@@ -17,9 +17,10 @@ from webhook.engine.jobs import is_of, open_job, template_paths
 from webhook.engine.outcome import JobError, Outcome, Request, bounded
 from webhook.engine.patch import Operation, difference
 from webhook.engine.putback import put_back
-from webhook.engine.table import Mode, Suspending, Table, Workload
+from webhook.engine.table import Mode, Table
 from webhook.engine.takeback import take_back
 from webhook.engine.tree import Json, Path, WrongTypeError, get, put, same
+from webhook.engine.workloads import Suspending, Workload
 
 _Template = tuple[str, Path, Json]
 """The role of a group, the path of its template in the new object, and the template in the stored one."""

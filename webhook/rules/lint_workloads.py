@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from common.quantities import thousandths
 from webhook.documents import Path
 from webhook.engine.placeholders import names
-from webhook.engine.table import WORKER, Table, Workload
+from webhook.engine.table import Table
+from webhook.engine.workloads import WORKER, Workload
 from webhook.rules.rows import listed
 
 

@@ -6,21 +6,8 @@ from typing import Any, TypeVar
 
 from webhook.documents import Json
 from webhook.engine.places import parse_place
-from webhook.engine.table import (
-    Candidates,
-    Count,
-    Factor,
-    Field,
-    Group,
-    Match,
-    Mode,
-    OnConflict,
-    Rule,
-    Shape,
-    Suspending,
-    Table,
-    Workload,
-)
+from webhook.engine.table import Candidates, Count, Match, Mode, OnConflict, Rule, Shape, Table
+from webhook.engine.workloads import Factor, Field, Group, Suspending, Workload
 
 Row = TypeVar("Row")
 
