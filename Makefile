@@ -58,9 +58,17 @@ format: .venv/.dev ## Format the code
 cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller manager, kubectl and mpi-operator (minutes, once)
 	@$(BIN)/python -m tests.cluster.tools.build
 
+.PHONY: node-tools
+node-tools: cluster-tools ## Build what real nodes run besides: kubelet, containerd, kube-proxy, CoreDNS (minutes, once)
+	@$(BIN)/python -m tests.cluster.realnodes.build
+
+.PHONY: images
+images: .venv/.dev ## Build the product's images and a job's with buildah, on a base from debootstrap (needs root)
+	@$(BIN)/python -m tests.cluster.realnodes.product
+
 .PHONY: cluster
-cluster: cluster-tools ## Start a control plane with 24 UltraServers and the webhook, for kubectl; Ctrl-C stops it
-	@$(BIN)/python -m tests.cluster
+cluster: $(if $(NODES),node-tools,cluster-tools) ## Start a control plane with 24 UltraServers and the webhook, for kubectl (NODES=4: real nodes)
+	@$(BIN)/python -m tests.cluster$(if $(NODES),.realnodes --nodes $(NODES))
 
 .PHONY: sbom
 sbom: .venv/.run ## Write the bill of materials of what is installed to run it: dist/sbom.cdx.json

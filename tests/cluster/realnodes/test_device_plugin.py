@@ -1,0 +1,97 @@
+"""The device plugin as the kubelet, the scheduler and containers see it, with and without faults."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.cluster.realnodes.plugin import DEVICES, RESOURCE
+from tests.cluster.realnodes.test_nodes import SECONDS, pod, result
+
+if TYPE_CHECKING:
+    from tests.cluster.kubectl import Kubectl, Object
+    from tests.cluster.realnodes.plane import RealPlane
+    from tests.cluster.realnodes.plugin import NeuronPlugin
+
+READ = "cd /sys/class/neuron_device; for file in *; do echo $file $(busybox cat $file); done"
+
+
+def offered(kubectl: Kubectl, node: str, devices: int) -> None:
+    """Waits until a node has so many devices for Pods."""
+
+    def holds(found: Object) -> bool:
+        return bool(found["status"]["allocatable"].get(RESOURCE) == str(devices))
+
+    kubectl.wait_for(holds, "node", node, timeout=SECONDS)
+
+
+def asking(name: str, script: str, devices: int = DEVICES) -> Object:
+    """A Pod that asks for devices."""
+    return pod(name, script, resources={"limits": {RESOURCE: devices}})
+
+
+def files(text: str) -> dict[str, str]:
+    return dict(line.split() for line in text.splitlines())
+
+
+def test_whatever_asks_for_devices_reads_the_sysfs_of_its_node(
+    real_plane: RealPlane, mended: dict[str, NeuronPlugin], here: Kubectl
+) -> None:
+    for name in mended:
+        offered(here, name, DEVICES)
+    for number in range(len(mended)):
+        here.create(asking(f"pod-{number}", READ))
+    read = [files(result(here, f"pod-{number}")) for number in range(len(mended))]
+    assert len({item["spec"]["nodeName"] for item in here.get_json("pods")["items"]}) == len(real_plane.nodes)
+    assert {found["node_id_4"] for found in read} == {"0", "1", "2", "3"}
+    assert len({found["server_id_4"] for found in read}) == 1
+
+
+def test_what_asks_for_none_gets_the_machines_own_class(
+    mended: dict[str, NeuronPlugin], here: Kubectl
+) -> None:
+    here.create(pod("plain", "busybox ls /sys/class", node=next(iter(mended))))
+    assert "neuron_device" not in result(here, "plain").split()
+
+
+def test_a_fault_is_read_by_a_container_that_runs_already(
+    mended: dict[str, NeuronPlugin], here: Kubectl
+) -> None:
+    first = next(iter(mended))
+    offered(here, first, DEVICES)
+    wait = "until busybox grep -q busy /sys/class/neuron_device/ultraserver_mode; do busybox sleep 0.2; done"
+    one = asking("waits", f"echo started; {wait}; {READ}")
+    one["spec"]["nodeSelector"] = {"kubernetes.io/hostname": first}
+    here.create(one)
+    here.wait_for(lambda found: found["status"]["phase"] == "Running", "pod", "waits", timeout=SECONDS)
+    mended[first].say(ultraserver_mode="busy", node_id_4="busy")
+    assert "node_id_4 busy" in result(here, "waits").splitlines()
+
+
+def test_a_pod_waits_while_a_device_is_gone(mended: dict[str, NeuronPlugin], here: Kubectl) -> None:
+    for name, plugin in mended.items():
+        offered(here, name, DEVICES)
+        plugin.offer(DEVICES - 1)
+    for name in mended:
+        offered(here, name, DEVICES - 1)
+    here.create(asking("waits", "echo ran"))
+
+    def refused(found: Object) -> bool:
+        conditions = found["status"].get("conditions", ())
+        return any(f"Insufficient {RESOURCE}" in item.get("message", "") for item in conditions)
+
+    here.wait_for(refused, "pod", "waits", timeout=SECONDS)
+    for plugin in mended.values():
+        plugin.mend()
+    assert result(here, "waits") == "ran\n"
+
+
+def test_a_kubelet_that_starts_anew_hears_of_the_devices_again(
+    real_plane: RealPlane, mended: dict[str, NeuronPlugin], here: Kubectl
+) -> None:
+    name = next(iter(mended))
+    offered(here, name, DEVICES)
+    node = real_plane.nodes[name]
+    node.kill("kubelet")
+    mended[name].offer(DEVICES - 2)
+    node.start_kubelet()
+    offered(here, name, DEVICES - 2)
