@@ -34,7 +34,10 @@ SOURCES = ("Dockerfile", ".dockerignore", "LICENSE", "README.md", "constraints.t
 PACKAGES = ("webhook", "certs", "kube", "placement")
 TARGETS = {"serving": "ultraserver-webhook:0.1.0", "controllers": "ultraserver-webhook-controllers:0.1.0"}
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
-NEEDED = ("debootstrap", "buildah", "apt-get")
+NEEDED = ("debootstrap", "buildah", "apt-get", "unshare")
+# debootstrap and buildah mount things in what they build. Killed, they leave nothing mounted this way; without it
+# the next build would begin by deleting what is below a /proc.
+ALONE = ("unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
 def recipe() -> str:
@@ -82,7 +85,7 @@ class Builder:
 
     def run(self, name: str, *command: str) -> None:
         """One phase."""
-        self._progress.phase(name, command, cwd=self._out, env=self._env)
+        self._progress.phase(name, [*ALONE, *command], cwd=self._out, env=self._env)
 
     def debian(self) -> Path:
         """The archive of a small Debian with Python; kept until what it is made of changes."""

@@ -1,0 +1,74 @@
+"""What decides which programs and images are built, and what an archive made by hand holds."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.realnodes import build, images, namespaces, product
+from tests.cluster.realnodes.archives import Image
+from tests.cluster.tools import build as plane
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def versions(file: Path) -> dict[str, str]:
+    """What a go.mod requires, by module; replacements left out."""
+    required, _, _ = file.read_text(encoding="utf-8").partition("\nreplace (")
+    return dict(re.findall(r"^\t(\S+) (v\S+)", required, re.MULTILINE))
+
+
+def test_nodes_and_control_plane_are_of_one_version_and_share_what_is_compiled() -> None:
+    of_nodes = versions(build.MODULES / "kubernetes" / "go.mod")
+    of_plane = versions(plane.HERE / "go.mod")
+    assert of_nodes["k8s.io/kubernetes"] == plane.kubernetes_version()
+    assert of_plane.items() <= of_nodes.items()
+
+
+def test_a_folder_that_lacks_a_program_is_not_taken_for_built(tmp_path: Path) -> None:
+    for name in build.programs():
+        (tmp_path / name).touch()
+    assert build.missing(tmp_path) == []
+    (tmp_path / "containerd").unlink()
+    assert build.missing(tmp_path) == ["containerd"]
+
+
+def test_a_module_that_is_not_required_is_named(tmp_path: Path) -> None:
+    (tmp_path / "go.mod").write_text("require a.example/b v1.2.3\n", encoding="utf-8")
+    assert build.required(tmp_path / "go.mod", "a.example/b") == "v1.2.3"
+    with pytest.raises(LookupError, match=r"does not require a\.example/c"):
+        build.required(tmp_path / "go.mod", "a.example/c")
+
+
+def test_an_archive_holds_the_programs_and_says_what_to_run(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(b"12345")
+    made = images.archive(tmp_path / "out.tar", "localhost/x:1", {"/bin/x": program}, ["/bin/x"])
+    image = Image.read(made)
+    assert image.files() == {"bin/x": 5}
+    assert image.config["config"]["Entrypoint"] == ["/bin/x"]
+
+
+def test_every_file_that_the_dockerfile_copies_decides_about_the_images() -> None:
+    dockerfile = (product.REPOSITORY / "Dockerfile").read_text(encoding="utf-8")
+    copied = {
+        word
+        for line in re.findall(r"^COPY (?!--)(.*) \S+$", dockerfile, re.MULTILINE)
+        for word in line.split()
+    }
+    assert copied
+    assert copied <= {*product.SOURCES, *product.PACKAGES}
+
+
+def test_whoever_is_not_root_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert namespaces.unusable() == "namespaces, mounts and control groups need root"
+
+
+def test_a_machine_without_a_program_is_told_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(namespaces, "PROGRAMS", ("sh", "no-such-program"))
+    assert namespaces.unusable().startswith("no-such-program")
