@@ -58,7 +58,7 @@ class Node:
         self._namespaces.run(["ip", "link", "set", link, "master", "nodes", "up"])
         self._namespaces.run(["ip", "route", "add", place.pods, "via", place.address])
         cgroup = self._namespaces.cgroup
-        self.run(str(SETUP), place.name, place.address, place.gateway, str(self.folder), cgroup)
+        self.run("sh", str(SETUP), place.name, place.address, place.gateway, str(self.folder), cgroup)
 
     def start_runtime(self) -> None:
         """Starts containerd."""
