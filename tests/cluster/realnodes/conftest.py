@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.cluster.kubectl import Kubectl
+
+
+_numbers = itertools.count()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -97,7 +102,9 @@ def mended(plugins: dict[str, NeuronPlugin]) -> Iterator[dict[str, NeuronPlugin]
 @pytest.fixture
 def here(real_plane: RealPlane, request: pytest.FixtureRequest) -> Iterator[Kubectl]:
     """Kubectl for a new namespace, which is deleted after the test."""
-    name = request.node.name.removeprefix("test_").replace("_", "-")[:50].strip("-")
+    test = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_"))
+    # Parametrised tests may be equal in what is left of their names.
+    name = f"{test[:50].strip('-')}-{next(_numbers)}"
     inside = real_plane.kubectl.create_namespace(name)
     yield inside
     real_plane.kubectl.run("delete", "namespace", name, "--wait=false")

@@ -43,9 +43,10 @@ def result(kubectl: Kubectl, name: str) -> str:
 def test_a_pod_runs_on_each_node_with_an_address_of_the_nodes_network(
     real_plane: RealPlane, here: Kubectl
 ) -> None:
-    for node in real_plane.nodes.values():
-        name = f"pod-{node.place.number}"
+    names = {f"pod-{node.place.number}": node for node in real_plane.nodes.values()}
+    for name, node in names.items():
         here.create(pod(name, "busybox hostname -i", node=node.place.name))
+    for name, node in names.items():
         address = ipaddress.ip_address(result(here, name).strip())
         assert address in ipaddress.ip_network(node.place.pods)
         assert here.get_json("pod", name)["status"]["hostIP"] == node.place.address
