@@ -35,7 +35,7 @@ PACKAGES = ("webhook", "certs", "kube", "placement")
 TARGETS = {"serving": "ultraserver-webhook:0.1.0", "controllers": "ultraserver-webhook-controllers:0.1.0"}
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 NEEDED = ("debootstrap", "buildah", "apt-get", "unshare")
-# debootstrap and buildah mount things in what they build. This way nothing stays mounted when they are killed,
+# debootstrap and buildah mount things in what they build. So nothing stays mounted when they are killed,
 # and the next build does not begin by deleting what is below a /proc.
 ALONE = ("unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--mount-proc")
 
