@@ -103,7 +103,7 @@ def keeper(family: list[int]) -> tuple[int, Path, str]:
     raise LookupError(f"no keeper among {family}")
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL], ids=["stopped", "killed"])
 def test_nothing_is_left_of_a_plane(
     sign: signal.Signals, tools: Path, node_tools: Path, tmp_path: Path
 ) -> None:
