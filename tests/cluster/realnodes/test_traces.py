@@ -78,7 +78,8 @@ def offspring(process: int) -> list[int]:
 def started(folder: Path) -> Iterator[subprocess.Popen[str]]:
     """``make cluster NODES=1``."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.cluster.realnodes", "--nodes=1"],
+        # It ends with this test run: a session of its own does not, by itself.
+        ["setpriv", "--pdeathsig=TERM", sys.executable, "-m", "tests.cluster.realnodes", "--nodes=1"],
         cwd=REPOSITORY,
         env={**os.environ, "TMPDIR": str(folder)},
         stdout=subprocess.PIPE,
