@@ -18,8 +18,10 @@ RUN python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))
 COPY LICENSE README.md ./
 COPY webhook webhook
 COPY certs certs
+COPY common common
 COPY kube kube
 COPY placement placement
+COPY kubectl_ultraserver kubectl_ultraserver
 # The wheel is compiled here: the running container writes nothing.
 RUN python -m pip wheel --no-deps --wheel-dir /tmp/wheel . \
  && python -m pip --python /opt/ultraserver-webhook/bin/python install --no-deps /tmp/wheel/*.whl \

@@ -55,7 +55,7 @@ format: .venv/.dev ## Format the code
 	@$(BIN)/ruff check --fix --quiet
 
 .PHONY: cluster-tools
-cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller manager, kubectl and mpi-operator (minutes, once)
+cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller manager, kubectl, mpi-operator and Kueue (minutes, once)
 	@$(BIN)/python -m tests.cluster.tools.build
 
 .PHONY: node-tools
@@ -67,7 +67,9 @@ images: .venv/.dev ## Build the product's images and a job's with buildah, on a 
 	@$(BIN)/python -m tests.cluster.realnodes.product
 
 .PHONY: cluster
-cluster: $(if $(NODES),node-tools,cluster-tools) ## Start a control plane with 24 UltraServers and the webhook, for kubectl (NODES=4: real nodes)
+cluster: .venv/.dev ## Start a control plane with 24 UltraServers and the webhook, for kubectl; Ctrl-C stops it (NODES=4: real nodes)
+	@$(BIN)/python -m tests.cluster.tools.build cluster-tools
+	@$(if $(NODES),$(BIN)/python -m tests.cluster.realnodes.build)
 	@$(BIN)/python -m tests.cluster$(if $(NODES),.realnodes --nodes $(NODES))
 
 .PHONY: sbom

@@ -18,7 +18,7 @@ from certs.decide import Action
 from certs.inputs import Force, Inputs
 from certs.options import cluster_options, option, settings
 from certs.passes import Passes
-from kube import logs
+from common import logs
 from kube.api import ApiError
 from kube.election import Elector
 from kube.loop import Loop
@@ -144,7 +144,7 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
     loop.run()
     if unserve:
         unserve()
-    _log.info("ended as told")
+    _log.info("stopped")
 
 
 @main.command()

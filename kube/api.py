@@ -20,6 +20,10 @@ class ConflictError(ApiError):
     """Somebody else wrote first. Normal: read again and decide again."""
 
 
+class ForbiddenError(ApiError):
+    """The account lacks a right (403); the message says which."""
+
+
 class GoneError(ApiError):
     """A resourceVersion or a page token is too old (410): list again."""
 

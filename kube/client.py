@@ -18,9 +18,9 @@ from kubernetes.client.configuration import Configuration
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 from kubernetes.config.incluster_config import load_incluster_config
-from kubernetes.config.kube_config import load_kube_config
+from kubernetes.config.kube_config import list_kube_config_contexts, load_kube_config
 
-from kube.api import ApiError, ConflictError, GoneError, Object
+from kube.api import ApiError, ConflictError, ForbiddenError, GoneError, Object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,7 +45,7 @@ _READ_BYTES = 65536
 
 
 class KubernetesApi:
-    """An API server (`kube.api.Api`, `kube.api.WatchApi`), over one kept connection. For one thread."""
+    """An API server (`kube.api.Api`, `kube.api.WatchApi`), with a kept connection for each call at a time."""
 
     def __init__(self, configuration: Configuration) -> None:
         """Take a configuration; nothing is sent yet."""
@@ -177,6 +177,27 @@ def connect(kubeconfig: Path | None) -> KubernetesApi:
     return KubernetesApi(configuration)
 
 
+def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[KubernetesApi, str]:
+    """Have the API server that kubectl would talk to, and the namespace that it would use.
+
+    Args:
+        kubeconfig: A kubeconfig; None for those of the variable ``KUBECONFIG``, or ``~/.kube/config``.
+        context: One of its contexts; None for the current one.
+
+    Raises:
+        ApiError: There is no such file or context, or it names no API server.
+    """
+    configuration, file = Configuration(), str(kubeconfig) if kubeconfig else None
+    try:
+        load_kube_config(file, context, configuration, persist_config=False)  # type: ignore[no-untyped-call]
+        contexts, current = list_kube_config_contexts(file)  # type: ignore[no-untyped-call]
+    except (ConfigException, OSError) as error:
+        raise ApiError(f"no API server to talk to: {error}") from error
+    wanted = context or current["name"]
+    chosen = next((item for item in contexts if item["name"] == wanted), current)
+    return KubernetesApi(configuration), chosen["context"].get("namespace") or "default"
+
+
 @contextlib.contextmanager
 def _errors(verb: str, path: str) -> Iterator[None]:
     try:
@@ -209,4 +230,6 @@ def _checked(verb: str, path: str, status: int, answer: Object) -> Object:
         raise ConflictError(sentence)
     if status == HTTPStatus.GONE:
         raise GoneError(sentence)
+    if status == HTTPStatus.FORBIDDEN:
+        raise ForbiddenError(sentence)
     raise ApiError(sentence)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import click
 from kube.api import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kube.client import KubernetesApi
 
@@ -48,9 +49,28 @@ def connect(kubeconfig: Path | None) -> KubernetesApi:
     Raises:
         ApiError: No API server is named, or its client is not installed.
     """
-    try:
+    with _needs_client():
         from kube import client  # noqa: PLC0415 - it costs 0.3 s
+
+        return client.connect(kubeconfig)
+
+
+def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[KubernetesApi, str]:
+    """As `kube.client.connect_as_user`, for commands that people run.
+
+    Raises:
+        ApiError: No API server is named, or its client is not installed.
+    """
+    with _needs_client():
+        from kube import client  # noqa: PLC0415 - as above
+
+        return client.connect_as_user(kubeconfig, context)
+
+
+@contextlib.contextmanager
+def _needs_client() -> Iterator[None]:
+    try:
+        yield
     except ModuleNotFoundError as error:
         install = "pip install 'ultraserver-webhook[controllers]'"
         raise ApiError(f"{error}: the API server's client is an extra: {install}") from error
-    return client.connect(kubeconfig)

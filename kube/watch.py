@@ -188,6 +188,14 @@ class Mirror(Generic[T]):
             return dict(self._items)
 
     def _follow(self) -> None:
+        try:
+            self._copy()
+        except Exception:  # an object that could not be read, say: a copy that nobody follows is old
+            self._lost = "the watch has ended"
+            self._changed()
+            raise
+
+    def _copy(self) -> None:
         for event in self._watch.events():
             match event:
                 case Listed(items):

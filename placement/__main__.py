@@ -11,20 +11,21 @@ from typing import Any, Final
 
 import click
 
-from kube import logs
+from common import logs
 from kube.api import ApiError
 from kube.command import connect, options_of, own_namespace
 from kube.election import Elector
 from kube.loop import Loop
 from kube.watch import Mirror, Watch
 from placement.by_hand import open_by_hand
-from placement.events import COMPONENT, Reporter
+from placement.events import Reporter
+from placement.model import COMPONENT
 from placement.passes import Passes
 from placement.plan import Policy
-from placement.read import read_node, read_pod
+from placement.read import LIVE, read_node, read_pod
 
 NODES: Final = "/api/v1/nodes"
-PODS: Final = "/api/v1/pods?fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
+PODS: Final = f"/api/v1/pods?{LIVE}"
 LABELS: Final = {"app.kubernetes.io/name": "ultraserver-webhook", "app.kubernetes.io/component": "placement"}
 _log = logging.getLogger("placement")
 
@@ -91,7 +92,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
         loop.run()
     if unserve:
         unserve()
-    _log.info("ended as told")
+    _log.info("stopped")
 
 
 @main.command("open")

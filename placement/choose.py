@@ -11,7 +11,7 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from placement.model import SERVER_2, SERVER_4, is_pod
+from placement.model import SERVER_2, SERVER_4
 from placement.topology import SIZES
 
 if TYPE_CHECKING:
@@ -84,21 +84,10 @@ class Shelf:
 
     @cached_property
     def possible(self) -> tuple[Group, ...]:
-        """The groups that a job could have once other jobs have ended.
-
-        Pods of no job may stay for ever, so what they hold does not count.
-        """
+        """The groups that a job could have once other jobs have ended."""
         cluster, size = self._cluster, self.place.size
         return tuple(
-            group
-            for group in self.fitting.values()
-            if (
-                not any(
-                    is_pod(holder) for node in group.nodes for holder in cluster.holders.get(node.name, ())
-                )
-                if cluster.is_held(group, size)
-                else cluster.full(group, self.demands) is None
-            )
+            group for group in self.fitting.values() if cluster.can_become_free(group, size, self.demands)
         )
 
     def nearest(self, count: int) -> list[Group]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from placement.fit import lacking
-from placement.model import NEURON, JobKey
+from placement.model import NEURON, JobKey, is_pod
 from placement.topology import SIZES, Cause
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Cluster:
         holders: For each node that is held, the jobs (or pods, where they are of no job) that do, and the
             size of the unit that each needs to itself.
         used: What the pods on a node have, in thousandths, by resource.
+        staying: The same of pods of no job: they may stay for ever.
         kept: Nodes that are kept for a job which waited too long.
     """
 
@@ -32,6 +34,7 @@ class Cluster:
         self.topology = topology
         self.holders: dict[str, dict[JobKey, int]] = {}
         self.used: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self.staying: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self.kept: dict[str, JobKey] = {}
         self._whole_units: set[str] = set()
         self._given: set[tuple[JobKey, str]] = set()
@@ -53,7 +56,7 @@ class Cluster:
                     self._free[key][unit] -= 1
             self._held(node.name, job, size)
         if size == 1:
-            self._use(group.nodes[0].name, demand)
+            _add(self.used[group.nodes[0].name], demand)
 
     def is_held(self, group: Group, size: int) -> bool:
         """Whether others are on a group; a unit of one node may be shared by those who need no more."""
@@ -74,6 +77,16 @@ class Cluster:
                 if size > 1 or needed > 1:
                     return holder
         raise LookupError(f"nobody holds {group.id}")
+
+    def can_become_free(self, group: Group, size: int, demands: Iterable[Demand]) -> bool:
+        """Whether a job could have a group that suits its pods, once other jobs have ended."""
+        if size > 1 and any(map(is_pod, chain(*(self.holders.get(name, ()) for name in group.names)))):
+            return False
+        return not any(
+            lacking(demand, node, self.staying.get(node.name, {}))
+            for node in group.nodes
+            for demand in demands
+        )
 
     def full(self, group: Group, demands: Iterable[Demand]) -> Cause | None:
         """Of which resource too little is left."""
@@ -121,7 +134,9 @@ class Cluster:
         """Count a pod in, where it stands or is about to."""
         place = pod.place
         if pod.node:
-            self._use(pod.node, pod.demand)
+            _add(self.used[pod.node], pod.demand)
+            if is_pod(pod.key):
+                _add(self.staying[pod.node], pod.demand)
             if place is not None or pod.demand.neuron:
                 self._held(pod.node, pod.key, place.size if place else 1)
         if place is None or pod.deleting or (place.size == 1 and pod.node):
@@ -137,18 +152,19 @@ class Cluster:
         for node in group.nodes:
             self._held(node.name, pod.key, place.size)
         if place.size == 1:
-            self._use(group.nodes[0].name, pod.demand)
+            _add(self.used[group.nodes[0].name], pod.demand)
 
     def _held(self, node: str, job: JobKey, size: int) -> None:
         self.holders.setdefault(node, {})[job] = size
         if size > 1:
             self._whole_units.add(node)
 
-    def _use(self, node: str, demand: Demand) -> None:
-        used = self.used[node]
-        used["pods"] = used.get("pods", 0) + 1000
-        for name, amount in demand.requests.items():
-            used[name] = used.get(name, 0) + amount
+
+def _add(used: dict[str, int], demand: Demand) -> None:
+    """Count one more pod in."""
+    used["pods"] = used.get("pods", 0) + 1000
+    for name, amount in demand.requests.items():
+        used[name] = used.get(name, 0) + amount
 
 
 @lru_cache(maxsize=4096)

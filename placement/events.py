@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from kube.api import ApiError
+from kube.api import ApiError, ForbiddenError
+from placement.model import COMPONENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from placement.jobs import Job
     from placement.model import JobKey, Pod
 
-COMPONENT: Final = "ultraserver-placement"
 AGAIN: Final = timedelta(minutes=30)
 """A reason that stays the same is told again after so long."""
 LEAST: Final = timedelta(minutes=1)
@@ -54,6 +54,7 @@ class Reporter:
     api: Api
     instance: str
     _told: dict[JobKey, Told] = field(default_factory=dict, init=False)
+    _silent_until: datetime | None = field(default=None, init=False)
 
     def waiting(self, reasons: Iterable[tuple[Job, str]], now: datetime) -> None:
         """Tell why jobs wait; what was told about jobs that do not wait any longer is forgotten."""
@@ -63,19 +64,30 @@ class Reporter:
         left = PER_PASS
         for job, why in reasons:
             if left and now - job.created >= GRACE and self._is_news(job.key, why, now):
-                self._told[job.key] = Told(why, now)
-                self.tell(job, "Waiting", why, now)
+                told = self.tell(job, "Waiting", why, now)
+                self._told[job.key] = Told(why if told else "", now)
                 left -= 1
 
-    def tell(self, job: Job, reason: str, text: str, now: datetime, kind: str = "Normal") -> None:
-        """Write an Event about a job; where that fails, only the log says so."""
+    def tell(self, job: Job, reason: str, text: str, now: datetime, kind: str = "Normal") -> bool:
+        """Write an Event about a job, and say whether it was; where that fails, only the log has it.
+
+        An API server that keeps its Events elsewhere may take the whole time of a call to fail, and jobs
+        would not be opened meanwhile. So after a failure none is written for a while.
+        """
         for pod in _spokesmen(job):
+            if self._silent_until is not None and now < self._silent_until:
+                return False
             try:
                 self.api.create(
                     f"/api/v1/namespaces/{pod.namespace}/events", self._event(pod, reason, text, now, kind)
                 )
-            except ApiError as error:
+            except ForbiddenError as error:  # at once, and only here: the namespace is being deleted, say
                 _log.warning("an Event was not written: %s", error)
+            except ApiError as error:
+                _log.warning("an Event was not written, nor is another for %s: %s", LEAST, error)
+                self._silent_until = now + LEAST
+                return False
+        return True
 
     def _is_news(self, job: JobKey, why: str, now: datetime) -> bool:
         told = self._told.get(job)

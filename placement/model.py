@@ -38,6 +38,11 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# The programs do not import each other: what the webhook computes itself, `JOB`, stands in
+# webhook/engine/keys.py too, and a test holds the two together. The others are written by rows alone.
+COMPONENT: Final = "ultraserver-placement"
+"""The program: its Lease, its Deployment, and what its Events come from."""
+
 PREFIX: Final = "ultraserver-webhook.io/"
 GATE: Final = PREFIX + "whole-job"
 JOB: Final = PREFIX + "job"
@@ -195,7 +200,7 @@ class Pod:
         version: Its resourceVersion.
         job: Its job label, empty where it has none.
         place: What the table says about it; None where it takes no node for a job.
-        problem: Why the annotations that should say so cannot be read; empty where they can.
+        problem: Why the annotations that should say so cannot be read, or a node not be sought; else empty.
         gates: Its scheduling gates.
         demand: What it asks of a node.
         node: The node that it is bound to; empty where it is not.

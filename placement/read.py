@@ -1,7 +1,7 @@
 """Nodes and pods as the API server has them, made into what a decision needs.
 
 Labels and annotations of pods are what people and other programs write: anything may stand there. What
-cannot be read becomes the pod's `problem`, in words, and its job waits.
+cannot be read, or would cost too much, becomes the pod's `problem`, in words, and its job waits.
 """
 
 from __future__ import annotations
@@ -35,8 +35,17 @@ Object = dict[str, Any]
 ENDED: Final = ("Succeeded", "Failed")
 """Phases of pods that hold nothing any more."""
 
+LIVE: Final = "fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
+"""The query of a list of pods for those that have not ended."""
+
+MOST_CONDITIONS: Final = 200
+"""Parts of node affinity and tolerations of one worker; each is compared with every node."""
+
 MOST_WORKERS: Final = 100_000
 """More than any cluster has nodes; a number beyond it is a mistake."""
+
+_KINDS: Final = ("matchExpressions", "matchFields")
+"""Of expressions in a node selector term."""
 
 _NUMBER: Final = re.compile(r"[0-9]{1,6}", re.ASCII)
 _LAST_NUMBER: Final = re.compile(r"-([0-9]{1,6})$", re.ASCII)
@@ -71,6 +80,7 @@ def read_pod(found: Object) -> Pod | None:
     place, problem = None, ""
     try:
         place = read_place(metadata)
+        problem = _excess(spec) if place else ""
     except ContractError as error:
         problem = str(error)
     return Pod(
@@ -84,7 +94,7 @@ def read_pod(found: Object) -> Pod | None:
         gates=tuple(gate.get("name", "") for gate in spec.get("schedulingGates") or ()),
         demand=read_demand(spec),
         node=spec.get("nodeName") or "",
-        opened=_time((metadata.get("annotations") or {}).get(OPENED)),
+        opened=_opened(metadata, place, spec),
         started=_started(status),
         deleting=bool(metadata.get("deletionTimestamp")),
         priority=spec.get("priority") or 0,
@@ -133,6 +143,19 @@ def _demand(
     return Demand(dict(selector), terms, tolerations, dict(asked))
 
 
+def _excess(spec: Object) -> str:
+    """Why a worker costs too much to find a node for; empty where it does not."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms = required.get("nodeSelectorTerms") or ()
+    expressions = [item for term in terms for kind in _KINDS for item in term.get(kind) or ()]
+    values = sum(len(item.get("values") or ()) for item in expressions)
+    count = len(terms) + len(expressions) + values + len(spec.get("tolerations") or ())
+    if count <= MOST_CONDITIONS:
+        return ""
+    return f"its node affinity and tolerations have {count} parts: at most {MOST_CONDITIONS} are compared"
+
+
 def _term(found: Object) -> Term:
     return Term(
         *(
@@ -140,7 +163,7 @@ def _term(found: Object) -> Term:
                 Expression(item.get("key", ""), item.get("operator", ""), tuple(item.get("values") or ()))
                 for item in found.get(kind) or ()
             )
-            for kind in ("matchExpressions", "matchFields")
+            for kind in _KINDS
         )
     )
 
@@ -167,6 +190,13 @@ def _index(metadata: Object, where: str) -> int:
     if text is None or not _NUMBER.fullmatch(text):
         raise ContractError(f"label {key[:80]} is {text!r}: it must be the pod's number, from 0")
     return int(text)
+
+
+def _opened(metadata: Object, place: Place | None, spec: Object) -> datetime | None:
+    """When the program pinned a pod. It writes both in one patch: one without the other is not its."""
+    if place is None or place.key not in (spec.get("nodeSelector") or {}):
+        return None
+    return _time((metadata.get("annotations") or {}).get(OPENED))
 
 
 def _started(status: Object) -> bool:

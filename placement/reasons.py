@@ -49,7 +49,7 @@ def explain(cluster: Cluster, waiting: Iterable[tuple[Job, str | Shortage]]) -> 
             continue
         key = (why.shelf, why.keeps)
         if key not in known:
-            known[key] = listed(_causes(cluster, why.shelf, job))
+            known[key] = listed(causes(cluster, why.shelf, job))
         yield job, clipped("; ".join(part for part in (_headline(why), known[key]) if part))
 
 
@@ -85,7 +85,8 @@ def _headline(why: Shortage) -> str:
     return f"{text}; what becomes free is kept for it" if why.keeps else text
 
 
-def _causes(cluster: Cluster, shelf: Shelf, job: Job) -> Iterator[tuple[str, Cause]]:
+def causes(cluster: Cluster, shelf: Shelf, job: Job) -> Iterator[tuple[str, Cause]]:
+    """Why a job cannot have groups, by id: first those that do not suit its pods."""
     yield from shelf.unfit.items()
     for group in shelf.fitting.values():
         cause = cluster.cause(group, shelf.place.size, shelf.demands, job.key)

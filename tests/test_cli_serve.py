@@ -20,12 +20,10 @@ from click.testing import CliRunner, Result
 
 from tests.helpers import mpijob
 from tests.rules.tables import EXTENDS
+from tests.waiting import PATIENCE
 from webhook import client
 from webhook.cli import main
 from webhook.documents import dump_yaml
-
-PATIENCE = 30
-"""Seconds for what takes less than one on a quiet machine."""
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +61,8 @@ class Server:
 
     def review(self, *arguments: str, text: str) -> Result:
         """The ``review`` command with a document on standard input."""
-        words = ["review", "-", "--url", self.url, "--ca", str(self.ca), "--wait", str(PATIENCE), *arguments]
-        return CliRunner().invoke(main, words, input=text, catch_exceptions=False)
+        words = ["review", "-", "--url", self.url, "--ca", str(self.ca), "--wait", f"{PATIENCE:.0f}"]
+        return CliRunner().invoke(main, [*words, *arguments], input=text, catch_exceptions=False)
 
 
 @contextmanager

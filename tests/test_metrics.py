@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from certs import development
-from webhook.metrics import Metrics, StateCollector
+from webhook.metrics import Metrics
 from webhook.rules.source import TableSource
 from webhook.serving.tls import TlsFiles
 from webhook.state import CurrentState
@@ -29,13 +29,12 @@ class Told:
         self.rules, self.key = folder / "rules.yaml", folder / "tls.key"
         self.rules.write_text(TABLE)
         self.state = CurrentState(TableSource(self.rules), TlsFiles(folder / "tls.crt", self.key))
-        self.metrics = Metrics()
-        self.metrics.count_reloads(self.state)
+        self.metrics = Metrics(self.state)
 
     def value(self, name: str) -> float:
         """Of a sample, after a look at the files."""
         self.state.refresh(here)
-        text = self.metrics.text(StateCollector(self.state)).decode()
+        text = self.metrics.text().decode()
         found = re.search(rf"^ultraserver_webhook_{re.escape(name)} (\S+)$", text, re.MULTILINE)
         assert found, f"{name} is not in\n{text}"
         return float(found[1])

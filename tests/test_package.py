@@ -72,6 +72,16 @@ def test_the_wheel_carries_the_table_its_schemas_and_the_scripts(dist: Path) -> 
     assert set(CARRIED) <= set(zipfile.ZipFile(wheel).namelist())
 
 
+def test_the_wheel_brings_the_commands(dist: Path) -> None:
+    (wheel,) = dist.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (entries,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
+        text = archive.read(entries).decode()
+    # kubectl finds a plugin by its name.
+    assert "kubectl-ultraserver = kubectl_ultraserver.__main__:main" in text
+    assert "ultraserver-webhook = webhook.cli:main" in text
+
+
 def test_the_sdist_carries_what_make_needs(dist: Path) -> None:
     (sdist,) = dist.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:

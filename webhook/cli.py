@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 
 import click
 
-from webhook.documents import DocumentError, dump_yaml, read_documents
+from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
 from webhook.engine.table import Table
-from webhook.preview.run import FORMATS, Preview, objects, preview
+from webhook.preview.run import FORMATS, Preview, preview
 from webhook.preview.terminal import coloured, summary
 from webhook.rules.load import default_draft, draft_of, load_default, load_file
 from webhook.rules.problems import TableError
@@ -100,7 +100,7 @@ def review(file: Path, url: str, ca: Path, namespace: str, wait: float) -> None:
 
     try:
         source, text = _read(file)
-        for document in objects(read_documents(text, source)):
+        for document in expand_lists(read_documents(text, source)):
             click.echo(send_review(document, url, ca, namespace, wait), nl=False)
     except (DocumentError, ReviewError, OSError) as error:
         _fail(str(error))

@@ -7,13 +7,14 @@ import gevent
 from flask import Flask, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from webhook import endpoints, logs
+from common import logs
+from webhook import endpoints
 from webhook.admission.app import create_app
-from webhook.metrics import Metrics, StateCollector
+from webhook.metrics import Metrics
 from webhook.preview.routes import preview_routes
 from webhook.responses import new_app
 from webhook.rules.source import TableSource
-from webhook.server import Listener, ServerSettings, TlsFiles, serve
+from webhook.server import Listener, TlsFiles, serve
 from webhook.serving.longwork import LongWork
 from webhook.settings import Settings
 from webhook.state import CurrentState
@@ -32,26 +33,28 @@ def run(settings: Settings) -> NoReturn:
         TableError: if the rule table is wrong.
         ValueError: if a setting or the certificate cannot be used.
     """
-    log_config = logs.config(settings.log_level, settings.log_format)
+    # gunicorn installs handlers of its own unless its loggers are named.
+    gunicorn = {"handlers": ["stderr"], "level": settings.log_level.upper(), "propagate": False}
+    log_config = logs.config(settings.log_format, settings.log_level, {"gunicorn.error": gunicorn})
     logging.config.dictConfig(log_config)
-    state = CurrentState(TableSource(settings.rules), TlsFiles(settings.tls_cert, settings.tls_key))
-    server = ServerSettings(
-        certificate=settings.tls_cert,
-        key=settings.tls_key,
-        listener=Listener(settings.host, settings.port),
-        workers=settings.workers,
-        log_level=settings.log_level,
-        log_config=log_config,
-    )
+    tls = TlsFiles(settings.tls_cert, settings.tls_key)
+    state = CurrentState(TableSource(settings.rules), tls)
     more = [("127.0.0.1", settings.preview_port), (settings.host, settings.metrics_port)]
-    listeners = [Listener(address, number, tls=False) for address, number in more if number is not None]
-    serve(lambda: apps(settings, state), server, listeners, state.tls)
+    listeners = [Listener(settings.host, settings.port)]
+    listeners += [Listener(address, number, tls=False) for address, number in more if number is not None]
+    serve(
+        lambda: apps(settings, state),
+        listeners,
+        tls,
+        workers=settings.workers,
+        loglevel=settings.log_level,
+        logconfig_dict=log_config,
+    )
 
 
 def apps(settings: Settings, state: CurrentState) -> list[Flask]:
     """The app of each listener, made in every worker process: counters and processes are its own."""
-    metrics = Metrics()
-    metrics.count_reloads(state)
+    metrics = Metrics(state)
     long_reviews, others = LongWork(), LongWork(nice=10, seconds=8.0)
     gevent.spawn(keep_fresh, state, others)
     app = create_app(state, metrics, long_reviews, others)
@@ -61,7 +64,7 @@ def apps(settings: Settings, state: CurrentState) -> list[Flask]:
     if settings.preview_port is not None:
         made.append(preview_app(state.tables, others))
     if settings.metrics_port is not None:
-        made.append(metrics_app(metrics, StateCollector(state)))
+        made.append(metrics_app(metrics))
     return made
 
 
@@ -84,12 +87,12 @@ def preview_app(source: TableSource, work: Work = here) -> Flask:
     return app
 
 
-def metrics_app(metrics: Metrics, state: StateCollector) -> Flask:
+def metrics_app(metrics: Metrics) -> Flask:
     """An app that serves ``GET /metrics`` and nothing else."""
     app = new_app("metrics")
     app.add_url_rule(
         f"/{endpoints.METRICS}",
         "metrics",
-        lambda: Response(metrics.text(state), content_type=CONTENT_TYPE_LATEST),
+        lambda: Response(metrics.text(), content_type=CONTENT_TYPE_LATEST),
     )
     return app

@@ -23,10 +23,16 @@ BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
 """Seconds; an evaluation takes about a millisecond, an API server waits for ten seconds at most."""
 
 
-class Metrics:
-    """The counters of one process."""
+class Metrics(Collector):
+    """The counters of one process, and the state it is in.
 
-    def __init__(self) -> None:
+    Attributes:
+        registry: Of the counters.
+    """
+
+    def __init__(self, state: CurrentState) -> None:
+        """Count reviews, and changes of the state's files, from now on."""
+        self._state = state
         self.registry = CollectorRegistry()
         self._reviews = Counter(
             f"{PREFIX}_reviews", "Reviews answered.", ("endpoint", "verdict"), registry=self.registry
@@ -52,15 +58,18 @@ class Metrics:
         for file in ("table", "certificate"):
             for result in ("reloaded", "refused"):
                 self._reloads.labels(file, result)
+        state.tables.watched.on_change = partial(self._reload, "table")
+        if state.tls:
+            state.tls.watched.on_change = partial(self._reload, "certificate")
 
     def answered(
-        self, endpoint: str, status: int, verdict: str, rules: Iterable[str], seconds: float
+        self, endpoint: str, status: int, verdict: str = "", rules: Iterable[str] = (), seconds: float = 0.0
     ) -> None:
         """Counts an answer."""
         if status in {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}:
             self._bad.inc()
         elif status != HTTPStatus.OK:
-            self.failed()
+            self._failed.inc()
         else:
             self._reviews.labels(endpoint, verdict).inc()
             self._seconds.labels(endpoint).observe(seconds)
@@ -68,43 +77,21 @@ class Metrics:
             for rule in rules if endpoint == MUTATE else ():
                 self._rules.labels(rule).inc()
 
-    def failed(self) -> None:
-        """Counts a review that could not be evaluated."""
-        self._failed.inc()
-
-    def count_reloads(self, state: CurrentState) -> None:
-        """Counts the changes of files from now on."""
-        state.tables.watched.on_change = partial(self._reload, "table")
-        if state.tls:
-            state.tls.watched.on_change = partial(self._reload, "certificate")
-
     def _reload(self, file: str, result: str) -> None:
         self._reloads.labels(file, result).inc()
 
-    def text(self, state: Collector) -> bytes:
-        """All of it in Prometheus' text format, added up over processes where there are several.
-
-        Args:
-            state: what is the case now, the same in every process.
-        """
+    def text(self) -> bytes:
+        """All of it in Prometheus' text format, added up over processes where there are several."""
         now = CollectorRegistry()
-        now.register(state)
+        now.register(self)
         counted = self.registry
         if MULTIPROCESS in os.environ:
             counted = CollectorRegistry()
             multiprocess.MultiProcessCollector(counted)  # type: ignore[no-untyped-call]
         return generate_latest(counted) + generate_latest(now)
 
-
-class StateCollector(Collector):
-    """The current state as gauges, read when asked."""
-
-    def __init__(self, state: CurrentState) -> None:
-        """Takes the state of this process."""
-        self._state = state
-
     def collect(self) -> Iterator[Metric]:
-        """The gauges."""
+        """The current state as gauges, the same in every process."""
         info = GaugeMetricFamily(f"{PREFIX}_table_info", "The rule table in use.", labels=("revision",))
         info.add_metric((self._state.table.revision,), 1)
         yield info

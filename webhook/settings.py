@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from webhook.logs import LEVELS
+from common.logs import FORMS, LEVELS
 
 ENVIRONMENT = "ULTRASERVER_WEBHOOK"
 """Prefix of environment variables: ``--tls-cert`` of ``serve`` is ``ULTRASERVER_WEBHOOK_SERVE_TLS_CERT``."""
@@ -44,27 +44,13 @@ _SERVE = (
     click.option("--preview-port", type=_PORT, help="Serve it over plain HTTP on this loopback port."),
     click.option("--metrics-port", type=_PORT, help="Serve GET /metrics over plain HTTP on this port."),
     click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True),
-    click.option("--log-format", type=click.Choice(("json", "text")), default="json", show_default=True),
+    click.option("--log-format", type=click.Choice(FORMS), default="json", show_default=True),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the options of ``serve`` said.
-
-    Attributes:
-        host: address to listen on.
-        port: for the API server.
-        tls_cert: PEM file with the serving certificate and its chain.
-        tls_key: PEM file with its private key.
-        rules: file of the rule table; None for the packaged one.
-        workers: processes.
-        preview: whether the API server's port serves the preview as well.
-        preview_port: loopback port for the preview over plain HTTP, None for none.
-        metrics_port: port for the metrics over plain HTTP, None for none.
-        log_level: one of ``logs.LEVELS``.
-        log_format: ``json`` or ``text``.
-    """
+    """What the options of ``serve`` said; the help of each says what it means."""
 
     host: str
     port: int

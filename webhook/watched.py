@@ -58,14 +58,10 @@ class Watched(Generic[T]):
         self._seen = self._signature()
         self.value = load()
 
-    def changed(self) -> bool:
-        """Whether there is something to read; costs one look at each file."""
-        return self._signature() != self._seen or time.time() >= self._again
-
     def refresh(self, load: Callable[[], T] | None = None) -> T:
         """Read changed files; what could not be used before is not read again until it changes.
 
-        One caller reads; the others need not wait, they have the value so far.
+        One caller reads; the others have the value so far. It costs one look at each file.
 
         Args:
             load: Stands for the one given at the start.
@@ -73,7 +69,8 @@ class Watched(Generic[T]):
         Returns:
             The value in use.
         """
-        if self.changed() and self._lock.acquire(blocking=False):
+        changed = self._signature() != self._seen or time.time() >= self._again
+        if changed and self._lock.acquire(blocking=False):
             try:
                 self._reload(load or self._load)
             finally:
@@ -87,7 +84,8 @@ class Watched(Generic[T]):
             value = load()
         except (UnusableError, OSError) as error:
             self._again = error.until if isinstance(error, UnusableError) else math.inf
-            self._refuse(str(error), again=seen == self._seen)
+            if seen != self._seen or str(error) != self.problem:
+                self._refuse(str(error))
         else:
             self.value = value
             self.problem, self._again = "", math.inf
@@ -95,9 +93,7 @@ class Watched(Generic[T]):
             self.on_change("reloaded")
         self._seen = seen
 
-    def _refuse(self, problem: str, *, again: bool) -> None:
-        if again and problem == self.problem:
-            return
+    def _refuse(self, problem: str) -> None:
         self.problem = problem
         fields = {"file": self._what, "problem": problem}
         self._log.error("keeping %(file)s as it was: %(problem)s", fields, extra=fields)

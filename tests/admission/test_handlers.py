@@ -1,5 +1,6 @@
 """The handlers beside /mutate's: jobs that came through unmutated, and ConfigMaps with broken tables."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -65,9 +66,22 @@ def test_a_job_that_is_not_ours_passes_where_mutation_is_required() -> None:
     assert (outcome.warnings, outcome.denials) == ((), ())
 
 
-@pytest.mark.parametrize("handler", [handlers.mutate, handlers.verify, handlers.require])
-def test_only_creation_matters(handler: Handler) -> None:
+@pytest.mark.parametrize("handler", [handlers.verify, handlers.require])
+def test_only_creation_is_verified(handler: Handler) -> None:
     assert handler(TABLE, review(mpijob(4), "UPDATE")) is None
+
+
+def test_an_update_gets_back_what_it_takes_out_of_a_job_whose_pods_are_still_to_come() -> None:
+    stored = mutated(mpijob(4))
+    outcome = handlers.mutate(TABLE, replace(review(mpijob(4), "UPDATE"), stored=stored))
+    assert outcome is not None
+    assert outcome.after == stored
+
+
+@pytest.mark.parametrize("operation", ["DELETE", "CONNECT", ""])
+def test_nothing_else_is_mutated(operation: str) -> None:
+    found = replace(review(mpijob(4), operation), stored=mutated(mpijob(4)))
+    assert handlers.mutate(TABLE, found) is None
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from pathlib import Path
 from typing import Self
@@ -24,11 +25,10 @@ def memory_limit() -> int:
 def children(pid: int) -> list[int]:
     """The processes that a process has started and that live, in order of their ids."""
     found: set[int] = set()
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            found |= set(map(int, task.read_text().split()))
-        except OSError:
-            continue  # the thread has ended
+    with contextlib.suppress(OSError):  # the process has ended
+        for task in Path(f"/proc/{pid}/task").glob("*/children"):
+            with contextlib.suppress(OSError):  # the thread has ended
+                found |= set(map(int, task.read_text().split()))
     return sorted(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.bench.fuzz.__main__ import block
 from tests.bench.fuzz.cases import Case, case
 from tests.bench.fuzz.check import BrokenError, check, work
 from tests.bench.fuzz.shrink import shrunk
-from webhook.engine.patch import operations as made_operations
+from webhook.engine.patch import difference
 
 SEED = 8
 CASES, BLOCKS = 250, 8
@@ -39,7 +40,12 @@ def test_a_forged_record_costs_no_more_work_than_its_size_allows(kind: str, size
 def test_an_operation_too_few_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     # By its full name: the package calls its one function as the module is called.
     module = sys.modules["webhook.engine.evaluate"]
-    monkeypatch.setattr(module, "operations", lambda *trees: made_operations(*trees)[:-1])
+
+    def too_few(*trees: Any) -> tuple[Any, list[Any]]:
+        after, operations = difference(*trees)
+        return after, operations[:-1]
+
+    monkeypatch.setattr(module, "difference", too_few)
     made = next(made for made in (case(SEED, number) for number in range(50)) if _broken(made))
     small = shrunk(made, tries=300)
     assert _broken(small)

@@ -10,7 +10,6 @@ import shutil
 import socket
 import ssl
 import threading
-import time
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Self
@@ -153,15 +152,3 @@ class Client:
             context.wrap_socket(plain, server_hostname=f"{name}.{name}.svc") as secure,
         ):
             self.seen.add(secure.getpeercert(binary_form=True) or b"")
-
-
-def until(condition: Callable[[], object], seconds: float = 30, every: float = 0.1) -> None:
-    """Waits for a condition.
-
-    Raises:
-        AssertionError: it is not met in time.
-    """
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(every)

@@ -17,6 +17,7 @@ from kube.loop import Loop
 from kube.metrics import serve
 from tests.certs.fake import NAMESPACE, PROVIDED_SECRET, Clock, FakeApi, installed, rotator
 from tests.kube.fake import InThread
+from tests.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,10 +42,7 @@ class Running(InThread):
 
     def until(self, name: str, least: float, **labels: str) -> None:
         """Waits until a metric has come to a value."""
-        deadline = time.monotonic() + 10
-        while (self.value(name, **labels) or 0) < least:
-            assert time.monotonic() < deadline, name
-            time.sleep(0.01)
+        until(lambda: (self.value(name, **labels) or 0) >= least)
 
 
 @pytest.fixture
@@ -113,9 +111,9 @@ def test_metrics_are_served_on_a_port_until_the_end(running: Running) -> None:
 
     (port,) = free_ports(1)
     stop = serve(running.metrics.registry, "127.0.0.1", port)
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as answer:
         text = answer.read().decode()
     stop()
     assert 'ultraserver_certs_passes_total{result="failed"} 0.0' in text
     with pytest.raises(OSError, match="refused"):
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5)
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE)

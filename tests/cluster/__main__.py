@@ -50,8 +50,8 @@ def main() -> int:
     parser.add_argument("--rules", type=Path, help="a rule table other than the packaged one")
     parser.add_argument("--no-webhook", action="store_true", help="the control plane alone")
     options = parser.parse_args()
-    # `kill` and a closed terminal end it as cleanly as Ctrl-C.
-    for sign in (signal.SIGTERM, signal.SIGHUP):
+    # `kill` and a closed terminal end it as cleanly as Ctrl-C, which a shell's background jobs would ignore.
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, _interrupt)
     try:
         with tempfile.TemporaryDirectory(prefix="ultraserver-cluster-") as folder:

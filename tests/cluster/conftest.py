@@ -41,7 +41,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skips what needs programs that are not built, or fails it where ``REQUIRE_CLUSTER=1``."""
-    if not item.get_closest_marker("cluster") or not build.missing(build.directory()):
+    kit = build.CONTROL_PLANE
+    if not item.get_closest_marker("cluster") or not kit.missing(kit.directory()):
         return
     reason = "the control plane's programs are not built: make cluster-tools"
     if os.environ.get("REQUIRE_CLUSTER") == "1":
@@ -53,7 +54,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def tools() -> Path:
     """The folder of the control plane's programs."""
-    return build.directory()
+    return build.CONTROL_PLANE.directory()
 
 
 @pytest.fixture(scope="session")

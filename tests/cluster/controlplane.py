@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Self
 
 from tests.cluster import credentials
 from tests.cluster.kubectl import Kubectl, KubectlError
-from tests.cluster.process import ClusterError, Programs, free_ports
+from tests.cluster.process import ClusterError, Programs, free_ports, supervised
 from tests.cluster.tools import build
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tests.cluster.kubectl import Object
 
-READY_SECONDS = 60.0
 OPERATOR_NAMESPACE = "mpi-operator"
 OPERATOR = Path(__file__).resolve().parents[1] / "data" / "mpi-operator.yaml"
 """Namespace, service account and role, as in the manifests of mpi-operator 0.8.0; no more rights."""
@@ -48,15 +48,20 @@ class ControlPlane:
 
     Args:
         folder: where its data, credentials, kubeconfig and logs go.
-        tools: where the programs are; as ``build.directory()`` says when not given.
+        tools: where the programs are; as ``build.CONTROL_PLANE.directory()`` says when not given.
         say: told a line for every program that is ready.
+
+    Attributes:
+        flags: further flags of a program, by its name.
     """
+
+    flags: Mapping[str, Mapping[str, object]] = {}
 
     def __init__(
         self, folder: Path, tools: Path | None = None, say: Callable[[str], None] | None = None
     ) -> None:
         self.folder = folder
-        self.tools = tools or build.directory()
+        self.tools = tools or build.CONTROL_PLANE.directory()
         self.programs = Programs(folder / "logs")
         self._say = say or (lambda _: None)
         etcd, etcd_peer, api, manager, scheduler = free_ports(5)
@@ -67,7 +72,7 @@ class ControlPlane:
         self.kubectl = Kubectl(self.tools / "kubectl", self.kubeconfig)
 
     def __enter__(self) -> Self:
-        lacking = build.missing(self.tools)
+        lacking = build.CONTROL_PLANE.missing(self.tools)
         if lacking:
             raise ClusterError(f"{self.tools} lacks {', '.join(lacking)}: make cluster-tools builds them")
         with contextlib.ExitStack() as undo:
@@ -75,6 +80,7 @@ class ControlPlane:
             self._prepare()
             self._start_etcd()
             self._start_api_server()
+            self._define_jobs()
             self._start_controllers()
             self._start_operator()
             self._stop = undo.pop_all()
@@ -94,14 +100,27 @@ class ControlPlane:
         """The command line of a program; a plane that is elsewhere starts it elsewhere."""
         return [str(self.tools / name), *(f"{dashes}{flag}={value}" for flag, value in flags.items())]
 
+    def account(self, namespace: str, name: str) -> Path:
+        """A kubeconfig with a token of a service account."""
+        token = self.kubectl.run("-n", namespace, "create", "token", name, "--duration=4h").stdout.strip()
+        return self._credentials.token_kubeconfig(name, token, self.server)
+
     def _launch(
-        self, name: str, flags: dict[str, object], ready: Callable[[], bool], dashes: str = "--"
+        self,
+        name: str,
+        flags: dict[str, object],
+        ready: Callable[[], bool],
+        dashes: str = "--",
+        *,
+        again: bool = False,
     ) -> None:
-        command = self._command(name, flags, dashes)
+        command = self._command(name, flags | dict(self.flags.get(name, {})), dashes)
+        if again:
+            command = supervised(command)
         # Nothing of the caller's environment: a KUBECONFIG in it would win over the flags in mpi-operator.
         env = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin"}
         program = self.programs.start(name, command, env=env, cwd=self.folder)
-        program.wait_ready(ready, READY_SECONDS)
+        program.wait_ready(ready, PATIENCE)
         self._say(f"{name} is ready")
 
     def _start_etcd(self) -> None:
@@ -172,14 +191,19 @@ class ControlPlane:
                 lambda url=url: answers_ok(url, made.ca),  # type: ignore[misc]
             )
 
-    def _start_operator(self) -> None:
+    def _define_jobs(self) -> None:
+        """Make MPIJob known before the garbage collector looks which kinds there are.
+
+        It looks every half a minute. What a job of a kind that it does not know yet owned stays for so long
+        or longer, and a new job of the same name gets no pods meanwhile.
+        """
         self.kubectl.run("create", "-f", str(self.tools / build.CRD))
         # Not `kubectl wait`: it fails on a definition so new that it has no conditions yet.
-        self.kubectl.wait_for(_established, "crd", MPIJOB_CRD)
-        self.kubectl.run("create", "-f", str(OPERATOR))
-        self._launch_operator()
+        self.kubectl.wait_for(established, "crd", MPIJOB_CRD)
+        self.kubectl.wait_for(lambda _: True, "mpijobs", "--all-namespaces")
 
-    def _launch_operator(self) -> None:
+    def _start_operator(self) -> None:
+        self.kubectl.run("create", "-f", str(OPERATOR))
         flags: dict[str, object] = {
             "kubeConfig": self._credentials.kubeconfig("mpi-operator", self.server),
             "lock-namespace": OPERATOR_NAMESPACE,
@@ -189,7 +213,8 @@ class ControlPlane:
             "controller-queue-rate-limit": 200,
             "controller-queue-burst": 400,
         }
-        self._launch("mpi-operator", flags, self._operator_leads, dashes="-")
+        # It ends by itself when it cannot renew its lease for five seconds.
+        self._launch("mpi-operator", flags, self._operator_leads, dashes="-", again=True)
 
     def _operator_leads(self) -> bool:
         try:
@@ -199,6 +224,7 @@ class ControlPlane:
         return any(lease["spec"].get("holderIdentity") for lease in leases["items"])
 
 
-def _established(definition: Object) -> bool:
+def established(definition: Object) -> bool:
+    """Whether the API server serves what a CustomResourceDefinition defines."""
     conditions = definition.get("status", {}).get("conditions") or []
     return any((item["type"], item["status"]) == ("Established", "True") for item in conditions)

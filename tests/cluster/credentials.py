@@ -67,13 +67,17 @@ class Credentials:
 
     def kubeconfig(self, user: str, server: str) -> Path:
         """Writes the kubeconfig of one of ``USERS`` and returns its path."""
+        return self.token_kubeconfig(user, self.tokens[user], server)
+
+    def token_kubeconfig(self, user: str, token: str, server: str) -> Path:
+        """Writes a kubeconfig with a token and returns its path."""
         config = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [
                 {"name": "loopback", "cluster": {"server": server, "certificate-authority": str(self.ca)}}
             ],
-            "users": [{"name": user, "user": {"token": self.tokens[user]}}],
+            "users": [{"name": user, "user": {"token": token}}],
             "contexts": [{"name": "loopback", "context": {"cluster": "loopback", "user": user}}],
             "current-context": "loopback",
         }

@@ -122,7 +122,11 @@ def borrowed_namespace(
 
 @contextlib.contextmanager
 def second_webhook(
-    control_plane: ControlPlane, name: str, table: str, kinds: Iterable[Object] = ()
+    control_plane: ControlPlane,
+    name: str,
+    table: str,
+    kinds: Iterable[Object] = (),
+    probe: Object = webhook.PROBE,
 ) -> Iterator[Kubectl]:
     """A webhook with a table of its own for one namespace, which is left alone by the packaged one.
 
@@ -131,6 +135,7 @@ def second_webhook(
         name: of the registration and of the namespace.
         table: the rules, as YAML.
         kinds: further rows of the registration's ``rules``: kinds other than MPIJob that it is asked about.
+        probe: an object of a kind that the control plane knows and the webhook is asked about.
     """
     folder = control_plane.folder / name
     folder.mkdir()
@@ -143,7 +148,7 @@ def second_webhook(
     with (
         contextlib.ExitStack() as stopping,
         borrowed_namespace(control_plane, name, labels) as inside,
-        webhook.registered(inside, registration),
+        webhook.registered(inside, registration, probe),
     ):
         stopping.callback(control_plane.programs.stop, running.program)
         yield inside

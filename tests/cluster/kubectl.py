@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from tests.waiting import PATIENCE
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
@@ -93,7 +95,7 @@ class Kubectl:
         """``kubectl create -f - ARGS``, and the object as the API server then has it."""
         return self._send("create", document, args)
 
-    def wait_for(self, condition: Callable[[Object], object], *get: str, timeout: float = 30.0) -> Object:
+    def wait_for(self, condition: Callable[[Object], object], *get: str, timeout: float = PATIENCE) -> Object:
         """Repeats ``kubectl get`` until ``condition`` holds of its answer, which is returned.
 
         Raises:

@@ -24,6 +24,14 @@ TAIL_LINES = 25
 PORTS = range(20_000, 32_000)
 
 
+AGAIN = 'while :; do "$@"; sleep 1; done'
+
+
+def supervised(command: Sequence[str]) -> list[str]:
+    """A command that starts a program whenever it has ended, as a Deployment does with its container."""
+    return ["sh", "-c", AGAIN, "again", *command]
+
+
 class ClusterError(RuntimeError):
     """The control plane, or something beside it, did not come up."""
 

@@ -65,7 +65,7 @@ def forwarding(to: RunningWebhook) -> Callable[[Review], Review]:
             data=json.dumps(review).encode(),
             headers={"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, context=context, timeout=5) as response:  # noqa: S310
+        with urllib.request.urlopen(request, context=context, timeout=30) as response:  # noqa: S310
             answered: Review = json.load(response)
         return answered
 

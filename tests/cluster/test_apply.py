@@ -9,6 +9,7 @@ import pytest
 
 from tests.cluster.jobs import template
 from tests.helpers import mpijob
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +50,8 @@ def test_applying_the_same_file_again_changes_nothing(way: tuple[str, ...], name
 @way
 def test_kubectl_diff_finds_no_difference_after_apply(way: tuple[str, ...], namespace: Kubectl) -> None:
     namespace.apply(mpijob(4), *way)
+    # kubectl reads the job twice; a status that the operator writes in between is a difference.
+    until(lambda: "conditions" in namespace.get_json("mpijob", "train").get("status", {}))
     done = namespace.run("diff", *way, "-f", "-", stdin=json.dumps(mpijob(4)), check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
@@ -137,15 +140,3 @@ def test_lists_of_the_authors_own_have_the_webhooks_entries_behind_theirs(
     assert names == ["mine", "wait-hostfilename", "ultraserver-init-container"]
     affinity = template(stored, "Worker")["spec"]["affinity"]["podAntiAffinity"]
     assert len(affinity["requiredDuringSchedulingIgnoredDuringExecution"]) == 3
-
-
-@pytest.mark.xfail(
-    raises=AssertionError,
-    reason="kubectl patches a list that the file has back to what the file says, and updates are not mutated",
-)
-@way
-def test_applying_a_file_with_lists_of_its_own_again_changes_nothing(
-    way: tuple[str, ...], namespace: Kubectl
-) -> None:
-    first = namespace.apply(with_own_lists(), *way)
-    assert templates(namespace.apply(with_own_lists(), *way)) == templates(first)

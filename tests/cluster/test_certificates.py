@@ -19,9 +19,10 @@ from certs.checks import unusable
 from certs.observed import read_serving
 from tests.certs.installation import REPOSITORY, install
 from tests.cluster.process import free_ports
+from tests.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.certs.installation import Installation
@@ -112,7 +113,7 @@ def test_the_loop_repairs_what_strangers_break(installed: Installation, control_
     assert "ultraserver_certs_leader 1.0" in metrics
     assert holder(installed)
     control_plane.programs.stop(loop)
-    assert "ended as told" in loop.tail()
+    assert "stopped" in loop.tail()
     assert holder(installed) == ""
 
 
@@ -148,7 +149,7 @@ def test_two_competing_rotators_never_leave_a_broken_pair(installed: Installatio
         assert not installed.problems(datetime.now(UTC))
     finally:
         for rival in rivals:
-            rival.communicate(timeout=20)
+            rival.communicate(timeout=PATIENCE)
     assert [rival.returncode for rival in rivals] == [0, 0]
     assert conflicts, "they never met, so this has shown nothing"
     assert looks >= ROUNDS
@@ -199,15 +200,7 @@ def installed_elsewhere() -> bytes:
     return new_authority(datetime.now(UTC), timedelta(days=1)).certificate_pem()
 
 
-def until(condition: Callable[[], object], seconds: float = 20) -> None:
-    """Waits for a condition."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.05)
-
-
 def fetch(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as response:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as response:
         text: str = response.read().decode()
     return text

@@ -19,6 +19,7 @@ from tests.cluster import nodes
 from tests.cluster.kubectl import Kubectl, KubectlError, objects
 from tests.cluster.process import ClusterError, Programs
 from tests.cluster.tools import build
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.cluster.controlplane import ControlPlane
@@ -75,8 +76,8 @@ def test_labels_and_annotations_of_a_template_reach_the_pods(plain_namespace: Ku
 
 def test_the_server_says_which_version_it_is(control_plane: ControlPlane) -> None:
     answer = json.loads(control_plane.kubectl.run("version", "-o", "json").stdout)
-    assert answer["serverVersion"]["gitVersion"] == build.kubernetes_version()
-    assert answer["clientVersion"]["gitVersion"] == build.kubernetes_version()
+    assert answer["serverVersion"]["gitVersion"] == build.CONTROL_PLANE.version()
+    assert answer["clientVersion"]["gitVersion"] == build.CONTROL_PLANE.version()
     assert (answer["serverVersion"]["major"], answer["serverVersion"]["minor"]) == ("1", "36")
 
 
@@ -107,6 +108,19 @@ def test_kubectl_still_reads_yaml_as_recorded(control_plane: ControlPlane, tmp_p
     for case in [case for case in cases if "error" in case][::8]:
         done = control_plane.kubectl.run(*create, "-", stdin=case["yaml"], check=False)
         assert (done.returncode, done.stderr.strip()) == (1, case["error"])
+
+
+def test_an_operator_that_ended_is_started_again(control_plane: ControlPlane) -> None:
+    (program,) = [found for found in control_plane.programs.running if found.name == "mpi-operator"]
+
+    def operators() -> set[int]:
+        tasks = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text(encoding="utf-8")
+        commands = {int(pid): Path(f"/proc/{pid}/comm") for pid in tasks.split()}
+        return {pid for pid, comm in commands.items() if comm.read_text(encoding="utf-8") == "mpi-operator\n"}
+
+    (before,) = operators()
+    os.kill(before, signal.SIGKILL)
+    until(lambda: operators() - {before})
 
 
 SCRIPT = """

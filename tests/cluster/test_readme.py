@@ -16,6 +16,7 @@ import pytest
 from tests.cluster import nodes
 from tests.docs import session
 from tests.docs.blocks import REPOSITORY, Step, blocks_of, documents
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
     from tests.cluster.kubectl import Kubectl
     from tests.cluster.webhook import RunningWebhook
 
-PATIENCE = 30.0
 MASKS = session.MASKS | {
     "node": (r"ip-172-32-\d+-\d+\.", "NODE."),
     "launcher's suffix": (r"launcher-\w{5}\b", "launcher-SUFFIX"),
     "server id": (r"\b[0-9a-z]{16}$", "SERVER"),
     "age": (r"\b\d+[smh](?:\d+[smh])?\b", "AGE"),
     "width of columns": (r" +", " "),
+    # The scheduler chooses the nodes, and ranks go by node.
+    "worker of a rank": (r"^(\d+) demo-worker-\d\b", r"\1 WORKER"),
     "port": (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
     "folder": (r"\S+/ultraserver-cluster-\w+", "FOLDER"),
 }
@@ -95,7 +97,11 @@ def test_make_cluster_prints_what_is_shown_and_stops_cleanly(tools: Path) -> Non
             if "Ctrl-C stops everything" in line:
                 break
         os.killpg(process.pid, signal.SIGINT)
-        rest, _ = process.communicate(timeout=60)
+        try:
+            rest, _ = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGTERM)  # leaving the context would wait for it
+            raise
     assert "nothing is left running" in rest
     session.assert_printed(shown, said, MASKS)
     assert str(tools) in said

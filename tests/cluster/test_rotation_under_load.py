@@ -20,9 +20,10 @@ from certs.inputs import Policy
 from certs.rotate import Rotator, Target
 from kube.client import connect
 from tests.certs.installation import REPOSITORY, configuration, install
-from tests.certs.pod import Background, Client, Mount, Users, until
+from tests.certs.pod import Background, Client, Mount, Users
 from tests.cluster.controlplane import answers_ok
 from tests.cluster.process import free_ports
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

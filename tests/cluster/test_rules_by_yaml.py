@@ -102,7 +102,7 @@ def neuronjobs(kubectl: Kubectl) -> Iterator[None]:
     """The kind NeuronJob, for as long as it is needed."""
     kubectl.create(CRD)
     try:
-        kubectl.run("wait", "--for=condition=Established", "crd/neuronjobs.example.com", "--timeout=20s")
+        kubectl.run("wait", "--for=condition=Established", "crd/neuronjobs.example.com", "--timeout=90s")
         yield
     finally:
         kubectl.run("delete", "crd", "neuronjobs.example.com", "--wait=false")

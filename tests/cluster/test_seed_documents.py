@@ -30,6 +30,7 @@ rules:
   - {name: job-label, mode: "off"}
   - {name: apart-across-namespaces, mode: "off"}
   - {name: nodes-with-server-id, mode: "off"}
+  - {name: blocks, mode: "off"}
 """
 
 

@@ -11,8 +11,8 @@ import pytest
 from kube.backoff import Backoff
 from kube.client import connect
 from kube.watch import Changed, Listed, Mirror, Watch
-from tests.certs.pod import until
 from tests.cluster.controlplane import ControlPlane
+from tests.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +25,8 @@ PAGES = 1200
 
 class ApiServerOnly(ControlPlane):
     """etcd and an API server that can be stopped and started again on its port."""
+
+    def _define_jobs(self) -> None: ...
 
     def _start_controllers(self) -> None: ...
 
@@ -59,11 +61,11 @@ def test_a_mirror_follows_what_is_made_changed_and_deleted_through_a_restart(pla
     api, changed = connect(plane.kubeconfig), threading.Event()
     api.create(PATH, config_map("first", "1"))
     with mirror(plane, changed) as copy:
-        assert copy.wait(20)
+        assert copy.wait(PATIENCE)
         assert copy.items() == {("default", "first"): "1"}
         changed.clear()
         api.create(PATH, config_map("second", "1"))
-        assert changed.wait(20)
+        assert changed.wait(PATIENCE)
         second = api.create(PATH, config_map("third", "1"))
         api.replace(f"{PATH}/third", {**second, "data": {"value": "2"}})
         api.delete(f"{PATH}/first")
@@ -98,6 +100,6 @@ def test_a_long_list_comes_in_pages_and_is_whole(plane: ApiServerOnly) -> None:
     sizes = [len(page["items"]) for page in api.pages(f"{PATH}?labelSelector=of%3Dthe-test")]
     assert sizes == [500, 500, 200]
     with mirror(plane) as copy:
-        assert copy.wait(20)
+        assert copy.wait(PATIENCE)
         assert len(copy.items()) == PAGES
     assert api.get(f"{PATH}/many-0") is not None

@@ -7,7 +7,6 @@ import contextlib
 import json
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ import yaml
 
 from tests.cluster.controlplane import answers_ok
 from tests.cluster.process import ClusterError, Program, Programs, free_ports
+from tests.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 NAME = "ultraserver-webhook"
 INJECT = "ultraserver-webhook.io/inject"
-READY_SECONDS = 30.0
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 REGISTRATION = REPOSITORY / "manifests" / "base" / "mutating.yaml"
@@ -79,12 +78,16 @@ def start(programs: Programs, folder: Path, rules: Path | None = None, name: str
         command += ["--rules", str(rules)]
     program = programs.start(name, command, cwd=REPOSITORY)
     url, ca = f"https://127.0.0.1:{port}", folder / "ca.crt"
-    program.wait_ready(lambda: answers_ok(f"{url}/readyz", ca), READY_SECONDS)
+    program.wait_ready(lambda: answers_ok(f"{url}/readyz", ca), PATIENCE)
     return RunningWebhook(program, url, ca)
 
 
 def configuration(
-    running: RunningWebhook, name: str = NAME, namespaces: dict[str, Any] | None = None
+    running: RunningWebhook,
+    name: str = NAME,
+    namespaces: dict[str, Any] | None = None,
+    *,
+    component: Path | None = None,
 ) -> dict[str, Any]:
     """The MutatingWebhookConfiguration of the manifests, for a running webhook.
 
@@ -92,8 +95,11 @@ def configuration(
         running: what is to be asked.
         name: of the configuration; the webhook in it is called ``mpijobs.<name>.io``.
         namespaces: a selector of namespaces other than "all that are not opted out".
+        component: a file of operations that each add a webhook, as the manifests' components have them.
     """
     document: dict[str, Any] = yaml.safe_load(REGISTRATION.read_text(encoding="utf-8"))
+    added = yaml.safe_load(component.read_text(encoding="utf-8")) if component else []
+    document["webhooks"] += [operation["value"] for operation in added]
     document["metadata"]["name"] = name
     for hook in document["webhooks"]:
         hook["name"] = hook["name"].replace(f".{NAME}.", f".{name}.")
@@ -112,40 +118,41 @@ def qualified(name: str) -> str:
 
 
 @contextlib.contextmanager
-def registered(inside: Kubectl, document: dict[str, Any]) -> Iterator[None]:
+def registered(inside: Kubectl, document: dict[str, Any], probe: dict[str, Any] = PROBE) -> Iterator[None]:
     """Registers a webhook, waits until the API server asks it, and takes it away again at the end.
 
     Args:
         inside: kubectl for a namespace that the document selects; it is asked there by a dry run.
         document: a ``configuration``.
+        probe: an object that it is asked about.
 
     Raises:
-        ClusterError: the API server still does not ask the webhook after ten seconds.
+        AssertionError: the API server does not ask the webhook.
     """
     name = document["metadata"]["name"]
+    hooks = {hook["name"] for hook in document["webhooks"]}
     inside.create(document)
     try:
         # The API server learns of configurations by watching them, a moment after it stored one.
-        deadline = time.monotonic() + 10
-        while not _asked(inside, name):
-            if time.monotonic() > deadline:
-                raise ClusterError(f"the API server does not ask the webhook {qualified(name)}")
-            time.sleep(0.1)
+        until(lambda: _asked(inside, hooks, probe))
         yield
     finally:
         inside.run("delete", "mutatingwebhookconfiguration", name)
 
 
-def _asked(inside: Kubectl, name: str) -> bool:
-    """Whether a dry-run job leads to one more request in the API server's own count."""
-    before = _requests(inside, name)
-    inside.run("create", "--dry-run=server", "-f", "-", stdin=json.dumps(PROBE), check=False)
-    return _requests(inside, name) > before
+def _asked(inside: Kubectl, hooks: set[str], probe: dict[str, Any]) -> bool:
+    """Whether a dry run of the probe leads to one more request in the API server's own count."""
+    before = requests(inside, *hooks)
+    inside.run("create", "--dry-run=server", "-f", "-", stdin=json.dumps(probe), check=False)
+    return requests(inside, *hooks) > before
 
 
-def _requests(kubectl: Kubectl, name: str) -> float:
+def requests(kubectl: Kubectl, *names: str) -> float:
+    """How often the API server has called the webhooks of these names, by its own count."""
     metrics = kubectl.run("get", "--raw", "/metrics").stdout
     lines = (
         line for line in metrics.splitlines() if line.startswith("apiserver_admission_webhook_request_total{")
     )
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if f'name="{qualified(name)}"' in line)
+    return sum(
+        float(line.rsplit(" ", 1)[1]) for line in lines if any(f'name="{name}"' in line for name in names)
+    )

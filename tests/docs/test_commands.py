@@ -77,7 +77,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield Served(port, certificates, said)
         # As a terminal does at Ctrl-C: to the whole group.
         os.killpg(process.pid, signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=90)
 
 
 @pytest.mark.parametrize("document", documents())

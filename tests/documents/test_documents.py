@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from webhook.documents import DocumentError, Json, dump_yaml, expand_lists, json_text, read_documents
-from webhook.documents.lines import Mark
+from webhook.documents.places import Mark
 
 KUBECTL = json.loads(Path(__file__).with_name("kubectl_yaml_cases.json").read_text())
 
@@ -94,10 +94,10 @@ def test_every_line_is_known_through_merges_aliases_and_documents() -> None:
         ("a", "c", 1): 6,
         ("a", "c", 1, "d"): 6,
     }
-    assert second.lines.nearest(("e", "f", "g")) == 10
-    assert second.lines.nearest(("e", "f", "h", 1)) == 12
-    assert second.lines.nearest(("e", "f", "h", 1, "x")) == 12
-    assert second.lines.nearest(("e", "f", "a/b~")) == 10
+    assert second.lines.at(("e", "f", "g")).line == 10
+    assert second.lines.at(("e", "f", "h", 1)).line == 12
+    assert second.lines.at(("e", "f", "h", 1, "x")).line == 12
+    assert second.lines.at(("e", "f", "a/b~")).line == 10
     assert len(list(lines(second.lines))) == 7
 
 
@@ -106,7 +106,13 @@ def test_every_line_is_known_in_json() -> None:
     assert dict(lines(first.lines)) == {
         (): 2, ("a",): 2, ("b",): 2, ("b", 0): 3, ("b", 1): 3, ("b", 1, 'c"}'): 3,
     }  # fmt: skip
-    assert (second.value, second.line, second.lines.nearest(("d",))) == ({"d": 3}, 4, 4)
+    assert (second.value, second.line, second.lines.at(("d",)).line) == ({"d": 3}, 4, 4)
+
+
+def test_json_that_is_no_yaml_has_the_line_of_its_beginning() -> None:
+    (document,) = read_documents('\n{"a": "\\ud83d\\ude00",\n "b\\/": [1]}', "f.json")
+    assert document.value == {"a": "\U0001f600", "b/": [1]}
+    assert (document.line, document.lines.at(("b/", 0)).line) == (2, 2)
 
 
 def test_aliases_share_nothing() -> None:
@@ -139,8 +145,8 @@ def test_aliases_share_nothing() -> None:
         ),
         ("a: \x07", "f:1:4: U+0007 is not allowed in YAML"),
         (b"a: 1\nb: \xff", "f:2:4: not UTF-8: save the file as UTF-8"),
-        ("a: \ud800", "f:1:4: half of a surrogate pair"),
-        ('{"a": "\\ud800"}', "f:1:7: half of a surrogate pair"),
+        ("a: \ud800", "f:1:4: not UTF-8"),
+        ('{"a": "\\ud800"}', "f:1:8: half of a surrogate pair"),
         ("[" * 101, "f:1:101: nested deeper than 100 levels"),
         ('{"a":' * 101 + "1" + "}" * 101, "f:1:501: nested deeper than 100 levels"),
         ('{"a":' * 90000, "f:1:501: nested deeper than 100 levels"),
@@ -156,6 +162,8 @@ def test_aliases_share_nothing() -> None:
             "f:1:10: JSON: Expecting value: behind an object stands another '{', or a line '---'",
         ),
         ('{"a": 1,\n"b": 2,, "c": 3', "f:2:8: "),
+        ('{"a": 1}\n {"b": 1, "b": 2}', "f:2:11: key 'b' twice in one map"),
+        ('{"\\/": 1,\n "b": {"c": -Infinity}}', "f:2:13: -Infinity is a number that kubectl refuses"),
     ],
 )
 def test_a_refusal_names_the_place_and_the_way_out(text: str | bytes, message: str) -> None:
@@ -202,14 +210,14 @@ def test_lists_are_opened_as_kubectl_opens_them() -> None:
         {"kind": "D"},
     ]
     assert [document.line for document in expanded] == [4, 8, 9, 11]
-    assert expanded[1].lines.nearest(("metadata", "name")) == 8
+    assert expanded[1].lines.at(("metadata", "name")).line == 8
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("kind: List\nitems: {}", "f:2:1: items must be a list"),
-        ('{"items": [\n 1]}', "f:2:1: items[0] must be an object"),
+        ('{"items": [\n 1]}', "f:2:1: a Kubernetes object is a map"),
     ],
 )
 def test_a_list_of_something_else_is_refused(text: str, message: str) -> None:

@@ -7,8 +7,7 @@ import pytest
 from webhook.engine.budget import Budget
 from webhook.engine.lists import ADDED_TO, EXPRESSIONS, IDENTITY, TERMS, Kind, kind
 from webhook.engine.merge import Merge
-from webhook.engine.order import as_received
-from webhook.engine.patch import operations
+from webhook.engine.patch import difference
 from webhook.engine.takeback import take_back
 from webhook.engine.tree import digest
 
@@ -22,13 +21,13 @@ def below(key: str, items: list[Any]) -> Any:
 @pytest.mark.parametrize("key", WHOLE)
 def test_one_value_keeps_the_order_that_is_wanted(key: str) -> None:
     wanted = below(key, ["bash", "-c", "NEW", "init", "wait"])
-    assert as_received(below(key, ["bash", "-c", "OLD", "init", "wait"]), wanted) == wanted
-    assert as_received(below(key, ["wait", "init", "NEW", "-c", "bash"]), wanted) == wanted
+    assert difference(below(key, ["bash", "-c", "OLD", "init", "wait"]), wanted)[0] == wanted
+    assert difference(below(key, ["wait", "init", "NEW", "-c", "bash"]), wanted)[0] == wanted
 
 
 @pytest.mark.parametrize("key", WHOLE)
 def test_one_value_is_replaced_whole(key: str) -> None:
-    (operation,) = operations(below(key, ["a", "b", "c"]), below(key, ["a", "c", "d"]))
+    _, (operation,) = difference(below(key, ["a", "b", "c"]), below(key, ["a", "c", "d"]))
     assert operation == {"op": "replace", "path": f"/spec/{key}", "value": ["a", "c", "d"]}
 
 
@@ -51,7 +50,9 @@ def test_nothing_is_taken_out_of_one_value(key: str) -> None:
 def test_what_was_taken_back_and_added_again_stays_at_its_place(key: str) -> None:
     ours, theirs = {"name": "ours"}, {"name": "theirs"}
     received = below(key, [ours, theirs])
-    assert as_received(received, below(key, [theirs, dict(ours)])) is received
+    stored, patch = difference(received, below(key, [theirs, dict(ours)]))
+    assert stored is received
+    assert patch == []
 
 
 def test_no_list_is_two_things() -> None:

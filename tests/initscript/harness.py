@@ -132,7 +132,7 @@ class Fleet:
         env: Mapping[str, str] | None = None,
         *,
         pod: str = "",
-        timeout: float = 120,
+        timeout: float = 300,
     ) -> subprocess.CompletedProcess[str]:
         """Runs a container's command in a pod, the launcher unless another is named.
 
@@ -233,7 +233,7 @@ class Fleet:
             (etc / "mpi/hostfile").write_text(self.hostfile)
 
     def _wait(self, name: str) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
             with suppress(OSError, IndexError):
                 if Path(f"/proc/{self._init(name)}/comm").read_text().strip() in ("sshd", "sleep"):

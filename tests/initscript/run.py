@@ -6,6 +6,9 @@ from tests.initscript.harness import Fleet
 from webhook.initscript import Stage, command
 
 OUT = "/root/ultraserver_init"
+OVER = "/root/over"
+# Sourced by the container's bash: its own clock says that the time is over as soon as the file is there.
+CLOCK = f'sleep() {{ [[ ! -e {OVER} ]] || SECONDS=$limit; command sleep "$@"; }}'
 # One write a rank, so that lines of several ranks cannot mix.
 VALUES = '$(env | grep -E "^NEURON_(GLOBAL|RT)_")'
 SHOW = f'echo "$(printf "%s|" RANK=${{OMPI_COMM_WORLD_RANK-$PMI_RANK}} HOST=$(hostname) {VALUES})"'
@@ -16,7 +19,7 @@ def settings(fleet: Fleet, **more: str) -> dict[str, str]:
     return {
         "NEURON_ULTRASERVER_NODE_CONFIG": "4",
         "ULTRASERVER_WORKERS": str(len(fleet.workers)),
-        "ULTRASERVER_WAIT_SECONDS": "30",
+        "ULTRASERVER_WAIT_SECONDS": "90",
         **more,
     }
 
@@ -24,6 +27,34 @@ def settings(fleet: Fleet, **more: str) -> dict[str, str]:
 def container(fleet: Fleet, stage: Stage, **more: str) -> CompletedProcess[str]:
     """Runs an init container in the launcher."""
     return fleet.run(command(stage), settings(fleet, **more))
+
+
+def given_up(fleet: Fleet, after: str, **more: str) -> tuple[list[str], list[str]]:
+    """Runs the container that waits, and lets its time be over once it has said something.
+
+    So what it has to have seen by then does not depend on how fast the machine is.
+
+    Args:
+        fleet: Where.
+        after: What a line of its output has to contain.
+        more: Of its environment.
+
+    Returns:
+        The lines that it printed, and those from the first error on.
+    """
+    fleet.write(fleet.launcher, "/root/clock", CLOCK)
+    run = fleet.spawn(command("wait"), settings(fleet, BASH_ENV="/root/clock", **more))
+    assert run.stdout is not None
+    lines = []
+    while after not in (line := run.stdout.readline()):
+        assert line, lines
+        lines.append(line.rstrip())
+    fleet.write(fleet.launcher, OVER, "")
+    printed, _ = run.communicate(timeout=60)
+    assert run.returncode == 1, printed
+    lines += [line.rstrip(), *printed.splitlines()]
+    first = next(number for number, line in enumerate(lines) if line.startswith("ERROR: "))
+    return lines[:first], lines[first:]
 
 
 def mpirun(fleet: Fleet, env: dict[str, str] | None = None, *arguments: str) -> list[dict[str, str]]:

@@ -9,6 +9,7 @@ import pytest
 from tests.initscript.harness import Fleet
 from tests.initscript.run import OUT, container, hydra, mpirun, settings
 from tests.initscript.topology import SERVERS, Sysfs, pairs, servers, single, trn2u
+from tests.waiting import until
 from webhook.initscript import command
 
 pytestmark = pytest.mark.fleet
@@ -149,32 +150,38 @@ def leftovers(fleet: Fleet, pod: str) -> str:
 
 
 def test_a_run_killed_at_any_moment_leaves_whole_files_and_can_be_repeated() -> None:
-    # Between temporary file and rename there is a second; logins of the second phase take their time.
+    # Half of the workers rename the temporary file at once, the others when they are let; the logins of the
+    # second phase take their time.
     slow = (
-        "mkdir -p /root/bin; printf '#!/bin/sh\nsleep 1\nexec /bin/mv \"$@\"\n' >/root/bin/mv; "
-        "chmod +x /root/bin/mv"
+        "mkdir -p /root/bin; printf '#!/bin/sh\nuntil [ -e /root/go ]; do sleep 0.1; done\n"
+        'exec /bin/mv "$@"\n\' >/root/bin/mv; chmod +x /root/bin/mv'
     )
     with Fleet(4) as fleet:
         for number, pod in enumerate(fleet.workers):
             fleet.run(["bash", "-c", slow], pod=pod)
             delay = f"[[ $BASH_EXECUTION_STRING != *mktemp* ]] || sleep 0.{3 * number}"
             fleet.write(pod, "/root/.bashrc", f"{delay}\nPATH=/root/bin:$PATH\n")
+            if number % 2:
+                fleet.write(pod, "/root/go", "")
         for pause in (0.0, 0.4, 0.8, 1.2):
             for pod in fleet.workers:
                 fleet.write(pod, "/etc/environment", "LANG=C.UTF-8\n")
+            fleet.run(["rm", "-f", "/root/go"], pod=fleet.workers[0])
+            fleet.run(["rm", "-f", "/root/go"], pod=fleet.workers[2])
             run = fleet.spawn(command("init"), settings(fleet))
             assert run.stdout is not None
             while run.stdout.readline() != "Sorted nodes:\n":
                 assert run.poll() is None
             time.sleep(pause)
             fleet.run(["bash", "-c", "kill -KILL $(pgrep -f ultraserver-init)"])
-            run.communicate(timeout=30)
+            run.communicate(timeout=90)
             assert run.returncode
             assert all(len(fleet.environment(pod)) in (0, 5) for pod in fleet.workers)
             assert not fleet.read(fleet.launcher, f"{OUT}/new_hostfile")
-            time.sleep(2.5)
+            for pod in fleet.workers:
+                fleet.write(pod, "/root/go", "")
+            until(lambda: not any(leftovers(fleet, pod) for pod in fleet.workers))
             assert all(len(fleet.environment(pod)) in (0, 5) for pod in fleet.workers)
-            assert not any(leftovers(fleet, pod) for pod in fleet.workers)
         assert not container(fleet, "init").returncode
         assert len(mpirun(fleet)) == 4
 
@@ -183,7 +190,7 @@ def test_two_jobs_at_once_do_not_meet() -> None:
     with Fleet([trn2u(SERVERS[0], node) for node in range(4)], job="one") as one, Fleet(8, job="two") as two:
         runs = [fleet.spawn(command("init"), settings(fleet)) for fleet in (one, two)]
         for run, fleet in zip(runs, (one, two), strict=True):
-            printed, _ = run.communicate(timeout=60)
+            printed, _ = run.communicate(timeout=120)
             assert not run.returncode, printed
             assert {rank["HOST"] for rank in mpirun(fleet)} == set(fleet.workers)
             for pod in fleet.workers:
@@ -201,7 +208,7 @@ def test_two_runs_on_the_same_workers_leave_whole_files() -> None:
             for config in ("4", "1", "4")
         ]
         for run in runs:
-            run.communicate(timeout=60)
+            run.communicate(timeout=120)
             assert not run.returncode
         for pod in fleet.workers:
             env = fleet.environment(pod)
@@ -217,10 +224,14 @@ def test_two_runs_on_the_same_workers_leave_whole_files() -> None:
 def test_as_process_one_it_ends_when_it_is_told_to() -> None:
     # A shell without a handler would outlive the signal there, until the kubelet's grace period is over.
     ending = (
-        'unshare --pid --fork --mount-proc "$@" & sleep 2; kill $(cat /proc/$!/task/$!/children); wait $!'
+        'unshare --pid --fork --mount-proc "$@" & until [[ -e /root/end ]]; do sleep 0.1; done; '
+        "kill $(cat /proc/$!/task/$!/children); wait $!"
     )
     with Fleet(4, late={0}) as fleet:
         run = fleet.spawn(["bash", "-c", ending, "ending", *command("wait")], settings(fleet))
-        printed, _ = run.communicate(timeout=15)
-    assert "Waiting at most 30 s" in printed
-    assert run.returncode == 143
+        assert run.stdout is not None
+        while not (line := run.stdout.readline()).startswith("Waiting at most "):
+            assert line
+        fleet.write(fleet.launcher, "/root/end", "")
+        printed, _ = run.communicate(timeout=90)
+    assert run.returncode == 143, printed

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kube.api import ApiError, ConflictError, GoneError
-from kube.client import KubernetesApi, connect
+from kube.api import ApiError, ConflictError, ForbiddenError, GoneError
+from kube.client import KubernetesApi, connect, connect_as_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +106,7 @@ def test_each_verb_is_one_request_with_its_content_type(server: Server, api: Kub
     ("verb", "status", "error"),
     [
         ("get", 404, None),
-        ("get", 403, ApiError),
+        ("get", 403, ForbiddenError),
         ("get", 500, ApiError),
         ("create", 409, ConflictError),
         ("create", 404, ApiError),  # the namespace is not there
@@ -115,9 +115,9 @@ def test_each_verb_is_one_request_with_its_content_type(server: Server, api: Kub
         ("replace", 404, ConflictError),
         ("patch", 409, ConflictError),
         ("patch", 404, ConflictError),
-        ("patch", 403, ApiError),
+        ("patch", 403, ForbiddenError),
         ("delete", 404, None),
-        ("delete", 403, ApiError),
+        ("delete", 403, ForbiddenError),
         ("get", 410, GoneError),
     ],
 )
@@ -153,6 +153,25 @@ def test_without_a_kubeconfig_or_a_pod_the_way_out_is_said(tmp_path: Path) -> No
         connect(None)
     with pytest.raises(ApiError, match="no API server to talk to"):
         connect(tmp_path / "none")
+
+
+def test_a_user_has_the_namespace_of_the_context(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path, "http://127.0.0.1:1")
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config["contexts"].append({"name": "y", "context": {"cluster": "c", "user": "u", "namespace": "team"}})
+    path.write_text(json.dumps(config), encoding="utf-8")
+    assert connect_as_user(path, None)[1] == "default"
+    assert connect_as_user(path, "y")[1] == "team"
+    with pytest.raises(ApiError, match=r"no API server to talk to: .*name z"):
+        connect_as_user(path, "z")
+    with pytest.raises(ApiError, match="no API server to talk to"):
+        connect_as_user(tmp_path / "none", None)
+
+
+def test_a_right_that_lacks_can_be_told_from_other_failures(server: Server, api: KubernetesApi) -> None:
+    server.answer = (403, b'{"message": "nodes is forbidden"}')
+    with pytest.raises(ForbiddenError, match="GET /a: 403 nodes is forbidden"):
+        api.get("/a")
 
 
 def test_a_collection_is_read_page_by_page(server: Server, api: KubernetesApi) -> None:

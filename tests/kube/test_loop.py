@@ -13,9 +13,10 @@ from kube.api import leases
 from kube.election import Elector
 from kube.loop import LEAST_SECONDS, Loop
 from tests.kube.fake import Clock, FakeApi, InThread
+from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 NAMESPACE = "hooks"
 LEASE = f"{leases(NAMESPACE)}/lease"
@@ -47,13 +48,6 @@ def running() -> Iterator[Running]:
     made = Running()
     yield made
     made.end()
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_leader_works_at_once_and_then_when_it_is_time() -> None:

@@ -25,7 +25,7 @@ Build = tuple[Object, ...]
 @pytest.fixture(scope="session")
 def kubectl() -> Path:
     """The one that the cluster tests use, or the machine's own; no cluster is asked."""
-    built = build.directory() / "kubectl"
+    built = build.CONTROL_PLANE.directory() / "kubectl"
     if built.exists():
         return built
     found = shutil.which("kubectl")
@@ -34,7 +34,7 @@ def kubectl() -> Path:
         if os.environ.get("REQUIRE_CLUSTER") == "1":
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)
-    return build.directory().__class__(found)
+    return build.CONTROL_PLANE.directory().__class__(found)
 
 
 @pytest.fixture(scope="session")

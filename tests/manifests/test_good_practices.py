@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 
 from tests.docs.blocks import text_of
 from tests.manifests.objects import NAMESPACE, of_kind, one, pod_specs, selects, webhooks
+from webhook.engine import keys
+from webhook.rules.load import load_default
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.manifests.conftest import Build, Object
 
@@ -41,6 +44,7 @@ def test_rules_name_resources_versions_and_operations_and_no_wildcard(base: Buil
     assert asked == {
         "mpijobs.ultraserver-webhook.io": jobs,
         "pods.ultraserver-webhook.io": [([""], ["v1"], ["pods"], ["CREATE"])],
+        "updates.ultraserver-webhook.io": [(["kubeflow.org"], ["v2beta1"], ["mpijobs"], ["UPDATE"])],
         "verify.ultraserver-webhook.io": jobs,
         "rule-table.ultraserver-webhook.io": [([""], ["v1"], ["configmaps"], ["CREATE", "UPDATE"])],
     }
@@ -139,13 +143,50 @@ def test_it_is_asked_again_when_others_changed_the_object(base: Build) -> None:
     assert {hook["reinvocationPolicy"] for hook in mutating(base)} == {"IfNeeded"}
 
 
-def test_only_creation_is_mutated_never_what_exists(base: Build) -> None:
-    assert {tuple(rule["operations"]) for hook in mutating(base) for rule in hook["rules"]} == {("CREATE",)}
+def test_of_updates_only_those_are_sent_that_can_take_something_from_a_job_to_come(
+    base: Build,
+) -> None:
+    operations = {hook["name"]: hook["rules"][0]["operations"] for hook in mutating(base)}
+    (updates,) = (name for name, found in operations.items() if found != ["CREATE"])
+    conditions = {row["name"]: row["expression"] for row in webhooks(base)[updates]["matchConditions"]}
+    assert set(conditions) == {
+        *("pods-are-still-to-come", "templates-or-size-change", "was-added-to"),
+        *("not-opted-out", "not-being-deleted"),
+    }
+    assert f"'{keys.ADDED}'" in conditions["was-added-to"]
+    assert f"'{keys.INJECT}'" in conditions["not-opted-out"]
+    off = re.search(r"in \[(.*)\]", conditions["not-opted-out"])
+    assert off
+    assert set(off[1].replace("'", "").split(", ")) == keys.OFF
 
 
 def test_mirror_pods_are_never_mutated(base: Build) -> None:
     conditions = webhooks(base)["pods.ultraserver-webhook.io"]["matchConditions"]
     assert any("kubernetes.io/config.mirror" in row["expression"] for row in conditions)
+
+
+def test_of_workers_only_those_are_sent_that_can_get_a_block(
+    built: Callable[[str], Build], tree: Path
+) -> None:
+    own = tree / "overlays" / "with-missed-jobs"
+    own.mkdir()
+    (own / "kustomization.yaml").write_text(
+        "resources: [../../base]\ncomponents: [../../components/missed-jobs]\n", encoding="utf-8"
+    )
+    base, missed = (
+        webhooks(objects)["pods.ultraserver-webhook.io"]
+        for objects in (built("base"), built("overlays/with-missed-jobs"))
+    )
+    assert "'ultraserver-webhook.io/block-size' in" in base["matchConditions"][1]["expression"]
+    assert "kueue.x-k8s.io/podset-" in base["matchConditions"][1]["expression"]
+    # The component sends more, by one condition, and changes nothing else.
+    (more,) = [row for row in missed["matchConditions"] if row not in base["matchConditions"]]
+    assert more["name"] == "of-a-job-that-was-added-to-or-missed"
+    resources = load_default().candidates.requests
+    assert all(f"'{name}'" in more["expression"] for name in resources)
+    assert {key: value for key, value in missed.items() if key != "matchConditions"} == {
+        key: value for key, value in base.items() if key != "matchConditions"
+    }
 
 
 def test_mutation_fails_open_and_validation_looks_at_the_end_state(base: Build) -> None:
@@ -157,7 +198,9 @@ def test_mutation_fails_open_and_validation_looks_at_the_end_state(base: Build) 
 
 def test_failing_closed_is_an_overlay_of_its_own(built: Callable[[str], Build]) -> None:
     closed = built("overlays/failclosed")
-    assert {hook["failurePolicy"] for hook in mutating(closed)} == {"Fail"}
+    policies = {hook["name"].split(".")[0]: hook["failurePolicy"] for hook in mutating(closed)}
+    # With the webhook away, Kueue has to be able to start what it has admitted.
+    assert policies == {"mpijobs": "Fail", "pods": "Fail", "updates": "Ignore"}
     verify = webhooks(closed)["verify.ultraserver-webhook.io"]
     assert (verify["failurePolicy"], verify["clientConfig"]["service"]["path"]) == ("Fail", "/require")
 

@@ -62,7 +62,7 @@ def test_the_same_namespaces_are_left_out_as_by_the_webhook_but_not_those_that_o
 
 
 def test_the_keys_are_those_that_the_webhook_writes(guard: Build) -> None:
-    own = {keys.JOB, keys.ADDED, keys.INJECT}
+    own = {keys.JOB, keys.BLOCK, keys.ADDED, keys.INJECT}
     policies = of_kind(guard, POLICY)
     named = set(re.findall(r"'(ultraserver-webhook\.io/[a-z-]+)'", json.dumps(policies)))
     assert named == own

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from placement import model
 from placement.__main__ import main
 from placement.read import read_pod
 from tests.helpers import LAUNCHER, WORKER, mpijob, requested
 from tests.manifests.objects import of_kind, one, pod_specs
-from webhook.engine import evaluate
+from webhook.engine import evaluate, keys
 from webhook.engine.tree import get
 from webhook.rules.load import load_text
 
@@ -53,12 +54,18 @@ def test_it_may_see_nodes_and_pods_change_pods_and_write_events_and_nothing_else
         ("pods", "list", "watch", "patch", "delete"),
         ("events", "create"),
     }
-    (policy,) = of_kind(overlay, "ValidatingAdmissionPolicy")
+    policy, opened = of_kind(overlay, "ValidatingAdmissionPolicy")
     account = f"system:serviceaccount:ultraserver-webhook:{NAME}"
     assert account in policy["spec"]["matchConditions"][0]["expression"]
+    assert account in opened["spec"]["matchConditions"][1]["expression"]
+    assert model.OPENED in str(opened["spec"])
     text = str(policy["spec"]["validations"])
     assert model.GATE in text
     assert model.OPENED in text
+
+
+def test_the_webhook_and_the_program_mean_the_same_keys() -> None:
+    assert (model.PREFIX, model.JOB, model.NODE_CONFIG) == (keys.PREFIX, keys.JOB, keys.NODE_CONFIG)
 
 
 def test_the_program_knows_every_argument_it_is_given(overlay: Build) -> None:
@@ -106,10 +113,55 @@ def test_a_launcher_that_runs_ranks_is_counted(table: Table) -> None:
     assert found.place == model.Place(3, 4, 4, model.SERVER_4)
 
 
+@pytest.mark.parametrize(("workers", "index"), [(8, 0), (8, 3), (8, 4), (16, 15), (6, 1), (6, 4)])
+def test_the_program_pins_the_blocks_that_the_rows_for_pods_keep_together(
+    workers: int, index: int, table: Table
+) -> None:
+    template = get(evaluate(table, requested(mpijob(workers))).after, WORKER)
+    labels = {"operator-name": "mpi-operator", "job-name": "train", "replica-index": str(index)}
+    labels = {f"training.kubeflow.org/{key}": value for key, value in labels.items()}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": dict(template["metadata"]),
+        "spec": template["spec"],
+    }
+    pod["metadata"]["labels"] = template["metadata"]["labels"] | labels
+    made = evaluate(table, requested(pod)).after
+    place = pod_of(table, mpijob(workers), index).place
+    assert place
+    assert made["metadata"]["labels"]["ultraserver-webhook.io/block"] == str(place.block)
+    terms = made["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert [term["topologyKey"] for term in terms] == [place.key]
+
+
 def test_a_job_that_names_a_queue_gets_no_gate(table: Table) -> None:
     job = mpijob(4)
     job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
     assert "whole-job" not in str(evaluate(table, requested(job)).after)
+
+
+def test_a_job_of_another_scheduler_gets_no_gate(table: Table) -> None:
+    for name, gated in (("volcano", False), ("default-scheduler", True)):
+        job = mpijob(4)
+        job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["schedulerName"] = name
+        assert ("whole-job" in str(evaluate(table, requested(job)).after)) is gated
+
+
+@pytest.mark.parametrize("row", ["whole-job-workers", "job-label"])
+@pytest.mark.parametrize("mode", ["shadow", "off"])
+def test_a_launcher_does_not_wait_for_workers_without_the_gate(row: str, mode: str, overlay: Build) -> None:
+    rows = yaml.safe_load(one(overlay, "ConfigMap", "ultraserver-webhook-rules")["data"]["rules.yaml"])
+    changed = next((rule for rule in rows["rules"] if rule["name"] == row), None)
+    if changed is None:
+        rows["rules"].insert(0, {"name": row, "mode": mode})
+    else:
+        changed["mode"] = mode
+    job = mpijob(3)
+    job["spec"] |= {"runLauncherAsWorker": True, "launcherCreationPolicy": "WaitForWorkersReady"}
+    outcome = evaluate(load_text(yaml.safe_dump(rows), "placement"), requested(job))
+    assert model.GATE not in str(outcome.after)
+    assert not outcome.denials
 
 
 def test_a_launcher_that_comes_last_and_runs_ranks_is_refused(table: Table) -> None:

@@ -35,6 +35,13 @@ def test_sixteen_workers_are_placed_within_patience_and_the_length_of_the_jobs_b
     assert run.started["large"] - LARGE.at <= 10 + 2 * LASTS + queue
 
 
+def test_single_nodes_are_kept_too_for_a_job_of_several() -> None:
+    # Fifteen workers fill no pairs: node config 1, as the stream, with which it could share nodes.
+    odd = Arrival(60, "odd", 15, 30)
+    run = simulate(NODES, [*stream(1), odd], Policy(patience=10 * MINUTE), end=300)
+    assert run.started["odd"] - odd.at <= 10 + 2 * LASTS + 60 * 0.25
+
+
 @pytest.mark.parametrize("workers", [1, 4])
 def test_without_the_end_of_patience_they_would_starve(workers: int) -> None:
     run = simulate(NODES, [*stream(workers), LARGE], Policy(patience=timedelta(days=9)), end=300)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 import time
 from datetime import timedelta
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from kube.api import ApiError, ConflictError
+from kube.api import ApiError, ConflictError, ForbiddenError
 from placement.events import AGAIN, LEAST, PER_PASS, Reporter
 from placement.metrics import Metrics
 from placement.model import OPENED, SERVER_4
@@ -78,12 +79,26 @@ def test_a_job_is_pinned_and_opened_with_its_launcher(api: FakeApi) -> None:
     ]
 
 
+def test_several_pods_are_written_at_a_time(monkeypatch: pytest.MonkeyPatch, api: FakeApi) -> None:
+    meet, patch = threading.Barrier(4), api.patch
+
+    def together(path: str, operations: list[Any]) -> Any:
+        meet.wait(60)
+        return patch(path, operations)
+
+    monkeypatch.setattr(api, "patch", together)
+    store_job(api, "a", 4)
+    api.delete(path_of(next(pods(api, "a-launcher"))))
+    Program(api).run()
+    assert set(state(api).values()) == {("us-01", 0)}
+
+
 def test_every_pin_is_stored_before_the_first_gate_goes(api: FakeApi) -> None:
     store_job(api, "a", 8)
     Program(api).run()
     patches = [write for write in api.writes if write.startswith("PATCH")]
     names = [f"PATCH a-worker-{index}" for index in range(8)]
-    assert patches[:8] == names
+    assert sorted(patches[:8]) == names
     assert sorted(patches[8:]) == sorted([*names, "PATCH a-launcher"])
 
 
@@ -145,10 +160,24 @@ def test_a_pass_ends_before_the_lease_does_and_the_next_goes_on(
     store_job(api, "b", 4)
     ticks = iter(range(100))
     monkeypatch.setattr(time, "monotonic", lambda: float(next(ticks)))
-    program = Program(api, longest=3.0)
+    program = Program(api, longest=2.0)
     assert program.run() == 0.0
     assert {gates for _, gates in state(api, "a-").values()} == {0}
     assert {gates for _, gates in state(api, "b-").values()} == {1}
+    program.run()
+    assert {gates for _, gates in state(api).values()} == {0}
+
+
+def test_a_decision_that_takes_all_the_time_of_a_pass_still_opens_a_job(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_job(api, "a", 4)
+    store_job(api, "b", 4)
+    ticks = iter(range(0, 1000, 10))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(ticks)))
+    program = Program(api, longest=3.0)
+    assert program.run() == 0.0
+    assert {gates for _, gates in state(api, "a-").values()} == {0}
     program.run()
     assert {gates for _, gates in state(api).values()} == {0}
 
@@ -275,6 +304,47 @@ def test_an_event_that_cannot_be_written_stops_nothing(api: FakeApi) -> None:
     Program(api).run()
     assert {gates for _, gates in state(api, "a-").values()} == {0}
     assert not told(api)
+
+
+def test_events_that_fail_slowly_are_not_tried_one_after_the_other(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        pod = worker(f"j{number}", 0, 4)
+        api.put(path_of(pod), pod)
+    tried: list[str] = []
+
+    def create(path: str, _: Any) -> Any:
+        tried.append(path)
+        raise ApiError("timed out")
+
+    program, working = Program(api), api.create
+    monkeypatch.setattr(api, "create", create)
+    program.run()
+    program.run()
+    assert len(tried) == 1
+    monkeypatch.setattr(api, "create", working)
+    program.clock.forward(LEAST)
+    program.run()
+    assert len(told(api)) == 5
+
+
+def test_events_that_one_namespace_refuses_are_written_in_others(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        pod = worker(f"j{number}", 0, 4)
+        api.put(path_of(pod), pod)
+    create, refusals = api.create, [ForbiddenError("403")]
+
+    def refuse_first(path: str, document: Any) -> Any:
+        if refusals:
+            raise refusals.pop()
+        return create(path, document)
+
+    monkeypatch.setattr(api, "create", refuse_first)
+    Program(api).run()
+    assert len(told(api)) == 1
 
 
 # ---- Single writes -----------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from placement import model
 from placement.model import HOSTNAME, SERVER_4, Demand, Expression, Place, Taint, Term, Toleration
-from placement.quantities import requests, thousandths
-from placement.read import read_node, read_pod
+from placement.quantities import requests
+from placement.read import MOST_CONDITIONS, read_node, read_pod
 
 INDEX = "training.kubeflow.org/replica-index"
 CONTRACT = {
@@ -41,6 +41,11 @@ def annotated(**changes: str | None) -> dict[str, Any]:
     keys = {key: getattr(model, key.upper()) for key in changes}
     said = CONTRACT | {keys[key]: value for key, value in changes.items()}
     return {"annotations": {key: value for key, value in said.items() if value is not None}}
+
+
+def node_affinity(*terms: dict[str, Any]) -> dict[str, Any]:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    return {"affinity": {"nodeAffinity": required}}
 
 
 def test_a_worker_as_the_operator_makes_it() -> None:
@@ -76,6 +81,14 @@ def test_a_server_id_that_its_author_chose_is_no_pin() -> None:
     found = read_pod(pod(spec={"nodeSelector": {SERVER_4: "us-1"}}))
     assert found
     assert found.pin is None
+
+
+def test_a_time_without_a_pin_that_a_template_had_is_no_opening() -> None:
+    at = {model.OPENED: "2026-11-21T12:00:00Z"}
+    for metadata in ({"annotations": CONTRACT | at, "labels": {INDEX: "3"}}, {"annotations": at}):
+        found = read_pod(pod(metadata=metadata, spec={"nodeSelector": {model.SERVER_2: "us-1-a"}}))
+        assert found
+        assert found.opened is None
 
 
 @pytest.mark.parametrize(
@@ -167,6 +180,29 @@ def test_whatever_is_written_a_pod_can_be_read(said: dict[str, str]) -> None:
     assert (found.place is None) is bool(found.problem)
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"tolerations": [{"key": f"k{number}"} for number in range(MOST_CONDITIONS + 1)]},
+        node_affinity(*({} for _ in range(MOST_CONDITIONS + 1))),
+        node_affinity({"matchFields": [{"key": "metadata.name"}] * MOST_CONDITIONS}),
+        node_affinity({"matchExpressions": [{"values": [str(number) for number in range(MOST_CONDITIONS)]}]}),
+    ],
+)
+def test_what_would_be_compared_with_every_node_for_long_is_not(asked: dict[str, Any]) -> None:
+    found = read_pod(pod(spec=asked))
+    assert found
+    assert f"at most {MOST_CONDITIONS} are compared" in found.problem
+    assert found.place  # where it runs already, its unit stays its own
+
+
+def test_what_people_ask_of_nodes_is_compared() -> None:
+    names = {"matchExpressions": [{"key": HOSTNAME, "values": [f"n{number}" for number in range(100)]}]}
+    found = read_pod(pod(spec=node_affinity(names)))
+    assert found
+    assert not found.problem
+
+
 def test_what_a_pod_asks_of_a_node() -> None:
     spec = {
         "nodeSelector": {"a": "b"},
@@ -235,32 +271,6 @@ def test_a_node_that_does_not_say_it_is_ready_is_not(status: dict[str, Any]) -> 
 )
 def test_a_node_outside_a_working_ultraserver(labels: dict[str, str]) -> None:
     assert read_node({"metadata": {"name": "n", "labels": labels}}).unit(SERVER_4) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "amount"),
-    [
-        ("1", 1000),
-        ("0.5", 500),
-        ("100m", 100),
-        ("1k", 1_000_000),
-        ("1Ki", 1_024_000),
-        ("5128Mi", 5128 * 2**20 * 1000),
-        ("2Ei", 2 * 2**60 * 1000),
-        ("1e3", 1_000_000),
-        ("1E3", 1_000_000),
-        ("1E", 10**18 * 1000),
-        ("1n", 1),
-        (".5", 500),
-        ("+2", 2000),
-        ("", 0),
-        ("much", 0),
-        ("1KiB", 0),
-        ("9" * 100, 0),
-    ],
-)
-def test_quantities(text: str, amount: int) -> None:
-    assert thousandths(text) == amount
 
 
 def container(cpu: str, **more: Any) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def test_a_hardening_row_is_switched_off_by_its_name_and_nothing_else_goes(name:
     by_default = set(outcome(DEFAULT, mpijob(4)).fired())
     off = outcome(extended(IMAGE + f"rules: [{{name: {name}, mode: off}}]"), mpijob(4))
     # What it replaces comes back where no other row takes its place, and what needs it goes with it.
-    back = {row.replaces} & set(DOCUMENTED)
+    back = set(row.replaces) & set(DOCUMENTED)
     needing = {rule.name for rule in DEFAULT.rules if rule.needs == (name,)}
     assert set(off.fired()) == (by_default - {name} - needing) | back
     assert [rule.why for rule in off.rules if rule.name == name] == ["switched off in the table"]

@@ -16,6 +16,14 @@ POD_AFFINITY = (
 )
 TERMS = "/rules/0/add/spec/affinity/podAffinity/requiredDuringSchedulingIgnoredDuringExecution/0"
 
+DIVIDED = """\
+workloads:
+  - name: numbered
+    kinds: [example.com/v1/Numbered]
+    groups: [{role: pod, template: /spec/template}]
+    fields: {size: {path: /spec/size, default: "4"}, block: {path: /spec/index, default: "", dividedBy: size}}
+"""
+
 LINT: dict[str, tuple[str, Expected]] = {
     "an unknown placeholder": (
         RULE + "    add:\n      spec:\n        schedulerName: $(job.nane)\n",
@@ -49,7 +57,10 @@ LINT: dict[str, tuple[str, Expected]] = {
         RULE + "    warn: $(shape.topologyKey)\n",
         [(8, "/rules/0/warn", "shape single-node has no topologyKey: match `shape` more narrowly")],
     ),
-    "a rule that does nothing": (RULE, [(5, "/rules/0", "does nothing: give it add, warn or deny")]),
+    "a rule that does nothing": (
+        RULE,
+        [(5, "/rules/0", "does nothing: give it add, warn, deny or replaces")],
+    ),
     "two rules of one name": (
         RULE + "    warn: a\n  - {name: x, reason: q, match: {role: launcher}, warn: b}\n",
         [
@@ -71,16 +82,77 @@ LINT: dict[str, tuple[str, Expected]] = {
     "an unknown workload": (
         (
             "rules:\n  - name: x\n    reason: r\n    warn: w\n"
-            "    match:\n      role: worker\n      workload: job\n"
+            "    match:\n      role: worker\n      workload: gang\n"
         ),
-        [(10, "/rules/0/match/workload", "unknown workload 'job'; known are ")],
+        [(10, "/rules/0/match/workload", "unknown workload 'gang'; known are ")],
     ),
     "a field that the workload does not have": (
         (
             "rules:\n  - name: x\n    reason: r\n    match:\n      role: worker\n      workload: mpijob\n"
             "      fields: {nope: a}\n    warn: w\n"
         ),
-        [(10, "/rules/0/match/fields/nope", "workload mpijob has no field 'nope'")],
+        [(10, "/rules/0/match/fields/nope", "no workload it matches has a field 'nope': mpijob")],
+    ),
+    "a field with a default that quotes what is not a value": (
+        DIVIDED.replace('path: /spec/index, default: ""', "path: /spec/index, default: $(job.id)"),
+        [(8, "/workloads/0/fields/block/default", "unknown placeholder $(job.id); known here are value.")],
+    ),
+    "a quantity that is made of something else": (
+        DIVIDED.replace("dividedBy: size", "parent: true, smaller: true"),
+        [(8, "/workloads/0/fields/block/smaller", "block is a quantity, not made of something else")],
+    ),
+    "a field divided by one that is not there": (
+        DIVIDED.replace("dividedBy: size", "dividedBy: sizes"),
+        [
+            (
+                8,
+                "/workloads/0/fields/block/dividedBy",
+                "the workload has no field 'sizes'; known are block, size",
+            )
+        ],
+    ),
+    "blocks of a size that no unit has": (
+        DIVIDED.replace('default: "4"', 'default: "3"'),
+        [
+            (
+                8,
+                "/workloads/0/fields/block/dividedBy",
+                "the default of size is '3': blocks of that many fill no unit: the shapes have node config 4",
+            )
+        ],
+    ),
+    "a divisor of zero": (
+        DIVIDED.replace('default: "4"', 'default: "0"'),
+        [(8, "/workloads/0/fields/block/dividedBy", "the default of size is '0': blocks of that many fill")],
+    ),
+    "a field divided by itself": (
+        DIVIDED.replace("dividedBy: size", "dividedBy: block"),
+        [
+            (
+                8,
+                "/workloads/0/fields/block/dividedBy",
+                "block and block must be numbers that the object says, not made of others",
+            )
+        ],
+    ),
+    "a directory that is divided": (
+        DIVIDED.replace("dividedBy: size", "parent: true, dividedBy: size"),
+        [(8, "/workloads/0/fields/block/dividedBy", "block and size must be numbers that the object says")],
+    ),
+    "a selector on a block that no Pod is said to be in": (
+        (
+            "rules:\n  - name: x\n    reason: r\n    match: {role: pod, workload: worker-pod}\n"
+            + POD_AFFINITY
+            + "              - labelSelector: {matchLabels: {ultraserver-webhook.io/block: $(field.block)}}\n"
+            "                topologyKey: k\n"
+        ),
+        [
+            (
+                13,
+                TERMS,
+                "selects by ultraserver-webhook.io/block: it needs block-label, or a Pod is not of its",
+            )
+        ],
     ),
     "a role that no workload it matches has": (
         "rules: [{name: x, reason: r, match: {role: pod, workload: mpijob}, warn: w}]\n",
@@ -104,7 +176,13 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "replacing a rule that replaces": (
         LAUNCHER + "    warn: w\n    replaces: wait-for-all-workers\n",
-        [(9, "/rules/0/replaces", "wait-for-all-workers itself replaces wait-hostfilename")],
+        [
+            (
+                9,
+                "/rules/0/replaces",
+                "wait-for-all-workers itself replaces wait-hostfilename: replace that as well",
+            )
+        ],
     ),
     "a negative operator in a namespaceSelector": (
         RULE + POD_AFFINITY + "              - topologyKey: k\n                namespaceSelector:\n"
@@ -241,7 +319,7 @@ def test_a_changed_row_is_reported_where_the_change_is_and_the_rest_of_it_where_
 def test_a_problem_reads_as_file_line_pointer_message() -> None:
     with pytest.raises(TableError) as refused:
         load_text(EXTENDS + RULE, SOURCE)
-    assert str(refused.value) == "mine.yaml:5: /rules/0: does nothing: give it add, warn or deny"
+    assert str(refused.value) == "mine.yaml:5: /rules/0: does nothing: give it add, warn, deny or replaces"
 
 
 def _packaged_line(number: int) -> str:

@@ -182,9 +182,9 @@ def test_it_is_small_enough_for_an_editor() -> None:
 
 
 def test_a_fragment_is_checked_in_no_time() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert violations(DOCUMENT) == []
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
 
 
 def test_it_is_what_the_generator_makes(tmp_path: Path) -> None:

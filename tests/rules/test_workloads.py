@@ -12,6 +12,7 @@ from webhook.rules.load import load_file, load_text
 
 KINDS = Path(__file__).parent.parent / "data" / "workloads" / "kinds.yaml"
 JOB_LABEL = "ultraserver-webhook.io/job"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +97,15 @@ OPENS: dict[str, tuple[dict[str, Any], str, int]] = {
         1,
     ),
     "a Job": (named("batch/v1/Job", {"parallelism": 4, "template": pod()}), "job", 4),
+    "a Job of a CronJob": (
+        named(
+            "batch/v1/Job",
+            {"parallelism": 2, "template": pod()},
+            ownerReferences=[{"kind": "CronJob", "controller": True}],
+        ),
+        "job",
+        2,
+    ),
     "a Job that says no parallelism": (named("batch/v1/Job", {"template": pod()}), "job", 1),
     "a JobSet, whose workers are a product": (
         named(
@@ -109,6 +119,14 @@ OPENS: dict[str, tuple[dict[str, Any], str, int]] = {
         ),
         "jobset",
         8,
+    ),
+    "the JobSet that Kubeflow Trainer makes of a TrainJob": (
+        named(
+            "jobset.x-k8s.io/v1alpha2/JobSet",
+            {"replicatedJobs": [{**JOBSET_WORKERS, "name": "node", "replicas": 1}]},
+        ),
+        "jobset",
+        4,
     ),
     "a LeaderWorkerSet, whose group and not the object is the unit": (
         named(
@@ -157,6 +175,25 @@ def test_every_group_that_takes_nodes_gets_what_workers_get(kinds: Table) -> Non
         assert term["labelSelector"] == {"matchLabels": {JOB_LABEL: "default.train"}}
 
 
+def test_a_job_that_was_made_by_another_kind_of_job_is_left_alone(kinds: Table) -> None:
+    owner = [{"kind": "JobSet", "controller": True}]
+    made = named("batch/v1/Job", {"parallelism": 4, "template": pod()}, ownerReferences=owner)
+    found = outcome(kinds, made)
+    assert (found.operations, found.reason) == ((), "it is no job by their `when`")
+
+
+def test_the_unit_of_a_leaderworkerset_is_its_group(kinds: Table) -> None:
+    obj, _, _ = OPENS["a LeaderWorkerSet, whose group and not the object is the unit"]
+    templates = outcome(kinds, obj).after["spec"]["leaderWorkerTemplate"]
+    for role in ("leaderTemplate", "workerTemplate"):
+        affinity = templates[role]["spec"]["affinity"]
+        (together,) = affinity["podAffinity"][REQUIRED]
+        assert together["matchLabelKeys"] == ["leaderworkerset.sigs.k8s.io/group-key"]
+        others, groups = affinity["podAntiAffinity"][REQUIRED]
+        assert "mismatchLabelKeys" not in others
+        assert groups["mismatchLabelKeys"] == ["leaderworkerset.sigs.k8s.io/group-key"]
+
+
 def test_an_element_of_a_list_is_patched_where_it_stands(kinds: Table) -> None:
     obj, _, _ = OPENS["a JobSet, whose workers are a product"]
     found = outcome(kinds, obj)
@@ -188,7 +225,7 @@ def test_workloads_that_share_a_kind_are_told_apart_by_when(kinds: Table) -> Non
     owned = {**bare, "metadata": {"ownerReferences": [{"kind": "Job", "controller": True}]}}
     found = outcome(kinds, owned)
     assert found.operations == ()
-    assert found.reason == "it is no launcher-pod or bare-pod by their `when`"
+    assert found.reason == "it is no launcher-pod or worker-pod or bare-pod by their `when`"
 
 
 RESEARCH = {"kueue.x-k8s.io/queue-name": "research-a"}
@@ -237,7 +274,6 @@ def test_metadata_of_any_type_is_no_error(kinds: Table, meta: Any) -> None:
 
 
 WORKLOAD = "workloads:\n  - name: gang\n    kinds: [example.com/v1/Gang]\n"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 GROUP = "    groups: [{role: worker, takesNodes: true, template: /t}]\n"
 
 NEVER: dict[str, tuple[str, Expected]] = {
@@ -254,7 +290,7 @@ NEVER: dict[str, tuple[str, Expected]] = {
     ),
     "replicas by a position": (
         WORKLOAD + "    groups: [{role: worker, takesNodes: true, template: /t, replicas: [2, /jobs/1/n]}]\n",
-        [(7, "/workloads/0/groups/0/replicas", "/jobs/1/n can never be there")],
+        [(7, "/workloads/0/groups/0/replicas/1", "/jobs/1/n can never be there")],
     ),
     "a field with a broken selection": (
         WORKLOAD + GROUP + "    fields: {queue: {path: '/jobs[0]', default: x}}\n",

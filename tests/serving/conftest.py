@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 10.0
+PATIENCE = 30.0
 """Seconds within which anything that a test waits for happens, on a busy machine."""
 
 
@@ -77,7 +77,7 @@ class Server:
         given = {
             "certificate": str(files.certificate),
             "key": str(files.key),
-            "log_level": "debug",
+            "loglevel": "debug",
             **settings,
         }
         begun = time.monotonic()

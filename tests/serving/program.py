@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import gevent
 
-from webhook.server import Limits, Listener, ServerSettings, TlsFiles, serve
+from webhook.server import Limits, Listener, TlsFiles, serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +30,7 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
     if path in {"/echo", "/mutate"}:
         body = environ["wsgi.input"].read()
     elif path.startswith("/sleep/"):
+        print("asleep", file=sys.stderr, flush=True)  # noqa: T201 - so that a test knows
         gevent.sleep(float(path.removeprefix("/sleep/")))
         body = b"slept"
     elif path == "/fail":
@@ -57,13 +58,14 @@ def other(_environ: dict[str, Any], start_response: Callable[..., Any]) -> list[
 def main() -> None:
     """Serve as the argument says."""
     given = json.loads(sys.argv[1])
-    others = [Listener("127.0.0.1", 0, tls=False)] if given.pop("second", False) else []
-    given["certificate"], given["key"] = Path(given["certificate"]), Path(given["key"])
-    given["limits"] = Limits(**given.get("limits", {}))
-    given["listener"] = Listener("127.0.0.1", 0)
-    TLS.append(TlsFiles(given["certificate"], given["key"]))
+    listeners = [
+        Listener("127.0.0.1", 0),
+        *[Listener("127.0.0.1", 0, tls=False)] * given.pop("second", False),
+    ]
+    limits = Limits(**given.pop("limits", {}))
+    TLS.append(TlsFiles(Path(given.pop("certificate")), Path(given.pop("key"))))
     TLS[0].watched.on_change = lambda result: TOLD.update([result])
-    serve(lambda: [application, other][: 1 + len(others)], ServerSettings(**given), others, TLS[0])
+    serve(lambda: [application, other][: len(listeners)], listeners, TLS[0], limits, **given)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from gunicorn.util import close_graceful, write_error
 from gunicorn.workers.base_async import AsyncWorker
 from gunicorn.workers.ggevent import GeventWorker
 
-from webhook.server import Listener, ServerSettings, gunicorn_settings
+from webhook.server import Application, Limits, Listener, TlsFiles
 
 if TYPE_CHECKING:
     from tests.serving.conftest import Files
@@ -78,10 +78,8 @@ def test_the_parser_tells_length_and_chunks_before_the_body_is_read() -> None:
 
 
 def test_every_setting_is_known_to_gunicorn(files: Files) -> None:
-    settings = ServerSettings(files.certificate, files.key)
-    config = Config()
-    for name, value in gunicorn_settings(settings, [settings.listener, Listener("::1", 0)]).items():
-        config.set(name, value)
+    listeners = [Listener(), Listener("::1", 0)]
+    config = Application(list, listeners, TlsFiles(files.certificate, files.key), Limits(), {}).cfg
     assert config.address == [("0.0.0.0", 8443), ("::1", 0)]  # noqa: S104
     assert config.worker_class_str
     assert {"load_config", "load", "run", "wsgi"} <= set(dir(BaseApplication))

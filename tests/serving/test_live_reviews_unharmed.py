@@ -218,7 +218,7 @@ def test_bodies_that_are_announced_and_do_not_come_keep_no_large_review_out(
         assert client.post("/echo", b"z" * 1_000_000) == b"z" * 1_000_000
 
 
-def test_above_the_bytes_that_may_be_held_the_oldest_unfinished_request_has_to_go(
+def test_above_the_bytes_that_may_be_held_the_older_of_two_like_requests_has_to_go(
     start: Callable[..., Server],
 ) -> None:
     server = start(limits={**PATIENT, "buffered": 2_000_000})
@@ -232,6 +232,23 @@ def test_above_the_bytes_that_may_be_held_the_oldest_unfinished_request_has_to_g
     assert answer(holders[0]) == b""
     holders[1].sendall(b"z" * 100_000)
     assert holders[1].recv(12) == b"HTTP/1.1 200"
+
+
+def test_a_review_is_not_given_up_for_the_bytes_of_others_that_came_after_it(
+    start: Callable[..., Server],
+) -> None:
+    server = start(limits={**PATIENT, "buffered": 2_000_000})
+    review = server.tls()
+    review.sendall(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 6000\r\n\r\n" + b"z" * 5_000)
+    time.sleep(0.3)
+    announced = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
+    holders = [server.tls() for _ in range(3)]
+    for sock in holders:
+        sock.sendall(announced + b"z" * 900_000)
+        time.sleep(0.3)
+    review.sendall(b"z" * 1_000)
+    assert review.recv(12) == b"HTTP/1.1 200"
+    assert answer(holders[0]) == b""
 
 
 def test_a_flood_of_newcomers_drives_itself_out_and_no_client_that_was_answered(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from typing import Any
@@ -32,7 +33,8 @@ def test_a_result_of_many_bytes_comes_back_whole() -> None:
 
 
 def test_work_without_an_end_is_ended() -> None:
-    assert done("slow") == "FailedError: it took longer than 1.0 s"
+    # Of the second that it has, the wait for its turn is a part.
+    assert re.fullmatch(r"FailedError: it took longer than (1\.0|0\.\d) s", done("slow"))
 
 
 TOO_LARGE = "TooLargeError: it takes more than 64 MiB of memory to evaluate"

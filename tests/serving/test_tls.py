@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import serialization
 
 from certs import authority
 from tests.serving.conftest import PATIENCE
+from webhook.serving import tls
 from webhook.serving.tls import TlsFiles, new_context
 
 if TYPE_CHECKING:
@@ -177,6 +178,26 @@ def test_a_pair_that_is_not_valid_now_does_not_replace_one_that_is(
     assert mounted.context() is context
     assert why in mounted.watched.problem
     assert (mounted.expires, told) == (before, ["refused"])
+
+
+def test_a_pair_that_is_put_in_its_place_while_it_is_read_does_not_let_an_expired_one_in(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.signer = authority.new_authority(datetime.now(UTC) - timedelta(days=9), timedelta(days=20))
+    mounted = TlsFiles(files.certificate, files.key)
+    context = mounted.context()
+    good, made = files.issue(), list[ssl.SSLContext]()
+
+    def new_context_of_the_expired(certificate: Path, key: Path) -> ssl.SSLContext:
+        made.append(new_context(certificate, key))
+        write(files, good)
+        return made[-1]
+
+    monkeypatch.setattr(tls, "new_context", new_context_of_the_expired)
+    write(files, at(files, timedelta(days=-2)))
+    assert mounted.context() is context
+    assert mounted.context() is made[1]
+    assert mounted.expires == good.certificate.not_valid_after_utc
 
 
 def test_a_pair_that_becomes_valid_is_reloaded_then(files: Files) -> None:

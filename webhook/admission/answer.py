@@ -95,5 +95,5 @@ def _log(endpoint: str, review: Review, outcome: Outcome | None, seconds: float)
         fields |= {"reason": outcome.reason, "rules": ",".join(outcome.fired()), "table": outcome.revision}
         fields |= {"denials": "; ".join(outcome.denials)} if outcome.denials else {}
     text = "%(verdict)s: %(kind)s %(namespace)s/%(object)s: %(why)s"
-    why = "; ".join(outcome.denials) or outcome.reason if outcome else "not a creation"
+    why = "; ".join(outcome.denials) or outcome.reason if outcome else "nothing to do"
     log.info(text, {**fields, "why": why}, extra=fields)

@@ -13,7 +13,6 @@ an internal error                               500  a review that is not allowe
 =============================================  ====  =====================================
 """
 
-import logging
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from http import HTTPStatus
@@ -22,7 +21,7 @@ from typing import Final
 from flask import Flask, Response, json, request
 
 from webhook import limits
-from webhook.admission.answer import HANDLERS, answer
+from webhook.admission.answer import HANDLERS, Answer, answer
 from webhook.endpoints import LIVEZ, READYZ, RULE_TABLE
 from webhook.metrics import Metrics
 from webhook.responses import new_app, refusal
@@ -33,8 +32,6 @@ JSON: Final = "application/json"
 
 EXPIRY_MARGIN: Final = timedelta(seconds=30)
 """Before the certificate ends by this much the server is not ready; a probe asks every few seconds."""
-
-log = logging.getLogger("webhook.admission")
 
 
 def create_app(
@@ -49,9 +46,10 @@ def create_app(
         checks: checks rule tables.
     """
     app = new_app("webhook")
-    reviews = Reviews(state, metrics or Metrics(), long_reviews, checks)
+    counted = metrics or Metrics(state)
     for name in HANDLERS:
-        app.add_url_rule(f"/{name}", name, partial(reviews.answer, name), methods=["POST"])
+        view = partial(respond, name, state, counted, long_reviews, checks)
+        app.add_url_rule(f"/{name}", name, view, methods=["POST"])
     app.add_url_rule(f"/{LIVEZ}", LIVEZ, lambda: Response(json.dumps({"status": "ok"}), mimetype=JSON))
     app.add_url_rule(f"/{READYZ}", READYZ, lambda: ready(state))
     return app
@@ -71,39 +69,27 @@ def ready(state: CurrentState) -> Response:
     return Response(json.dumps(detail), status=200 if detail["status"] == "ok" else 503, mimetype=JSON)
 
 
-class Reviews:
-    """Answers reviews, short ones at once and long ones where they hold up nobody, and counts them."""
+def respond(name: str, state: CurrentState, metrics: Metrics, long_reviews: Work, checks: Work) -> Response:
+    """The response of an endpoint: short reviews are answered at once, long ones where they hold up nobody.
 
-    def __init__(self, state: CurrentState, metrics: Metrics, long_reviews: Work, checks: Work) -> None:
-        """Takes what every endpoint needs."""
-        self._state, self._metrics = state, metrics
-        self._long_reviews, self._checks = long_reviews, checks
-
-    def answer(self, name: str) -> Response:
-        """The view of an endpoint.
-
-        Raises:
-            BusyError: if too much long work is waiting.
-        """
-        if request.mimetype != JSON:
-            return refusal(415, f"the content type must be {JSON}, not {request.mimetype or 'missing'}")
-        body = request.get_data(cache=False)
-        work = here
-        if name == RULE_TABLE:
-            work = self._checks
-        elif len(body) > limits.SHORT_REVIEW:
-            work = self._long_reviews
-        try:
-            found = work(len(body), answer, self._state.table, name, body)
-        except TooLargeError as error:
-            log.warning("refused a review of %d bytes: %s", len(body), error, extra={"endpoint": name})
-            self._metrics.answered(name, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "", (), 0.0)
-            return refusal(413, f"the review is too large: {error}")
-        except FailedError as error:
-            self._metrics.failed()
-            log.error("a review of %d bytes failed: %s", len(body), error, extra={"endpoint": name})  # noqa: TRY400
-            return refusal(500, "the review could not be evaluated, see the log of ultraserver-webhook")
-        self._metrics.answered(name, found.status, found.verdict, found.rules, found.seconds)
-        if found.status == HTTPStatus.BAD_REQUEST:
-            return refusal(400, found.body.decode())
-        return Response(found.body, status=found.status, mimetype=JSON)
+    Raises:
+        BusyError, FailedError: as `webhook.work.Work`.
+    """
+    if request.mimetype != JSON:
+        return refusal(415, f"the content type must be {JSON}, not {request.mimetype or 'missing'}")
+    body = request.get_data(cache=False)
+    work = here
+    if name == RULE_TABLE:
+        work = checks
+    elif len(body) > limits.SHORT_REVIEW:
+        work = long_reviews
+    try:
+        found: Answer = work(len(body), answer, state.table, name, body)
+    except FailedError as error:
+        too_large = isinstance(error, TooLargeError)
+        metrics.answered(name, HTTPStatus.REQUEST_ENTITY_TOO_LARGE if too_large else 500)
+        raise
+    metrics.answered(name, found.status, found.verdict, found.rules, found.seconds)
+    if found.status == HTTPStatus.BAD_REQUEST:
+        return refusal(400, found.body.decode())
+    return Response(found.body, status=found.status, mimetype=JSON)

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from webhook.admission.review import Review
-from webhook.engine import Outcome, Request, evaluate, record
+from webhook.engine import Outcome, Request, evaluate, record, update
 from webhook.engine.evaluate import kind_of
 from webhook.engine.jobs import template_paths
 from webhook.engine.table import Table
@@ -23,26 +24,27 @@ SUFFIXES: Final = (".yaml", ".yml")
 
 
 def mutate(table: Table, review: Review) -> Outcome | None:
-    """What is added to a new object."""
-    return evaluate(table, review.request) if review.creates else None
+    """What is added to a new object, and what the update of a stored one keeps."""
+    match review.operation:
+        case "CREATE":
+            return evaluate(table, review.request)
+        case "UPDATE":
+            return update(table, review.request, review.stored)
+    return None
 
 
-def verify(table: Table, review: Review) -> Outcome | None:
+def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | None:
     """Warns of a new object that came through without what should have been added to it.
 
     That is the case when the mutating webhook could not be reached and may fail open. It is known by asking
     the same question again: had the object been mutated, nothing would be left to add.
+
+    Args:
+        table: the rules.
+        review: of the object.
+        refuse: whether such an object is refused instead.
     """
-    return _verified(table, review, refuse=False)
-
-
-def require(table: Table, review: Review) -> Outcome | None:
-    """As ``verify``, but refuses such an object."""
-    return _verified(table, review, refuse=True)
-
-
-def _verified(table: Table, review: Review, *, refuse: bool) -> Outcome | None:
-    outcome = mutate(table, review)
+    outcome = mutate(table, review) if review.operation == "CREATE" else None
     if outcome is None or not (outcome.operations or outcome.denials):
         return None if outcome is None else replace(outcome, warnings=())
     again = evaluate(table, as_unnamed(review.request))
@@ -59,6 +61,10 @@ def _verified(table: Table, review: Review, *, refuse: bool) -> Outcome | None:
     if refuse:
         return replace(outcome, **left, warnings=(), denials=(said.replace("admitted", "came", 1),))
     return replace(outcome, **left, warnings=(said,), denials=())
+
+
+require: Final[Handler] = partial(verify, refuse=True)
+"""As ``verify``, but refuses such an object."""
 
 
 def _other_table(table: Table, obj: Json) -> str:

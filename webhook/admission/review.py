@@ -11,6 +11,7 @@ from typing import Any, Final
 import orjson
 
 from webhook.engine import Outcome, Request
+from webhook.engine.tree import Json
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -33,6 +34,7 @@ class Review:
     Attributes:
         operation: ``CREATE``, ``UPDATE``, ``DELETE`` or ``CONNECT``; empty for one on a subresource.
         name: of the object; empty where the API server generates it later.
+        stored: the object before an update; null otherwise.
     """
 
     uid: str
@@ -40,11 +42,7 @@ class Review:
     operation: str
     kind: str
     name: str
-
-    @property
-    def creates(self) -> bool:
-        """Whether an object itself is being created; nothing else is ever mutated."""
-        return self.operation == "CREATE"
+    stored: Json = None
 
 
 def decode(body: bytes) -> Review:
@@ -92,6 +90,7 @@ def decode(body: bytes) -> Review:
         kind=str(obj.get("kind")) if isinstance(obj, dict) else "",
         operation=operation,
         name=_text(request, "name"),
+        stored=request.get("oldObject"),
     )
 
 

@@ -7,8 +7,7 @@ sigs.k8s.io/yaml 1.6, go.yaml.in/yaml/v2 2.4) and is held against the output of 
 """
 
 from webhook.documents.dump import dump_yaml
-from webhook.documents.errors import DocumentError
-from webhook.documents.lines import Json, Path
+from webhook.documents.places import DocumentError, Json, Path
 from webhook.documents.reader import Document, expand_lists, read_documents
 
 __all__ = ["Document", "DocumentError", "Json", "Path", "dump_yaml", "expand_lists", "read_documents"]

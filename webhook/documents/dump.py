@@ -6,8 +6,7 @@ from typing import Any
 
 import yaml
 
-from webhook.documents.errors import Refusal
-from webhook.documents.lines import Json
+from webhook.documents.places import Json, Refusal
 from webhook.documents.words import resolve
 
 # YAML breaks lines at these, which would come back as "\n" from a block.

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
-from webhook.documents.errors import LONE_SURROGATE, DocumentError, error_at
-from webhook.documents.json_text import mark_json, read_json
-from webhook.documents.lines import Json, Mark
+from webhook.documents.json_text import read_json
+from webhook.documents.places import DocumentError, Json, Mark, Refusal, error_at
 from webhook.documents.yaml_text import read_yaml
 
 _SEPARATOR = re.compile(r"^---([^\n]*)(?:\n|\Z)", re.MULTILINE)
 _NEXT = re.compile(r"[^ \t\r\n]")
+# What a JSON text may be refused for, and no YAML text.
+_NO_YAML = re.compile(r"\bNaN\b|-?\bInfinity\b|\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True)
@@ -57,17 +58,12 @@ def read_documents(text: str | bytes, source: str = "<stdin>") -> list[Document]
 
 
 def _decoded(text: str | bytes, source: str) -> str:
-    if isinstance(text, bytes):
-        try:
-            text = text.decode()
-        except UnicodeDecodeError as error:
-            latin = error.object.decode("latin-1")
-            raise error_at(latin, error.start, source, "not UTF-8: save the file as UTF-8") from None
+    raw = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise error_at(text, error.start, source, LONE_SURROGATE) from None
-    return text.removeprefix("\ufeff")
+        return raw.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        message = "not UTF-8: save the file as UTF-8"
+        raise error_at(raw.decode("latin-1"), error.start, source, message) from None
 
 
 def _chunks(text: str, source: str) -> Iterator[tuple[str, int]]:
@@ -91,7 +87,9 @@ def _first_documents(chunk: str, source: str) -> list[Document]:
     while start := _NEXT.search(chunk, end):
         line, at = line + chunk.count("\n", at, start.start()), start.start()
         try:
-            value, end = read_json(chunk, at, source, line)
+            value, end = read_json(chunk, at)
+        except Refusal as refusal:
+            raise _placed(refusal, chunk, at, source, line) from None
         except json.JSONDecodeError as error:
             hint = "check quotes, commas and brackets here and above"
             if documents:
@@ -102,8 +100,28 @@ def _first_documents(chunk: str, source: str) -> list[Document]:
             except DocumentError as other:
                 # It is what it was until further on.
                 raise max(other, failure, key=lambda found: (found.line, found.column)) from None
-        documents.append(Document(value, source, line, partial(mark_json, chunk, at, source, line)))
+        documents.append(Document(value, source, line, partial(_json_marks, chunk[at:end], line)))
     return documents
+
+
+def _json_marks(text: str, line: int) -> Mark:
+    """The lines of JSON, which nearly always is YAML as well; else all of it counts as one line."""
+    try:
+        return read_yaml(text, "", line)[1]
+    except DocumentError:
+        return Mark(line)
+
+
+def _placed(refusal: Refusal, chunk: str, at: int, source: str, line: int) -> DocumentError:
+    """The error about the JSON at an offset: where the YAML reader refuses it too, or at what YAML lacks."""
+    column = at - chunk.rfind("\n", 0, at)
+    try:
+        read_yaml(" " * (column - 1) + chunk[at:], source, line)
+    except DocumentError as error:
+        if error.message == str(refusal):
+            return error
+    odd = _NO_YAML.search(chunk, at)
+    return error_at(chunk, odd.start() if odd else at, source, str(refusal))
 
 
 def _yaml_documents(chunk: str, source: str, first_line: int) -> list[Document]:
@@ -120,11 +138,14 @@ def expand_lists(documents: Iterable[Document]) -> list[Document]:
     from the list (``PodList`` holds ``Pod``).
 
     Raises:
-        DocumentError: if ``items`` is no list, or holds anything but objects.
+        DocumentError: if ``items`` is no list, or anything is no object.
     """
     expanded: list[Document] = []
     for document in documents:
-        if isinstance(document.value, dict) and "items" in document.value:
+        if not isinstance(document.value, dict):
+            message = "a Kubernetes object is a map with apiVersion and kind"
+            raise DocumentError(document.source, document.line, 1, message)
+        if "items" in document.value:
             expanded += expand_lists(_items(document))
         else:
             expanded.append(document)
@@ -134,16 +155,11 @@ def expand_lists(documents: Iterable[Document]) -> list[Document]:
 def _items(document: Document) -> Iterator[Document]:
     items = document.value["items"]
     if items is not None and not isinstance(items, list):
-        raise DocumentError(document.source, document.lines.nearest(("items",)), 1, "items must be a list")
+        raise DocumentError(document.source, document.lines.at(("items",)).line, 1, "items must be a list")
     kind, version = document.value.get("kind"), document.value.get("apiVersion")
     kind = kind.removesuffix("List") if isinstance(kind, str) else kind
     for at, item in enumerate(items or []):
         mark = document.lines.at(("items", at))
-        if not isinstance(item, dict):
-            raise DocumentError(document.source, mark.line, 1, f"items[{at}] must be an object")
-        whole = (
-            item
-            if item.get("kind") or item.get("apiVersion")
-            else {**item, "kind": kind, "apiVersion": version}
-        )
-        yield Document(whole, document.source, mark.line, partial(Mark, *mark))
+        if isinstance(item, dict) and not (item.get("kind") or item.get("apiVersion")):
+            item = {**item, "kind": kind, "apiVersion": version}  # noqa: PLW2901 - the same item, completed
+        yield Document(item, document.source, mark.line, partial(Mark, *mark))

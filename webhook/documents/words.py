@@ -7,7 +7,7 @@ are text, ``1:30`` and ``2001-01-01`` too.
 
 import re
 
-from webhook.documents.errors import Refusal
+from webhook.documents.places import Refusal
 
 Scalar = str | bool | int | float | None
 

@@ -10,10 +10,12 @@ from typing import Any, cast
 
 import yaml
 
-from webhook.documents import errors
-from webhook.documents.errors import MAX_DEPTH, DocumentError, Refusal
-from webhook.documents.lines import Json, Mark
+from webhook.documents.places import MAX_DEPTH, TOO_DEEP, TWICE, DocumentError, Json, Mark, Refusal, error_at
 from webhook.documents.words import resolve
+
+_MAX_ALIAS_COST = 4_000_000
+"""What aliases may add to one document, in characters; a value counts 40. About 100,000 values."""
+_VALUE_COST = 40
 
 # Control characters; line ends of other kinds, which would count as lines; and a byte order mark in the
 # midst of a text, which is white space to one parser and a letter to the other.
@@ -48,8 +50,7 @@ def read_yaml(text: str, source: str, first_line: int) -> Node:
     """
     if bad := _FORBIDDEN.search(text):
         message = f"U+{ord(bad[0]):04X} is not allowed in YAML: remove it, or escape it in double quotes"
-        error = errors.error_at(text, bad.start(), source, message)
-        raise DocumentError(source, first_line + error.line - 1, error.column, message)
+        raise error_at(text, bad.start(), source, message, first_line)
     return _Builder(text, source, first_line).document()
 
 
@@ -107,7 +108,7 @@ class _Builder:
         if isinstance(event, yaml.ScalarEvent):
             value = self._scalar(event)
         elif depth == MAX_DEPTH:
-            raise self._refused(event, errors.TOO_DEEP)
+            raise self._refused(event, TOO_DEEP)
         elif isinstance(event, yaml.SequenceStartEvent):
             value = self._list(children, depth + 1)
         else:
@@ -153,7 +154,7 @@ class _Builder:
         if not isinstance(key, str):
             raise self._refused(event, f"key {self._written(event)[:40]} is not text to kubectl: quote it")
         if key in written:
-            raise self._refused(event, errors.TWICE.format(key[:60]))
+            raise self._refused(event, TWICE.format(key[:60]))
         written.add(key)
         return key, mark.line
 
@@ -185,15 +186,17 @@ class _Builder:
 
     def _copy(self, event: yaml.AliasEvent, value: Json, depth: int) -> Json:
         """A value of its own, so that a change in one place is none in the other."""
-        self._cost += errors.VALUE_COST + (len(value) if isinstance(value, str) else 0)
+        self._cost += _VALUE_COST + (len(value) if isinstance(value, str) else 0)
         if isinstance(value, dict):
             self._cost += sum(map(len, value))
-        if self._cost > errors.MAX_ALIAS_COST:
-            raise self._refused(event, errors.ALIAS_BOMB)
+        if self._cost > _MAX_ALIAS_COST:
+            raise self._refused(
+                event, "aliases expand to too much: write the repeated parts out, or split the file"
+            )
         if not isinstance(value, dict | list):
             return value
         if depth == MAX_DEPTH:
-            raise self._refused(event, errors.TOO_DEEP)
+            raise self._refused(event, TOO_DEEP)
         if isinstance(value, list):
             return [self._copy(event, item, depth + 1) for item in value]
         return {key: self._copy(event, item, depth + 1) for key, item in value.items()}

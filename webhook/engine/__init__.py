@@ -2,5 +2,6 @@
 
 from webhook.engine.evaluate import evaluate
 from webhook.engine.outcome import Outcome, Request, RuleOutcome, Verdict
+from webhook.engine.updates import update
 
-__all__ = ["Outcome", "Request", "RuleOutcome", "Verdict", "evaluate"]
+__all__ = ["Outcome", "Request", "RuleOutcome", "Verdict", "evaluate", "update"]

@@ -29,14 +29,6 @@ class Progress:
     clean: set[str] = field(default_factory=set)
 
 
-def shape_messages(shape: Shape, values: Mapping[str, Json], progress: Progress) -> None:
-    """What the shape itself has to say."""
-    if shape.warn:
-        progress.warnings.append(render(shape.warn, values))
-    if shape.deny:
-        progress.denials.append(render(shape.deny, values))
-
-
 @dataclass(frozen=True)
 class _Ready:
     """A rule that matched, with its fragment and messages filled in."""
@@ -50,12 +42,17 @@ class _Ready:
 def apply_rules(
     table: Table, job: Job, shape: Shape | None, values: Mapping[str, Json], progress: Progress
 ) -> None:
-    """Applies every rule of the table that fires; the progress holds what came of each."""
+    """Says what the shape says and applies every rule that fires; the progress holds what came of each."""
+    if shape and shape.warn:
+        progress.warnings.append(render(shape.warn, values))
+    if shape and shape.deny:
+        progress.denials.append(render(shape.deny, values))
     matched = [(rule, _match(rule, job, shape, values)) for rule in table.rules]
     by_whom = {
-        rule.replaces: rule.name
+        name: rule.name
         for rule, ready in matched
-        if rule.replaces and isinstance(ready, _Ready) and rule.mode is Mode.ENFORCE
+        if isinstance(ready, _Ready) and rule.mode is Mode.ENFORCE
+        for name in rule.replaces
     }
     for rule, ready in matched:
         if isinstance(ready, str):
@@ -87,28 +84,24 @@ def _match(rule: Rule, job: Job, shape: Shape | None, values: Mapping[str, Json]
 
 
 def _fire(ready: _Ready, job: Job, progress: Progress) -> None:
-    rule = ready.rule
+    rule, after, merges = ready.rule, progress.object, list[Merge]()
+    for path in job.paths(rule.match.role):
+        merges.append(Merge(path, rule.on_conflict))
+        after = put(after, path, merges[-1].apply(get(after, path), ready.fragment))
     if rule.mode is Mode.SHADOW:
-        merges = [_merge(ready, progress.object, path)[0] for path in job.paths(rule.match.role)]
         progress.rules.append(RuleOutcome(rule.name, State.SHADOWED, _shadow(ready, merges)))
         return
+    progress.object = after
     progress.rules.append(RuleOutcome(rule.name, State.FIRED, rule.reason))
     progress.warnings.extend(filter(None, (ready.warn,)))
     progress.denials.extend(filter(None, (ready.deny,)))
     progress.clean.add(rule.name)
-    for path in job.paths(rule.match.role):
-        merge, template = _merge(ready, progress.object, path)
-        progress.object = put(progress.object, path, template)
-        noted = progress.additions.setdefault(path, {})
+    for merge in merges:
+        noted = progress.additions.setdefault(merge.at, {})
         for place, added in merge.additions.items():
             earlier = noted.get(place)
             noted[place] = [*earlier, *added] if isinstance(earlier, list) else added
         _say_conflicts(rule, merge, progress)
-
-
-def _merge(ready: _Ready, obj: Json, path: Path) -> tuple[Merge, Json]:
-    merge = Merge(path, ready.rule.on_conflict)
-    return merge, merge.apply(get(obj, path), ready.fragment)
 
 
 def _say_conflicts(rule: Rule, merge: Merge, progress: Progress) -> None:

@@ -16,9 +16,9 @@ PER_CHARACTER: Final = 12
 """Units for each character of the object as JSON.
 
 An honest record costs two at most for lists and maps: an added element is digested once, and once more as a
-part of an added container. A node selector term costs one, two more for the search that finds nothing left
-(eight expressions, a quarter each), and a quarter for each expression that a table added: room for some
-thirty of them in a job that is nothing but terms.
+part of an added container. A node selector term costs one for each expression that a table added, and four
+for the search that finds nothing left, or eight where it has fields as well: room for four to eight
+expressions of a table in a job that is nothing but terms.
 """
 
 
@@ -32,7 +32,6 @@ class Budget:
     def __init__(self, obj: Json) -> None:
         """The budget for an object; its size is found out only once the floor is spent."""
         self.left = FLOOR
-        self.spent = 0
         self._unmeasured: Json = obj
 
     def spend(self, units: int) -> None:
@@ -41,7 +40,6 @@ class Budget:
         Raises:
             OverBudgetError: if there are none left.
         """
-        self.spent += units
         self.left -= units
         if self.left < 0 and self._unmeasured is not None:
             self.left += PER_CHARACTER * len(canonical(self._unmeasured))

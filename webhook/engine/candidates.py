@@ -1,11 +1,11 @@
 """Whether the table speaks about a job: its opt-in or opt-out, its resources, its instance types."""
 
 from webhook.engine import keys
-from webhook.engine.jobs import Job, marks
+from webhook.engine.jobs import Job
 from webhook.engine.outcome import JobError
 from webhook.engine.table import WORKER, Table
-from webhook.engine.templates import admitted_types, names_type, requested
-from webhook.engine.tree import Json, shown
+from webhook.engine.templates import admits_type, requested
+from webhook.engine.tree import Json, get, shown, text_of
 
 
 def candidacy(table: Table, job: Job) -> tuple[bool, str]:
@@ -33,23 +33,25 @@ def candidacy(table: Table, job: Job) -> tuple[bool, str]:
     asked = [found for found in (requested(part, table.candidates.requests) for part in templates) if found]
     if asked:
         return True, f"its workers ask for {asked[0]}"
-    if any(names_type(template, table.candidates) for template in templates):
+    selector = ("spec", "nodeSelector", table.candidates.instance_type_label)
+    if any(get(template, selector) in table.candidates.instance_types for template in templates):
         return True, "its workers select an UltraServer instance type"
     return False, "its workers ask for no Neuron resource and select no UltraServer instance type"
 
 
-def job_types(table: Table, job: Job) -> tuple[str, ...]:
-    """The table's instance types that all pods of a job which take nodes leave open."""
-    left = [admitted_types(template, table.candidates) for template in job.templates(WORKER)]
-    return tuple(name for name in table.candidates.instance_types if all(name in types for types in left))
+def job_types(table: Table, job: Job, role: str = WORKER) -> tuple[str, ...]:
+    """The table's instance types that all pods of a role leave open; by default all that take nodes."""
+    label, templates = table.candidates.instance_type_label, job.templates(role)
+    names = table.candidates.instance_types
+    return tuple(name for name in names if all(admits_type(part, label, name) for part in templates))
 
 
 def marked(obj: Json, key: str) -> tuple[str, str] | None:
     """Place and value of one of our keys among an object's annotations, then its labels."""
     for kind in ("annotations", "labels"):
-        value = marks(obj, kind).get(key)
+        value = get(obj, ("metadata", kind, key))
         if value is not None:
-            return f"/metadata/{kind}/{key}", value if isinstance(value, str) else shown(value)
+            return f"/metadata/{kind}/{key}", text_of(value)
     return None
 
 

@@ -5,16 +5,15 @@ from dataclasses import replace
 from typing import Final
 
 from webhook.engine import record
-from webhook.engine.apply import Progress, apply_rules, shape_messages
+from webhook.engine.apply import Progress, apply_rules
 from webhook.engine.budget import Budget
 from webhook.engine.candidates import candidacy
 from webhook.engine.identity import first_uid
 from webhook.engine.jobs import Job, is_of, open_job, record_key, template_paths
-from webhook.engine.order import as_received
 from webhook.engine.outcome import JobError, Outcome, Request, State, bounded, cut
-from webhook.engine.patch import Operation, operations
+from webhook.engine.patch import Operation, difference
 from webhook.engine.shapes import choose_shape
-from webhook.engine.table import WORKER, Mode, Shape, Table, Workload
+from webhook.engine.table import WORKER, Mode, Table, Workload
 from webhook.engine.tree import Json, Path, WrongTypeError, get, pointer, put, shown
 from webhook.engine.values import placeholder_values
 
@@ -60,6 +59,15 @@ def kind_of(obj: Json) -> str:
 Records = Mapping[Path, record.Record]
 """The records of an object that count, by the path of the template."""
 
+FACTS: Final = {
+    "shape": "shape.name",
+    "nodeConfig": "shape.nodeConfig",
+    "workers": "job.workers",
+    "nodes": "job.nodes",
+    "job": "job.id",
+}
+"""What an outcome tells of a job that has a size, and the placeholder that says the same."""
+
 OVERDONE: Final = (
     "{} is ignored: it names more than the webhook can have added, so that stays in the job as yours; "
     "to be rid of that, take it out of the file"
@@ -80,8 +88,7 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         uid = _first_uid(job, request, records)
         values = placeholder_values(table, job, shape, request, uid)
         if shape:
-            facts |= _about(shape, job, values)
-            shape_messages(shape, values, progress)
+            facts |= {fact: values[placeholder] for fact, placeholder in FACTS.items()}
         apply_rules(table, job, shape, values, progress)
         _write_records(table, uid, progress)
     _label_message(job, request, records, progress)
@@ -139,16 +146,9 @@ def _patched(job: Job, received: Json, desired: Json) -> tuple[Json, list[Operat
     after, patch = received, list[Operation]()
     for group in job.groups:
         before = get(received, group.template)
-        template = as_received(before, get(desired, group.template), group.template)
-        after = put(after, group.template, template)
-        patch += operations(before, template, group.template)
+        template, operations = difference(before, get(desired, group.template), group.template)
+        after, patch = put(after, group.template, template), patch + operations
     return after, patch
-
-
-def _about(shape: Shape, job: Job, values: Mapping[str, Json]) -> dict[str, str]:
-    facts = {"shape": shape.name, "nodeConfig": str(shape.node_config), "workers": str(job.workers())}
-    facts["nodes"] = str(job.nodes())
-    return facts | {"job": values["job.id"]}
 
 
 def _first_uid(job: Job, request: Request, records: Records) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 
 from webhook.engine import keys
 from webhook.engine.outcome import Request
-from webhook.engine.tree import Json, get
+from webhook.engine.tree import Json, canonical, get, maps_at
 
 LIMIT: Final = 63
 """Characters of a label value (Kubernetes, "Labels and Selectors")."""
@@ -55,21 +55,12 @@ def first_uid(request: Request, generate_name: str, recorded: str, label: Json) 
 
 def _sent(obj: Json) -> bool:
     """Whether the record was there before admission: ``managedFields`` then names it as somebody's."""
-    fields = get(obj, ("metadata", "managedFields"))
-    return _names(fields, f"f:{keys.ADDED}")
-
-
-def _names(node: Json, key: str) -> bool:
-    if isinstance(node, dict):
-        return key in node or any(_names(value, key) for value in node.values())
-    return isinstance(node, list) and any(_names(item, key) for item in node)
+    return f'"f:{keys.ADDED}":' in canonical(get(obj, ("metadata", "managedFields")))
 
 
 def created(obj: Json) -> Sequence[str]:
     """The times that the API server put into ``metadata.managedFields`` of an object being created."""
-    fields = get(obj, ("metadata", "managedFields"))
-    entries = fields if isinstance(fields, list) else []
-    return [str(entry.get("time")) for entry in entries if isinstance(entry, dict)]
+    return [str(entry.get("time")) for entry in maps_at(obj, ("metadata", "managedFields"))]
 
 
 def _hashed(readable: str, parts: Sequence[str]) -> str:

@@ -1,15 +1,20 @@
 """Opening a job: what a workload row finds in an object."""
 
-from collections.abc import Mapping
+import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import prod
+from typing import Final
 
+from common.quantities import thousandths
 from webhook.engine import keys
 from webhook.engine.outcome import JobError, Request
 from webhook.engine.places import Place
 from webhook.engine.table import WORKER, Factor, Group, Workload
 from webhook.engine.tree import Json, Path, WrongTypeError, get, shown
+
+_WHOLE: Final = re.compile(r"[0-9]{1,9}")
+"""A whole number of a size that a job's numbers can have."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +63,6 @@ class Job:
     def roles(self) -> list[str]:
         """The roles that the job has a template for."""
         return [role for role in self.workload.roles() if self.paths(role)]
-
-    def field(self, name: str) -> str:
-        """The value of one of the workload's named fields as text, its default where the job does not say.
-
-        Raises:
-            WrongTypeError: if it is neither text nor a truth value.
-        """
-        return field(self.workload, self.object, name)
 
     def workers(self) -> int:
         """Number of pods in the groups called worker."""
@@ -138,18 +135,29 @@ def field(workload: Workload, obj: Json, name: str) -> str:
     """
     row = workload.fields[name]
     found = row.path.value(obj)
+    if row.smaller:
+        return _smaller(found, row.default)
     if isinstance(found, bool):
         return str(found).lower()
     if found is not None and not isinstance(found, str):
         raise WrongTypeError(str(row.path), "text", found)
+    if row.divided_by:
+        return _quotient(found or "", field(workload, obj, row.divided_by)) or row.default
     text = found or row.default
     return text.rstrip("/").rpartition("/")[0] if row.parent else text
 
 
-def marks(obj: Json, kind: str) -> Mapping[str, Json]:
-    """The labels or annotations of an object; none where they are no map."""
-    found = get(obj, ("metadata", kind))
-    return found if isinstance(found, dict) else {}
+def _smaller(found: Json, most: str) -> str:
+    """The smaller of two quantities; ``most`` where the other is none, or 0, which means no limit."""
+    text = str(found) if isinstance(found, str | int | float) else ""
+    return text if 0 < thousandths(text) < thousandths(most) else most
+
+
+def _quotient(number: str, divisor: str) -> str:
+    """One whole number divided by another, rounded down; empty where that is no number."""
+    if not (_WHOLE.fullmatch(number) and _WHOLE.fullmatch(divisor) and int(divisor)):
+        return ""
+    return str(int(number) // int(divisor))
 
 
 def _text(value: Json) -> str:

@@ -13,6 +13,9 @@ NODE_CONFIG: Final = PREFIX + "node-config"
 JOB: Final = PREFIX + "job"
 """Label on the worker template: unique to a job in the cluster, always computed, never taken over."""
 
+BLOCK: Final = PREFIX + "block"
+"""Label on a Pod that takes a node: the number of its block of consecutive workers in the job."""
+
 ADDED: Final = PREFIX + "added"
 """Annotation on a pod template: the record of what the webhook added to it (see ``record.py``)."""
 

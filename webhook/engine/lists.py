@@ -1,6 +1,6 @@
 """What each list of a pod template is: the one place that says which lists may be taken apart, and how.
 
-Order, patch, merge and record all ask here. What is not named here, command and args among it, Kubernetes
+Patch, merge and record all ask here. What is not named here, command and args among it, Kubernetes
 treats as one value, and so does everything in the engine: it is never reordered, merged or compared in parts.
 """
 
@@ -101,6 +101,6 @@ def paired(items: list[Json], others: list[Json], path: Sequence[str | int]) -> 
     free: dict[tuple[str, ...], deque[int]] = {}
     for index in range(start, len(others) - end):
         free.setdefault(element(others[index], path), deque()).append(index)
-    rest = (free.get(element(item, path)) for item in items[start : len(items) - end])
+    rest = (free.get(element(item, path)) if free else None for item in items[start : len(items) - end])
     middle = (places.popleft() if places else None for places in rest)
     return [*range(start), *middle, *range(len(others) - end, len(others))]

@@ -15,6 +15,7 @@ from webhook.engine.tree import (
     get,
     pointer,
     same,
+    shared,
     with_entry,
 )
 
@@ -103,7 +104,7 @@ class Merge:
             elif not same(result[found], item):
                 new = self._element(result[found], item, path)
                 result = [new if i == found else other for i, other in enumerate(result)]
-        return result if _changed(result, old) else theirs
+        return theirs if shared(old, result) is old else result
 
     def _unfit(self, item: Json, path: Path) -> str:
         """Why an element cannot be added as it is; empty where it can."""
@@ -138,13 +139,14 @@ class Merge:
             return theirs
         expressions = [(name, item) for name in EXPRESSIONS for item in ours[0].get(name) or ()]
         # A term without requirements selects no node at all; one more would make it select some.
-        new = [self._term(term, expressions, path) if _selects(term) else term for term in old]
+        place = pointer(path)
+        new = [self._term(term, expressions, path, place) if _selects(term) else term for term in old]
         if not old:
-            new = [self._term({}, expressions, path)]
-        return new if _changed(new, old) else theirs
+            new = [self._term({}, expressions, path, place)]
+        return theirs if shared(old, new) is old else new
 
-    def _term(self, term: Json, expressions: Iterable[tuple[str, Json]], path: Path) -> Json:
-        at, place = self.at + path, pointer(path)
+    def _term(self, term: Json, expressions: Iterable[tuple[str, Json]], path: Path, place: str) -> Json:
+        at = self.at + path
         for name, expression in expressions:
             old = as_list(as_map(term, at).get(name), (*at, name))
             if not any(same(item, expression) for item in old):
@@ -182,7 +184,3 @@ def _selects(term: Json) -> bool:
     if isinstance(term, dict):
         return bool(term.get("matchExpressions") or term.get("matchFields"))
     return term is not None
-
-
-def _changed(new: list[Json], old: list[Json]) -> bool:
-    return len(new) != len(old) or any(a is not b for a, b in zip(new, old, strict=True))

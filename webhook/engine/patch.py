@@ -1,9 +1,10 @@
-"""From two trees to RFC 6902 operations: small, deterministic, built against the received object."""
+"""From the received tree to the desired one: what is to be stored, and the RFC 6902 operations for it."""
 
+from operator import is_
 from typing import Any, Final
 
 from webhook.engine.lists import Kind, kind, paired
-from webhook.engine.tree import Json, Path, pointer, same
+from webhook.engine.tree import Json, Path, canonical, pointer, same
 
 Operation = dict[str, Any]
 """One RFC 6902 operation: ``op``, ``path`` and, for add and replace, ``value``."""
@@ -14,85 +15,89 @@ FEW: Final = 16
 FRAME: Final = 30
 """Characters of an operation beside its path and value."""
 
+_Step = tuple[str, Path, Json]
+"""An operation whose pointer is not written yet: a list that is replaced as a whole needs no others."""
 
-def operations(before: Json, after: Json, at: Path = ()) -> list[Operation]:
-    """The operations that turn ``before`` into ``after``, to be applied in their order.
+
+def difference(received: Json, desired: Json, at: Path = ()) -> tuple[Json, list[Operation]]:
+    """The tree to be stored, and the operations that make it of the received one, to be applied in order.
+
+    It is ``desired`` with every list as received where the two hold the same elements. An evaluation that
+    finds its own additions takes them back and adds them again at the end; where another webhook appended
+    after them, that would be a change of order, and a patch, for nothing.
 
     Shared subtrees cost nothing, so the price is that of the change and not of the object. A list that
     changes in so many places that the operations would be longer than the list is replaced as a whole.
 
     Args:
-        before: what is at ``at`` in the received object.
-        after: what is to be there.
+        received: what is at ``at`` in the received object.
+        desired: what is to be there.
         at: path of both in the object.
     """
-    comparison = _Comparison()
-    comparison.values(before, after, at)
-    return comparison.operations
+    steps: list[_Step] = []
+    after = _value(received, desired, at, steps)
+    frames = ((op, pointer(path), value) for op, path, value in steps)
+    return after, [
+        {"op": op, "path": path} if op == "remove" else {"op": op, "path": path, "value": value}
+        for op, path, value in frames
+    ]
 
 
-class _Comparison:
-    def __init__(self) -> None:
-        self.operations: list[Operation] = []
-        self._lengths: dict[int, int] = {}
+def _value(old: Json, new: Json, path: Path, steps: list[_Step]) -> Json:
+    if old is new:
+        return old
+    if isinstance(old, dict) and isinstance(new, dict):
+        return _map(old, new, path, steps)
+    if isinstance(old, list) and isinstance(new, list) and kind(path) is not Kind.VALUE:
+        return _list(old, new, path, steps)
+    if same(old, new):
+        return old
+    steps.append(("replace", path, new))
+    return new
 
-    def values(self, before: Json, after: Json, path: Path) -> None:
-        if before is after:
-            return
-        if isinstance(before, dict) and isinstance(after, dict):
-            self._maps(before, after, path)
-        elif isinstance(before, list) and isinstance(after, list) and kind(path) is not Kind.VALUE:
-            self._lists(before, after, path)
-        elif not same(before, after):
-            self._say("replace", path, after)
 
-    def _maps(self, before: dict[str, Json], after: dict[str, Json], path: Path) -> None:
-        self.operations += (
-            {"op": "remove", "path": pointer((*path, key))} for key in before if key not in after
-        )
-        for key, value in after.items():
-            if key in before:
-                self.values(before[key], value, (*path, key))
-            else:
-                self._say("add", (*path, key), value)
-
-    def _lists(self, before: list[Json], after: list[Json], path: Path) -> None:
-        alike = len(before) == len(after)
-        if kind(path) is Kind.TERMS:
-            partners: list[int | None] = [index if alike else None for index in range(len(before))]
+def _map(old: dict[str, Json], new: dict[str, Json], path: Path, steps: list[_Step]) -> Json:
+    before, after = len(steps), dict(new)
+    steps += (("remove", (*path, key), None) for key in old if key not in new)
+    for key, value in new.items():
+        if key in old:
+            after[key] = _value(old[key], value, (*path, key), steps)
         else:
-            partners = paired(before, after, path)
-        kept = [partner for partner in partners if partner is not None]
-        rest = [item for item, partner in zip(before, partners, strict=True) if partner is not None]
-        changes = len(before) - len(kept) + len(after) - len(kept)
-        changes += sum(old is not new for old, new in zip(rest, after, strict=False))
-        # Elements in another order, or new ones among the old, are no matter of a few operations.
-        if kept != list(range(len(kept))) or self._is_shorter_as_a_whole(after, changes, path):
-            if not same(before, after):
-                self._say("replace", path, after)
-            return
-        # What has no counterpart goes first, from the end, so that the indices before it stay true.
-        gone = [index for index in reversed(range(len(before))) if partners[index] is None]
-        self.operations += ({"op": "remove", "path": pointer((*path, index))} for index in gone)
-        for index, (old, new) in enumerate(zip(rest, after, strict=False)):
-            self.values(old, new, (*path, index))
-        for item in after[len(rest) :]:
-            self._say("add", (*path, "-"), item)
+            steps.append(("add", (*path, key), value))
+    return old if len(steps) == before else after
 
-    def _is_shorter_as_a_whole(self, after: list[Json], changes: int, path: Path) -> bool:
-        return changes > FEW and changes * (FRAME + len(pointer(path))) > self._length(after)
 
-    def _length(self, node: Json) -> int:
-        """About how long a value is as JSON; remembered, for lists are within lists."""
-        if isinstance(node, str):
-            return len(node) + 3
-        if not isinstance(node, dict | list):
-            return 5
-        if id(node) not in self._lengths:
-            parts = node.values() if isinstance(node, dict) else node
-            keys = sum(len(key) + 4 for key in node) if isinstance(node, dict) else 0
-            self._lengths[id(node)] = 2 + keys + sum(map(self._length, parts))
-        return self._lengths[id(node)]
-
-    def _say(self, op: str, path: Path, value: Json) -> None:
-        self.operations.append({"op": op, "path": pointer(path), "value": value})
+def _list(old: list[Json], new: list[Json], path: Path, steps: list[_Step]) -> Json:
+    if len(old) < len(new) <= len(old) + FEW and all(map(is_, old, new)):  # only appended to, as most are
+        steps += (("add", (*path, "-"), item) for item in new[len(old) :])
+        return new
+    if kind(path) is not Kind.TERMS:
+        places = paired(new, old, path)
+    else:
+        # Nobody appends to alternatives without widening them, so each is compared with the one at its place.
+        places = [index if len(old) == len(new) else None for index in range(len(new))]
+    inner: list[_Step] = []
+    after = [
+        item if place is None else _value(old[place], item, (*path, index), inner)
+        for index, (item, place) in enumerate(zip(new, places, strict=True))
+    ]
+    kept = [place for place in places if place is not None]
+    if not inner and len(kept) == len(old) == len(new):
+        return old
+    # What has no counterpart goes first, from the end, so that the indices before it stay true.
+    gone = sorted(set(range(len(old))).difference(kept), reverse=True)
+    changed = sum(
+        place is not None and old[place] is not item for place, item in zip(places, after, strict=True)
+    )
+    count = len(gone) + changed + len(after) - len(kept)
+    shorter = count > FEW and count * (FRAME + len(pointer(path))) > len(canonical(after))
+    # Elements in another order, or new ones among the old, are no matter of a few operations.
+    if shorter or places != [*sorted(kept), *[None] * (len(places) - len(kept))]:
+        if same(old, after):
+            return old
+        steps.append(("replace", path, after))
+        return after
+    steps += (("remove", (*path, index), None) for index in gone)
+    steps += inner
+    steps += (("add", (*path, "-"), item) for item in after[len(kept) :])
+    return after

@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from webhook.engine.tree import Json
+from webhook.engine.tree import Json, nodes
 
 ABSENT: Final = object()
 """The value of a placeholder for a map that the job does not have."""
@@ -33,8 +32,9 @@ JOB: Final[dict[str, str]] = {
 ROLE: Final[dict[str, str]] = {
     "image": "image of the first container of the role's template",
     "container": "name of the first container of the role's template",
+    "instanceType": "the first instance type of the table that the role's templates do not exclude",
 }
-"""For every role of a workload, ``$(ROLE.image)`` and ``$(ROLE.container)``."""
+"""For every role of a workload, as in ``$(ROLE.image)``; all are text."""
 
 ROLE_MAPS: Final[dict[str, str]] = {
     "securityContext": "securityContext of the first container of the role's template",
@@ -52,14 +52,8 @@ class UnknownPlaceholderError(LookupError):
 
 def names(node: Json) -> Iterator[str]:
     """Every placeholder in a tree, in order of appearance, repetitions too."""
-    if isinstance(node, str):
-        yield from (found[2] for found in PATTERN.finditer(node) if not found[1])
-    elif isinstance(node, dict):
-        for value in node.values():
-            yield from names(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from names(value)
+    texts = (text for _, text in nodes(node) if isinstance(text, str))
+    return (found[2] for text in texts for found in PATTERN.finditer(text) if not found[1])
 
 
 def render(node: Json, values: Mapping[str, Json], *, partial: bool = False) -> Json:
@@ -84,37 +78,25 @@ def render(node: Json, values: Mapping[str, Json], *, partial: bool = False) -> 
 
 
 def _text(text: str, values: Mapping[str, Json], partial: bool) -> Json:  # noqa: FBT001
-    parts = _parts(text)
-    if len(parts) == 1:
-        # A placeholder that stands alone may be a map; a text without any is the same text again.
-        return text if isinstance(parts[0], str) else _value(parts[0], values, partial)
-    return "".join(part if isinstance(part, str) else str(_value(part, values, partial)) for part in parts)
-
-
-@dataclass(frozen=True)
-class _Placeholder:
-    name: str
-    written: str
-    escaped: bool
+    literals, quoted = _parts(text)
+    filled = [_value(escape, name, values, partial) for escape, name in quoted]
+    if len(filled) == 1 and not any(literals):
+        return filled[0]  # a placeholder that stands alone may be a map
+    return literals[0] + "".join(
+        f"{value}{literal}" for value, literal in zip(filled, literals[1:], strict=True)
+    )
 
 
 @lru_cache(maxsize=4096)
-def _parts(text: str) -> tuple[str | _Placeholder, ...]:
-    """A text taken apart; remembered, because a table's texts are few and the same for every review."""
-    parts: list[str | _Placeholder] = []
-    end = 0
-    for found in PATTERN.finditer(text):
-        parts.append(text[end : found.start()])
-        parts.append(_Placeholder(found[2], found[0], bool(found[1])))
-        end = found.end()
-    return tuple(part for part in (*parts, text[end:]) if part != "")
+def _parts(text: str) -> tuple[list[str], list[tuple[str, str]]]:
+    """What a text says between its placeholders, and these; a table's texts are few and always the same."""
+    parts = PATTERN.split(text)
+    return parts[::3], list(zip(parts[1::3], parts[2::3], strict=True))
 
 
-def _value(place: _Placeholder, values: Mapping[str, Json], partial: bool) -> Json:  # noqa: FBT001
-    if place.escaped:
-        return place.written if partial else place.written[1:]
-    if place.name in values:
-        return values[place.name]
-    if partial:
-        return place.written
-    raise UnknownPlaceholderError(place.name)
+def _value(escape: str, name: str, values: Mapping[str, Json], partial: bool) -> Json:  # noqa: FBT001
+    if not escape and name in values:
+        return values[name]
+    if partial or escape:
+        return f"{escape if partial else ''}$({name})"
+    raise UnknownPlaceholderError(name)

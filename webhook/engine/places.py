@@ -38,16 +38,10 @@ class Place:
         path: Path = ()
         node = obj
         for part in self.parts:
-            step: str | int
-            if isinstance(part, Select):
-                index = _index(node, part)
-                if index is None:
-                    return None
-                step = index
-            else:
-                step = part
-            path = (*path, step)
-            node = get(node, (step,))
+            step = _index(node, part) if isinstance(part, Select) else part
+            if step is None:
+                return None
+            path, node = (*path, step), get(node, (step,))
         return path
 
     def value(self, obj: Json) -> Json:
@@ -87,15 +81,7 @@ def parse_place(text: str) -> Place:
 
 
 def _index(node: Json, wanted: Select) -> int | None:
-    if not isinstance(node, list):
-        return None
-    for index, item in enumerate(node):
-        if isinstance(item, dict) and _text(item.get(wanted.key)) == wanted.value:
-            return index
-    return None
-
-
-def _text(value: Json) -> str | None:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return value if isinstance(value, str) else None
+    items = enumerate(node if isinstance(node, list) else ())
+    found = ((index, get(item, (wanted.key,))) for index, item in items)
+    texts = ((index, str(value).lower() if isinstance(value, bool) else value) for index, value in found)
+    return next((index for index, text in texts if text == wanted.value), None)

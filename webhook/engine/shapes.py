@@ -6,7 +6,7 @@ from webhook.engine.jobs import Job
 from webhook.engine.outcome import JobError, cut
 from webhook.engine.table import Shape, Table
 from webhook.engine.templates import containers
-from webhook.engine.tree import get, shown
+from webhook.engine.tree import get, maps_at, shown, text_of
 
 
 def choose_shape(table: Table, job: Job) -> Shape:
@@ -43,13 +43,11 @@ def own_node_config(job: Job) -> tuple[str, str] | None:
     name = job.workload.node_config_env
     if name is None:
         return None
-    templates = (get(job.object, group.template) for group in job.groups)
+    templates = [get(job.object, group.template) for group in job.groups]
     for container in (found for template in templates for found in containers(template)):
-        env = container.get("env")
-        for item in env if isinstance(env, list) else ():
-            if isinstance(item, dict) and item.get("name") == name:
+        for item in maps_at(container, ("env",)):
+            if item.get("name") == name:
                 place = f"env {name} of container {cut(repr(container.get('name')))}"
                 value = item.get("value")
-                text = value if isinstance(value, str) else shown(value)
-                return (place, text) if value is not None else None
+                return (place, text_of(value)) if value is not None else None
     return None

@@ -35,11 +35,15 @@ class Field:
         path: where it is in the object.
         default: what stands for it where it is missing or null.
         parent: it is a path of files, and the directory that it is in is meant.
+        divided_by: name of another field: both are whole numbers, and their quotient, rounded down, is meant.
+        smaller: it is a quantity, and the smaller of it and the default is meant.
     """
 
     path: Place
     default: str
     parent: bool = False
+    divided_by: str | None = None
+    smaller: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,28 +172,28 @@ class Match:
 
     Attributes:
         role: the pods that the rule speaks about: a group's, or ``worker`` for all that take nodes.
-        workloads: names of workloads.
+        workload: names of workloads.
         shape: allowed values by fact of the shape.
         named: whether the job has a name already (``generateName`` jobs have none at admission).
         requests: the template asks for one of these resources.
-        volumes: the template has a volume of one of these names.
+        volume: the template has a volume of one of these names.
         fields: allowed values by name of a workload's field; ``*`` and ``?`` as in file names.
         labels: the same by key of a label of the object; one that it does not have is the empty text.
         annotations: the same for its annotations.
-        namespaces: the same for the name of its namespace.
+        namespace: the same for the name of its namespace.
         mount_taken: a volume mount whose place the first container uses for something else.
     """
 
     role: str
-    workloads: tuple[str, ...] = ()
+    workload: tuple[str, ...] = ()
     shape: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     named: bool | None = None
     requests: tuple[str, ...] = ()
-    volumes: tuple[str, ...] = ()
+    volume: tuple[str, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     annotations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    namespaces: tuple[str, ...] = ()
+    namespace: tuple[str, ...] = ()
     mount_taken: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -200,7 +204,7 @@ class Rule:
     Attributes:
         reason: why, in plain words.
         add: the fragment of a pod template, placeholders and all.
-        replaces: a rule that does not fire where this one does.
+        replaces: rules that do not fire where this one does.
         needs: rules of which one must have fired and met no conflict, or this one would refer to nothing.
         warn: a message for a person whose job the rule fires for.
         deny: a message with which such a job is refused.
@@ -213,11 +217,16 @@ class Rule:
     add: Mapping[str, Json] = field(default_factory=dict)
     on_conflict: OnConflict = OnConflict.KEEP
     mode: Mode = Mode.ENFORCE
-    replaces: str | None = None
+    replaces: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     warn: str | None = None
     deny: str | None = None
     quiet: bool = False
+
+    @property
+    def place(self) -> str:
+        """The rule in whose place it is applied: the first that it replaces, or itself."""
+        return self.replaces[0] if self.replaces else self.name
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ Sharing is what makes the rest cheap: two trees can be told apart by ``is`` wher
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from operator import is_
 from typing import Any, Final
 
 Json = Any
@@ -59,6 +60,26 @@ def get(node: Json, path: Sequence[str | int]) -> Json:
         else:
             return None
     return node
+
+
+def map_at(node: Json, path: Sequence[str | int]) -> dict[str, Json]:
+    """The map at a path, an empty one where there is none."""
+    found = get(node, path)
+    return found if isinstance(found, dict) else {}
+
+
+def maps_at(node: Json, path: Sequence[str | int]) -> Iterator[dict[str, Json]]:
+    """The maps in the list at a path, none where there is no list."""
+    found = get(node, path)
+    return (item for item in found if isinstance(item, dict)) if isinstance(found, list) else iter(())
+
+
+def nodes(node: Json, path: Path = ()) -> Iterator[tuple[Path, Json]]:
+    """A tree's every node with its path, parents first."""
+    yield path, node
+    if isinstance(node, dict | list):
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from nodes(value, (*path, key))
 
 
 def put(node: Json, path: Sequence[str | int], value: Json) -> Json:
@@ -130,6 +151,11 @@ def as_list(node: Json, path: Iterable[str | int]) -> list[Json]:
     return node
 
 
+def shared(old: list[Json], new: list[Json]) -> list[Json]:
+    """The new list, or the old one where both hold the very same elements."""
+    return old if len(new) == len(old) and all(map(is_, new, old)) else new
+
+
 def same(a: Json, b: Json) -> bool:
     """Equality as JSON has it: true is not 1, and 1 is 1.0."""
     if a is b:
@@ -154,6 +180,11 @@ def digest(value: Json) -> str:
 def digest_of_text(text: str) -> str:
     """The digest of a value whose canonical text is known."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+
+
+def text_of(value: Json) -> str:
+    """A text as it is, any other value as in a message."""
+    return value if isinstance(value, str) else shown(value)
 
 
 def shown(value: Json, limit: int = 60) -> str:

@@ -2,12 +2,12 @@
 
 from webhook.engine.candidates import job_types
 from webhook.engine.identity import job_id
-from webhook.engine.jobs import Job
+from webhook.engine.jobs import Job, field
 from webhook.engine.outcome import Request
 from webhook.engine.placeholders import ABSENT, ROLE_MAPS
 from webhook.engine.table import Shape, Table
 from webhook.engine.templates import first_container
-from webhook.engine.tree import Json
+from webhook.engine.tree import Json, map_at
 
 
 def placeholder_values(
@@ -28,9 +28,19 @@ def placeholder_values(
     values: dict[str, Json] = {"job.namespace": request.namespace}
     if shape:
         values |= _of_a_job(table, job, shape, job_id(request, job.name, job.generate_name, uid))
-    values |= {f"field.{name}": job.field(name) for name in job.workload.fields}
+    values |= {f"field.{name}": field(job.workload, job.object, name) for name in job.workload.fields}
     for role in job.roles():
-        values |= _of_a_role(role, first_container(job.templates(role)[0]))
+        main = first_container(job.templates(role)[0])
+        for source, key in (("image", "image"), ("name", "container")):
+            if isinstance(main.get(source), str) and main[source]:
+                values[f"{role}.{key}"] = main[source]
+        for name in ROLE_MAPS:
+            # Programs in Go, Kueue for one, write `resources: {}` into all containers they pass on. Without
+            # it here a container that was added would be taken for one that somebody changed.
+            missing: Json = {} if name == "resources" else ABSENT
+            values[f"{role}.{name}"] = map_at(main, (name,)) or missing
+        # A rule that quotes this is left out for pods that choose other machines.
+        values |= {f"{role}.instanceType": name for name in job_types(table, job, role)[:1]}
     return values
 
 
@@ -47,15 +57,4 @@ def _of_a_job(table: Table, job: Job, shape: Shape, identity: str) -> dict[str, 
         values["job.name"] = job.name
     if shape.topology_key:
         values["shape.topologyKey"] = shape.topology_key
-    return values
-
-
-def _of_a_role(role: str, main: Json) -> dict[str, Json]:
-    values: dict[str, Json] = {}
-    for source, key in (("image", "image"), ("name", "container")):
-        if isinstance(main.get(source), str) and main[source]:
-            values[f"{role}.{key}"] = main[source]
-    for name in ROLE_MAPS:
-        found = main.get(name)
-        values[f"{role}.{name}"] = found if isinstance(found, dict) and found else ABSENT
     return values

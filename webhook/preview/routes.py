@@ -1,6 +1,5 @@
 """``POST /preview``: documents in, the answer out as the client accepts it."""
 
-import logging
 from http import HTTPStatus
 from typing import Final
 
@@ -12,9 +11,7 @@ from webhook.engine.table import Table
 from webhook.preview.run import FORMATS, preview
 from webhook.responses import refusal
 from webhook.rules.source import TableSource
-from webhook.work import FailedError, TooLargeError, Work, here
-
-log = logging.getLogger("webhook.preview")
+from webhook.work import Work, here
 
 TYPES: Final = {
     "application/json": "json",
@@ -47,18 +44,10 @@ def preview_routes(source: TableSource, work: Work = here) -> Blueprint:
         if len(body) > limits.PREVIEW:
             return refusal(413, f"a preview takes {limits.PREVIEW} bytes at most")
         namespace = request.args.get("namespace", "default")
-        try:
-            code, text = work(len(body), shown, source.table(), body, TYPES[kind], namespace)
-        except TooLargeError as error:
-            return refusal(413, f"the documents are too large: {error}")
-        except FailedError as error:
-            log.error("a preview of %d bytes failed: %s", len(body), error)  # noqa: TRY400
-            return refusal(500, "the preview could not be made, see the log of ultraserver-webhook")
-        return (
-            Response(text, content_type=f"{kind}; charset=utf-8")
-            if code == HTTPStatus.OK
-            else refusal(code, text)
-        )
+        code, text = work(len(body), shown, source.table(), body, TYPES[kind], namespace)
+        if code != HTTPStatus.OK:
+            return refusal(code, text)
+        return Response(text, content_type=f"{kind}; charset=utf-8")
 
     return routes
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonpatch
 
-from webhook.documents import Document, DocumentError, Json, dump_yaml, expand_lists
+from webhook.documents import Document, Json, dump_yaml, expand_lists
 from webhook.engine import Outcome, Request, evaluate
 from webhook.engine.table import Table
 from webhook.engine.tree import digest, get
@@ -64,21 +64,7 @@ def preview(table: Table, documents: Iterable[Document], namespace: str = "defau
         DocumentError: if a document is no Kubernetes object.
         PatchError: if a patch does not give what it should.
     """
-    return [_one(table, document, namespace) for document in objects(documents)]
-
-
-def objects(documents: Iterable[Document]) -> list[Document]:
-    """The documents with Lists opened, each of them a map.
-
-    Raises:
-        DocumentError: if one is not.
-    """
-    found = expand_lists(documents)
-    for document in found:
-        if not isinstance(document.value, dict):
-            message = "a Kubernetes object is a map with apiVersion and kind"
-            raise DocumentError(document.source, document.line, 1, message)
-    return found
+    return [_one(table, document, namespace) for document in expand_lists(documents)]
 
 
 def _one(table: Table, document: Document, namespace: str) -> Preview:

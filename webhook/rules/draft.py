@@ -1,10 +1,9 @@
 """A rule table as written: one file, or one laid over the packaged table, with the line of every value."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from webhook.documents import Document, Json, Path
+from webhook.documents import Document, Path
 from webhook.engine.tree import pointer
 from webhook.rules.problems import Problem
 
@@ -24,62 +23,50 @@ class Draft:
     raw: dict[str, Any]
     origins: dict[Path, tuple[Document, Path]] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, document: Document) -> "Draft":
-        """A file by itself."""
-        return cls(document.value, {(): (document, ())})
-
     def problem(self, path: Path, message: str) -> Problem:
         """A problem at a path of ``raw``, placed in the file that the value comes from."""
-        for end in range(len(path), -1, -1):
-            if path[:end] in self.origins:
-                document, start = self.origins[path[:end]]
-                there = start + path[end:]
-                line = document.lines.nearest(there)
-                return Problem(document.source, line, pointer(there), message)
-        raise AssertionError("a draft has an origin for its root")
+        end = next(end for end in range(len(path), -1, -1) if path[:end] in self.origins)
+        document, start = self.origins[path[:end]]
+        there = start + path[end:]
+        return Problem(document.source, document.lines.at(there).line, pointer(there), message)
 
-    def extended_by(self, document: Document) -> "Draft":
-        """This table with another one laid over it, row by row and key by key."""
-        over: dict[str, Any] = document.value
-        result = Draft(dict(self.raw), {**self.origins, (): (document, ())})
-        for section in (*ROWS, *MAPS):
-            result.origins[(section,)] = self._section(section)
-        for section in MAPS:
-            mine = over.get(section, {})
-            result.raw[section] = {**self.raw.get(section, {}), **mine}
-            result.origins |= {(section, key): (document, (section, key)) for key in mine}
-        if "mode" in over:
-            result.raw["mode"] = over["mode"]
-        for section in ROWS:
-            result._lay_rows(self, section, over.get(section, []), document)
-        return result
 
-    def _section(self, section: str) -> tuple[Document, Path]:
-        document, start = self.origins.get((section,), self.origins[()])
-        return document, start or (section,)
+def alone(document: Document) -> Draft:
+    """A file by itself."""
+    return Draft(document.value, {(): (document, ())})
 
-    def _lay_rows(self, base: "Draft", section: str, rows: list[Json], document: Document) -> None:
-        names = {row["name"]: row for row in base.raw.get(section, [])}
-        added = [(row, i) for i, row in enumerate(rows) if row["name"] not in names]
-        changed = [(row, i) for i, row in enumerate(rows) if row["name"] in names]
-        kept = [(name, (*base._section(section)[1], i)) for i, name in enumerate(names)]  # noqa: SLF001
-        # A new shape is tried before the packaged ones, which between them fit every count.
-        first = added if section == "shapes" else []
-        last = [] if section == "shapes" else added
-        self.raw[section] = []
-        for row, i in first:
-            self._append(section, row, document, (section, i))
-        for name, place in kept:
-            # A row that is changed twice is there twice then, for lint to see.
-            for over, j in [change for change in changed if change[0]["name"] == name] or [({}, 0)]:
-                at = self._append(section, {**names[name], **over}, base.origins[()][0], place)
-                self.origins |= {(*at, key): (document, (section, j, key)) for key in over}
-        for row, i in last:
-            self._append(section, row, document, (section, i))
 
-    def _append(self, section: str, row: Mapping[str, Json], document: Document, place: Path) -> Path:
-        at = (section, len(self.raw[section]))
-        self.raw[section].append(dict(row))
-        self.origins[at] = (document, place)
-        return at
+def laid_over(base: Document, over: Document) -> Draft:
+    """A table with another one laid over it, row by row and key by key."""
+    draft = Draft({**base.value}, {(): (over, ())})
+    if "mode" in over.value:
+        draft.raw["mode"] = over.value["mode"]
+    for section in (*ROWS, *MAPS):
+        draft.origins[(section,)] = (base, (section,))
+    for section in MAPS:
+        mine = over.value.get(section, {})
+        draft.raw[section] = {**base.value[section], **mine}
+        draft.origins |= {(section, key): (over, (section, key)) for key in mine}
+    for section in ROWS:
+        _lay_rows(draft, section, base, over)
+    return draft
+
+
+def _lay_rows(draft: Draft, section: str, base: Document, over: Document) -> None:
+    mine = list(enumerate(over.value.get(section, [])))
+    names = {row["name"] for row in base.value[section]}
+    new = [(over, number, row, mine[:0]) for number, row in mine if row["name"] not in names]
+    old = [
+        (base, number, row, [change for change in mine if change[1]["name"] == row["name"]])
+        for number, row in enumerate(base.value[section])
+    ]
+    # A new shape is tried before the packaged ones, which between them fit every count.
+    rows: list[dict[str, Any]] = []
+    draft.raw[section] = rows
+    for document, place, row, changes in new + old if section == "shapes" else old + new:
+        # A row that is changed twice is there twice then, for lint to see.
+        for number, change in changes or [(0, {})]:
+            at = (section, len(rows))
+            draft.origins[at] = (document, (section, place))
+            draft.origins |= {(*at, key): (over, (section, number, key)) for key in change}
+            rows.append({**row, **change})

@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from webhook.documents import Json, Path
+from webhook.documents import Path
 from webhook.engine.placeholders import JOB, ROLE, ROLE_MAPS, SCRIPTS, names
 from webhook.engine.table import Mode, Rule, Table
+from webhook.rules.draft import ROWS
 from webhook.rules.lint_fragments import fragment_problems, texts
 from webhook.rules.lint_shapes import shape_problems
 from webhook.rules.lint_workloads import workload_problems
@@ -18,7 +19,7 @@ def problems_of(table: Table, values: Mapping[str, str]) -> Found:
     """Every problem of a table whose fragments still quote the table's own values."""
     rows = Rows(table)
     yield from _duplicates(table)
-    broken = list(workload_problems(table))
+    broken = list(workload_problems(table, values))
     yield from broken
     if broken:
         return  # what rules may quote follows from the workloads
@@ -32,15 +33,14 @@ def problems_of(table: Table, values: Mapping[str, str]) -> Found:
 
 
 def _duplicates(table: Table) -> Found:
-    sections = (("workloads", table.workloads), ("shapes", table.shapes), ("rules", table.rules))
-    for section, row_names in ((section, [row.name for row in rows]) for section, rows in sections):
-        counts = Counter(row_names)
-        for index, name in enumerate(row_names):
-            if counts[name] > 1:
-                yield (section, index, "name"), f"{name!r} is the name of {counts[name]} rows"
+    for section in ROWS:
+        counts = Counter(row.name for row in getattr(table, section))
+        for index, row in enumerate(getattr(table, section)):
+            if counts[row.name] > 1:
+                yield (section, index, "name"), f"{row.name!r} is the name of {counts[row.name]} rows"
     seen: dict[str, str] = {}
     for index, rule in enumerate(table.rules):
-        content = repr((rule.match, rule.add, rule.warn, rule.deny))
+        content = repr((rule.match, rule.add, rule.warn, rule.deny, rule.replaces))
         if seen.get(content, rule.name) != rule.name:
             yield ("rules", index), f"says the same as rule {seen[content]!r}; remove one"
         seen.setdefault(content, rule.name)
@@ -54,13 +54,13 @@ def _values(values: Mapping[str, str]) -> Found:
 
 
 def _rule(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
-    if not (rule.add or rule.warn or rule.deny):
-        yield at, "does nothing: give it add, warn or deny"
+    if not (rule.add or rule.warn or rule.deny or rule.replaces):
+        yield at, "does nothing: give it add, warn, deny or replaces"
     known = rows.workload_names
-    for name in rule.match.workloads:
+    for name in rule.match.workload:
         if name not in known:
             yield (*at, "match", "workload"), f"unknown workload {name!r}; known are {listed(known)}"
-    if known.issuperset(rule.match.workloads) and not rows.workloads(rule):
+    if known.issuperset(rule.match.workload) and not rows.workloads(rule):
         yield (*at, "match", "role"), f"unreachable: no workload it matches has a group {rule.match.role!r}"
     shapeless = not any(row.takes_nodes for row in rows.workloads(rule))
     if not rows.shapes(rule) or (rule.match.shape and shapeless):
@@ -68,8 +68,7 @@ def _rule(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
     yield from _fields(rows, rule, at)
     yield from _needs(rows, rule, at)
     yield from _empty_values(rows, rule, values)
-    if rule.replaces:
-        yield from _replaces(rows, rule, (*at, "replaces"))
+    yield from _replaces(rows, rule, (*at, "replaces"))
 
 
 def _needs(rows: Rows, rule: Rule, at: Path) -> Found:
@@ -85,27 +84,29 @@ def _empty_values(rows: Rows, rule: Rule, values: Mapping[str, str]) -> Found:
     if rule.mode is Mode.OFF or any(row.mode is Mode.ENFORCE for row in others):
         return
     why = "".join(f" where {row.name} is {row.mode}" for row in others)
-    quoted = dict.fromkeys(name for _, text in texts(rule.add, ()) for name in names(text))
-    for name in quoted:
+    for name in dict.fromkeys(names(rule.add)):
         if name.startswith("value.") and values.get(name[6:]) == "":
             yield ("values", name[6:]), f"must be given, as rule {rule.name} quotes it{why}"
 
 
 def _fields(rows: Rows, rule: Rule, at: Path) -> Found:
+    workloads = rows.workloads(rule)
     for name in rule.match.fields:
-        for workload in rows.workloads(rule):
-            if name not in workload.fields:
-                yield (*at, "match", "fields", name), f"workload {workload.name} has no field {name!r}"
+        if workloads and not any(name in workload.fields for workload in workloads):
+            shown = listed(workload.name for workload in workloads)
+            yield (*at, "match", "fields", name), f"no workload it matches has a field {name!r}: {shown}"
 
 
 def _replaces(rows: Rows, rule: Rule, path: Path) -> Found:
-    other = next((row for row in rows.named.get(rule.replaces or "", ()) if row is not rule), None)
-    if other is None:
-        yield path, f"must be the name of another rule, not {rule.replaces!r}"
-    elif other.match.role != rule.match.role:
-        yield path, f"{other.name} speaks about another role"
-    elif other.replaces:
-        yield path, f"{other.name} itself replaces {other.replaces}"
+    for name in rule.replaces:
+        other = next((row for row in rows.named.get(name, ()) if row is not rule), None)
+        if other is None:
+            yield path, f"must be the name of another rule, not {name!r}"
+        elif other.match.role != rule.match.role:
+            yield path, f"{other.name} speaks about another role"
+        elif back := set(other.replaces).difference(rule.replaces):
+            # Where this one fires the other does not, and what that one replaces would be back.
+            yield path, f"{other.name} itself replaces {listed(back)}: replace that as well"
 
 
 def _quoted(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
@@ -113,19 +114,15 @@ def _quoted(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Foun
     of_job = JOB if all(row.takes_nodes for row in workloads) else ("job.namespace",)
     allowed = {*of_job, *SCRIPTS, *(f"value.{name}" for name in values)}
     if workloads:
-        shared = (
+        offered = (
             {f"{role}.{name}" for role in row.roles() for name in (*ROLE, *ROLE_MAPS)}
             | {f"field.{name}" for name in row.fields}
             for row in workloads
         )
-        allowed |= set.intersection(*shared)
-    parts: tuple[tuple[Path, Json], ...] = (
-        (("match", "mountTaken"), rule.match.mount_taken),
-        (("add",), rule.add),
-        (("warn",), rule.warn),
-        (("deny",), rule.deny),
-    )
-    for path, text in (found for part, node in parts for found in texts(node, (*at, *part))):
+        # Of kinds that lack what a rule quotes it is skipped, and says so.
+        allowed |= set.union(*offered)
+    match = {"mountTaken": rule.match.mount_taken}
+    for path, text in texts({"match": match, "add": rule.add, "warn": rule.warn, "deny": rule.deny}, at):
         inner = [name for quoted in names(text) for name in (quoted, *names(values.get(quoted[6:], "")))]
         for quoted in inner:
             if quoted not in allowed:

@@ -1,11 +1,12 @@
 """What the schema cannot see of fragments: what Kubernetes would take otherwise than it looks."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from webhook.documents import Json, Path
 from webhook.engine import keys
 from webhook.engine.placeholders import PATTERN
 from webhook.engine.table import Rule
+from webhook.engine.tree import map_at, maps_at, nodes
 from webhook.rules.rows import Rows
 
 Found = Iterator[tuple[Path, str]]
@@ -15,63 +16,56 @@ _NEGATIVE = (
     "and tell jobs apart by a label"
 )
 
+_OWN_LABELS = {
+    keys.JOB: "it needs job-label, or a job repels itself",
+    keys.BLOCK: "it needs block-label, or a Pod is not of its own block",
+}
+"""What becomes of a rule that selects by a label of ours which it does not set."""
+
 
 def _labels(rule: Rule) -> Mapping[str, Json]:
-    return (rule.add.get("metadata") or {}).get("labels") or {}
+    return map_at(rule.add, ("metadata", "labels"))
 
 
-def _labels_the_job(rows: Rows, rule: Rule) -> bool:
-    """Whether a job that the rule fires for has the job label: from this rule, or from each that it needs."""
+def _sets_label(rows: Rows, rule: Rule, key: str) -> bool:
+    """Whether what the rule fires for has a label of ours: from this rule, or from each that it needs."""
     needed = [row for name in rule.needs for row in rows.named.get(name, ())]
-    return keys.JOB in _labels(rule) or (bool(needed) and all(keys.JOB in _labels(row) for row in needed))
+    return key in _labels(rule) or (bool(needed) and all(key in _labels(row) for row in needed))
 
 
 def fragment_problems(rows: Rows, rule: Rule, at: Path) -> Found:
     """Every problem of what a rule adds: path and message."""
-    for path, node in _maps(rule.add, (*at, "add")):
-        for key in node:
-            if PATTERN.search(key):
-                yield (*path, key), "a key cannot be a placeholder"
-        if keys.ADDED in node:
-            yield (*path, keys.ADDED), "this annotation is the webhook's own record"
-        for item in (node.get("namespaceSelector") or {}).get("matchExpressions") or ():
-            if item.get("operator") in {"NotIn", "DoesNotExist"}:
-                yield (*path, "namespaceSelector"), _NEGATIVE.format(item["operator"])
-        terms = node.get("nodeSelectorTerms")
-        if terms is not None and len(terms) != 1:
-            yield (*path, "nodeSelectorTerms"), "terms are alternatives, so a rule can require only one"
-        if _selects_job(node) and not _labels_the_job(rows, rule):
-            yield path, f"selects by {keys.JOB}: it needs job-label, or a job repels itself"
+    for path, node in nodes(rule.add, (*at, "add")):
+        if isinstance(node, dict):
+            yield from _map_problems(node, path)
+            for key, why in _OWN_LABELS.items():
+                if _selects(node, key) and not _sets_label(rows, rule, key):
+                    yield path, f"selects by {key}: {why}"
     if _labels(rule).get(keys.JOB, "$(job.id)") != "$(job.id)":
         yield (*at, "add", "metadata", "labels", keys.JOB), "the value of this label must be $(job.id)"
 
 
-def _selects_job(node: Mapping[str, Json]) -> bool:
-    selector = node.get("labelSelector")
-    if not isinstance(selector, Mapping):
-        return False
-    expressions = selector.get("matchExpressions") or ()
-    return keys.JOB in (selector.get("matchLabels") or {}) or any(
-        e.get("key") == keys.JOB for e in expressions
+def _map_problems(node: Mapping[str, Json], path: Path) -> Found:
+    for key in node:
+        if PATTERN.search(key):
+            yield (*path, key), "a key cannot be a placeholder"
+    if keys.ADDED in node:
+        yield (*path, keys.ADDED), "this annotation is the webhook's own record"
+    for item in maps_at(node, ("namespaceSelector", "matchExpressions")):
+        if item.get("operator") in {"NotIn", "DoesNotExist"}:
+            yield (*path, "namespaceSelector"), _NEGATIVE.format(item["operator"])
+    terms = node.get("nodeSelectorTerms")
+    if terms is not None and len(terms) != 1:
+        yield (*path, "nodeSelectorTerms"), "terms are alternatives, so a rule can require only one"
+
+
+def _selects(node: Mapping[str, Json], key: str) -> bool:
+    expressions = maps_at(node, ("labelSelector", "matchExpressions"))
+    return key in map_at(node, ("labelSelector", "matchLabels")) or any(
+        item.get("key") == key for item in expressions
     )
-
-
-def _nodes(node: Json, path: Path) -> Iterator[tuple[Path, Json]]:
-    """A tree's every node with its path, parents first."""
-    yield path, node
-    parts: Iterable[tuple[str | int, Json]] = ()
-    if isinstance(node, Mapping):
-        parts = node.items()
-    elif isinstance(node, list):
-        parts = enumerate(node)
-    for key, value in parts:
-        yield from _nodes(value, (*path, key))
 
 
 def texts(node: Json, path: Path) -> Iterator[tuple[Path, str]]:
     """Every text of a tree with its path."""
-    return ((at, text) for at, text in _nodes(node, path) if isinstance(text, str))
-
-
-def _maps(node: Json, path: Path) -> Iterator[tuple[Path, Mapping[str, Json]]]:
-    return ((at, part) for at, part in _nodes(node, path) if isinstance(part, Mapping))
+    return ((at, text) for at, text in nodes(node, path) if isinstance(text, str))

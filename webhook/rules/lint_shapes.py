@@ -43,28 +43,19 @@ def shape_problems(rows: Rows) -> Found:
 
 def _sizes(shape: Shape, at: Path) -> Found:
     if shape.workers.number % shape.node_config:
-        yield (
-            (*at, "workers"),
-            f"{shape.workers} is not made of units of {shape.node_config} (nodeConfig)",
-        )
+        yield (*at, "workers"), f"{shape.workers} is not made of units of {shape.node_config} (nodeConfig)"
     several = shape.workers.multiple or shape.workers.number > shape.node_config
     # With node config 1 there is no unit: a table may keep such workers together by a topology of its own.
     if shape.together == "required" and shape.node_config > 1 and several:
-        yield (
-            (*at, "together"),
-            f"one unit of {shape.node_config} cannot hold {shape.workers}: use preferred",
-        )
+        yield (*at, "together"), f"one unit of {shape.node_config} cannot hold {shape.workers}: use preferred"
 
 
 def _strictness(rows: Rows, shape: Shape, at: Path) -> Found:
-    for strictness in ("together", "apart"):
-        if getattr(shape, strictness) != "none" and not shape.topology_key:
-            yield (*at, strictness), f"{strictness} needs a topologyKey"
-        elif (wanted := getattr(shape, strictness)) != "none" and (strictness, wanted) not in rows.acted_on:
-            yield (
-                (*at, strictness),
-                f"no rule of the table acts on {strictness}: {wanted}; add one that matches it",
-            )
+    for name, wanted in (("together", shape.together), ("apart", shape.apart)):
+        if wanted != "none" and not shape.topology_key:
+            yield (*at, name), f"{name} needs a topologyKey"
+        elif wanted != "none" and (name, wanted) not in rows.acted_on:
+            yield (*at, name), f"no rule of the table acts on {name}: {wanted}; add one that matches it"
 
 
 def _counts(shape: Shape) -> Iterable[int]:

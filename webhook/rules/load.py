@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib.resources import files
 from pathlib import Path as FilePath
 from typing import Any
@@ -14,9 +15,9 @@ from typing import Any
 from webhook import initscript, limits
 from webhook.documents import Document, DocumentError, read_documents
 from webhook.engine.placeholders import render
-from webhook.engine.table import Rule, Table
+from webhook.engine.table import Rule, Table, Workload
 from webhook.rules import parse
-from webhook.rules.draft import Draft
+from webhook.rules.draft import Draft, alone, laid_over
 from webhook.rules.lint import problems_of
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import violations
@@ -25,6 +26,7 @@ DEFAULT = "default.yaml"
 SOURCE = "packaged default"
 
 
+@cache
 def load_default() -> Table:
     """The packaged table."""
     return build(default_draft())
@@ -53,8 +55,9 @@ def load_text(text: str | bytes, source: str) -> Table:
     return build(draft_of(text, source))
 
 
+@cache
 def default_draft() -> Draft:
-    """The packaged table as written."""
+    """The packaged table as written; not to be changed, it is read once."""
     return draft_of(files("webhook.rules").joinpath(DEFAULT).read_bytes(), SOURCE)
 
 
@@ -64,12 +67,11 @@ def draft_of(text: str | bytes, source: str) -> Draft:
     Raises:
         TableError: if it cannot be read or breaks the schema.
     """
-    draft = Draft.of(_read(text, source))
-    _check(draft)
-    if draft.raw.get("extends"):
-        document = draft.origins[()][0]
-        draft = default_draft().extended_by(document)
-        _check(draft)
+    document = _read(text, source)
+    draft = _checked(alone(document))
+    if "extends" in draft.raw:
+        packaged, _ = default_draft().origins[()]
+        draft = _checked(laid_over(packaged, document))
     return draft
 
 
@@ -79,16 +81,8 @@ def build(draft: Draft) -> Table:
     Raises:
         TableError: with every problem that the schema cannot see.
     """
-    raw = draft.raw
-    table = Table(
-        revision=_revision(raw),
-        candidates=parse.candidates(raw["candidates"]),
-        workloads=tuple(map(parse.workload, raw["workloads"])),
-        shapes=tuple(map(parse.shape, raw["shapes"])),
-        rules=tuple(map(parse.rule, raw["rules"])),
-        mode=parse.mode(raw),
-    )
-    values: dict[str, str] = raw.get("values", {})
+    table = parse.table(draft.raw, _revision(draft.raw))
+    values: dict[str, str] = draft.raw.get("values", {})
     problems = [draft.problem(path, message) for path, message in problems_of(table, values)]
     if problems:
         raise TableError(problems)
@@ -111,11 +105,11 @@ def _read(text: str | bytes, source: str) -> Document:
     return documents[0]
 
 
-def _check(draft: Draft) -> None:
-    found = list(violations(draft.raw)) or parse.misplaced(draft.raw)
-    problems = [draft.problem(path, message) for path, message in found]
+def _checked(draft: Draft) -> Draft:
+    problems = {draft.problem(path, message) for path, message in violations(draft.raw)}
     if problems:
-        raise TableError(set(problems))
+        raise TableError(problems)
+    return draft
 
 
 def _with_values(table: Table, values: Mapping[str, str]) -> Table:
@@ -129,10 +123,18 @@ def _with_values(table: Table, values: Mapping[str, str]) -> Table:
         mount = render(rule.match.mount_taken, known, partial=True)
         return replace(rule, match=replace(rule.match, mount_taken=mount), add=add, warn=warn, deny=deny)
 
-    return replace(table, rules=tuple(map(filled, _in_their_places(table.rules))))
+    def told(workload: Workload) -> Workload:
+        defaults = {
+            name: replace(row, default=render(row.default, known, partial=True))
+            for name, row in workload.fields.items()
+        }
+        return replace(workload, fields=defaults)
+
+    rules = tuple(map(filled, _in_their_places(table.rules)))
+    return replace(table, workloads=tuple(map(told, table.workloads)), rules=rules)
 
 
 def _in_their_places(rules: Sequence[Rule]) -> Sequence[Rule]:
-    """The rows with each that replaces another moved to that one's place: init containers run in order."""
+    """The rows in the order in which they are applied, as init containers run in order."""
     places = {rule.name: index for index, rule in enumerate(rules)}
-    return sorted(rules, key=lambda rule: places[rule.replaces or rule.name])
+    return sorted(rules, key=lambda rule: places[rule.place])

@@ -1,9 +1,10 @@
 """From the rows of a table as written, which hold to the schema, to those that the engine sees."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
-from webhook.documents import Json, Path
+from webhook.documents import Json
 from webhook.engine.places import parse_place
 from webhook.engine.table import (
     Candidates,
@@ -16,136 +17,93 @@ from webhook.engine.table import (
     OnConflict,
     Rule,
     Shape,
+    Table,
     Workload,
 )
 
+Row = TypeVar("Row")
 
-def misplaced(raw: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """Every place of a workload that can be in no object; path and message of each."""
-    problems: list[tuple[Path, str]] = []
-    for path, text in _written_places(raw.get("workloads", [])):
-        try:
-            parse_place(text)
-        except ValueError as error:
-            problems.append((path, str(error)))
-    return problems
+_HUMP = re.compile("([A-Z])")
 
 
-def _written_places(workloads: list[Mapping[str, Any]]) -> Iterator[tuple[Path, str]]:
-    for index, row in enumerate(workloads):
-        for name, field in row.get("fields", {}).items():
-            yield ("workloads", index, "fields", name, "path"), field["path"]
-        for number, group in enumerate(row.get("groups", [])):
-            at: Path = ("workloads", index, "groups", number)
-            yield (*at, "template"), group["template"]
-            if isinstance(group.get("takesNodes"), str):
-                yield (*at, "takesNodes"), group["takesNodes"]
-            for factor in _listed(group.get("replicas", 1)):
-                place = factor["path"] if isinstance(factor, dict) else factor
-                if isinstance(place, str):
-                    yield (*at, "replicas"), place
+def table(raw: Mapping[str, Any], revision: str) -> Table:
+    """The table that a text says, fragments as they are written."""
+    return Table(
+        revision=revision,
+        candidates=_row(Candidates, raw["candidates"]),
+        workloads=tuple(map(_workload, raw["workloads"])),
+        shapes=tuple(_row(Shape, row, workers=_count(row["workers"])) for row in raw["shapes"]),
+        rules=tuple(map(_rule, raw["rules"])),
+        mode=_mode(raw),
+    )
 
 
-def candidates(raw: Mapping[str, Any]) -> Candidates:
-    """Which jobs the table speaks about."""
-    return Candidates(tuple(raw["requests"]), raw["instanceTypeLabel"], tuple(raw["instanceTypes"]))
+def _row(row: type[Row], raw: Mapping[str, Any], **made: object) -> Row:
+    """A row for the engine: the keys of the table are its attributes, in snake case.
+
+    Args:
+        row: its class.
+        raw: as written.
+        made: by key, what stands for values that the engine has in another form.
+    """
+    values = {_HUMP.sub(r"_\1", key).lower(): value for key, value in {**raw, **made}.items()}
+    return row(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
 
 
-def workload(raw: Mapping[str, Any]) -> Workload:
-    """A kind that can be opened."""
+def _workload(raw: Mapping[str, Any]) -> Workload:
     fields = raw.get("fields", {}).items()
-    return Workload(
-        name=raw["name"],
-        kinds=tuple(raw["kinds"]),
+    return _row(
+        Workload,
+        raw,
         groups=tuple(map(_group, raw["groups"])),
-        when=_patterns(raw, "when"),
-        fields={
-            name: Field(parse_place(row["path"]), row["default"], row.get("parent", False))
-            for name, row in fields
-        },
-        node_config_env=raw.get("nodeConfigEnv"),
+        when=_patterns(raw.get("when", {})),
+        fields={name: _row(Field, row, path=parse_place(row["path"])) for name, row in fields},
     )
 
 
 def _group(raw: Mapping[str, Any]) -> Group:
-    takes_nodes = raw.get("takesNodes", False)
-    return Group(
-        role=raw["role"],
+    takes_nodes, replicas = raw.get("takesNodes", False), raw.get("replicas", 1)
+    return _row(
+        Group,
+        raw,
         template=parse_place(raw["template"]),
-        replicas=tuple(map(_factor, _listed(raw.get("replicas", 1)))),
-        takes_nodes=parse_place(takes_nodes) if isinstance(takes_nodes, str) else takes_nodes,
+        replicas=tuple(map(_factor, replicas if isinstance(replicas, list) else [replicas])),
+        takesNodes=parse_place(takes_nodes) if isinstance(takes_nodes, str) else takes_nodes,
     )
 
 
 def _factor(raw: Json) -> Factor:
-    if isinstance(raw, int):
-        return Factor(None, raw)
-    path, default = (raw["path"], raw["default"]) if isinstance(raw, dict) else (raw, 0)
-    return Factor(parse_place(path), default)
-
-
-def _listed(raw: Json) -> list[Json]:
-    return raw if isinstance(raw, list) else [raw]
-
-
-def shape(raw: Mapping[str, Any]) -> Shape:
-    """A row about job size."""
-    workers = raw["workers"]
-    count = (
-        Count(workers) if isinstance(workers, int) else Count(int(workers.rsplit(" ", 1)[1]), multiple=True)
-    )
-    return Shape(
-        name=raw["name"],
-        workers=count,
-        node_config=raw["nodeConfig"],
-        topology_key=raw.get("topologyKey"),
-        together=raw.get("together", "none"),
-        apart=raw.get("apart", "none"),
-        warn=raw.get("warn"),
-        deny=raw.get("deny"),
+    if isinstance(raw, str):
+        return Factor(parse_place(raw))
+    return (
+        _row(Factor, raw, path=parse_place(raw["path"])) if isinstance(raw, dict) else Factor(None, int(raw))
     )
 
 
-def rule(raw: Mapping[str, Any]) -> Rule:
-    """When something is added, and what."""
+def _count(raw: Json) -> Count:
+    return Count(int(raw.rpartition(" ")[2]), multiple=True) if isinstance(raw, str) else Count(int(raw))
+
+
+def _rule(raw: Mapping[str, Any]) -> Rule:
     match = raw["match"]
-    return Rule(
-        name=raw["name"],
-        reason=raw["reason"],
-        match=Match(
-            role=match["role"],
-            workloads=_many(match.get("workload")),
-            shape=_patterns(match, "shape"),
-            named=match.get("named"),
-            requests=_many(match.get("requests")),
-            volumes=_many(match.get("volume")),
-            fields=_patterns(match, "fields"),
-            labels=_patterns(match, "labels"),
-            annotations=_patterns(match, "annotations"),
-            namespaces=_many(match.get("namespace")),
-            mount_taken=match.get("mountTaken", {}),
-        ),
-        add=raw.get("add", {}),
-        on_conflict=OnConflict(raw.get("onConflict", OnConflict.KEEP)),
-        mode=mode(raw),
-        replaces=raw.get("replaces"),
-        needs=_many(raw.get("needs")),
-        warn=raw.get("warn"),
-        deny=raw.get("deny"),
-        quiet=raw.get("quiet", False),
+    plain = {key: match[key] for key in ("role", "named", "mountTaken") if key in match}
+    return _row(
+        Rule,
+        raw,
+        match=_row(Match, {**_patterns(match), **plain}),
+        onConflict=OnConflict(raw.get("onConflict", OnConflict.KEEP)),
+        mode=_mode(raw),
+        needs=_patterns(raw.get("needs", [])),
+        replaces=_patterns(raw.get("replaces", [])),
     )
 
 
-def mode(raw: Mapping[str, Any]) -> Mode:
-    """What a rule, or the whole table, does with its result."""
+def _mode(raw: Mapping[str, Any]) -> Mode:
     return Mode(raw.get("mode", Mode.ENFORCE) or Mode.OFF)  # a bare off is false to YAML 1.1
 
 
-def _many(value: Json) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    return tuple(map(str, value)) if isinstance(value, list) else (str(value),)
-
-
-def _patterns(raw: Mapping[str, Any], key: str) -> dict[str, tuple[str, ...]]:
-    return {name: _many(value) for name, value in raw.get(key, {}).items()}
+def _patterns(raw: Json) -> Any:  # noqa: ANN401 - a tuple of texts, or a map of such
+    """What is written as one text or a list of them, as the latter; the same for each value of a map."""
+    if isinstance(raw, dict):
+        return {key: _patterns(value) for key, value in raw.items()}
+    return tuple(map(str, raw)) if isinstance(raw, list) else (str(raw),)

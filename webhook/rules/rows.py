@@ -23,31 +23,27 @@ class Rows:
         self.replacing: dict[str, list[Rule]] = defaultdict(list)
         for rule in table.rules:
             self.named[rule.name].append(rule)
-            if rule.replaces:
-                self.replacing[rule.replaces].append(rule)
+            for name in rule.replaces:
+                self.replacing[name].append(rule)
         self.workload_names = {workload.name for workload in table.workloads}
         self._workloads: dict[tuple[str, tuple[str, ...]], list[Workload]] = {}
         self._shapes: dict[str, list[Shape]] = {}
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """Name of a rule -> where it is applied: in the place of the one it replaces."""
+        """Name of a rule -> where it is applied: in the place of the first that it replaces."""
         places = {row.name: index for index, row in enumerate(self.table.rules)}
-        return {row.name: places.get(row.replaces or row.name, places[row.name]) for row in self.table.rules}
+        return {row.name: places.get(row.place, places[row.name]) for row in self.table.rules}
 
     @cached_property
     def acted_on(self) -> set[tuple[str, str]]:
         """Facts of shapes, name and value, that some rule matches on."""
-        return {
-            (name, value)
-            for rule in self.table.rules
-            for name, some in rule.match.shape.items()
-            for value in some
-        }
+        facts = (fact for rule in self.table.rules for fact in rule.match.shape.items())
+        return {(name, value) for name, allowed in facts for value in allowed}
 
     def workloads(self, rule: Rule) -> list[Workload]:
         """Those that a rule matches."""
-        key = (rule.match.role, rule.match.workloads)
+        key = (rule.match.role, rule.match.workload)
         if key not in self._workloads:
             role, wanted = key
             self._workloads[key] = [
@@ -61,13 +57,13 @@ class Rows:
         """Those that a rule's match allows."""
         key = repr(rule.match.shape)
         if key not in self._shapes:
-            self._shapes[key] = _matching(self.table, rule)
+            wanted = rule.match.shape.items()
+            self._shapes[key] = [
+                shape
+                for shape in self.table.shapes
+                if all(shape.facts()[key] in allowed for key, allowed in wanted)
+            ]
         return self._shapes[key]
-
-
-def _matching(table: Table, rule: Rule) -> list[Shape]:
-    wanted = rule.match.shape.items()
-    return [shape for shape in table.shapes if all(shape.facts()[key] in allowed for key, allowed in wanted)]
 
 
 def listed(known: Iterable[str]) -> str:

@@ -4,12 +4,12 @@ import difflib
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from webhook.documents import Path
+from webhook.engine.places import parse_place
 
 FORMAT_LIBRARIES = (
     "fqdn",
@@ -23,22 +23,14 @@ FORMAT_LIBRARIES = (
 """What jsonschema imports at its own import to check formats, where installed: up to a second."""
 
 
-@contextmanager
-def _hidden(*names: str) -> Iterator[None]:
-    """Makes modules that are not imported yet look as if they were not installed."""
-    absent = [name for name in names if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]  # None is Python's own sign for that
-    try:
-        yield
-    finally:
-        for name in absent:
-            del sys.modules[name]
+# The table's schema has none of their formats, so they are made to look as if they were not installed.
+_absent = [name for name in FORMAT_LIBRARIES if name not in sys.modules]
+sys.modules.update(dict.fromkeys(_absent))  # type: ignore[arg-type]  # None is Python's own sign for that
+from jsonschema import Draft202012Validator, FormatChecker  # noqa: E402
+from jsonschema.exceptions import ValidationError  # noqa: E402
 
-
-# The table's schema has no formats.
-with _hidden(*FORMAT_LIBRARIES):
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import ValidationError
+for _name in _absent:
+    del sys.modules[_name]
 
 TABLE = "table.schema.json"
 POD_TEMPLATE = "podtemplate.schema.json"
@@ -63,7 +55,14 @@ def bundled() -> dict[str, Any]:
 
 @cache
 def _validator() -> Draft202012Validator:
-    return Draft202012Validator(bundled())
+    formats = FormatChecker(formats=())
+    formats.checks("place", raises=ValueError)(_is_place)
+    return Draft202012Validator(bundled(), format_checker=formats)
+
+
+def _is_place(text: object) -> bool:
+    """Whether a text is a place; one that breaks the schema's pattern is told of already."""
+    return not (isinstance(text, str) and text.startswith("/")) or bool(parse_place(text))
 
 
 def violations(raw: Any) -> Iterator[tuple[Path, str]]:  # noqa: ANN401 - a document of whatever content
@@ -79,6 +78,8 @@ def _explain(error: ValidationError) -> Iterator[tuple[Path, str]]:
         for key in error.instance if isinstance(error.instance, dict) else ():
             if key not in known:
                 yield (*path, key), _unknown(key, list(known))
+    elif misplaced := list(_misplaced(error)):
+        yield from misplaced
     elif error.context and error.validator in {"anyOf", "oneOf"}:
         depth = max(len(inner.absolute_path) for inner in error.context)
         deepest = [inner for inner in error.context if len(inner.absolute_path) == depth]
@@ -90,6 +91,14 @@ def _explain(error: ValidationError) -> Iterator[tuple[Path, str]]:
         yield path, f"{_short(json.dumps(error.instance))} is no text: put it in quotes"
     else:
         yield path, _short(error.message)
+
+
+def _misplaced(error: ValidationError) -> Iterator[tuple[Path, str]]:
+    """The texts that could be places and are none; what else could stand there is no news then."""
+    if error.cause:
+        yield tuple(error.absolute_path), str(error.cause)
+    for inner in error.context or ():
+        yield from _misplaced(inner)
 
 
 def _unknown(key: str, known: list[str]) -> str:

@@ -24,13 +24,13 @@ def overview(table: Table) -> str:
 def _when(rule: Rule) -> str:
     match = rule.match
     parts = [f"{key} {'|'.join(values)}" for key, values in match.shape.items()]
-    parts += [f"workload {'|'.join(match.workloads)}"] if match.workloads else []
+    parts += [f"workload {'|'.join(match.workload)}"] if match.workload else []
     parts += [] if match.named is None else ["named" if match.named else "unnamed"]
     parts += [f"asks for {'|'.join(match.requests)}"] if match.requests else []
     conditions = (match.fields, match.labels, match.annotations)
     parts += [f"{key} {_any(values)}" for part in conditions for key, values in part.items()]
-    parts += [f"namespace {_any(match.namespaces)}"] if match.namespaces else []
-    parts += [f"replaces {rule.replaces}"] if rule.replaces and rule.mode is not Mode.OFF else []
+    parts += [f"namespace {_any(match.namespace)}"] if match.namespace else []
+    parts += [f"replaces {'|'.join(rule.replaces)}"] if rule.replaces and rule.mode is not Mode.OFF else []
     return ", ".join(parts) or "always"
 
 

@@ -7,7 +7,6 @@ came little before it, and nothing waits for ever because others keep coming.
 from __future__ import annotations
 
 import itertools
-import pickle
 import time
 from bisect import insort
 from dataclasses import dataclass, field
@@ -23,6 +22,22 @@ if TYPE_CHECKING:
 
 _BYTES_A_SECOND = 256 * 1024
 """What a piece weighs: about the rate at which reviews are evaluated."""
+
+_NUMBERS = itertools.count()
+
+
+@dataclass(order=True, slots=True)
+class _Turn:
+    """A piece of work that waits.
+
+    Attributes:
+        weight: The time of its arrival and of its work; what has the least is next.
+    """
+
+    weight: float
+    size: int = field(compare=False)
+    number: int = field(default_factory=_NUMBERS.__next__)
+    event: Event = field(default_factory=Event, compare=False)
 
 
 class LongWork:
@@ -48,77 +63,39 @@ class LongWork:
             waiting_bytes: Most bytes, in sum, that the waiting ones work on.
         """
         self._seconds = seconds
-        self._queue = _Queue(waiting, waiting_bytes)
+        self._most, self._most_bytes = waiting, waiting_bytes
+        self._waiting: list[_Turn] = []
+        self._current: _Turn | None = None
         self._template = Template(nice, memory)
 
     def __call__(self, size: int, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
         """See `webhook.work.Work`."""
         until = time.monotonic() + self._seconds
-        self._queue.enter(size, self._seconds)
+        turn = self._enter(size)
         try:
-            return self._template.run(pickle.dumps((function, arguments)), until - time.monotonic())
+            turn.event.wait(self._seconds)
+            # The turn may come in the same moment as the end of the wait, so the event is not asked.
+            if turn is not self._current:
+                raise BusyError
+            return self._template.run(until - time.monotonic(), function, *arguments)
         finally:
-            self._queue.leave()
+            if turn is self._current:
+                self._next()
+            elif turn in self._waiting:
+                self._waiting.remove(turn)
 
-
-@dataclass(order=True, slots=True)
-class _Turn:
-    """A piece of work that waits.
-
-    Attributes:
-        weight: The time of its arrival and of its work; what has the least is next.
-        mine: Whether it is this one's turn.
-    """
-
-    weight: float
-    number: int
-    size: int = field(compare=False)
-    mine: bool = field(default=False, compare=False)
-    event: Event = field(default_factory=Event, compare=False)
-
-
-class _Queue:
-    """Who is next, and who has to go because too much waits."""
-
-    def __init__(self, most: int, most_bytes: int) -> None:
-        self._most, self._most_bytes = most, most_bytes
-        self._number = itertools.count()
-        self._waiting: list[_Turn] = []
-        self._busy = False
-
-    def enter(self, size: int, seconds: float) -> None:
-        """Wait for the turn of a piece; `leave` ends it.
-
-        Raises:
-            BusyError: It did not come in time, or too much waits.
-        """
-        if not self._busy:
-            self._busy = True
-            return
-        turn = _Turn(time.monotonic() + size / _BYTES_A_SECOND, next(self._number), size)
+    def _enter(self, size: int) -> _Turn:
+        """A turn in the queue; while too much waits, the last in order has to go."""
+        turn = _Turn(time.monotonic() + size / _BYTES_A_SECOND, size)
         insort(self._waiting, turn)
+        if self._current is None:
+            self._next()
         while len(self._waiting) > self._most or sum(each.size for each in self._waiting) > self._most_bytes:
             self._waiting.pop().event.set()
-        try:
-            turn.event.wait(seconds)
-        except BaseException:  # its peer had to go
-            self._give_up(turn)
-            raise
-        # The turn may come in the same moment as the end of the wait, so the event is not asked.
-        if not turn.mine:
-            self._give_up(turn)
-            raise BusyError
+        return turn
 
-    def leave(self) -> None:
+    def _next(self) -> None:
         """Give the turn to the next one."""
-        self._busy = bool(self._waiting)
-        if self._waiting:
-            turn = self._waiting.pop(0)
-            turn.mine = True
-            turn.event.set()
-
-    def _give_up(self, turn: _Turn) -> None:
-        if turn.mine:
-            self.leave()
-        elif turn in self._waiting:
-            self._waiting.remove(turn)
+        self._current = self._waiting.pop(0) if self._waiting else None
+        if self._current:
+            self._current.event.set()

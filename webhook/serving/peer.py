@@ -5,16 +5,16 @@ from __future__ import annotations
 import enum
 import errno
 import time
-from typing import TYPE_CHECKING, Any, cast
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
 
 import gevent
 from gevent import getcurrent, socket, ssl
+from gevent.util import wrap_errors
 from gunicorn.util import close_graceful
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    Wait = Callable[[int], None]
 
     from webhook.serving.peers import Peers
     from webhook.serving.settings import Listener
@@ -39,17 +39,11 @@ class State(enum.IntEnum):
 
 
 class RefusedError(Exception):
-    """A request that is not served, with the answer that says so.
+    """A request that is not served, with the HTTP status and the reason for the peer and the log."""
 
-    Attributes:
-        status: HTTP status code.
-        name: Its standard name.
-        reason: For the peer and the log.
-    """
-
-    def __init__(self, status: int, name: str, reason: str) -> None:
-        super().__init__(f"{status} {name}: {reason}")
-        self.status, self.name, self.reason = status, name, reason
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(f"{status}: {reason}")
+        self.status, self.reason = HTTPStatus(status), reason
 
 
 def gone(why: str) -> ConnectionResetError:
@@ -71,22 +65,6 @@ class Peer:
         doomed: Whether it was told to go, which it hears at its next wait.
         held: Bytes of it that this process holds: of the request, then of the response.
     """
-
-    __slots__ = (
-        "_out",
-        "_peers",
-        "deadline",
-        "doomed",
-        "ended",
-        "greenlet",
-        "held",
-        "listener",
-        "request",
-        "requests",
-        "since",
-        "sock",
-        "state",
-    )
 
     def __init__(self, sock: Any, listener: Listener, peers: Peers) -> None:  # noqa: ANN401 - gevent's socket
         self.sock, self.listener, self._peers = sock, listener, peers
@@ -111,21 +89,29 @@ class Peer:
         """
         self.sock = context.wrap_socket(self.sock, server_side=True, do_handshake_on_connect=False)
         self.sock.settimeout(0.0)  # a step never waits, so that a thread can do it
-        while (wait := self._handshake_step()) is not None:
+        while wait := self._handshake_step():
             wait(self.sock.fileno())
         self.sock.settimeout(None)
         self.enter(State.WAITING)
 
-    def _handshake_step(self) -> Wait | None:
-        """Take a step in a thread: OpenSSL signs for about a millisecond, without Python's lock."""
-        step = self._peers.handshakes.spawn(_step, self.sock)
+    def _handshake_step(self) -> Callable[[int], None] | None:
+        """Take a step in a thread: OpenSSL signs for about a millisecond, without Python's lock.
+
+        Returns:
+            What to wait by before the next one; None after the last.
+        """
+        step = self._peers.handshakes.spawn(wrap_errors(OSError, self.sock.do_handshake))
         try:
-            wait = step.get()
+            error = step.get()
         finally:
             step.wait()  # the socket is not closed, nor its number given to another, under the thread's hands
-        if isinstance(wait, OSError):
-            raise wait
-        return wait  # type: ignore[no-any-return]
+        if isinstance(error, ssl.SSLWantReadError):
+            return socket.wait_read  # type: ignore[no-any-return]
+        if isinstance(error, ssl.SSLWantWriteError):
+            return socket.wait_write  # type: ignore[no-any-return]
+        if error is not None:
+            raise error
+        return None
 
     def recv(self, size: int) -> bytes:
         """Take in a part of a request, for gunicorn's parser.
@@ -142,7 +128,7 @@ class Peer:
             self.enter(State.HEAD)
         self._peers.hold(self, len(data))
         if self.state is State.HEAD and self.held > self._peers.limits.head:
-            raise RefusedError(431, "Request Header Fields Too Large", "the head is too long")
+            raise RefusedError(431, "the head is too long")
         return data
 
     def expect_body(self, request: Any) -> None:  # noqa: ANN401 - gunicorn's
@@ -209,16 +195,3 @@ class Peer:
         else:
             self.enter(State.CLOSING)
             close_graceful(self.sock, self._peers.limits.linger_seconds, _DRAIN)
-
-
-def _step(sock: Any) -> Wait | OSError | None:  # noqa: ANN401 - gevent's SSLSocket
-    """A step of a handshake: what to wait for next, the error that ended it, or None if it is done."""
-    try:
-        sock.do_handshake()
-    except ssl.SSLWantReadError:
-        return cast("Wait", socket.wait_read)
-    except ssl.SSLWantWriteError:
-        return cast("Wait", socket.wait_write)
-    except OSError as error:
-        return error
-    return None

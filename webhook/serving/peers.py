@@ -28,11 +28,11 @@ class Peers:
         handshakes: Threads that do the steps of handshakes.
     """
 
-    def __init__(self, limits: Limits, keepalive_seconds: float) -> None:
+    def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.seconds = {
             State.HANDSHAKE: limits.handshake_seconds,
-            State.WAITING: keepalive_seconds,
+            State.WAITING: limits.idle_seconds,
             State.HEAD: limits.request_seconds,
             State.BODY: limits.request_seconds,
             State.SERVED: float("inf"),
@@ -53,7 +53,8 @@ class Peers:
         So a flood drives itself out, before it drives out an API server's connections.
         """
         if len(self._all) >= self.limits.connections:
-            self._evict(self._all)
+            oldest = min(self._unserved(), key=lambda peer: (peer.requests > 0, peer.since), default=None)
+            self._evict(oldest)
         self._all.add(peer)
 
     def discard(self, peer: Peer) -> None:
@@ -62,11 +63,17 @@ class Peers:
         self.release(peer)
 
     def hold(self, peer: Peer, size: int) -> None:
-        """Count bytes that came or are to go; above the limit the oldest unfinished one has to go."""
+        """Count bytes that came or are to go; above the limit who held most for longest has to go.
+
+        Bytes times seconds: a review that has just come is small by both, whoever else is connected.
+        """
         peer.held += size
         self.held += size
         if self.held > self.limits.buffered:
-            self._evict(other for other in self._all if other.held)
+            now = time.monotonic()
+            self._evict(
+                max(self._unserved(), key=lambda peer: peer.held * self._age(peer, now), default=None)
+            )
 
     def release(self, peer: Peer) -> None:
         """The bytes of a peer are no longer held."""
@@ -79,7 +86,7 @@ class Peers:
         for peer in self._all:
             if peer.deadline < now:
                 peer.deadline = now + self.limits.linger_seconds
-                error = RefusedError(408, "Request Timeout", "the request did not arrive in time")
+                error = RefusedError(408, "the request did not arrive in time")
                 self._end(peer, error if peer.state in {State.HEAD, State.BODY} else gone("too slow"))
 
     def stop(self) -> None:
@@ -94,9 +101,14 @@ class Peers:
             elif peer.state in {State.WAITING, State.HANDSHAKE}:
                 peer.deadline = min(peer.deadline, latest)
 
-    def _evict(self, among: Iterable[Peer]) -> None:
-        unserved = (peer for peer in among if peer.state is not State.SERVED)
-        peer = min(unserved, key=lambda peer: (peer.requests > 0, peer.since), default=None)
+    def _unserved(self) -> Iterable[Peer]:
+        return (peer for peer in self._all if peer.state is not State.SERVED)
+
+    def _age(self, peer: Peer, now: float) -> float:
+        """Seconds since it began what it is doing."""
+        return now - (peer.deadline - self.seconds[peer.state])
+
+    def _evict(self, peer: Peer | None) -> None:
         if peer:
             self.discard(peer)
             peer.ended = True  # nothing more is said to it

@@ -71,19 +71,19 @@ class TlsFiles:
     A pair of which only one half has been written does not match, and a pair that is not valid now does not
     replace one that is: the old context stays in use. It is made as a whole and then put in the place of the
     old one, so no connection meets half of a change.
+
+    Attributes:
+        certificate: PEM file with the certificate and its chain.
+        key: PEM file with the private key.
     """
 
     def __init__(self, certificate: Path, key: Path) -> None:
         """Load the pair for the first time.
 
-        Args:
-            certificate: PEM file with the certificate and its chain.
-            key: PEM file with the private key.
-
         Raises:
             UnusableError: The files cannot be used.
         """
-        self._certificate, self._key = certificate, key
+        self.certificate, self.key = certificate, key
         self._served: Served | None = None
         what = f"TLS certificate {certificate}"
         self.watched = Watched(what, (certificate, key), self._load, log)
@@ -98,13 +98,14 @@ class TlsFiles:
         return self.watched.value.expires
 
     def _load(self) -> Served:
-        context = new_context(self._certificate, self._key)
+        pem = self.certificate.read_bytes()
+        context = new_context(self.certificate, self.key)
+        if self.certificate.read_bytes() != pem:  # the dates would be those of another certificate
+            raise UnusableError(f"{self.certificate} changed while it was read", time.time())
         try:
-            leaf = x509.load_pem_x509_certificate(self._certificate.read_bytes())
-        except (OSError, ValueError) as error:  # it was whole a moment ago, and is being written
-            raise UnusableError(
-                f"{self._certificate} changed while it was read: {error}", time.time()
-            ) from error
+            leaf = x509.load_pem_x509_certificate(pem)
+        except ValueError as error:
+            raise UnusableError(f"{self.certificate} cannot be used: {error}") from error
         found = Served(context, leaf.not_valid_before_utc, leaf.not_valid_after_utc)
         now, served = datetime.now(UTC), self._served
         if served and served.is_valid(now) and not found.is_valid(now):
@@ -112,7 +113,7 @@ class TlsFiles:
             if found.expires <= now:
                 why = f"has expired on {found.expires:%Y-%m-%dT%H:%M:%SZ}"
             again = found.begins if found.begins > now else served.expires
-            message = f"{self._certificate} {why}, and the one in use is valid"
+            message = f"{self.certificate} {why}, and the one in use is valid"
             raise UnusableError(message, min(again, served.expires).timestamp())
         self._served = found
         return found

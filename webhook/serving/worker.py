@@ -10,8 +10,10 @@ from __future__ import annotations
 import io
 import os
 import time
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import gevent
@@ -25,30 +27,17 @@ from webhook.serving.peer import Peer, RefusedError, State
 from webhook.serving.peers import Peers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
-    from webhook.serving.settings import Listener, WsgiApp
+    from webhook.serving.settings import Listener
+
+WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+"""A WSGI application: ``app(environ, start_response)``."""
 
 _TURN_SECONDS = 0.25
 """Deadlines are met within it, and so is gunicorn's heartbeat."""
 _ACCEPTS_A_TURN = 16
 """So that a flood of newcomers leaves time for those who are there."""
-
-
-class _Named:
-    """A listener, and in its socket's place the name, all that gunicorn asks for, also when it is closed.
-
-    Attributes:
-        listener: What is served there.
-    """
-
-    def __init__(self, sock: Any, listener: Listener) -> None:  # noqa: ANN401 - gevent's socket
-        self.listener, self._name = listener, sock.getsockname()
-
-    def getsockname(self) -> Any:  # noqa: ANN401 - as of the socket's family
-        """As of a socket."""
-        return self._name
 
 
 class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
@@ -66,12 +55,11 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def run(self) -> None:
         """Serve until told to stop, then finish what has begun."""
-        settings = self.app.settings
-        self.peers = Peers(settings.limits, settings.keepalive_seconds)
+        self.peers = Peers(self.app.limits)
         self.apps: dict[Listener, WsgiApp] = self.wsgi
         self.wsgi = self._call
         servers = [
-            StreamServer(sock, handle=partial(self.handle, _Named(sock, listener)))
+            StreamServer(sock, handle=partial(self._connected, listener, sock.getsockname()))
             for sock, listener in zip(self.sockets, self.app.listeners, strict=True)
         ]
         for server in servers:
@@ -84,7 +72,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         for server in servers:
             server.close()
         self.peers.stop()
-        until = time.monotonic() + settings.graceful_seconds
+        until = time.monotonic() + self.peers.limits.graceful_seconds
         while len(self.peers) and time.monotonic() < until:
             self._turn()
 
@@ -97,14 +85,15 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         self.peers.sweep()
         gevent.sleep(_TURN_SECONDS)
 
-    def handle(self, listener: _Named, client: Any, addr: Any) -> None:  # noqa: ANN401 - gunicorn's signature
+    def _connected(self, listener: Listener, name: Any, client: Any, addr: Any) -> None:  # noqa: ANN401
         """Serve one connection, from the handshake to its end."""
-        peer = Peer(client, listener.listener, self.peers)
+        peer = Peer(client, listener, self.peers)
         self.peers.add(peer)
         try:
-            if peer.listener.tls:
+            if listener.tls:
                 peer.secure(self.app.tls.context())
-            super().handle(listener, peer, addr)
+            # All that gunicorn asks of the listening socket is its name, also when it is closed.
+            self.handle(SimpleNamespace(getsockname=lambda: name), peer, addr)
         except OSError as error:
             self.log.debug("%s: %s", addr, error)
         finally:
@@ -120,11 +109,9 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             RefusedError: Its body is outside the limits.
         """
         if isinstance(req.body.reader, ChunkedReader):
-            raise RefusedError(411, "Length Required", "give a Content-Length; chunks are not taken")
+            raise RefusedError(411, "give a Content-Length; chunks are not taken")
         if req.body.reader.length > self.peers.limits.body:
-            raise RefusedError(
-                413, "Content Too Large", f"a body may have {self.peers.limits.body} bytes at most"
-            )
+            raise RefusedError(413, f"a body may have {self.peers.limits.body} bytes at most")
         sock.expect_body(req)
         super().handle_request(listener_name, req, sock, addr)
         sock.answered()
@@ -135,19 +122,19 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         peer: Peer = environ["gunicorn.socket"]
         wanted, body = int(environ.get("CONTENT_LENGTH") or 0), environ["wsgi.input"].read()
         if len(body) < wanted:
-            raise RefusedError(400, "Bad Request", f"the body ended after {len(body)} of {wanted} bytes")
+            raise RefusedError(400, f"the body ended after {len(body)} of {wanted} bytes")
         peer.enter(State.SERVED)
         if peer.doomed:
             gevent.sleep(0)  # it was told to go while its body came to its end; not while it is served
         environ["wsgi.input"] = io.BytesIO(body)
         environ["wsgi.url_scheme"] = "https" if peer.listener.tls else "http"
-        return self.apps[peer.listener](environ, start_response)  # type: ignore[no-any-return]
+        return self.apps[peer.listener](environ, start_response)
 
     def handle_error(self, req: Any, client: Peer, addr: Any, exc: BaseException) -> None:  # noqa: ANN401
         """Answer a request that is refused, or that the application failed at."""
         client.forget()
         if isinstance(exc, RefusedError):
             self.log.warning("refused a request of %s: %s", addr, exc)
-            write_error(client, exc.status, exc.name, exc.reason)
+            write_error(client, exc.status.value, exc.status.phrase, exc.reason)
         else:
             super().handle_error(req, client, addr, exc)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gunicorn.app.base import BaseApplication
 
-from webhook.server import Listener, ServerSettings, serve
+from webhook.server import Listener, TlsFiles, serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,8 +56,8 @@ def main() -> None:
     """Serve until SIGTERM."""
     kind, directory = sys.argv[1], Path(sys.argv[2])
     if kind == "ours":
-        settings = ServerSettings(directory / "tls.crt", directory / "tls.key", Listener("127.0.0.1", 0))
-        serve(lambda: [review], settings)
+        tls = TlsFiles(directory / "tls.crt", directory / "tls.key")
+        serve(lambda: [review], [Listener("127.0.0.1", 0)], tls)
     Stock(kind, directory).run()
 
 

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cluster import jobs
 from tests.cluster.guard import people
+from tests.waiting import until
 from webhook.engine import keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tests.cluster.controlplane import ControlPlane
     from tests.cluster.kubectl import Kubectl
     from tests.cluster.webhook import RunningWebhook
-
-
-def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    """Waits: the API server learns of policies, bindings and roles a moment after it stored them."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s"
-        time.sleep(0.1)
 
 
 @pytest.fixture(scope="package")
@@ -66,4 +58,5 @@ def running_job(guarded: Kubectl, control_plane: ControlPlane) -> Iterator[Kubec
         ada = inside.acting_as(people.ADA)
         ada.apply(people.unplaceable())
         inside.wait_for(lambda found: len(jobs.workers_of(found["items"])) == 4, "pods")
+        inside.wait_for(people.started, "mpijob", "train")
         yield ada

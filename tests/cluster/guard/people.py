@@ -97,6 +97,11 @@ def unplaceable(workers: int = 4, **metadata: object) -> Object:
     return job
 
 
+def started(job: Object) -> bool:
+    """Whether the job's pods were made: until then the webhook puts back what an update takes out."""
+    return "startTime" in job.get("status", {})
+
+
 def labelled_job(label: str, **metadata: object) -> Object:
     """A job that brings along a job label."""
     job = unplaceable(**metadata)

@@ -10,9 +10,9 @@ import pytest
 
 from tests.cluster import webhook
 from tests.cluster.guard import people
-from tests.cluster.guard.conftest import until
 from tests.cluster.guard.people import assert_done, assert_refused, patches, tries
 from tests.cluster.jobs import template
+from tests.waiting import until
 from webhook.engine import keys
 
 if TYPE_CHECKING:

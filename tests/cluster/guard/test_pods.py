@@ -9,9 +9,10 @@ import pytest
 
 from tests.cluster import jobs
 from tests.cluster.guard import people
-from tests.cluster.guard.conftest import refuses, until
+from tests.cluster.guard.conftest import refuses
 from tests.cluster.guard.people import assert_done, assert_refused, patches, pod, tries
 from tests.cluster.jobs import JOB_NAME, ROLE
+from tests.waiting import until
 from webhook.engine import keys
 
 if TYPE_CHECKING:
@@ -35,7 +36,11 @@ def test_the_operator_makes_workers_and_the_job_controller_launchers(running_job
     assert running_job.get_json(WORKER)["metadata"]["labels"][keys.JOB] == "guard-running.train"
 
 
-@pytest.mark.parametrize("labels", [{ROLE: "worker"}, {keys.JOB: "team-b.victim"}], ids=["role", "job"])
+@pytest.mark.parametrize(
+    "labels",
+    [{ROLE: "worker"}, {keys.JOB: "team-b.victim"}, {JOB_NAME: "victim", keys.BLOCK: "0"}],
+    ids=["role", "job", "block"],
+)
 def test_a_bare_pod_that_passes_for_a_worker_is_refused_in_any_namespace(
     labels: dict[str, str], ada: Kubectl, plain_namespace: Kubectl
 ) -> None:
@@ -59,7 +64,7 @@ def test_a_pod_cannot_become_a_worker_or_another_jobs_afterwards(
     subresource: tuple[str, ...], ada: Kubectl, running_job: Kubectl
 ) -> None:
     ada.create(pod())
-    for labels in ({ROLE: "worker"}, {keys.JOB: "team-b.victim"}):
+    for labels in ({ROLE: "worker"}, {keys.JOB: "team-b.victim"}, {keys.BLOCK: "0"}):
         refused = patches(ada, "pod/bare", {"metadata": {"labels": labels}}, *subresource)
         assert_refused(refused, f"metadata.labels[{next(iter(labels))}]", "only operators may change it")
     for key, value in ((ROLE, None), (JOB_NAME, "other"), (keys.JOB, "team-b.victim"), (INDEX, "7")):

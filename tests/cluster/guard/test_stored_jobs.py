@@ -31,6 +31,15 @@ def merged(role: str, metadata: Object) -> Object:
     return {"spec": {"mpiReplicaSpecs": {role: {"template": {"metadata": metadata}}}}}
 
 
+FORGED = merged("Worker", {"annotations": {keys.ADDED: "{}"}})
+
+
+def resized_too(patch: Object, workers: int) -> Object:
+    """A merge patch of the worker template that changes the number of workers as well."""
+    worker = {**patch["spec"]["mpiReplicaSpecs"]["Worker"], "replicas": workers}
+    return {"spec": {"mpiReplicaSpecs": {"Worker": worker}}}
+
+
 FORGERIES = {
     "another job's label": ([{"op": "replace", "path": LABEL, "value": "team-b.victim"}], SAYS_LABEL),
     "no label": ([{"op": "remove", "path": LABEL}], SAYS_LABEL),
@@ -87,7 +96,7 @@ def test_replace_that_would_strip_everything_is_refused_and_replace_by_force_cre
     ada: Kubectl,
 ) -> None:
     ada.apply(people.unplaceable())
-    placed = ada.get_json("mpijob", "train")["spec"]
+    placed = ada.wait_for(people.started, "mpijob", "train")["spec"]
     stripped = tries(ada, people.unplaceable(), "replace")
     assert_refused(stripped, SAYS_LABEL, 'from "', 'to ""', "kubectl replace --force -f FILE")
     assert ada.get_json("mpijob", "train")["spec"] == placed
@@ -114,12 +123,39 @@ def test_a_renamed_export_is_created_and_its_stale_label_refused_when_it_is_appl
     copy = jobs.exported(ada, "train")
     copy["metadata"] = {"name": "other"}
     assert tries(ada, copy, "apply").returncode == 0
-    assert template(ada.get_json("mpijob", "other"), "Worker")["metadata"]["labels"][keys.JOB].endswith(
-        ".other"
-    )
+    other = ada.wait_for(people.started, "mpijob", "other")
+    assert template(other, "Worker")["metadata"]["labels"][keys.JOB].endswith(".other")
     assert_refused(
         tries(ada, copy, "apply"), SAYS_LABEL, '.other" to "', "a FILE for kubectl apply must not have it"
     )
+
+
+def test_the_record_of_a_suspended_job_changes_with_its_size_only(ada: Kubectl) -> None:
+    def record(role: str = "Worker") -> str:
+        found: str = template(ada.get_json("mpijob", "train"), role)["metadata"]["annotations"][keys.ADDED]
+        return found
+
+    job = people.unplaceable()
+    job["spec"]["runPolicy"] = {"suspend": True}
+    ada.apply(job)
+    before = record()
+    # The webhook puts it back as it was, or writes it anew, whatever is sent.
+    for none in (merged("Worker", {"annotations": {keys.ADDED: None}}), FORGED):
+        assert_done(patches(ada, "mpijob/train", none))
+        assert record() == before
+    assert patches(ada, "mpijob/train", resized_too(FORGED, 8)).returncode == 0
+    anew = record()
+    assert anew not in (before, "{}")
+
+    # Of a job that is opted out it is not asked, as if it were away.
+    assert_done(ada.run("annotate", "mpijob", "train", f"{keys.INJECT}=false"))
+    assert_refused(patches(ada, "mpijob/train", FORGED), SAYS_RECORD)
+    gone = merged("Worker", {"annotations": {keys.ADDED: None}})
+    assert_refused(patches(ada, "mpijob/train", resized_too(gone, 4)), SAYS_RECORD)
+    label = merged("Worker", {"labels": {keys.JOB: "team-b.victim"}})
+    assert_refused(patches(ada, "mpijob/train", resized_too(label, 4)), SAYS_LABEL)
+    assert record() == anew
+    assert patches(ada, "mpijob/train", resized_too(FORGED, 4)).returncode == 0
 
 
 @pytest.mark.parametrize("way", [(), ("--server-side",)], ids=["client-side", "server-side"])

@@ -14,10 +14,10 @@ from tests.cluster.install.installation import (
     Installation,
     LoopbackServices,
     manifests,
-    until,
 )
 from tests.cluster.standin import container
 from tests.cluster.standin.node import StandIn
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,6 @@ import json
 import random
 import re
 import shutil
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,10 @@ from tests.cluster.jobs import template
 from tests.docs import session
 from tests.docs.blocks import REPOSITORY, Block, Step, blocks_of, text_of
 from tests.helpers import mpijob
+from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.cluster.kubectl import Kubectl, Object
@@ -28,7 +28,6 @@ NAMESPACE = "ultraserver-webhook"
 TEAM = "team-a"
 MUTATING = ("mutatingwebhookconfiguration", "ultraserver-webhook")
 VALIDATING = ("validatingwebhookconfiguration", "ultraserver-webhook")
-PATIENCE = 40.0
 
 
 class LoopbackServices(ControlPlane):
@@ -138,18 +137,6 @@ class Installation:
         finally:
             self.stand_in.paused.clear()
             until(lambda: all(pod.ready for pod in self.stand_in.pods()))
-
-
-def until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-    """Waits until something is the case.
-
-    Raises:
-        AssertionError: it is not, and the time is over.
-    """
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s"
-        time.sleep(0.2)
 
 
 def manifests(folder: Path) -> Path:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.install.installation import MUTATING, NAMESPACE, until
+from tests.cluster.install.installation import MUTATING, NAMESPACE
 from tests.cluster.kubectl import KubectlError
 from tests.helpers import mpijob
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

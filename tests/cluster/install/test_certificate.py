@@ -8,10 +8,11 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from tests.cluster.install.installation import MUTATING, NAMESPACE, until
+from tests.cluster.install.installation import MUTATING, NAMESPACE
 from tests.cluster.install.test_install import bundles
 from tests.cluster.install.test_rollout import jobs_keep_coming
 from tests.docs.blocks import REPOSITORY
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.cluster.install.installation import Installation

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.install.installation import NAMESPACE, until
+from tests.cluster.install.installation import NAMESPACE
 from tests.cluster.install.test_install import bundles
 from tests.cluster.install.test_rollout import jobs_keep_coming
 from tests.docs.blocks import REPOSITORY
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

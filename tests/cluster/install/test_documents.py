@@ -1,4 +1,4 @@
-"""That no command of the two documents is left out."""
+"""That no command of the documents is left out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.install.installation import shell_blocks, steps
 from tests.docs.blocks import text_of
 
-DOCUMENTS = ("docs/install.md", "docs/operations.md")
+DOCUMENTS = ("docs/install.md", "docs/operations.md", "docs/placement.md")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from tests.cluster.guard.people import WORKER
-from tests.cluster.install.installation import until
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.cluster.install.installation import Installation

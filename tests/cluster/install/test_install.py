@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster import nodes
-from tests.cluster.install.installation import MUTATING, NAMESPACE, VALIDATING, until
+from tests.cluster.install.installation import MUTATING, NAMESPACE, VALIDATING
 from tests.cluster.jobs import template
 from tests.docs.blocks import REPOSITORY
 from tests.helpers import mpijob
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.cluster.install.installation import Installation
 
-ELSEWHERE = {"eks", "failclosed", "bring-your-own-certificate"}
+ELSEWHERE = {"eks", "failclosed", "bring-your-own-certificate", "placement"}
 """Overlays that other tests of this folder apply for real."""
 OVERLAYS = {path.name for path in (REPOSITORY / "manifests" / "overlays").iterdir()} - ELSEWHERE
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:"

@@ -7,9 +7,9 @@ import json
 import threading
 from typing import TYPE_CHECKING
 
-from tests.cluster.install.installation import until
 from tests.cluster.standin.api import Api
 from tests.helpers import mpijob
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

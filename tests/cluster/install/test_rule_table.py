@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.install.installation import until
 from tests.cluster.jobs import template
 from tests.helpers import mpijob
+from tests.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ def processes(installed: Installation) -> set[int]:
 
 def metrics(installed: Installation) -> str:
     (pod, *_) = installed.stand_in.pods()
-    with urllib.request.urlopen(f"http://{pod.ip}:{pod.port('metrics')}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://{pod.ip}:{pod.port('metrics')}/metrics", timeout=PATIENCE) as answer:
         text: str = answer.read().decode()
     return text
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.cluster.install.installation import MUTATING, NAMESPACE, VALIDATING, until
+from tests.cluster.install.installation import MUTATING, NAMESPACE, VALIDATING
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.cluster.install.installation import Installation

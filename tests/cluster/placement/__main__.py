@@ -8,8 +8,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.cluster.controlplane import ControlPlane
 from tests.cluster.placement.arrivals import arrivals, planned
 from tests.cluster.placement.experiment import Result, burst, one_by_one, summary
+from tests.cluster.placement.native import GROUPS, VERSION, NativePlane
 from tests.cluster.placement.plot import drawn
 from tests.cluster.placement.stage import POLICIES, Stage, make_sick, staged
 from tests.cluster.process import ClusterError
@@ -42,8 +44,17 @@ def main() -> int:
     try:
         with (
             tempfile.TemporaryDirectory(prefix="ultraserver-placement-") as folder,
-            staged(Path(folder), options.policy, options.ultraservers, say) as stage,
+            staged(
+                Path(folder),
+                options.policy,
+                options.ultraservers,
+                say,
+                NativePlane if options.policy in GROUPS else ControlPlane,
+            ) as stage,
         ):
+            if options.policy in GROUPS and stage.api.get(f"/apis/{VERSION}") is None:
+                print(f"skipped: the API server does not serve {VERSION}")  # noqa: T201
+                return 0
             make_sick(stage, options.sick, chance)
             if options.policy == "placement":
                 stage.start_program()

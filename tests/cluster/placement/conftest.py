@@ -29,9 +29,6 @@ class BreakablePlane(ControlPlane):
         yield
         if name == "kube-apiserver":
             self._start_api_server()
-            # It ends by itself when it cannot renew its lease, and here nobody starts it again.
-            self._end("mpi-operator")
-            self._launch_operator()
         self._end("kube-controller-manager")
         self._end("kube-scheduler")
         self._start_controllers()
@@ -59,7 +56,6 @@ def stage(whole_stage: Stage) -> Iterator[Stage]:
     for program in list(whole_stage.plane.programs.running):
         if program.name.startswith("placement"):
             whole_stage.plane.programs.stop(program)
-    for key in list(whole_stage.jobs):
-        whole_stage.finish(key)
+    whole_stage.clear()
     for name in list(whole_stage.sick):
         whole_stage.cordon(name, cordoned=False)

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.cluster.placement.judge import wholly_free
+from tests.cluster.placement.judge import overlooked, wholly_free
 from tests.cluster.placement.stage import TEAMS
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ SIZES = {"one": (1, 2, 4, 8, 16), "burst": (4, 8, 16)}
 OVERLOAD = 1.5
 """A burst asks for so many times the nodes that are healthy, in whole UltraServers."""
 
-QUIET_SECONDS = 3.0
+QUIET_SECONDS = 10.0
+"""Without any change for so long, jobs stand where they stand: Kueue takes seconds for its turn."""
 
 
 @dataclass
@@ -34,6 +35,7 @@ class Result:
         stuck: Jobs that never had all their nodes.
         held: Nodes that were held by jobs which had not all of theirs, when nothing moved any more.
         jobs: All jobs.
+        overlooked: Jobs of a burst that waited although there was room, when nothing moved any more.
         seconds: How long those took that were placed whole.
         at_work: Nodes in whole jobs, and the healthy ones: of a burst before any job ended, of arrivals on
             average until the last one came.
@@ -44,6 +46,7 @@ class Result:
     stuck: int = 0
     held: int = 0
     jobs: int = 0
+    overlooked: int = 0
     seconds: list[float] = field(default_factory=list)
     at_work: tuple[int, int] = (0, 0)
 
@@ -96,9 +99,21 @@ def one_by_one(
 
 
 def burst(
-    stage: Stage, chance: random.Random, say: Callable[[str], object], settle: float = QUIET_SECONDS
+    stage: Stage,
+    chance: random.Random,
+    say: Callable[[str], object],
+    settle: float = QUIET_SECONDS,
+    patience: float = 0.0,
 ) -> Result:
-    """Apply jobs for more nodes than there are, at once; then let those end that work, until none is left."""
+    """Apply jobs for more nodes than there are, at once; then let those end that work, until none is left.
+
+    Args:
+        stage: Where.
+        chance: Decides about sizes and namespaces.
+        say: Told how it goes.
+        settle: Seconds without any change after which jobs stand where they stand.
+        patience: The same while something could be done still; see `Stage.quiet`.
+    """
     healthy, asked, number = len(stage.healthy), 0, 0
     fits = tuple(size for size in SIZES["burst"] if size <= healthy)
     while asked < OVERLOAD * healthy:
@@ -106,8 +121,9 @@ def burst(
         stage.apply(f"job-{number}", workers, chance.choice(TEAMS))
         asked, number = asked + workers, number + 1
     result = Result()
-    now = stage.quiet(settle)
+    now = stage.quiet(settle, patience=patience)
     result.held = sum(found.held for found in now.values())
+    result.overlooked = len(overlooked(now, stage.usable, stage.labels))
     result.at_work = (sum(found.workers for found in now.values() if found.whole), healthy)
     say(
         f"{number} jobs for {asked} nodes: {result.at_work[0]} of {healthy} nodes at work, {result.held} held"
@@ -118,7 +134,7 @@ def burst(
             stage.finish(key)
         if not stage.jobs:
             break
-        now = stage.quiet(settle)
+        now = stage.quiet(settle, patience=patience)
         say(f"{len(done)} jobs ended; {sum(found.placed for found in now.values())} of {len(now)} have nodes")
     for found in stage.standings().values():
         result.count(found)
@@ -142,7 +158,7 @@ def _taken(now: dict[Key, Standing]) -> set[str]:
 
 def _stand(stage: Stage, key: Key, settle: float) -> Standing:
     """Where a job stands when it has all its nodes, or nothing moves any more."""
-    deadline, since, before = time.monotonic() + 60, time.monotonic(), -1
+    deadline, since, before = time.monotonic() + max(60.0, 3 * settle), time.monotonic(), -1
     while True:
         found = stage.standings()[key]
         now = time.monotonic()

@@ -107,3 +107,16 @@ def wholly_free(
     for name in free:
         units[labels[name][UNIT[size]]] += 1
     return sum(count == size for count in units.values()) * size >= workers
+
+
+def overlooked(
+    found: Mapping[Key, Standing], healthy: Iterable[str], labels: Mapping[str, Mapping[str, str]]
+) -> list[Key]:
+    """The jobs that wait although there is room for them, or hold a part of their nodes."""
+    taken = {name for standing in found.values() for name in standing.nodes}
+    free = set(healthy)
+    return [
+        key
+        for key, standing in found.items()
+        if not standing.placed and (standing.nodes or wholly_free(standing.workers, free, taken, labels))
+    ]

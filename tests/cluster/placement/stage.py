@@ -8,19 +8,22 @@ import os
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import yaml
 
 from kube.client import KubernetesApi, connect
 from tests.cluster import nodes, webhook
 from tests.cluster.controlplane import ControlPlane
-from tests.cluster.placement.judge import Key, Standing, standings
+from tests.cluster.kueue import program as kueue
+from tests.cluster.placement import native
+from tests.cluster.placement.judge import Key, Standing, overlooked, standings, wholly_free
 from tests.helpers import mpijob
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from kube.api import Object
@@ -33,7 +36,11 @@ ACCOUNT = "ultraserver-placement"
 TEAMS = ("team-a", "team-b", "team-c")
 MPIJOBS = "/apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs"
 WORKERS = "/api/v1/pods?labelSelector=training.kubeflow.org%2Fjob-role%3Dworker"
-POLICIES = ("placement", "webhook", "document", "selector")
+POLICIES = ("placement", "kueue", "webhook", "document", "selector", *native.GROUPS)
+OWNED = ("/apis/batch/v1/jobs", "/api/v1/services", "/api/v1/configmaps", "/api/v1/secrets")
+"""What mpi-operator makes for a job beside its workers."""
+
+Seen = TypeVar("Seen")
 
 
 def table(policy: str) -> str:
@@ -41,13 +48,14 @@ def table(policy: str) -> str:
     if policy == "placement":
         return (COMPONENT / "rules.yaml").read_text(encoding="utf-8")
     packaged = yaml.safe_load((webhook.REPOSITORY / "webhook/rules/default.yaml").read_text(encoding="utf-8"))
-    off = []
-    if policy == "selector":
+    off, more = [], []
+    if policy == "selector" or policy in native.GROUPS:
         off = [rule["name"] for rule in packaged["rules"] if rule["name"] != "ultraserver-nodes"]
+        more = native.rules(policy) if policy in native.GROUPS else []
     elif policy == "document":
-        off = ["apart-across-namespaces", "nodes-with-server-id"]
+        off = ["apart-across-namespaces", "nodes-with-server-id", "blocks"]
     head = {"apiVersion": packaged["apiVersion"], "kind": "RuleTable", "extends": "default"}
-    return json.dumps(head | {"rules": [{"name": name, "mode": "off"} for name in off]})
+    return json.dumps(head | {"rules": [*({"name": name, "mode": "off"} for name in off), *more]})
 
 
 @dataclass
@@ -60,6 +68,8 @@ class Stage:
         labels: Of every node.
         sick: The nodes that are cordoned.
         jobs: The number of workers of every job that was applied and not deleted.
+        policy: How jobs are placed.
+        queue: The Kueue queue that jobs name, if any.
     """
 
     plane: ControlPlane
@@ -67,6 +77,8 @@ class Stage:
     labels: dict[str, dict[str, str]]
     sick: set[str] = field(default_factory=set)
     jobs: dict[Key, int] = field(default_factory=dict)
+    policy: str = "placement"
+    queue: str = ""
     _programs: int = 0
 
     @property
@@ -94,16 +106,28 @@ class Stage:
             "placement",
             "run",
             "--kubeconfig",
-            str(kubeconfig or self._kubeconfig()),
+            str(kubeconfig or self.plane.account(NAMESPACE, ACCOUNT)),
         ]
         command += ["--namespace", NAMESPACE, "--identity", name, "--log-format", "text"]
         command += [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
         return self.plane.programs.start(name, command, cwd=webhook.REPOSITORY, env=dict(os.environ))
 
-    def apply(self, name: str, workers: int, namespace: str = TEAMS[0], **changes: object) -> Key:
-        """Create an MPIJob."""
+    def apply(
+        self,
+        name: str,
+        workers: int,
+        namespace: str = TEAMS[0],
+        more: Mapping[str, str] | None = None,
+        **changes: object,
+    ) -> Key:
+        """Create an MPIJob, with more labels if given and changes to its spec."""
         document = mpijob(workers, name=name)
         document["spec"] |= changes
+        if self.policy in native.GROUPS:
+            for group in native.groups(self.policy, name, workers):
+                self.api.create(f"/apis/{native.VERSION}/namespaces/{namespace}/podgroups", group)
+        labels = {kueue.QUEUE: self.queue} if self.queue else {}
+        document["metadata"]["labels"] = labels | (more or {})
         self.api.create(MPIJOBS.format(namespace), document)
         self.jobs[namespace, name] = workers
         return namespace, name
@@ -116,6 +140,25 @@ class Stage:
         while self.pods(key):
             self.api.delete(f"/api/v1/namespaces/{namespace}/pods?{selector}&gracePeriodSeconds=0")
         del self.jobs[key]
+
+    def clear(self) -> None:
+        """End every job, and wait until nothing is left that one owned.
+
+        mpi-operator gives a new job no pods while a Service, say, of its name is still the old one's, and
+        looks again after pauses that double.
+        """
+        for key in list(self.jobs):
+            self.finish(key)
+        self.until(self._owned, lambda owned: not owned)
+
+    def _owned(self) -> list[str]:
+        return [
+            f"{path} {found['metadata']['namespace']}/{found['metadata']['name']}"
+            for path in OWNED
+            for page in self.api.pages(path)
+            for found in page["items"]
+            if any(owner["kind"] == "MPIJob" for owner in found["metadata"].get("ownerReferences") or ())
+        ]
 
     def pods(self, key: Key) -> list[Object]:
         """The pods of a job, by name."""
@@ -139,8 +182,15 @@ class Stage:
         """Where every job stands."""
         return standings(self.jobs, self.workers(), self.labels)
 
-    def quiet(self, seconds: float, most: float = 120.0) -> dict[Key, Standing]:
-        """Where every job stands when nothing has changed for so long, and every worker exists."""
+    def quiet(self, seconds: float, most: float = 120.0, patience: float = 0.0) -> dict[Key, Standing]:
+        """Where every job stands when nothing has changed for a while, and every worker exists.
+
+        Args:
+            seconds: For how long.
+            most: After how long it is told all the same.
+            patience: For how long, as long as nodes are held in part or there is room for a job that waits:
+                on a busy machine somebody may be about to do something about it.
+        """
         last: list[tuple[str, str, bool]] = []
         began = since = time.monotonic()
         while True:
@@ -149,27 +199,58 @@ class Stage:
                 (pod["metadata"]["uid"], pod["spec"].get("nodeName", ""), "schedulingGates" in pod["spec"])
                 for pod in pods
             )
+            found = standings(self.jobs, pods, self.labels)
             now = time.monotonic()
-            if seen != last or len(seen) < sum(self.jobs.values()):
+            if seen != last or len(seen) < sum(self.jobs[key] for key in self._let_in(found)):
                 last, since = seen, now
-            if now - since >= seconds or now - began >= most:
-                return standings(self.jobs, pods, self.labels)
+            enough = max(seconds, patience) if overlooked(found, self.usable, self.labels) else seconds
+            if now - since >= enough or now - began >= max(most, 2 * patience):
+                return found
             time.sleep(0.2)
 
-    def wait(self, condition: Callable[[dict[Key, Standing]], bool], seconds: float = 60.0) -> None:
-        """Wait until something holds of where the jobs stand.
+    def _let_in(self, found: dict[Key, Standing]) -> list[Key]:
+        """The jobs that have pods, or are about to: all of them, without Kueue."""
+        if not self.queue:
+            return list(found)
+        jobs = (self.api.get("/apis/kubeflow.org/v2beta1/mpijobs") or {}).get("items", [])
+        waits = {
+            (job["metadata"]["namespace"], job["metadata"]["name"])
+            for job in jobs
+            if job["spec"]["runPolicy"].get("suspend")
+        }
+        taken = {name for standing in found.values() for name in standing.nodes}
+        return [
+            key
+            for key, workers in self.jobs.items()
+            # Kueue is still at work as long as there is room for a job that waits.
+            if key not in waits or wholly_free(workers, self.usable, taken, self.labels)
+        ]
+
+    def wait(
+        self, condition: Callable[[dict[Key, Standing]], object], seconds: float = PATIENCE
+    ) -> dict[Key, Standing]:
+        """Wait until something holds of where the jobs stand; see `until`."""
+        return self.until(self.standings, condition, seconds)
+
+    def until(
+        self, look: Callable[[], Seen], condition: Callable[[Seen], object], seconds: float = PATIENCE
+    ) -> Seen:
+        """Look until something holds of what is seen, and return it.
 
         Raises:
-            TimeoutError: It does not come about.
+            TimeoutError: It does not come about; with what was seen last, and what the programs say.
         """
         deadline = time.monotonic() + seconds
-        while not condition(found := self.standings()):
+        while not condition(seen := look()):
             if time.monotonic() > deadline:
-                logs = [
-                    program.tail() for program in self.plane.programs.running if "placement" in program.name
+                said = [
+                    f"{program.name}:\n{program.tail()}"
+                    for program in self.plane.programs.running
+                    if program.name.startswith(("placement", "kueue", "mpi-operator"))
                 ]
-                raise TimeoutError(f"{found}\n{chr(10).join(logs)}")
+                raise TimeoutError("\n\n".join([f"not within {seconds:.0f} s: {str(seen)[:4000]}", *said]))
             time.sleep(0.2)
+        return seen
 
     def cordon(self, name: str, *, cordoned: bool = True) -> None:
         """Make a node unschedulable, or schedulable."""
@@ -179,15 +260,7 @@ class Stage:
 
     def as_program(self) -> KubernetesApi:
         """The API server, as the program sees it."""
-        return connect(self._kubeconfig())
-
-    def _kubeconfig(self) -> Path:
-        token = self.plane.kubectl.run("-n", NAMESPACE, "create", "token", ACCOUNT, "--duration=4h").stdout
-        given = yaml.safe_load(self.plane.kubeconfig.read_text(encoding="utf-8"))
-        given["users"][0]["user"] = {"token": token.strip()}
-        path = self.plane.folder / f"{ACCOUNT}.kubeconfig"
-        path.write_text(yaml.safe_dump(given), encoding="utf-8")
-        return path
+        return connect(self.plane.account(NAMESPACE, ACCOUNT))
 
 
 @contextlib.contextmanager
@@ -214,7 +287,12 @@ def staged(
         document = webhook.configuration(server)
         stack.enter_context(webhook.registered(running.kubectl.in_namespace(TEAMS[0]), document))
         labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in fleet}
-        yield Stage(running, connect(running.kubeconfig), labels)
+        stage = Stage(running, connect(running.kubeconfig), labels, policy=policy)
+        if policy == "kueue":
+            kueue.start(running)
+            kueue.queues(running, *TEAMS)
+            stage.queue = kueue.LOCAL_QUEUE
+        yield stage
 
 
 def make_sick(stage: Stage, share: float, chance: random.Random) -> None:

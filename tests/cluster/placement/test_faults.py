@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from tests.cluster.placement.judge import Key, Standing
     from tests.cluster.placement.stage import Stage
 
-SECONDS = 90.0
-
 
 def all_whole(found: dict[Key, Standing]) -> bool:
     return bool(found) and all(standing.whole for standing in found.values())
@@ -34,21 +33,18 @@ def all_whole(found: dict[Key, Standing]) -> bool:
 
 def gated(stage: Stage, key: Key, workers: int) -> list[Object]:
     """The workers of a job, when all of them are there and wait."""
-    deadline = time.monotonic() + SECONDS
-    while True:
-        found = [pod for pod in stage.pods(key) if "-worker-" in pod["metadata"]["name"]]
-        if len(found) == workers and all(gates_of(pod) for pod in found):
-            return found
-        assert time.monotonic() < deadline, found
-        time.sleep(0.1)
+
+    def look() -> list[Object]:
+        return [pod for pod in stage.pods(key) if "-worker-" in pod["metadata"]["name"]]
+
+    return stage.until(look, lambda found: len(found) == workers and all(gates_of(pod) for pod in found))
 
 
 def launcher(stage: Stage, key: Key) -> Object:
     """The launcher's pod, which is made a moment after the workers."""
-    deadline = time.monotonic() + SECONDS
-    while not (found := [pod for pod in stage.pods(key) if "-launcher" in pod["metadata"]["name"]]):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    found = stage.until(
+        lambda: [pod for pod in stage.pods(key) if "-launcher" in pod["metadata"]["name"]], bool
+    )
     return found[0]
 
 
@@ -84,7 +80,7 @@ def test_the_launcher_waits_with_its_workers_and_goes_where_it_likes(stage: Stag
     gated(stage, key, 8)
     assert gates_of(launcher(stage, key)) == [GATE]
     stage.start_program()
-    stage.wait(all_whole, SECONDS)
+    stage.wait(all_whole)
     assert gates_of(launcher(stage, key)) == []
     assert "nodeSelector" not in launcher(stage, key)["spec"]
 
@@ -92,12 +88,10 @@ def test_the_launcher_waits_with_its_workers_and_goes_where_it_likes(stage: Stag
 def test_a_launcher_that_runs_ranks_is_in_the_first_block(stage: Stage) -> None:
     stage.start_program()
     key = stage.apply("train", 3, runLauncherAsWorker=True)
-    deadline = time.monotonic() + SECONDS
-    while (
-        not (pods := stage.pods(key)) or len(pods) < 4 or not all(pod["spec"].get("nodeName") for pod in pods)
-    ):
-        assert time.monotonic() < deadline, pods
-        time.sleep(0.2)
+    pods = stage.until(
+        lambda: stage.pods(key),
+        lambda found: len(found) == 4 and all(pod["spec"].get("nodeName") for pod in found),
+    )
     # Its own pod asks for no devices here, so only the pin says where it goes.
     assert len({stage.labels[pod["spec"]["nodeName"]][nodes.SERVER_ID_4] for pod in pods}) == 1
 
@@ -117,7 +111,7 @@ def test_an_opening_that_a_leader_left_in_part_is_finished_where_it_began(writes
         assert stored
         release(stage.api, stored)
     stage.start_program()
-    stage.wait(all_whole, SECONDS)
+    stage.wait(all_whole)
     assert first in units(stage, key)
     assert writes <= 4 or units(stage, key) == {first, second}
 
@@ -127,12 +121,12 @@ def test_a_leader_killed_in_the_middle_is_followed(stage: Stage) -> None:
     for key in keys:
         gated(stage, key, 8)
     leader = stage.start_program(lease_seconds=3)
-    deadline = time.monotonic() + SECONDS
-    while not any(OPENED in (pod["metadata"].get("annotations") or {}) for pod in stage.workers()):
-        assert time.monotonic() < deadline, leader.tail()
+    stage.until(
+        stage.workers, lambda found: any(OPENED in pod["metadata"].get("annotations", {}) for pod in found)
+    )
     os.kill(leader.pid, signal.SIGKILL)
     stage.start_program(lease_seconds=3)
-    stage.wait(all_whole, SECONDS)
+    stage.wait(all_whole)
 
 
 def test_two_that_both_believe_to_lead_end_with_whole_jobs(stage: Stage) -> None:
@@ -142,18 +136,18 @@ def test_two_that_both_believe_to_lead_end_with_whole_jobs(stage: Stage) -> None
         stage.start_program(stage.plane.kubeconfig, lease=f"lease-{number}", bound_seconds=3)
     for number, workers in enumerate((4, 8, 2, 4, 1)):
         stage.apply(f"train-{number}", workers)
-    stage.wait(all_whole, SECONDS)
+    stage.wait(all_whole)
 
 
 def test_the_api_server_may_restart(stage: Stage) -> None:
     plane: BreakablePlane = stage.plane  # type: ignore[assignment]
     running = stage.start_program()
     stage.apply("before", 4)
-    stage.wait(all_whole, SECONDS)
+    stage.wait(all_whole)
     with plane.without("kube-apiserver"):
         time.sleep(1)
     stage.apply("after", 8)
-    stage.wait(all_whole, SECONDS)
+    stage.wait(all_whole)
     assert running in plane.programs.running
 
 
@@ -162,46 +156,46 @@ def test_a_node_that_turns_sick_between_opening_and_binding_costs_a_little_time(
     with plane.without("kube-scheduler"):
         stage.start_program(bound_seconds=4, interval_seconds=1)
         key = stage.apply("train", 4)
-        deadline = time.monotonic() + SECONDS
-        while not (pods := stage.pods(key)) or len(pods) < 5 or any(gates_of(pod) for pod in pods):
-            assert time.monotonic() < deadline, pods
-            time.sleep(0.1)
+        pods = stage.until(
+            lambda: stage.pods(key),
+            lambda found: len(found) == 5 and not any(gates_of(pod) for pod in found),
+        )
         pinned = pods[-1]["spec"]["nodeSelector"][nodes.SERVER_ID_4]
         stage.cordon(members(stage, pinned)[2])
-    stage.wait(all_whole, SECONDS)
+    stage.wait(all_whole)
     assert pinned not in units(stage, key)
 
 
 def test_a_worker_that_is_deleted_while_it_waits_is_made_anew_and_waits(stage: Stage) -> None:
     stage.start_program()
     filler = filled(stage)
-    stage.wait(all_whole, SECONDS)
+    stage.wait(all_whole)
     key = stage.apply("train", 4)
     victim = gated(stage, key, 4)[2]
     stage.api.delete(f"/api/v1/namespaces/{key[0]}/pods/{victim['metadata']['name']}")
     assert victim["metadata"]["uid"] not in {pod["metadata"]["uid"] for pod in gated(stage, key, 4)}
     stage.finish(filler)
-    stage.wait(all_whole, SECONDS)
+    stage.wait(all_whole)
 
 
 def test_a_worker_of_a_job_that_stands_comes_back_to_its_ultraserver(stage: Stage) -> None:
     stage.start_program()
     key = stage.apply("train", 8)
-    stage.wait(all_whole, SECONDS)
+    stage.wait(all_whole)
     before = units(stage, key)
     stage.end(key[0], "train-worker-5")
     stage.apply("thief", 1)
-    stage.wait(lambda found: all_whole(found) and len(found) == 2, SECONDS)
+    stage.wait(lambda found: all_whole(found) and len(found) == 2)
     assert units(stage, key) == before
 
 
 def test_a_job_that_is_deleted_and_applied_again_at_once_is_placed_whole(stage: Stage) -> None:
     stage.start_program(bound_seconds=5, interval_seconds=1)
     key = stage.apply("train", 8)
-    stage.wait(all_whole, SECONDS)
+    stage.wait(all_whole)
     stage.finish(key)
     stage.apply("train", 4)
-    stage.wait(lambda found: all_whole(found) and found[key].workers == 4, SECONDS)
+    stage.wait(lambda found: all_whole(found) and found[key].workers == 4)
 
 
 def test_a_label_that_is_taken_off_is_told_and_making_the_pod_anew_mends_it(stage: Stage) -> None:
@@ -214,13 +208,13 @@ def test_a_label_that_is_taken_off_is_told_and_making_the_pod_anew_mends_it(stag
     assert any("no job label" in text for text in told)
     assert not any(found.nodes for found in stage.standings().values())
     stage.api.delete(path)
-    stage.wait(all_whole, SECONDS)
+    stage.wait(all_whole)
 
 
 def test_people_are_told_what_a_job_waits_for(stage: Stage) -> None:
     stage.start_program()
     filled(stage)
-    stage.wait(all_whole, SECONDS)
+    stage.wait(all_whole)
     key = stage.apply("train", 8, "team-b")
     told = events(stage, key, "train-worker-0")
     assert any(
@@ -239,7 +233,7 @@ def test_glass_that_is_broken_lets_one_job_through(stage: Stage) -> None:
     done = subprocess.run(command, cwd=REPOSITORY, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 5
-    stage.wait(lambda found: found[first].placed, SECONDS)
+    stage.wait(lambda found: found[first].placed)
     assert not stage.standings()[second].nodes
 
 
@@ -253,31 +247,62 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
     }
     stage.api.create(path, plain)
     image = [{"op": "replace", "path": "/spec/containers/0/image", "value": "example.invalid/evil"}]
-    label = [{"op": "add", "path": "/metadata/annotations", "value": {}}]
+    note = [{"op": "add", "path": "/metadata/annotations", "value": {}}]
+    label = [{"op": "remove", "path": f"/metadata/labels/{JOB.replace('/', '~1')}"}]
+    owner = [{"op": "remove", "path": "/metadata/ownerReferences"}]
+    deadline = [{"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 1}]
+    wish = {"weight": 1, "preference": {"matchExpressions": [{"key": "x", "operator": "Exists"}]}}
+    preferred = "/spec/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution"
+    affinity = [{"op": "add", "path": preferred, "value": [wish]}]
+    its = waiting["metadata"]["name"]
     api = stage.as_program()
-    for name, operations in (("plain", image), ("plain", label), (waiting["metadata"]["name"], image)):
+    for name, operations in (
+        *(("plain", operations) for operations in (image, note)),
+        *((its, operations) for operations in (image, label, owner, deadline, affinity)),
+    ):
         with pytest.raises(ApiError, match="ValidatingAdmissionPolicy 'ultraserver-placement'"):
             api.patch(f"{path}/{name}", operations)
-    for name in ("plain", waiting["metadata"]["name"]):
+    for name in ("plain", its):
         with pytest.raises(ApiError, match="the pod was not opened by this program"):
             api.delete(f"{path}/{name}")
     stage.end(key[0], "plain")
 
 
+def test_nobody_else_may_say_that_a_pod_was_opened(stage: Stage) -> None:
+    key = stage.apply("train", 4)
+    gated(stage, key, 4)
+    team = stage.plane.kubectl.in_namespace(key[0])
+    team.run("create", "rolebinding", "alice", "--clusterrole=edit", "--user=alice")
+    forged = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "forged", "annotations": {OPENED: "2026-11-21T12:00:00Z"}},
+        "spec": {"containers": [{"name": "c", "image": "example.invalid/c"}]},
+    }
+    alice, rehearsal = team.acting_as("alice"), "--dry-run=server"
+    refused = alice.run("create", "-f", "-", rehearsal, stdin=json.dumps(forged), check=False)
+    assert "is written by whole-job admission only" in refused.stderr
+    one = f"{key[1]}-worker-0"
+    refused = alice.run("annotate", "pod", one, f"{OPENED}=2026", rehearsal, check=False)
+    assert "is written by whole-job admission only" in refused.stderr
+    stage.start_program()
+    stage.wait(all_whole)
+    alice.run("label", "pod", one, "note=mine", rehearsal)
+    team.run("delete", "rolebinding", "alice")
+
+
 def events(stage: Stage, key: Key, name: str) -> list[str]:
     """What was told about a pod of a job, once something was; not about others of its name before it."""
-    deadline = time.monotonic() + SECONDS
-    uids: list[str] = []
-    while not uids:
-        uids = [pod["metadata"]["uid"] for pod in stage.pods(key) if pod["metadata"]["name"] == name]
-    path = f"/api/v1/namespaces/{key[0]}/events?fieldSelector=involvedObject.uid%3D{uids[0]}"
-    while True:
-        found = [
+    found = stage.until(
+        lambda: [pod["metadata"] for pod in stage.pods(key) if pod["metadata"]["name"] == name], bool
+    )
+    path = f"/api/v1/namespaces/{key[0]}/events?fieldSelector=involvedObject.uid%3D{found[0]['uid']}"
+
+    def look() -> list[str]:
+        return [
             event["message"]
             for event in (stage.api.get(path) or {}).get("items", [])
             if event["source"].get("component") == "ultraserver-placement"
         ]
-        if found:
-            return found
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+
+    return stage.until(look, bool)

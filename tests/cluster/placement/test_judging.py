@@ -9,8 +9,11 @@ import pytest
 
 from tests.cluster import nodes
 from tests.cluster.placement.arrivals import planned
-from tests.cluster.placement.judge import standings, wholly_free
+from tests.cluster.placement.judge import Standing, overlooked, standings, wholly_free
+from tests.cluster.placement.native import groups
 from tests.cluster.placement.plot import drawn
+from tests.cluster.placement.stage import POLICIES, table
+from webhook.rules.load import load_text
 
 LABELS = {node["metadata"]["name"]: node["metadata"]["labels"] for node in nodes.ultraserver_nodes(3)}
 NAMES = list(LABELS)
@@ -61,6 +64,17 @@ def test_whether_there_is_room(workers: int, taken: list[str], room: bool) -> No
     assert wholly_free(workers, NAMES, taken, LABELS) is room
 
 
+@pytest.mark.parametrize(
+    ("workers", "on", "room"), [(8, [], True), (12, [], False), (12, NAMES[4:6], True), (8, NAMES[4:], False)]
+)
+def test_whether_a_job_was_overlooked(workers: int, on: list[str], room: bool) -> None:  # noqa: FBT001
+    found = {
+        ("team", "there"): Standing(4, tuple(NAMES[:4]), 1),
+        ("team", "it"): Standing(workers, tuple(on), 2),
+    }
+    assert overlooked(found, NAMES, LABELS) == ([("team", "it")] if room else [])
+
+
 def test_arrivals_can_be_had_again_and_ask_for_what_they_should() -> None:
     plan = planned(4000, 100, 60, random.Random(1))  # noqa: S311
     assert plan == planned(4000, 100, 60, random.Random(1))  # noqa: S311
@@ -73,3 +87,31 @@ def test_a_timeline_is_drawn() -> None:
     lines = ET.fromstring(drawn(rows, 12)).findall(".//{*}polyline")  # noqa: S314 - our own
     assert len(lines) == 5
     assert all(len(line.attrib["points"].split()) == 3 for line in lines[2:])
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_table_of_every_policy_is_sound(policy: str) -> None:
+    assert load_text(table(policy), policy).rules
+
+
+@pytest.mark.parametrize(
+    ("policy", "workers", "members"),
+    [
+        ("native", 1, []),
+        ("native", 2, [(2, nodes.SERVER_ID_2)]),
+        ("native", 8, [(4, nodes.SERVER_ID_4), (4, nodes.SERVER_ID_4)]),
+        ("native-job", 4, [(4, nodes.SERVER_ID_4)]),
+        ("native-job", 8, [(8, "")]),
+    ],
+)
+def test_a_gang_is_a_block_on_one_unit_or_a_whole_job_anywhere(
+    policy: str, workers: int, members: list[tuple[int, str]]
+) -> None:
+    found = [group["spec"] for group in groups(policy, "job", workers)]
+    assert [
+        (
+            spec["schedulingPolicy"]["gang"]["minCount"],
+            "".join(each["key"] for each in spec.get("schedulingConstraints", {}).get("topology", [])),
+        )
+        for spec in found
+    ] == members

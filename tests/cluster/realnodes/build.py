@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster.tools import build, golang, progress
+from tests.cluster.tools.kit import CACHE
 
 MODULES = Path(__file__).resolve().parent / "modules"
 SCRATCH = ".node-tools-"
@@ -80,7 +81,7 @@ def programs() -> list[str]:
 
 def flags(module: Module) -> list[str]:
     """The flags of ``go build`` for one module."""
-    *plain, links = build.build_flags()
+    *plain, links = build.CONTROL_PLANE.build_flags()
     return ["-mod=readonly", *plain, f"{links} {module.links}", "-tags", module.tags]
 
 
@@ -96,7 +97,7 @@ def recipe() -> str:
 
 def directory() -> Path:
     """Where the programs are, or will be."""
-    return build.CACHE / "node-tools" / recipe()
+    return CACHE / "node-tools" / recipe()
 
 
 def missing(target: Path) -> list[str]:
@@ -127,7 +128,7 @@ def main() -> int:
 
 
 def _build(target: Path) -> None:
-    go = golang.find(build.CACHE / "go-toolchain", progress.say)
+    go = golang.find(CACHE / "go-toolchain", progress.say)
     progress.say(f"building the programs of a node for the tests, once, with {go.version}")
     for remains in target.parent.glob(f"{SCRATCH}build-*"):
         shutil.rmtree(remains)  # of a build that was killed: whoever has the lock is the only builder

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tests.cluster.process import ClusterError, Programs
 from tests.cluster.realnodes import configs
 from tests.cluster.realnodes.namespaces import PATH, Namespaces
-from tests.cluster.tools import build
+from tests.cluster.tools.kit import CACHE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,7 +83,7 @@ def store(archives: Sequence[Path], tools: Path) -> Path:
         with one.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     digest.update((tools / "containerd").stat().st_size.to_bytes(8))
-    target = build.CACHE / "image-stores" / digest.hexdigest()[:16]
+    target = CACHE / "image-stores" / digest.hexdigest()[:16]
     target.parent.mkdir(parents=True, exist_ok=True)
     with (target.parent / ".lock").open("w") as lock:
         # A second process waits here, and then finds it filled.

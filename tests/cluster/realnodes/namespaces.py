@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from tests.cluster.process import ClusterError
 from tests.cluster.realnodes.keeper import CGROUPS
-from tests.cluster.tools import build
+from tests.cluster.tools.kit import CACHE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,8 +57,8 @@ class Namespaces:
     def __enter__(self) -> Self:
         if reason := unusable():
             raise ClusterError(f"no real nodes here: {reason}")
-        build.CACHE.mkdir(exist_ok=True)
-        self.folder = Path(tempfile.mkdtemp(prefix="real-nodes-", dir=build.CACHE.resolve()))
+        CACHE.mkdir(exist_ok=True)
+        self.folder = Path(tempfile.mkdtemp(prefix="real-nodes-", dir=CACHE.resolve()))
         self._keeper = subprocess.Popen(
             [sys.executable, "-S", str(KEEPER), str(self.folder), self.cgroup],
             stdin=subprocess.PIPE,

@@ -19,11 +19,11 @@ from pathlib import Path
 
 from tests.cluster.process import ClusterError
 from tests.cluster.realnodes.namespaces import PATH
-from tests.cluster.tools import build, progress
+from tests.cluster.tools import kit, progress
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 FILES = Path(__file__).resolve().parent / "containerfiles"
-CACHE = build.CACHE / "images"
+CACHE = kit.CACHE / "images"
 SUITE = "trixie"
 """The release of Debian whose Python is the one that the Dockerfile names."""
 INCLUDE = "ca-certificates,python3,python3-venv"
@@ -31,7 +31,7 @@ BASE = "localhost/debian-python:1"
 JOB = "123456789012.dkr.ecr.us-west-2.amazonaws.com/ultraserver:mpijob"
 """As the README's job and the AWS document name it."""
 SOURCES = ("Dockerfile", ".dockerignore", "LICENSE", "README.md", "constraints.txt", "pyproject.toml")
-PACKAGES = ("webhook", "certs", "kube", "placement")
+PACKAGES = ("webhook", "certs", "common", "kube", "placement", "kubectl_ultraserver")
 TARGETS = {"serving": "ultraserver-webhook:0.1.0", "controllers": "ultraserver-webhook-controllers:0.1.0"}
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 NEEDED = ("debootstrap", "buildah", "apt-get", "unshare")

@@ -24,7 +24,7 @@ def versions(file: Path) -> dict[str, str]:
 def test_nodes_and_control_plane_are_of_one_version_and_share_what_is_compiled() -> None:
     of_nodes = versions(build.MODULES / "kubernetes" / "go.mod")
     of_plane = versions(plane.HERE / "go.mod")
-    assert of_nodes["k8s.io/kubernetes"] == plane.kubernetes_version()
+    assert of_nodes["k8s.io/kubernetes"] == plane.CONTROL_PLANE.version()
     assert of_plane.items() <= of_nodes.items()
 
 

@@ -38,7 +38,7 @@ def unusable() -> str:
     lacking = [name for name in ("unshare", "setpriv", "chroot") if shutil.which(name) is None]
     if lacking:
         return f"{', '.join(lacking)} is not there"
-    probe = ["unshare", "--mount", "--propagation=private", "setpriv", "--bounding-set=-all", "true"]
+    probe = ["unshare", "--mount", "--uts", "--propagation=private", "setpriv", "--bounding-set=-all", "true"]
     return subprocess.run(probe, check=False, capture_output=True, text=True).stderr.strip()
 
 
@@ -100,7 +100,15 @@ class Pod:
         own = {item["name"]: item["value"] for item in self.container.get("env", ())}
         env = {"PATH": f"{BIN}:/usr/bin:/bin", "HOME": "/", "HOSTNAME": self.name, **told, **own}
         user = self.spec["securityContext"]
-        command = ["unshare", "--mount", "--propagation=private", str(SCRIPT), str(root), str(mounts)]
+        command = [
+            "unshare",
+            "--mount",
+            "--uts",
+            "--propagation=private",
+            str(SCRIPT),
+            str(root),
+            str(mounts),
+        ]
         command += [str(user["runAsUser"]), str(user["runAsGroup"])]
         command += [f"{key}={value}" for key, value in env.items()] + ["--"]
         self.program = programs.start(

@@ -1,6 +1,6 @@
 #!/bin/bash
 # A container's view of the machine, then its command: container.sh ROOT MOUNTS USER GROUP ENV... -- COMMAND...
-# Run in a mount namespace of its own. MOUNTS is a file of lines "source target ro|rw"; KEEP in the environment
+# Run in mount and UTS namespaces of its own. MOUNTS is a file of lines "source target ro|rw"; KEEP in the environment
 # has the folders, separated by colons, that the command's program is made of, wherever they are.
 set -euo pipefail
 root=$1 mounts=$2 user=$3 group=$4
@@ -8,6 +8,9 @@ shift 4
 environment=()
 while [[ $1 != -- ]]; do environment+=("$1"); shift; done
 shift
+for word in "${environment[@]}"; do
+    [[ $word != HOSTNAME=* ]] || printf %s "${word#*=}" > /proc/sys/kernel/hostname
+done
 
 read_only() { # DIRECTORY AT
     mkdir -p "$2"

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 TICK = 0.2
 PAUSE = 3.0
 """The longest ``preStop`` pause: nothing here takes longer to hear that a Pod is leaving."""
-HOST_VARIABLES = ("ULTRASERVER_WEBHOOK_SERVE_HOST", "ULTRASERVER_CERTS_METRICS_HOST")
+HOST_VARIABLES = (
+    "ULTRASERVER_WEBHOOK_SERVE_HOST",
+    "ULTRASERVER_CERTS_METRICS_HOST",
+    "ULTRASERVER_PLACEMENT_METRICS_HOST",
+)
 """How a program is told the address of its Pod, which has no network of its own."""
 
 

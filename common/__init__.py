@@ -1,0 +1,1 @@
+"""What every program of this project has in common, and knows none of them."""

@@ -1,0 +1,174 @@
+"""``kubectl ultraserver``: the command line. kubectl finds it by its name, ``kubectl-ultraserver``."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from kube.api import ApiError
+from kube.command import connect_as_user
+from kubectl_ultraserver.listing import Lister, UnknownJobError
+from kubectl_ultraserver.names import parse
+from kubectl_ultraserver.servers import Filter, servers
+from kubectl_ultraserver.svg import svg
+from kubectl_ultraserver.terminal import drawn, explained, plain, verified
+from kubectl_ultraserver.verify import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kubectl_ultraserver.names import JobName
+
+WHOLE, NOT_WHOLE, FAILED = 0, 1, 2
+"""Exit codes of ``verify``; the other commands have 0 and 2 only."""
+
+
+def options(command: Callable[..., None]) -> Callable[..., None]:
+    """What every command takes, as kubectl does."""
+    for option in (
+        click.option(
+            "-o", "--output", "form", type=click.Choice(("text", "json")), default="text", show_default=True
+        ),
+        click.option("-n", "--namespace", default="", help="Of the job; the context's own if not given."),
+        click.option("--context", help="Of the kubeconfig; the current one if not given."),
+        click.option(
+            "--kubeconfig",
+            type=click.Path(path_type=Path),
+            help="Without it KUBECONFIG, or ~/.kube/config.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="ultraserver-webhook")
+def main() -> None:
+    """Where jobs are on UltraServers, and what those wait for that are not."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that knows fewer signs than what is shown gets question marks for the others.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+@main.command("verify")
+@click.argument("job")
+@options
+def verify_command(
+    job: str, kubeconfig: Path | None, context: str | None, namespace: str, form: str
+) -> NoReturn:
+    """Show where the workers of JOB (NAME or KIND/NAME) are, and whether it is placed whole.
+
+    Exits with 0 if it is, 1 if it is not, 2 if that cannot be found out.
+    """
+    called = _parsed(job)
+    lister, own = _lister(kubeconfig, context)
+    verdict = verify(_tried(lambda: lister.work(called, namespace or own)))
+    if form == "json":
+        _json(asdict(verdict) | {"whole": verdict.whole})
+    else:
+        _lines(verified(verdict))
+    sys.exit(WHOLE if verdict.whole else NOT_WHOLE)
+
+
+@main.command("why")
+@click.argument("job")
+@options
+def why_command(job: str, kubeconfig: Path | None, context: str | None, namespace: str, form: str) -> None:
+    """Explain what JOB (NAME or KIND/NAME) waits for: the node, the pod or the queue."""
+    # Imported here: the rule table that it asks costs as much time as all the rest.
+    from kubectl_ultraserver.why import why  # noqa: PLC0415
+
+    called = _parsed(job)
+    lister, own = _lister(kubeconfig, context)
+    case = _tried(lambda: lister.case(lister.work(called, namespace or own)))
+    findings, unseen = why(case), case.work.fleet.unseen
+    if form == "json":
+        _json(
+            {"job": case.work.title, "findings": [asdict(finding) for finding in findings], "unseen": unseen}
+        )
+    else:
+        _lines(explained(case.work.title, findings, unseen))
+
+
+@main.command()
+@click.option("--job", default="", help="Only UltraServers that this job (NAME or KIND/NAME) is on.")
+@click.option("--free", is_flag=True, help="Only those of which all nodes are free.")
+@click.option("--broken", is_flag=True, help="Only those with a node that is not Ready, cordoned or missing.")
+@click.option("--svg", "picture", type=click.Path(path_type=Path), help="Write a picture to this file.")
+@options
+def topology(  # noqa: PLR0913 - options
+    kubeconfig: Path | None,
+    context: str | None,
+    namespace: str,
+    form: str,
+    *,
+    picture: Path | None,
+    job: str,
+    free: bool,
+    broken: bool,
+) -> None:
+    """Draw the UltraServers with their nodes, health and tenants; --namespace: those with its tenants."""
+    wanted = Filter(namespace, str(_parsed(job)) if job else "", free, broken)
+    lister, own = _lister(kubeconfig, context)
+    fleet = _tried(lambda: lister.fleet(namespace or own))
+    found = servers(fleet, wanted)
+    if picture is not None:
+        try:
+            picture.write_text(svg(found), encoding="utf-8")
+        except OSError as error:
+            _fail(f"{picture}: {error.strerror}")
+    elif form == "json":
+        kinds = ("free", "broken", "troubles")
+        shown = [asdict(server) | {kind: getattr(server, kind) for kind in kinds} for server in found]
+        _json({"ultraservers": shown, "unseen": fleet.unseen})
+    else:
+        _lines(drawn(found, shutil.get_terminal_size().columns))
+    if fleet.unseen:
+        click.echo(f"note: {plain(fleet.unseen)}", err=True)
+
+
+def _lister(kubeconfig: Path | None, context: str | None) -> tuple[Lister, str]:
+    api, namespace = _tried(lambda: connect_as_user(kubeconfig, context))
+    return Lister(api, progress=sys.stderr.isatty()), namespace
+
+
+def _parsed(job: str) -> JobName:
+    try:
+        return parse(job)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _tried(call: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the call returns
+    try:
+        return call()
+    except (ApiError, UnknownJobError) as error:
+        _fail(str(error))
+
+
+def _fail(message: str) -> NoReturn:
+    click.echo(f"error: {plain(message)}", err=True)
+    sys.exit(FAILED)
+
+
+def _lines(lines: Iterable[str]) -> None:
+    plain = False if os.environ.get("NO_COLOR") else None
+    for line in lines:
+        click.echo(line, color=plain)
+
+
+def _json(found: object) -> None:
+    click.echo(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    main(prog_name="kubectl ultraserver")

@@ -1,0 +1,67 @@
+"""Was a job mutated, and why not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kubectl_ultraserver.findings import Finding
+from kubectl_ultraserver.objects import at, labels, mapping, maps, metadata, text, time_of
+from webhook.engine import Request, evaluate, keys
+from webhook.rules.load import load_default
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kube.api import Object
+    from kubectl_ultraserver.findings import Case
+
+ANEW = "delete the job and apply it again: the webhook acts on creation only"
+
+
+def mutated(case: Case) -> bool:
+    """Whether the webhook added anything to the job, or to one of its pods."""
+    roles = mapping(at(case.job, "spec", "mpiReplicaSpecs")).values()
+    templates = [template for role in maps(list(roles)) if (template := mapping(role.get("template")))]
+    return any(
+        keys.ADDED in labels(found, "annotations") or keys.JOB in labels(found)
+        for found in (*templates, *case.work.pods)
+    )
+
+
+def unmutated(case: Case) -> Iterator[Finding]:
+    """Why the webhook added nothing to an MPIJob; nothing for one that has something, or another kind."""
+    if case.work.job is not None and not mutated(case):
+        why, remedy = _reason(case, case.work.job)
+        blocks = any(keys.ADDED_TO_POD in labels(pod, "annotations") for pod in case.work.pods)
+        what = "added blocks to its pods, and nothing to the job" if blocks else "added nothing"
+        yield Finding("webhook", "ultraserver-webhook", f"{what}{why}", (), remedy)
+
+
+def _reason(case: Case, job: Object) -> tuple[str, str]:
+    """Why, and what to do about it."""
+    there = case.work.namespace
+    label = labels(case.namespace).get(keys.INJECT, "")
+    if label in keys.OFF:
+        remedy = f"kubectl label namespace {there} {keys.INJECT}-; {ANEW}"
+        return f": namespace {there} is opted out by label {keys.INJECT}={label}", remedy
+    # The packaged table: an installation's own may say more, but candidates are mostly the same.
+    outcome = evaluate(load_default(), Request(job, there))
+    if outcome.denials:
+        return f", and would refuse the job: {outcome.denials[0]}", ANEW
+    if not outcome.operations:
+        return f": {outcome.reason}", ""
+    if case.asked and case.registration is None:
+        return ": no MutatingWebhookConfiguration sends MPIJobs to it", ANEW
+    made, registered = (
+        time_of(metadata(found or {}).get("creationTimestamp")) for found in (job, case.registration)
+    )
+    if made and registered and made < registered:
+        return ": it was registered after the job was created", ANEW
+    why = f", though the packaged table would: it was not called, or did not answer{_policy(case)}"
+    return why, f"kubectl -n ultraserver-webhook get pods; then {ANEW}"
+
+
+def _policy(case: Case) -> str:
+    hooks = maps((case.registration or {}).get("webhooks"))
+    policies = {text(hook.get("failurePolicy")) for hook in hooks}
+    return " (its failurePolicy is Ignore)" if "Ignore" in policies else ""

@@ -1,0 +1,134 @@
+"""Pods that are missing, or have a node and do not run; and the launcher's two init containers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kubectl_ultraserver.findings import Finding
+from kubectl_ultraserver.names import TRAINING
+from kubectl_ultraserver.objects import at, condition, labels, maps, metadata, name_of, number, text, time_of
+from kubectl_ultraserver.scheduling import GRACE
+from kubectl_ultraserver.verify import few
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kube.api import Object
+    from kubectl_ultraserver.findings import Case
+
+WAIT: Final = "wait-hostfilename"
+"""The launcher's first init container: it waits until all workers answer."""
+INIT: Final = "ultraserver-init-container"
+"""The second one: the init script."""
+USUAL: Final = ("PodInitializing", "ContainerCreating")
+"""Reasons of containers that are only being started."""
+
+
+def missing(case: Case) -> Iterator[Finding]:
+    """Pods that the job's operator has not made."""
+    work = case.work
+    names = [work.called.name, f"{work.called.name}-launcher"]
+    told = tuple(
+        f"{at(event, 'involvedObject', 'kind')} {at(event, 'involvedObject', 'name')}: "
+        f"{event.get('reason')}: {text(event.get('message'))}"
+        for event in case.told(names)
+    )
+    lacking = work.wanted - len(work.workers)
+    unknown = work.job is None and not work.pods
+    if case.suspended or unknown or (lacking <= 0 and work.pods):
+        return
+    made = time_of(metadata(case.job).get("creationTimestamp"))
+    if work.job is not None and not work.pods and not at(case.job, "status", "conditions"):
+        if told or (made and case.now - made > GRACE):
+            text_ = "has not acted on the job: it has no status"
+            remedy = "" if told else "kubectl get deployments -A: does mpi-operator run?"
+            yield Finding("operator", "mpi-operator", text_, told, remedy)
+        else:
+            yield Finding("operator", "mpi-operator", "has only just been given the job")
+        return
+    there = {name_of(pod) for pod in work.pods}
+    wanted = [f"{work.called.name}-worker-{index}" for index in range(work.wanted)]
+    name = next((name for name in wanted if name not in there), work.called.name)
+    remedy = (
+        "" if told else f"kubectl -n {work.namespace} describe mpijob {work.called.name}; a quota, perhaps"
+    )
+    yield Finding("pod", name, f"{len(work.workers)} of {work.wanted} workers exist", told, remedy)
+
+
+def unstarted(case: Case) -> Iterator[Finding]:
+    """Containers that do not start, and pods that are being deleted or have failed."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for pod in case.work.pods:
+        if metadata(pod).get("deletionTimestamp"):
+            key = ("", f"is being deleted since {metadata(pod)['deletionTimestamp']}, on node {_node(pod)}")
+            found.setdefault(key, []).append(name_of(pod))
+        for status in _statuses(pod):
+            name = text(status.get("name"))
+            if name not in (WAIT, INIT) and (why := _why(status)):
+                found.setdefault((name, why), []).append(name_of(pod))
+    for (container, why), names in found.items():
+        yield Finding("pod", names[0], f"{few(names)}: {f'container {container} ' if container else ''}{why}")
+
+
+def launcher(case: Case) -> Iterator[Finding]:
+    """What the launcher waits for: its own creation, its workers, the init script."""
+    unready = [name_of(pod) for pod in _workers(case) if condition(pod, "Ready").get("status") != "True"]
+    pods = case.work.launchers
+    policy = text(at(case.job, "spec", "launcherCreationPolicy"))
+    if not pods and case.work.pods and policy == "WaitForWorkersReady" and unready:
+        policy = "made when all workers are Ready (launcherCreationPolicy)"
+        text_ = f"the launcher is {policy}: not yet {few(unready)}"
+        yield Finding("pod", unready[0], text_)
+    for pod in pods[-1:]:
+        for status in _statuses(pod):
+            if status.get("name") in (WAIT, INIT):
+                yield from _init(pod, status, unready)
+
+
+def _init(pod: Object, status: Object, unready: list[str]) -> Iterator[Finding]:
+    name, container = name_of(pod), status.get("name")
+    ended = at(status, "state", "terminated") or at(status, "lastState", "terminated")
+    running = at(status, "state", "running") is not None
+    said = tuple(text(at(ended, "message")).strip().splitlines())
+    logs = f"kubectl -n {metadata(pod).get('namespace')} logs {name} -c {container}"
+    failed = ended is not None and at(ended, "exitCode") != 0
+    if failed and at(ended, "finishedAt"):
+        times = number(status.get("restartCount")) or 0
+        again = f", {times} restarts" if times else ""
+        text_ = f"init container {container} failed with exit code {at(ended, 'exitCode')}{again}"
+        yield Finding("pod", name, text_, said, "" if said else logs)
+    if container == WAIT and unready and (running or failed):
+        yield Finding("pod", unready[0], f"the launcher waits for its workers: not Ready are {few(unready)}")
+    elif running and not failed:
+        yield Finding("pod", name, f"init container {container} is running", (), logs)
+    elif not failed and (why := _why(status)):
+        yield Finding("pod", name, f"init container {container} {why}")
+
+
+def _workers(case: Case) -> list[Object]:
+    found = [worker.raw for worker in case.work.workers]
+    return [pod for pod in found if labels(pod).get(TRAINING + "job-role") != "launcher"]
+
+
+def _statuses(pod: Object) -> Iterator[Object]:
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        yield from maps(at(pod, "status", kind))
+
+
+def _why(status: Object) -> str:
+    """Why a container does not run; empty where it does, or has only not begun."""
+    waiting, ended = at(status, "state", "waiting"), at(status, "state", "terminated")
+    last = at(status, "lastState", "terminated")
+    reason = text(at(waiting, "reason"))
+    if reason and reason not in USUAL:
+        code = at(last, "exitCode")
+        before = f" (it ended before with exit code {code}: {at(last, 'reason')})" if code else ""
+        return f"is waiting: {reason}: {text(at(waiting, 'message'))}".rstrip(": ") + before
+    if ended and at(ended, "exitCode") != 0:
+        said = f"{at(ended, 'exitCode')}: {at(ended, 'reason')}: {text(at(ended, 'message'))}"
+        return f"ended with exit code {said}".rstrip(": ")
+    return ""
+
+
+def _node(pod: Object) -> str:
+    return text(at(pod, "spec", "nodeName")) or "none"

@@ -1,0 +1,106 @@
+"""What a job waits for, as people and programs read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kubectl_ultraserver.objects import at, maps, metadata, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from datetime import datetime
+
+    from kube.api import Object
+    from kubectl_ultraserver.seen import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A thing that a job waits for, or that is wrong with it.
+
+    Attributes:
+        kind: Of what is named: ``node``, ``pod``, ``queue``, ``job``, ``ultraserver``, ``webhook``,
+            ``operator``, ``scheduler`` or ``program``.
+        name: Its name.
+        text: What is the matter with it.
+        details: More, for example what keeps each UltraServer from being used.
+        remedy: What to do; empty where that follows from the text.
+    """
+
+    kind: str
+    name: str
+    text: str
+    details: tuple[str, ...] = ()
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A job, and what else was looked up to explain it.
+
+    Attributes:
+        work: The job and its pods.
+        now: The time.
+        namespace: The job's Namespace object; empty where it may not be read.
+        events: Events about the job and its pods.
+        registration: The MutatingWebhookConfiguration that MPIJobs are sent by; None where there is none.
+        asked: Whether the registration could be looked up at all.
+        lease: The Lease of the placement program; None where there is none.
+        workloads: Kueue's Workloads in the namespace.
+        queues: Kueue's LocalQueues in the namespace, by name.
+        cluster_queues: The ClusterQueues of these, by name.
+        kueue: Whether Kueue's API is there.
+    """
+
+    work: Work
+    now: datetime
+    namespace: Object = field(default_factory=dict)
+    events: tuple[Object, ...] = ()
+    registration: Object | None = None
+    asked: bool = False
+    lease: Object | None = None
+    workloads: tuple[Object, ...] = ()
+    queues: Mapping[str, Object] = field(default_factory=dict)
+    cluster_queues: Mapping[str, Object] = field(default_factory=dict)
+    kueue: bool = False
+
+    @property
+    def job(self) -> Object:
+        """The MPIJob; empty for another kind."""
+        return self.work.job or {}
+
+    @property
+    def suspended(self) -> bool:
+        """Whether the job's pods are not to be made now."""
+        return at(self.job, "spec", "runPolicy", "suspend") is True
+
+    def told(self, names: Iterable[str], *, component: str = "") -> Iterator[Object]:
+        """The last Event of each reason about some objects: warnings, or all of a component."""
+        wanted = set(names)
+        last: dict[tuple[str, str], Object] = {}
+        for event in sorted(self.events, key=_when):
+            name = text(at(event, "involvedObject", "name"))
+            if name in wanted and (
+                reporter(event) == component if component else event.get("type") == "Warning"
+            ):
+                last[name, text(event.get("reason"))] = event
+        yield from last.values()
+
+    def ended(self) -> str:
+        """How the job ended, with its reason; empty while it goes on."""
+        for item in maps(at(self.job, "status", "conditions")):
+            if item.get("type") in ("Succeeded", "Failed") and item.get("status") == "True":
+                return f"{item['type']}: {text(item.get('message')) or text(item.get('reason'))}".strip(": ")
+        return ""
+
+
+def reporter(event: Object) -> str:
+    """Which program wrote an Event."""
+    return text(event.get("reportingComponent")) or text(at(event, "source", "component"))
+
+
+def _when(event: Object) -> str:
+    """Its time; the API server writes them so that they sort as texts."""
+    times = (event.get("eventTime"), event.get("lastTimestamp"), metadata(event).get("creationTimestamp"))
+    return next((time for time in times if isinstance(time, str) and time), "")

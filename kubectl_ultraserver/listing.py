@@ -1,0 +1,235 @@
+"""What the API server has, listed in pages and kept as little of as is needed."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import quote
+
+import click
+
+from kube.api import ApiError, ForbiddenError, leases
+from kubectl_ultraserver.findings import Case
+from kubectl_ultraserver.kueue import QUEUE, owned
+from kubectl_ultraserver.names import belongs, job_of, unknown
+from kubectl_ultraserver.objects import at, labels, maps, metadata, name_of, text
+from kubectl_ultraserver.seen import Fleet, Work, takes_neuron
+from placement.model import COMPONENT
+from placement.read import LIVE, read_node, read_pod
+from placement.topology import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kube.api import Object
+    from kubectl_ultraserver.names import JobName
+    from placement.model import Pod
+
+MPIJOBS: Final = "kubeflow.org/v2beta1"
+KUEUE: Final = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
+"""Kueue 0.15 serves both; the newest is asked."""
+HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+INSTALLED: Final = "ultraserver-webhook"
+"""The namespace of an installation, and the name of its registration."""
+ROLE: Final = "docs/kubectl.md has a ClusterRole with all that it needs"
+SLOW_SECONDS: Final = 1.0
+"""Progress is told of lists that take longer."""
+
+
+class ReadApi(Protocol):
+    """The calls of `kube.client.KubernetesApi` that only read."""
+
+    def get(self, path: str) -> Object | None:
+        """Read an object or a list; None for one that does not exist."""
+
+    def pages(self, path: str) -> Iterator[Object]:
+        """Read a collection in pages."""
+
+
+class UnknownJobError(Exception):
+    """There is no such job; the message names those that may have been meant."""
+
+
+@dataclass
+class Lister:
+    """Lists.
+
+    Attributes:
+        api: The API server.
+        progress: Whether somebody sees what is written to standard error.
+    """
+
+    api: ReadApi
+    progress: bool = False
+    _began: float = field(default_factory=time.monotonic, init=False)
+
+    def fleet(self, namespace: str) -> Fleet:
+        """All nodes and the pods that matter; those of one namespace where no more may be listed.
+
+        Raises:
+            ApiError: Not even that.
+        """
+        topology = Topology(map(read_node, self._items("/api/v1/nodes", "nodes")))
+        here = {node.name for node in topology.nodes.values() if takes_neuron(node)}
+        unseen = ""
+        try:
+            found = self._pods(f"/api/v1/pods?{LIVE}", "pods", here)
+        except ForbiddenError as error:
+            path = f"/api/v1/namespaces/{namespace}/pods?{LIVE}"
+            found = self._pods(path, f"pods in namespace {namespace}", here)
+            unseen = f"pods of other namespaces were not looked at: {error}"
+        pods = tuple(pod for pod, _ in found)
+        return Fleet(topology, pods, {pod.uid: owner for pod, owner in found if owner}, unseen)
+
+    def work(self, called: JobName, namespace: str) -> Work:
+        """A job, its pods and the cluster.
+
+        Raises:
+            UnknownJobError: There is no such job.
+            ApiError: The API server refuses, or does not answer.
+        """
+        job = None
+        if called.may_be_mpijob and MPIJOBS in self._served:
+            with _needs(f"get mpijobs in namespace {namespace}"):
+                job = self.api.get(
+                    f"/apis/{MPIJOBS}/namespaces/{namespace}/mpijobs/{quote(called.name, safe='')}"
+                )
+        path, what = f"/api/v1/namespaces/{namespace}/pods", f"pods in namespace {namespace}"
+        pods = [pod for pod in self._items(path, what) if belongs(pod, called)]
+        if job is None and not pods and not any(owned(found, called) for found in self._workloads(namespace)):
+            raise UnknownJobError(self._unknown(called, namespace))
+        return Work(called, namespace, job, tuple(sorted(pods, key=name_of)), self.fleet(namespace))
+
+    def case(self, work: Work) -> Case:
+        """What else there is to know about a job that waits; what may not be read is left out."""
+        namespace, name = work.namespace, work.called.name
+        names = {name, f"{name}-launcher", *map(name_of, work.pods)}
+        events: list[Object] = []
+        with suppress(ForbiddenError):
+            told = self._items(f"/api/v1/namespaces/{namespace}/events", "events")
+            events += [event for event in told if at(event, "involvedObject", "name") in names]
+        registration, asked = self._registration()
+        uid = text(metadata(work.job or {}).get("uid"))
+        workloads = self._workloads(
+            namespace, f"?labelSelector=kueue.x-k8s.io%2Fjob-uid%3D{uid}" if uid else ""
+        )
+        wanted = {text(at(found, "spec", "queueName")) for found in workloads}
+        wanted |= {labels(work.job or {}).get(QUEUE, "")} - {""}
+        queues = self._queues(namespace) if wanted and self._kueue else {}
+        behind = {text(at(queues[name], "spec", "clusterQueue")) for name in wanted if name in queues}
+        return Case(
+            work,
+            datetime.now(UTC),
+            self._get(f"/api/v1/namespaces/{namespace}") or {},
+            tuple(events),
+            registration,
+            asked,
+            self._get(f"{leases(INSTALLED)}/{COMPONENT}"),
+            tuple(workloads),
+            queues,
+            {name: found for name in behind if (found := self._get(f"{self._kueue}/clusterqueues/{name}"))},
+            bool(self._kueue),
+        )
+
+    def _pods(self, path: str, what: str, here: set[str]) -> list[tuple[Pod, str]]:
+        """The pods that stand on some nodes or on none, and their jobs' names."""
+        found = []
+        for raw in self._items(path, what):
+            node = at(raw, "spec", "nodeName")
+            if node and node not in here:
+                continue
+            pod = read_pod(raw)
+            if pod and (node or pod.gated or pod.place or pod.problem):
+                found.append((pod, job_of(raw)))
+        return found
+
+    def _registration(self) -> tuple[Object | None, bool]:
+        """What sends MPIJobs to the webhook, and whether that could be looked up."""
+        try:
+            found = list(self._items(HOOKS, "mutatingwebhookconfigurations"))
+        except ForbiddenError:
+            return None, False
+        sends = (
+            item
+            for item in found
+            if INSTALLED in name_of(item)
+            and any(
+                "mpijobs" in (rule.get("resources") or ())
+                for hook in maps(item.get("webhooks"))
+                for rule in maps(hook.get("rules"))
+            )
+        )
+        return next(sends, None), True
+
+    def _workloads(self, namespace: str, query: str = "") -> list[Object]:
+        if not self._kueue:
+            return []
+        with suppress(ForbiddenError):
+            return list(self._items(f"{self._kueue}/namespaces/{namespace}/workloads{query}", "workloads"))
+        return []
+
+    def _queues(self, namespace: str) -> dict[str, Object]:
+        found = self._get(f"{self._kueue}/namespaces/{namespace}/localqueues") or {}
+        return {name_of(queue): queue for queue in maps(found.get("items"))}
+
+    @cached_property
+    def _served(self) -> frozenset[str]:
+        """The versions of API groups that there are, as ``GROUP/VERSION``."""
+        groups = maps((self.api.get("/apis") or {}).get("groups"))
+        return frozenset(
+            text(version.get("groupVersion")) for group in groups for version in maps(group.get("versions"))
+        )
+
+    @property
+    def _kueue(self) -> str:
+        """The path of Kueue's newest version; empty where it is not installed."""
+        return next((f"/apis/{version}" for version in KUEUE if version in self._served), "")
+
+    def _get(self, path: str) -> Object | None:
+        """An object; {} where it may not be read."""
+        try:
+            return self.api.get(path)
+        except ForbiddenError:
+            return {}
+
+    def _unknown(self, called: JobName, namespace: str) -> str:
+        """That there is no such job, and which there are."""
+        names: set[tuple[str, str]] = set()
+        for path in (
+            f"/apis/{MPIJOBS}/mpijobs",
+            f"/apis/{MPIJOBS}/namespaces/{namespace}/mpijobs",
+            "/api/v1/pods",
+        ):
+            # Best effort: any of these may be refused, and MPIJobs may not exist.
+            with suppress(ApiError):
+                for found in self._items(path, path.rpartition("/")[2]):
+                    name = name_of(found) if "mpijobs" in path else job_of(found)
+                    names.add((text(metadata(found).get("namespace")), name))
+        return unknown(called, namespace, names - {("", "")})
+
+    def _items(self, path: str, what: str) -> Iterator[Object]:
+        count = 0
+        with _needs(f"list {what}"):
+            for page in self.api.pages(path):
+                items = maps(page.get("items"))
+                count += len(items)
+                self._tell(f"listing {what}: {count:,}")
+                yield from items
+        self._tell("")
+
+    def _tell(self, line: str) -> None:
+        if self.progress and time.monotonic() - self._began > SLOW_SECONDS:
+            click.echo(f"\r\033[K{line}", err=True, nl=False)
+
+
+@contextmanager
+def _needs(what: str) -> Iterator[None]:
+    try:
+        yield
+    except ForbiddenError as error:
+        reason = str(error).partition(": 403 ")[2] or str(error)
+        raise ForbiddenError(f"cannot {what}: {reason}; it needs the right to {what}: {ROLE}") from error

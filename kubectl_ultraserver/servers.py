@@ -1,0 +1,157 @@
+"""The UltraServers with their nodes, health and tenants; and which of them are asked for. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kubectl_ultraserver.seen import in_ultraserver, node_number
+from placement.fit import unusable
+from placement.model import SERVER_2, SERVER_4
+from placement.topology import SIZES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kubectl_ultraserver.seen import Fleet
+    from placement.model import Node
+
+MISSING: Final = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A node of an UltraServer, or the place of one that is not there.
+
+    Attributes:
+        node: Its name; empty for one that is not there.
+        number: Its node id; empty where it says none.
+        state: ``ok``, ``cordoned``, ``not ready`` or ``missing``.
+        tenants: The jobs, or pods of no job, that hold it.
+    """
+
+    node: str
+    number: str
+    state: str
+    tenants: tuple[str, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether jobs may go there."""
+        return self.state == "ok"
+
+    @property
+    def free(self) -> bool:
+        """Whether a job could go there now."""
+        return self.healthy and not self.tenants
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """An UltraServer, a pair where nodes know of no more, or a node in neither.
+
+    Attributes:
+        id: Its server id; empty for a node in no working UltraServer.
+        spots: Its nodes by number.
+    """
+
+    id: str
+    spots: tuple[Spot, ...]
+
+    @property
+    def free(self) -> bool:
+        """Whether all its nodes are free: a job of that many could have it."""
+        return bool(self.id) and all(spot.free for spot in self.spots)
+
+    @property
+    def broken(self) -> bool:
+        """Whether a node is sick, cordoned or missing."""
+        return not self.id or not all(spot.healthy for spot in self.spots)
+
+    @property
+    def tenants(self) -> tuple[str, ...]:
+        """Everybody who holds a node of it."""
+        return tuple(dict.fromkeys(tenant for spot in self.spots for tenant in spot.tenants))
+
+    @property
+    def troubles(self) -> list[str]:
+        """What is wrong with its nodes."""
+        gone = sum(spot.state == MISSING for spot in self.spots)
+        said = [f"node {spot.node} {spot.state}" for spot in self.spots if spot.node and not spot.healthy]
+        said += [f"{gone} of {len(self.spots)} nodes missing"] if gone else []
+        return said if self.id else [*said, f"node {self.spots[0].node} is in no working UltraServer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which UltraServers are asked for; all conditions hold for those that are shown.
+
+    Attributes:
+        namespace: With a tenant of this namespace; empty for any.
+        job: With this job as a tenant, as ``NAME`` or ``KIND/NAME``; empty for any.
+        free: Wholly free ones only.
+        broken: Broken ones only.
+    """
+
+    namespace: str = ""
+    job: str = ""
+    free: bool = False
+    broken: bool = False
+
+    def passes(self, server: Server) -> bool:
+        """Whether one is asked for."""
+        if (self.free and not server.free) or (self.broken and not server.broken):
+            return False
+        return not (self.namespace or self.job) or any(map(self._is_tenant, server.tenants))
+
+    def _is_tenant(self, tenant: str) -> bool:
+        namespace, _, name = tenant.removeprefix("pod ").partition("/")
+        wanted = self.job.rpartition("/")[2]
+        return (not self.namespace or namespace == self.namespace) and (not wanted or name == wanted)
+
+
+def servers(fleet: Fleet, wanted: Filter | None = None) -> list[Server]:
+    """The UltraServers by id, then nodes that are in none."""
+    members: defaultdict[tuple[str, str], list[Node]] = defaultdict(list)
+    alone = []
+    for node in fleet.topology.nodes.values():
+        key = next((key for key in (SERVER_4, SERVER_2) if node.unit(key)), None)
+        if key is not None:
+            members[key, node.unit(key) or ""].append(node)
+        elif in_ultraserver(node):
+            alone.append(Server("", (_spot(fleet, node, SERVER_4),)))
+    found = [_server(fleet, key, unit, nodes) for (key, unit), nodes in members.items()]
+    found.sort(key=lambda server: server.id)
+    alone.sort(key=lambda server: server.spots[0].node)
+    chosen = wanted or Filter()
+    return [server for server in (*found, *alone) if chosen.passes(server)]
+
+
+def counts(found: Iterable[Server]) -> str:
+    """How many there are, in a sentence."""
+    found = list(found)
+    whole = [server for server in found if server.id]
+    taken = sum(bool(server.tenants) for server in whole)
+    plural = "" if len(whole) == 1 else "s"
+    text = f"{len(whole)} UltraServer{plural}: {sum(server.free for server in whole)} free, "
+    text += f"{taken} with tenants, {sum(server.broken for server in whole)} broken"
+    outside = len(found) - len(whole)
+    return text + (f"; {outside} nodes in none" if outside else "")
+
+
+def _server(fleet: Fleet, key: str, unit: str, nodes: Sequence[Node]) -> Server:
+    def order(node: Node) -> tuple[int, str]:
+        number = node_number(node, key)
+        return (int(number) if number.isdecimal() else len(nodes)), node.name
+
+    spots = [_spot(fleet, node, key) for node in sorted(nodes, key=order)]
+    there = {spot.number for spot in spots}
+    free = [str(number) for number in range(SIZES[key]) if str(number) not in there]
+    spots += [Spot("", number, MISSING, ()) for number in free[: max(SIZES[key] - len(spots), 0)]]
+    return Server(unit, tuple(sorted(spots, key=lambda spot: (spot.number, spot.node))))
+
+
+def _spot(fleet: Fleet, node: Node, key: str) -> Spot:
+    tenants = tuple(sorted(fleet.tenants.get(node.name, ())))
+    return Spot(node.name, node_number(node, key), unusable(node) or "ok", tenants)

@@ -1,0 +1,129 @@
+"""What people see at a terminal. Colours are taken away by `click.echo` where nobody sees them."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kubectl_ultraserver.servers import MISSING, counts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kubectl_ultraserver.findings import Finding
+    from kubectl_ultraserver.servers import Server, Spot
+    from kubectl_ultraserver.verify import Verdict
+
+COLOURS: Final = ("cyan", "blue", "magenta", "yellow", "bright_cyan", "bright_blue", "bright_magenta")
+SIGNS: Final = {"ok": ".", "cordoned": "!", "not ready": "x", MISSING: "?"}
+LEGEND: Final = ". free  A, B taken  a, b taken and sick  ! cordoned  x not ready  ? missing"
+LEAST: Final = 20
+"""Columns that a text gets in a terminal that is narrower than everything beside it."""
+LISTED: Final = 20
+"""Details of a finding that are shown; more are counted."""
+COLUMNS: Final = ("RANK", "WORKER", "NODE", "SERVER-ID-2", "NODE-ID-2", "SERVER-ID-4", "NODE-ID-4", "MODE")
+
+
+def drawn(found: Sequence[Server], width: int) -> Iterator[str]:
+    """The UltraServers, one a line, no longer than the terminal is wide."""
+    yield cut(counts(found), width)
+    if not found:
+        return
+    yield cut(LEGEND, width)
+    ids = max(len(server.id or "-") for server in found)
+    for server in found:
+        cells = "".join(_cells(server))
+        beside = ids + 2 * len(server.spots) + 3
+        text = cut("; ".join(_said(server)), max(width - beside, 0))
+        yield f"{cut((server.id or '-').ljust(ids), width)} [{cells}] {text}".rstrip()
+
+
+def verified(verdict: Verdict) -> Iterator[str]:
+    """The workers as a table, then the verdict and its reasons."""
+    table = [COLUMNS] + [
+        tuple("-" if value is None or value == "" else plain(str(value)) for value in _values(row))
+        for row in verdict.rows
+    ]
+    widths = [max(len(line[column]) for line in table) for column in range(len(COLUMNS))]
+    for line in table:
+        yield "  ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip()
+    yield ""
+    text = click.style(plain(verdict.text), fg="green" if verdict.whole else "red")
+    yield f"{plain(verdict.title)}: {text}"
+    for problem in verdict.problems:
+        yield f"  {plain(problem.text)}"
+    if verdict.unseen:
+        yield click.style(f"note: {plain(verdict.unseen)}", fg="yellow")
+
+
+def explained(title: str, findings: Sequence[Finding], unseen: str) -> Iterator[str]:
+    """What a job waits for."""
+    title = plain(title)
+    if not findings:
+        yield f"{title}: {click.style('waits for nothing', fg='green')}: its workers have their nodes"
+    else:
+        yield f"{title}:"
+    for finding in findings:
+        name = click.style(plain(f"{finding.kind} {finding.name}"), bold=True)
+        yield f"* {name}: {plain(finding.text)}"
+        yield from (f"    {plain(line)}" for line in finding.details[:LISTED])
+        if len(finding.details) > LISTED:
+            yield f"    and {len(finding.details) - LISTED} more: --output json has all"
+        if finding.remedy:
+            yield f"  {click.style('try', fg='green')} {plain(finding.remedy)}"
+    if unseen:
+        yield click.style(f"note: {plain(unseen)}", fg="yellow")
+
+
+def plain(text: str) -> str:
+    """A text that commands nothing of a terminal: whoever may create pods writes some of what is shown.
+
+    Names of owners, messages and a container's last words are checked by nobody, and may hold escape
+    sequences and line breaks. All that is not printed becomes a space.
+    """
+    return "".join(sign if sign.isprintable() else " " for sign in text)
+
+
+def cut(text: str, width: int) -> str:
+    """A plain text that fits."""
+    return short(plain(text), max(width, LEAST))
+
+
+def short(text: str, most: int) -> str:
+    """The beginning of a text that is longer than so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def number_of(tenant: str, among: int) -> int:
+    """Which of some colours a tenant has: the same in every run."""
+    return zlib.crc32(tenant.encode()) % among
+
+
+def _cells(server: Server) -> Iterator[str]:
+    letters = {tenant: chr(ord("A") + min(place, 25)) for place, tenant in enumerate(server.tenants)}
+    for place, spot in enumerate(server.spots):
+        # Pairs stand apart.
+        gap = "" if place == 0 else "|" if place % 2 == 0 else " "
+        yield gap + _sign(spot, letters)
+
+
+def _sign(spot: Spot, letters: dict[str, str]) -> str:
+    if not spot.tenants:
+        return click.style(SIGNS[spot.state], fg="green" if spot.free else "red")
+    tenant = spot.tenants[0]
+    letter = letters[tenant]
+    if not spot.healthy:
+        return click.style(letter.lower(), fg="red")
+    return click.style(letter, fg=COLOURS[number_of(tenant, len(COLOURS))])
+
+
+def _said(server: Server) -> Iterable[str]:
+    for place, tenant in enumerate(server.tenants):
+        yield f"{chr(ord('A') + min(place, 25))} {tenant}"
+    yield from server.troubles
+
+
+def _values(row: object) -> Iterable[object]:
+    return (getattr(row, name) for name in type(row).__slots__)  # type: ignore[attr-defined]

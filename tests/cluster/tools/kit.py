@@ -1,0 +1,176 @@
+"""Programs that are built together from one ``go.mod``, and found again by the hash of what decides them."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if __package__:
+    from tests.cluster.tools import golang, progress
+else:  # below build.py as a script: the folder of this file is the import path
+    import golang  # type: ignore[import-not-found,no-redef]
+    import progress  # type: ignore[import-not-found,no-redef]
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CACHE = Path(__file__).resolve().parents[3] / ".cache"
+MARKER = "complete.json"
+# Begins the names of what stands beside the programs while they are built.
+SCRATCH = ".cluster-tools-"
+
+
+@dataclass(frozen=True)
+class Kit:
+    """What is built from one ``go.mod``.
+
+    Attributes:
+        name: of its folder in the cache.
+        folder: where its ``go.mod`` is.
+        main: the module whose version is the kit's.
+        programs: package by name of the program.
+        stamps: variables of packages that hold what the programs say their version is.
+        edited: the module of which a file is edited, and something is carried.
+        file: the file in it.
+        edits: what stands there once, and what is to stand there instead.
+        carried: a file or folder of that module that is copied beside the programs, so that the tests need
+            neither Go nor a network afterwards.
+        variable: an environment variable that says where the programs are.
+    """
+
+    name: str
+    folder: Path
+    main: str
+    programs: Mapping[str, str]
+    stamps: Mapping[str, str]
+    edited: str
+    file: str
+    edits: Mapping[str, str]
+    carried: str
+    variable: str
+
+    def version(self) -> str:
+        """The release that ``go.mod`` names, for example ``v1.36.3``."""
+        for line in (self.folder / "go.mod").read_text(encoding="utf-8").splitlines():
+            words = line.split()
+            if words[:1] == [self.main]:
+                return words[1]
+        raise LookupError(f"{self.folder / 'go.mod'} does not require {self.main}")
+
+    def build_flags(self) -> list[str]:
+        """The flags of ``go build``; they hold the version that the programs report about themselves."""
+        version = self.version()
+        major, minor, _ = version.removeprefix("v").split(".")
+        values = {"version": version, "major": major, "minor": minor}
+        stamps = [f"-X {variable}={value.format(**values)}" for variable, value in self.stamps.items()]
+        # Stamping would ask git about a repository that the main packages are not from.
+        return ["-trimpath", "-buildvcs=false", "-ldflags", " ".join(["-s", "-w", *stamps])]
+
+    def contents(self) -> list[str]:
+        """What a whole directory has: the programs, and what is carried."""
+        return [*self.programs, Path(self.carried).name]
+
+    def recipe(self) -> str:
+        """The hash of all that decides what is built."""
+        digest = hashlib.sha256()
+        for name in ("go.mod", "go.sum"):
+            digest.update((self.folder / name).read_bytes())
+        parts = [self.build_flags(), self.programs, self.edits, Path(self.carried).name]
+        digest.update(json.dumps(parts).encode())
+        return digest.hexdigest()[:16]
+
+    def directory(self, environ: Mapping[str, str] = os.environ) -> Path:
+        """Where the programs are, or will be: as ``variable`` says, or in this recipe's own cache."""
+        chosen = environ.get(self.variable)
+        return Path(chosen).expanduser().absolute() if chosen else CACHE / self.name / self.recipe()
+
+    def missing(self, target: Path) -> list[str]:
+        """What ``target`` lacks before it can be used: nothing, when it was built whole by this recipe."""
+        try:
+            marker = json.loads((target / MARKER).read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError, json.JSONDecodeError):
+            return self.contents()
+        if marker.get("recipe") != self.recipe():
+            return self.contents()
+        return [name for name in self.contents() if not (target / name).exists()]
+
+    def build(self) -> None:
+        """Builds what is missing and says where it is."""
+        start = time.monotonic()
+        target = self.directory()
+        if not self.missing(target):
+            progress.say(f"{self.name} are ready in {target}")
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # A second build of the same tools waits here, and then finds them built.
+        with (target.parent / f"{SCRATCH}lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if self.missing(target):
+                go = golang.find(CACHE / "go-toolchain", progress.say)
+                progress.say(f"building {self.main} {self.version()}, once, with {go.version}")
+                for remains in target.parent.glob(f"{SCRATCH}build-*"):
+                    shutil.rmtree(remains)  # of a build that was killed: who has the lock is the only builder
+                with tempfile.TemporaryDirectory(prefix=f"{SCRATCH}build-", dir=target.parent) as staging:
+                    self._build_into(target, Path(staging), go)
+        progress.say(f"{self.name} are ready in {target} after {time.monotonic() - start:.0f} s")
+
+    def _build_into(self, target: Path, staging: Path, go: golang.Go) -> None:
+        """Builds every program in ``staging`` and moves them to ``target``, the marker last."""
+        report = progress.Progress(len(self.programs) + 1)
+        modules = go.command("list", "-deps", "-f", "{{.ImportPath}}", "tool")
+        report.phase("modules", modules, cwd=self.folder, env=go.env)
+        source = self._editable(go, staging)
+        out = staging / "out"
+        out.mkdir()
+        for name, package in self.programs.items():
+            flags = [f"-modfile={staging / 'modfile' / 'go.mod'}", *self.build_flags()]
+            command = go.command("build", "-v", *flags, "-o", str(out / name), package)
+            report.phase(name, command, cwd=self.folder, env=go.env)
+        carried = out / Path(self.carried).name
+        if (source / self.carried).is_dir():
+            shutil.copytree(source / self.carried, carried)
+        else:
+            shutil.copyfile(source / self.carried, carried)
+        target.mkdir(parents=True, exist_ok=True)
+        (target / MARKER).unlink(missing_ok=True)
+        for built in out.iterdir():
+            if (target / built.name).is_dir():
+                shutil.rmtree(target / built.name)
+            built.replace(target / built.name)
+        marker = staging / MARKER
+        marker.write_text(json.dumps({"recipe": self.recipe(), "version": self.version()}), encoding="utf-8")
+        marker.replace(target / MARKER)
+
+    def _editable(self, go: golang.Go, staging: Path) -> Path:
+        """Copies the source of ``edited``, edits it, and writes a go.mod that builds from the copy.
+
+        Go's own ``-overlay`` does not reach files in the module cache, hence the copy.
+        """
+        copy = staging / "source"
+        found = go.output("list", "-m", "-f", "{{.Dir}}", self.edited, folder=self.folder)
+        shutil.copytree(found, copy, copy_function=shutil.copyfile)
+        for folder, _, _ in os.walk(copy):
+            # The module cache is read-only; its copy has to be removed again.
+            Path(folder).chmod(0o755)
+        edited = copy / self.file
+        text = edited.read_text(encoding="utf-8")
+        for old, new in self.edits.items():
+            if text.count(old) != 1:
+                raise LookupError(f"{self.file} of {self.edited} no longer has exactly one {old!r}")
+            text = text.replace(old, new)
+        edited.write_text(text, encoding="utf-8")
+        modfile = staging / "modfile" / "go.mod"
+        modfile.parent.mkdir()
+        replacement = f"\nreplace {self.edited} => {copy}\n"
+        own = (self.folder / "go.mod").read_text(encoding="utf-8")
+        modfile.write_text(own + replacement, encoding="utf-8")
+        shutil.copyfile(self.folder / "go.sum", modfile.with_name("go.sum"))
+        return copy

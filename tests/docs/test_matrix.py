@@ -1,0 +1,36 @@
+"""The support matrix of docs/kinds.md: complete, and every test that it names is there."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tests.docs.blocks import REPOSITORY, text_of
+from webhook.rules.load import load_default
+
+WHAT = ["one UltraServer", "several UltraServers", "its own controller"]
+ROW = re.compile(r"^\| `([^`]+/[A-Za-z]+)` \| ([^|`]+) \| ([^|]+) \|$", re.MULTILINE)
+MADE_INTO_ANOTHER = {"trainer.kubeflow.org/v1alpha1/TrainJob"}
+"""Kinds without a row of their own: what they are made into is sent."""
+ROWS = ROW.findall(text_of("docs/kinds.md"))
+
+
+def test_every_kind_of_the_packaged_table_has_every_row_once() -> None:
+    kinds = {kind for workload in load_default().workloads for kind in workload.kinds if kind != "v1/Pod"}
+    expected = [(kind, what) for kind in kinds | MADE_INTO_ANOTHER for what in WHAT]
+    assert sorted((kind, what) for kind, what, _ in ROWS) == sorted(expected)
+
+
+@pytest.mark.parametrize(("kind", "what", "held"), ROWS)
+def test_a_row_names_a_test_that_is_there_or_says_why_there_is_none(kind: str, what: str, held: str) -> None:
+    named = re.fullmatch(r"`(tests/[a-z0-9_/]+\.py)::(test_[a-z0-9_]+)`", held)
+    if not named:
+        assert re.match("(cannot be|not yet): .{10,}", held), (kind, what)
+        return
+    module = ast.parse((REPOSITORY / named[1]).read_text(encoding="utf-8"))
+    found = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == named[2]]
+    assert len(found) == 1
+    skipped = [ast.unparse(mark) for mark in found[0].decorator_list]
+    assert not any("skip" in mark or "xfail" in mark for mark in skipped)

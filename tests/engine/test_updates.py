@@ -1,0 +1,326 @@
+"""Updates of stored jobs: what is put back, when the shape is chosen anew, and what is left alone."""
+
+import copy
+import json
+from typing import Any
+
+import jsonpatch
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.engine.strategies import JSON, broken_jobs, jobs
+from tests.helpers import LAUNCHER, WORKER, mpijob, requested
+from webhook.engine import Outcome, evaluate, keys, record, update
+from webhook.engine.tree import Json, digest, drop, get, put, same
+from webhook.rules.load import load_default, load_text
+
+TABLE = load_default()
+TEMPLATES = (LAUNCHER, WORKER)
+NOISY = {"labelSelector": {"matchLabels": {"app": "noisy"}}, "topologyKey": "kubernetes.io/hostname"}
+ZONE = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}
+OWN_LISTS = {
+    "affinity": {
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [NOISY]},
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [ZONE]}, {"matchExpressions": [ZONE, ZONE]}]
+            }
+        },
+    },
+    "nodeSelector": {"mine": "yes"},
+}
+SUSPENDED = {"runPolicy": {"suspend": True}}
+STARTED = {"startTime": "2026-01-01T00:00:00Z"}
+EVICTED = {**STARTED, "conditions": [{"type": "Suspended", "status": "True"}]}
+
+
+def suspended(job: Json, status: Json = None) -> Json:
+    return {**job, "spec": {**job["spec"], **SUSPENDED}} | ({"status": status} if status else {})
+
+
+def written(workers: int = 4) -> Json:
+    """A suspended job with something of its own in the lists that rules add to."""
+    own = {"initContainers": [{"name": "mine", "image": "example.invalid/mine"}]}
+    return suspended(mpijob(workers, worker_spec=copy.deepcopy(OWN_LISTS), launcher_spec=own))
+
+
+def created(job: Json) -> Json:
+    outcome = evaluate(TABLE, requested(job))
+    assert not outcome.denials
+    return outcome.after
+
+
+def updated(stored: Json, new: Json) -> Outcome:
+    outcome = update(TABLE, requested(new), stored)
+    assert outcome is not None
+    return outcome
+
+
+def applied(stored: Json, file: Json) -> Json:
+    """What kubectl makes of a stored custom resource: a JSON merge patch, in which a list is one value."""
+    if not isinstance(file, dict):
+        return file
+    result = dict(stored) if isinstance(stored, dict) else {}
+    return result | {key: applied(result.get(key), value) for key, value in file.items()}
+
+
+def test_what_an_applied_file_takes_out_is_put_back() -> None:
+    stored = created(written())
+    taken = applied(stored, written())
+    assert not same(taken, stored)
+    outcome = updated(stored, taken)
+    assert same(outcome.after, stored)
+    assert outcome.warnings == ()
+
+
+@given(jobs())
+def test_a_file_that_is_applied_again_changes_nothing_whatever_is_in_it(job: Any) -> None:
+    stored = evaluate(TABLE, requested(suspended(job))).after
+    outcome = update(TABLE, requested(applied(stored, suspended(job))), stored)
+    if outcome is not None:
+        # Null says nothing, and the API server stores none.
+        assert same(without_null(outcome.after), without_null(stored))
+
+
+def without_null(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {key: without_null(value) for key, value in node.items() if value is not None}
+    return [without_null(item) for item in node] if isinstance(node, list) else node
+
+
+KUEUES = {
+    "labels": {"kueue.x-k8s.io/podset": "worker"},
+    "annotations": {"kueue.x-k8s.io/workload": "mpijob-train", "a": "b"},
+}
+
+
+@given(
+    jobs(),
+    st.fixed_dictionaries({key: st.just(value) | st.just({}) for key, value in KUEUES.items()}),
+    st.dictionaries(st.sampled_from(["flavor", "zone"]), st.just("x")),
+    st.lists(st.sampled_from([{"key": "spot"}, {"operator": "Exists"}]), max_size=2),
+    st.booleans(),
+)
+def test_an_update_that_takes_nothing_out_comes_out_without_a_patch(
+    job: Any, marks: Any, selector: Any, tolerations: Any, suspend: Any
+) -> None:
+    stored = new = evaluate(TABLE, requested(suspended(job))).after
+    for path in TEMPLATES:
+        template = get(stored, path)
+        for kind, more in marks.items():
+            old = get(template, ("metadata", kind)) or {}
+            new = put(new, (*path, "metadata", kind), {**more, **old})
+        old = get(template, ("spec", "nodeSelector")) or {}
+        new = put(new, (*path, "spec", "nodeSelector"), {**selector, **old})
+        old = get(template, ("spec", "tolerations")) or []
+        new = put(new, (*path, "spec", "tolerations"), [*old, *tolerations])
+        gates = get(template, ("spec", "schedulingGates")) or []
+        new = put(new, (*path, "spec", "schedulingGates"), [*gates, {"name": "kueue.x-k8s.io/topology"}])
+    new = put(new, ("spec", "runPolicy", "suspend"), suspend)
+    outcome = update(TABLE, requested(new), stored)
+    assert outcome is None or (outcome.operations, outcome.warnings) == ((), ())
+    back = update(TABLE, requested(stored), put(new, ("spec", "runPolicy"), {"suspend": True}))
+    assert back is None or back.operations == ()
+
+
+@given(jobs() | broken_jobs() | JSON, jobs() | broken_jobs() | JSON, JSON, st.integers(0, 9))
+def test_the_patch_of_any_update_applies_and_a_second_one_has_nothing_to_do(
+    before: Any, new: Any, status: Any, workers: int
+) -> None:
+    if isinstance(before, dict) and isinstance(before.get("spec"), dict):
+        before = suspended(before, status)
+    stored = evaluate(TABLE, requested(before)).after
+    if isinstance(new, dict) and isinstance(new.get("spec"), dict):
+        new = put(new, ("spec", "mpiReplicaSpecs", "Worker", "replicas"), workers) if workers else new
+    kept = copy.deepcopy((stored, new))
+    outcome = update(TABLE, requested(new), stored)
+    assert same(list(kept), [stored, new])
+    if outcome is None or outcome.denials:
+        return
+    received, sent = (json.loads(json.dumps(part)) for part in (new, outcome.operations))
+    assert same(jsonpatch.apply_patch(received, sent), outcome.after)
+    again = update(TABLE, requested(outcome.after, uid="another"), stored)
+    assert again is not None
+    assert again.operations == ()
+
+
+@pytest.mark.parametrize("lost", ["wait-hostfilename", "ultraserver-init-container"])
+def test_init_containers_come_back_in_the_order_they_run_in(lost: str) -> None:
+    stored = created(written())
+    path = (*LAUNCHER, "spec", "initContainers")
+    left = [item for item in get(stored, path) if item["name"] != lost]
+    assert same(updated(stored, put(stored, path, left)).after, stored)
+
+
+def test_what_a_person_changed_stays_as_it_is() -> None:
+    stored = created(written())
+    own = (*WORKER, "spec", "nodeSelector", "node.kubernetes.io/instance-type")
+    init = (*LAUNCHER, "spec", "initContainers", 1, "image")
+    new = put(put(stored, own, "trn2.48xlarge"), init, "example.invalid/other")
+    assert updated(stored, new).operations == ()
+    assert updated(new, new).operations == ()
+
+
+def test_a_term_of_a_persons_own_gets_the_requirement_that_was_in_the_others() -> None:
+    stored = created(written())
+    path = (*WORKER, "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    other = {"key": "pool", "operator": "Exists"}
+    new = put(stored, (*path, "nodeSelectorTerms"), [{"matchExpressions": [other]}])
+    ours = get(stored, (*path, "nodeSelectorTerms"))[0]["matchExpressions"][-1]
+    after = get(updated(stored, new).after, (*path, "nodeSelectorTerms"))
+    assert after == [{"matchExpressions": [other, ours]}]
+
+
+@pytest.mark.parametrize("lost", [("annotations", keys.ADDED), ("labels", keys.JOB)])
+def test_record_and_job_label_are_as_they_were(lost: tuple[str, str]) -> None:
+    stored = created(written())
+    assert same(updated(stored, drop(stored, (*WORKER, "metadata", *lost))).after, stored)
+    forged = put(stored, (*WORKER, "metadata", *lost), "team-b.victim")
+    assert same(updated(stored, forged).after, stored)
+
+
+def test_a_job_label_that_creation_did_not_take_over_is_not_taken_over_later() -> None:
+    job = put(written(), (*LAUNCHER, "metadata", "labels"), {keys.JOB: "team-b.victim"})
+    stored = created(job)
+    assert same(updated(stored, applied(stored, job)).after, stored)
+
+
+def test_a_job_that_was_replaced_by_its_plain_file_is_as_it_was() -> None:
+    stored = created(written())
+    assert same(updated(stored, written()).after, stored)
+
+
+def test_what_the_table_says_now_does_not_matter() -> None:
+    stored = created(written())
+    text = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
+    other = load_text(text + "rules: [{name: ultraserver-nodes, mode: off}]\n", "t")
+    outcome = update(other, requested(written()), stored)
+    assert outcome is not None
+    assert same(outcome.after, stored)
+
+
+@pytest.mark.parametrize("mode", ["off", "shadow"])
+def test_a_table_that_is_not_enforced_puts_nothing_back(mode: str) -> None:
+    text = f"apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\nmode: {mode}\n"
+    assert update(load_text(text, "t"), requested(written()), created(written())) is None
+
+
+RUNNING = {
+    "a job that has started": {"status": STARTED},
+    "a job that is being suspended": {**SUSPENDED, "status": STARTED},
+    "one that was resumed": {
+        **SUSPENDED,
+        "status": {**STARTED, "conditions": [{"type": "Suspended", "status": "False"}]},
+    },
+    "one whose pods still run": {
+        **SUSPENDED,
+        "status": {**EVICTED, "replicaStatuses": {"Worker": {"active": 1}}},
+    },
+}
+WAITING = {
+    "suspended, not seen by the operator": {**SUSPENDED, "status": {}},
+    "suspended and never started": {
+        **SUSPENDED,
+        "status": {
+            "conditions": [{"type": "Suspended", "status": "True"}],
+            "replicaStatuses": {"Worker": {}},
+        },
+    },
+    "suspended again": {**SUSPENDED, "status": EVICTED},
+    "not suspended, not seen by the operator": {"status": {}},
+}
+
+
+def in_state(job: Json, state: Json) -> Json:
+    spec = {key: value for key, value in job["spec"].items() if key != "runPolicy"}
+    more = {key: value for key, value in state.items() if key != "status"}
+    return {**job, "spec": {**spec, **more}, "status": state["status"]}
+
+
+@pytest.mark.parametrize("state", RUNNING.values(), ids=RUNNING.keys())
+@pytest.mark.parametrize("workers", [4, 8])
+def test_a_job_that_may_have_pods_is_left_alone(state: Json, workers: int) -> None:
+    stored = in_state(created(written()), state)
+    assert update(TABLE, requested(in_state(written(workers), state)), stored) is None
+
+
+@pytest.mark.parametrize("state", WAITING.values(), ids=WAITING.keys())
+def test_a_job_whose_pods_are_still_to_come_keeps_what_was_added(state: Json) -> None:
+    stored = in_state(created(written()), state)
+    assert same(updated(stored, in_state(written(), state)).after, stored)
+
+
+def test_a_job_that_opts_out_or_is_being_deleted_is_left_alone() -> None:
+    stored, new = created(written()), written()
+    for key, value in (
+        ("annotations", {keys.INJECT: "false"}),
+        ("deletionTimestamp", "2026-01-01T00:00:00Z"),
+    ):
+        assert update(TABLE, requested({**new, "metadata": {**new["metadata"], key: value}}), stored) is None
+
+
+def test_a_job_that_nothing_was_added_to_is_left_alone() -> None:
+    assert update(TABLE, requested(written(8)), written()) is None
+
+
+@pytest.mark.parametrize(("before", "now"), [(4, 8), (4, 2), (8, 1), (1, 16), (2, 3)])
+def test_a_suspended_job_of_a_new_size_is_as_if_it_were_created_so(before: int, now: int) -> None:
+    stored = suspended(created(written(before)), EVICTED)
+    outcome = updated(stored, applied(stored, written(now)))
+    fresh = evaluate(TABLE, requested(written(now)))
+    assert same({**outcome.after, "status": None}, {**fresh.after, "status": None})
+    assert set(fresh.warnings) < set(outcome.warnings)
+    assert "kubectl delete job train-launcher" in outcome.warnings[-1]
+    assert outcome.facts == fresh.facts
+
+
+def test_only_the_number_of_workers_needs_to_change() -> None:
+    stored = created(written(4))
+    resized = put(stored, ("spec", "mpiReplicaSpecs", "Worker", "replicas"), 8)
+    assert same(updated(stored, resized).after, created(written(8)))
+
+
+def test_a_size_that_cannot_be_is_refused_as_at_creation() -> None:
+    job = suspended(mpijob(4, annotations={keys.NODE_CONFIG: "4"}))
+    stored = created(job)
+    resized = put(stored, ("spec", "mpiReplicaSpecs", "Worker", "replicas"), 6)
+    assert "6 workers do not fit it" in updated(stored, resized).denials[0]
+
+
+def test_a_job_that_is_not_suspended_keeps_the_terms_of_its_size() -> None:
+    stored = created(mpijob(4))
+    assert updated(stored, put(stored, ("spec", "mpiReplicaSpecs", "Worker", "replicas"), 8)).operations == ()
+
+
+def test_a_job_whose_name_was_generated_keeps_its_terms_and_says_so() -> None:
+    stored = created(suspended(mpijob(4, generate_name="gen-")))
+    stored = put(stored, ("metadata", "name"), "gen-x7k2p")
+    outcome = updated(stored, put(stored, ("spec", "mpiReplicaSpecs", "Worker", "replicas"), 8))
+    assert outcome.operations == ()
+    assert "generateName" in outcome.warnings[0]
+
+
+def test_a_job_without_workers_for_a_while_keeps_what_was_added() -> None:
+    stored = created(written())
+    none = put(stored, ("spec", "mpiReplicaSpecs", "Worker", "replicas"), 0)
+    assert updated(stored, none).operations == ()
+    assert same(updated(none, created(written(8))).after, created(written(8)))
+
+
+def test_a_job_of_many_node_selector_terms_gets_its_requirement_back_in_each() -> None:
+    job = written()
+    terms = [{"matchExpressions": [{**ZONE, "values": [f"zone-{number}"]}]} for number in range(1000)]
+    path = (*WORKER, "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    job = put(job, (*path, "nodeSelectorTerms"), terms)
+    stored = created(job)
+    assert same(updated(stored, applied(stored, job)).after, stored)
+
+
+def test_a_record_that_is_dear_to_put_back_is_let_through_unread() -> None:
+    many = [{"key": f"k{number}", "operator": "Exists"} for number in range(3000)]
+    forged = record.Record("", "", {"/spec/tolerations": [digest(item) for item in many]})
+    stored = created(written())
+    template = put(get(stored, WORKER), ("spec", "tolerations"), many)
+    stored = put(stored, WORKER, record.write(template, forged))
+    assert update(TABLE, requested(written()), stored) is None

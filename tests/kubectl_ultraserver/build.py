@@ -1,0 +1,152 @@
+"""Jobs and their pods as the API server has them, in a few words."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from kubectl_ultraserver.findings import Case
+from kubectl_ultraserver.names import JobName, job_of
+from kubectl_ultraserver.seen import Fleet, Work
+from placement.model import GATE, INDEX, JOB, NODE_CONFIG, SERVER_4, TOPOLOGY_KEY, WORKERS
+from placement.read import read_pod
+from placement.topology import Topology
+from tests.helpers import mpijob
+from tests.placement.world import NOW, TRN2U, servers
+from webhook.engine import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kube.api import Object
+    from placement.model import Node
+
+NAMESPACE = "team"
+LABELS = {"training.kubeflow.org/operator-name": "mpi-operator"}
+CREATED = "2026-11-21T11:50:00Z"
+THREE = servers(3)
+
+
+def pod(name: str, job: str, role: str, **spec: Any) -> Object:
+    """A pod as mpi-operator makes it, ten minutes old."""
+    return {
+        "metadata": {
+            "namespace": NAMESPACE,
+            "name": name,
+            "uid": f"{NAMESPACE}/{name}",
+            "creationTimestamp": CREATED,
+            "labels": LABELS
+            | {"training.kubeflow.org/job-name": job, "training.kubeflow.org/job-role": role},
+            "annotations": {},
+        },
+        "spec": {"schedulerName": "default-scheduler", "containers": [{"name": "mpitest"}], **spec},
+        "status": {"phase": "Pending"},
+    }
+
+
+def workers(job: str, count: int, on: Iterable[str] = (), size: int = 4, **spec: Any) -> list[Object]:
+    """The workers that the webhook placed by affinity; the first ones are bound to nodes and Ready."""
+    nodes = [*on, *[""] * count][:count]
+    found = []
+    for index, node in enumerate(nodes):
+        made = pod(f"{job}-worker-{index}", job, "worker", **copy.deepcopy(spec))
+        made["metadata"]["labels"] |= {
+            "training.kubeflow.org/replica-index": str(index),
+            JOB: f"{NAMESPACE}.{job}",
+        }
+        made["spec"]["nodeSelector"] = {"node.kubernetes.io/instance-type": TRN2U}
+        made["spec"]["containers"][0]["resources"] = {"requests": {"aws.amazon.com/neuron": "16"}}
+        if size > 1:
+            term = {"topologyKey": f"neuron.amazonaws.com/ultraserver-server-id-{size}"}
+            made["spec"]["affinity"] = {
+                "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+            }
+        if node:
+            made["spec"]["nodeName"] = node
+            made["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        found.append(made)
+    return found
+
+
+def unscheduled(pods: Iterable[Object], message: str) -> list[Object]:
+    """Pods that the scheduler found no node for."""
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    return [made | {"status": {"phase": "Pending", "conditions": [said]}} for made in pods]
+
+
+def gated(pods: Iterable[Object], count: int) -> list[Object]:
+    """Pods that wait for the placement program."""
+    found = []
+    for made in copy.deepcopy(list(pods)):
+        made["spec"]["schedulingGates"] = [{"name": GATE}]
+        made["metadata"]["annotations"] |= {
+            WORKERS: str(count),
+            NODE_CONFIG: "4",
+            TOPOLOGY_KEY: SERVER_4,
+            INDEX: "labels/training.kubeflow.org/replica-index",
+        }
+        found.append(made)
+    return found
+
+
+def launcher(job: str, *statuses: Object, node: str = "n1-0") -> Object:
+    """Its launcher, bound, with the states of its init containers."""
+    made = pod(f"{job}-launcher-x7f2p", job, "launcher", nodeName=node)
+    made["status"]["initContainerStatuses"] = list(statuses)
+    return made
+
+
+def stored(job: str = "train", count: int = 4, *, mutated: bool = True, **spec: Any) -> Object:
+    """An MPIJob that the operator has acted on."""
+    found = mpijob(count, name=job, namespace=NAMESPACE)
+    found["metadata"] |= {"uid": f"uid-of-{job}", "creationTimestamp": CREATED}
+    if mutated:
+        template = found["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
+        template["metadata"] = {"annotations": {keys.ADDED: "{}"}}
+    found["spec"] |= spec
+    found["status"] = {"conditions": [{"type": "Created", "status": "True"}]}
+    return found
+
+
+def fleet(nodes: Iterable[Node] = THREE.values(), pods: Iterable[Object] = (), unseen: str = "") -> Fleet:
+    """The cluster."""
+    pods = list(pods)
+    read = [found for raw in pods if (found := read_pod(raw))]
+    owners = {raw["metadata"]["uid"]: owner for raw in pods if (owner := job_of(raw))}
+    return Fleet(Topology(nodes), tuple(read), owners, unseen)
+
+
+def work(
+    pods: Iterable[Object],
+    nodes: Iterable[Node] = THREE.values(),
+    others: Iterable[Object] = (),
+    job: Object | None = None,
+    called: JobName = JobName("", "train"),  # noqa: B008 - frozen
+) -> Work:
+    """A job with its pods, and other pods in the cluster."""
+    pods = list(pods)
+    return Work(called, NAMESPACE, job, tuple(pods), fleet(nodes, [*pods, *others]))
+
+
+def case(found: Work, **known: Any) -> Case:
+    """What is known about a job at noon, where the program's Lease is fresh and the webhook is registered."""
+    lease = {"spec": {"renewTime": "2026-11-21T11:59:55.000000Z", "holderIdentity": "placement-1"}}
+    registration = {
+        "metadata": {"name": "ultraserver-webhook", "creationTimestamp": "2026-11-21T09:00:00Z"},
+        "webhooks": [{"failurePolicy": "Ignore"}],
+    }
+    given = {"lease": lease, "registration": registration, "asked": True, **known}
+    return Case(found, NOW, **given)
+
+
+def event(kind: str, name: str, reason: str, message: str, component: str = "", **more: Any) -> Object:
+    """A warning about an object."""
+    return {
+        "involvedObject": {"kind": kind, "name": name},
+        "type": "Warning",
+        "reason": reason,
+        "message": message,
+        "source": {"component": component},
+        "metadata": {"creationTimestamp": "2026-11-21T11:59:00Z"},
+        **more,
+    }

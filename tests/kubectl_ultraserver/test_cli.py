@@ -1,0 +1,164 @@
+"""The command line: exit codes, colours, JSON, and what is kept of what was listed."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from kube.api import ForbiddenError
+from kubectl_ultraserver import __main__ as cli
+from kubectl_ultraserver.listing import Lister
+from tests.kube.fake import FakeApi
+from tests.kubectl_ultraserver.build import NAMESPACE, stored, workers
+from tests.placement.stored import path_of, store_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kube.api import Object
+
+MPIJOBS = f"/apis/kubeflow.org/v2beta1/namespaces/{NAMESPACE}/mpijobs"
+
+
+class PagedApi(FakeApi):
+    """The API server in memory, which lists in pages of two."""
+
+    def pages(self, path: str) -> Iterator[Object]:
+        """Read a collection; `refuse` may name its path."""
+        if self.refuse and self.refuse == path.partition("?")[0]:
+            raise ForbiddenError(f'GET {path}: 403 pods is forbidden: User "ada" cannot list')
+        kind = path.partition("?")[0].rpartition("/")[2]
+        inside = path.partition("?")[0].removesuffix(kind) if "/namespaces/" in path else "/"
+        found = [raw for at, raw in self.objects.items() if f"/{kind}/" in at and at.startswith(inside)]
+        for start in range(0, max(len(found), 1), 2):
+            yield {"items": found[start : start + 2]}
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> PagedApi:
+    """Three UltraServers, and a job on the first."""
+    made = PagedApi()
+    store_nodes(made, 3)
+    made.put("/apis", {"groups": [{"versions": [{"groupVersion": "kubeflow.org/v2beta1"}]}]})
+    made.put(f"{MPIJOBS}/train", stored())
+    for pod in workers("train", 4, ["n1-0", "n1-1", "n1-2", "n1-3"]):
+        made.put(path_of(pod), pod)
+    monkeypatch.setattr(cli, "connect_as_user", lambda *_: (made, NAMESPACE))
+    return made
+
+
+def run(*words: str, **options: Any) -> tuple[int, str, str]:
+    done = CliRunner().invoke(cli.main, words, **options)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_verify_exits_with_what_it_found(api: PagedApi) -> None:
+    assert run("verify", "train")[0] == 0
+    del api.objects[f"/api/v1/namespaces/{NAMESPACE}/pods/train-worker-3"]
+    code, out, _ = run("verify", "mpijob/train")
+    assert code == 1
+    assert out.endswith("mpijob team/train: not placed whole: waiting for nodes\n  3 of 4 workers exist\n")
+    code, out, err = run("verify", "nobody")
+    assert (code, out) == (2, "")
+    assert err == "error: there is no job nobody in namespace team\n"
+
+
+def test_json_has_everything(api: PagedApi) -> None:
+    assert api.objects
+    verdict = json.loads(run("verify", "train", "-o", "json")[1])
+    assert verdict["whole"] is True
+    assert [row["node"] for row in verdict["rows"]] == ["n1-0", "n1-1", "n1-2", "n1-3"]
+    assert json.loads(run("why", "train", "-o", "json")[1]) == {
+        "job": "mpijob team/train",
+        "findings": [],
+        "unseen": "",
+    }
+    shown = json.loads(run("topology", "--free", "-o", "json")[1])
+    assert [server["id"] for server in shown["ultraservers"]] == ["us-02", "us-03"]
+
+
+def test_colours_are_for_terminals_that_want_them(api: PagedApi) -> None:
+    assert api.objects
+    escape = re.compile("\x1b\\[")
+    assert escape.search(run("topology", color=True)[1])
+    assert not escape.search(run("topology", color=True, env={"NO_COLOR": "1"})[1])
+    assert not escape.search(run("topology")[1])
+
+
+def test_a_terminal_that_knows_fewer_signs_gets_question_marks(api: PagedApi) -> None:
+    stray = workers("x", 1, ["n2-0"], size=1)[0]
+    stray["metadata"] |= {"labels": {}, "ownerReferences": [{"name": "\u2192", "controller": True}]}
+    api.put(path_of(stray), stray)
+    done = CliRunner(charset="latin-1").invoke(cli.main, ["topology"])
+    assert done.exit_code == 0, done.exception
+    assert "A team/?\n" in done.stdout
+
+
+def test_an_error_with_a_name_that_somebody_made_up_commands_nothing(api: PagedApi) -> None:
+    stray = workers("x", 1, ["n2-0"], size=1)[0]
+    stray["metadata"] |= {
+        "name": "x",
+        "labels": {},
+        "ownerReferences": [{"name": "train\x1b\x9b2J", "controller": True}],
+    }
+    api.put(path_of(stray), stray)
+    code, _, err = run("verify", "trains")
+    assert code == 2
+    assert "train  2J" in err
+    assert err.strip().isprintable()
+    assert run("topology", "-o", "json")[1].replace("\n", "").isprintable()
+
+
+def test_a_picture_that_cannot_be_written_is_an_error(api: PagedApi, tmp_path: Path) -> None:
+    assert api.objects
+    code, _, err = run("topology", "--svg", str(tmp_path / "no" / "x.svg"))
+    assert code == 2
+    assert err == f"error: {tmp_path}/no/x.svg: No such file or directory\n"
+
+
+def test_who_may_not_list_all_pods_sees_those_of_the_namespace(api: PagedApi) -> None:
+    api.refuse = "/api/v1/pods"
+    code, out, _ = run("verify", "train")
+    assert code == 0
+    assert "note: pods of other namespaces were not looked at: cannot list pods: " in out
+    api.refuse = "/api/v1/nodes"
+    code, _, err = run("verify", "train")
+    assert code == 2
+    assert err.startswith("error: cannot list nodes: ")
+    assert "it needs the right to list nodes: docs/kubectl.md" in err
+
+
+def test_pods_that_hold_no_neuron_node_are_not_kept(api: PagedApi) -> None:
+    elsewhere = workers("web", 1, ["somewhere"], size=1)[0]
+    waits = workers("waits", 1, size=1)[0]
+    for pod in (elsewhere, waits):
+        api.put(path_of(pod), pod)
+    names = [pod.name for pod in Lister(api).fleet(NAMESPACE).pods]
+    assert names == [f"train-worker-{index}" for index in range(4)]
+
+
+def test_a_job_that_is_written_wrongly_is_refused(api: PagedApi) -> None:
+    assert api.objects
+    code, _, err = run("why", "a/b/c")
+    assert code == 2
+    assert "write NAME or KIND/NAME" in err
+
+
+def test_a_list_that_takes_long_tells_how_far_it_is_where_somebody_looks(
+    api: PagedApi, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kubectl_ultraserver.listing.SLOW_SECONDS", 0.0)
+    Lister(api, progress=False).fleet(NAMESPACE)
+    assert capsys.readouterr().err == ""
+    Lister(api, progress=True).fleet(NAMESPACE)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "listing nodes: 2\r" in said.err
+    assert "listing nodes: 12\r" in said.err
+    assert said.err.endswith("\r")  # click takes the escape away where no terminal is

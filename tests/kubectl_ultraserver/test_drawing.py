@@ -1,0 +1,145 @@
+"""UltraServers with nodes, health and tenants, at a terminal and as a picture."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubectl_ultraserver.findings import Finding
+from kubectl_ultraserver.servers import Filter, Server, Spot, servers
+from kubectl_ultraserver.svg import svg
+from kubectl_ultraserver.terminal import drawn, explained, verified
+from kubectl_ultraserver.verify import verify
+from kubectl_ultraserver.why import why
+from placement.model import INSTANCE_TYPE, JOB, NO_SERVER, SERVER_4, Node
+from tests.kubectl_ultraserver.build import THREE, case, fleet, unscheduled, work, workers
+from tests.placement.world import TRN2U, changed
+
+if TYPE_CHECKING:
+    from kubectl_ultraserver.seen import Fleet
+
+
+def busy() -> Fleet:
+    """``us-01`` has a pair and a stray pod, ``us-02`` a cordoned node with a worker, ``us-03`` is free."""
+    nodes = [
+        *changed(THREE, n2_1={"cordoned": True}, n2_2=None, n2_3={"ready": False}),
+        Node("lost", {INSTANCE_TYPE: TRN2U, SERVER_4: NO_SERVER}),
+        Node("plain", {INSTANCE_TYPE: "m5.large"}),
+    ]
+    stray = workers("x", 1, ["n1-3"], size=1)[0]
+    stray["metadata"] |= {"name": "stray", "labels": {}}
+    pods = [*workers("pair", 2, ["n1-0", "n1-1"], size=2), *workers("solo", 1, ["n2-1"], size=1), stray]
+    return fleet(nodes, pods)
+
+
+def lines(found: list[Server], width: int = 80) -> list[str]:
+    return [click.unstyle(line) for line in drawn(found, width)]
+
+
+def test_nodes_stand_by_their_number_with_who_is_there_and_what_is_wrong() -> None:
+    assert lines(servers(busy()), 100) == [
+        "3 UltraServers: 1 free, 2 with tenants, 1 broken; 1 nodes in none",
+        ". free  A, B taken  a, b taken and sick  ! cordoned  x not ready  ? missing",
+        "us-01 [A A|. B] A team/pair; B pod team/stray",
+        "us-02 [. a|? x] A team/solo; node n2-1 cordoned; node n2-3 not ready; 1 of 4 nodes missing",
+        "us-03 [. .|. .]",
+        "-     [.] node lost is in no working UltraServer",
+    ]
+
+
+def test_filters_choose() -> None:
+    found = busy()
+
+    def ids(**wanted: object) -> list[str]:
+        return [server.id for server in servers(found, Filter(**wanted))]  # type: ignore[arg-type]
+
+    assert ids(free=True) == ["us-03"]
+    assert ids(broken=True) == ["us-02", ""]
+    assert ids(namespace="team") == ["us-01", "us-02"]
+    assert ids(namespace="te") == []
+    assert ids(job="mpijob/pair") == ["us-01"]
+    assert ids(job="pair", namespace="other") == []
+
+
+@pytest.mark.parametrize("width", [20, 40, 63, 80])
+def test_no_line_is_longer_than_the_terminal(width: int) -> None:
+    wide = Server("c038o1gfx5kzl8pu", (Spot("n" * 60, "0", "cordoned", ("team/" + "j" * 60,)),) * 4)
+    assert max(map(len, lines([wide], max(width, 48)))) <= max(width, 48)
+    assert max(map(len, lines(servers(busy()), max(width, 40)))) <= max(width, 40)
+
+
+def test_a_fleet_without_ultraservers_says_so() -> None:
+    assert lines([]) == ["0 UltraServers: 0 free, 0 with tenants, 0 broken"]
+
+
+def test_the_picture_has_every_node_with_its_tenant_and_trouble() -> None:
+    root = ET.fromstring(svg(servers(busy())))  # noqa: S314 - our own
+    tips = [title.text for title in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert {
+        "node n1-0; ok; team/pair",
+        "node n2-1; cordoned; team/solo",
+        "no node; missing; free",
+        "node n3-0; ok; free",
+    } <= set(tips)
+    assert "prefers-color-scheme: dark" in "".join(root.itertext())
+
+
+def test_a_thousand_ultraservers_are_as_large_as_a_few() -> None:
+    many = servers(busy())[:3] * 334
+    root = ET.fromstring(svg(many))  # noqa: S314 - our own
+    assert int(root.attrib["width"]) < 1400
+    cards = [group for group in root if group.attrib.get("class") in ("broken", "whole")]
+    assert len(cards) == len(many)
+
+
+NAMES = st.text(max_size=80)
+
+
+@given(
+    st.lists(
+        st.builds(
+            Server,
+            NAMES,
+            st.lists(
+                st.builds(
+                    Spot,
+                    NAMES,
+                    NAMES,
+                    st.sampled_from(["ok", "cordoned", "not ready", "missing"]),
+                    st.lists(NAMES, max_size=3).map(tuple),
+                ),
+                min_size=1,
+                max_size=6,
+            ).map(tuple),
+        ),
+        max_size=4,
+    )
+)
+def test_whatever_names_there_are_the_picture_is_xml_and_lines_fit(found: list[Server]) -> None:
+    ET.fromstring(svg(found))  # noqa: S314 - our own
+    assert all(click.unstyle(line).isprintable() for line in drawn(found, 60))
+
+
+HOSTILE = "\x1b[2J\x1b]0;mine\x07\r\nyours\u202e\x9b1m"
+
+
+def test_what_others_write_commands_nothing_of_a_terminal() -> None:
+    by_owner, by_label = (workers(name, 1, ["n1-0"], size=1)[0] for name in ("x", "y"))
+    by_owner["metadata"] |= {"labels": {}, "ownerReferences": [{"name": HOSTILE, "controller": True}]}
+    by_label["metadata"] |= {"labels": {}, "annotations": {JOB: HOSTILE}}
+    pods = unscheduled(workers("train", 4), HOSTILE)
+    verdict = replace(verify(work(pods)), title=HOSTILE, unseen=HOSTILE)
+    finding = Finding("queue", HOSTILE, HOSTILE, (HOSTILE,), HOSTILE)
+    shown = [
+        *drawn(servers(fleet(pods=[by_owner, by_label])), 200),
+        *explained(HOSTILE, [finding, *why(case(work(pods)))], HOSTILE),
+        *verified(verdict),
+    ]
+    assert sum("yours" in line for line in shown) > len(pods)
+    assert all(click.unstyle(line).isprintable() for line in shown), shown

@@ -1,0 +1,168 @@
+"""What Kueue's objects say about a job that waits in a queue.
+
+The objects are made of the API of Kueue 0.15.2 (``apis/kueue/v1beta2``); the messages are those that its
+scheduler and its controllers write (``pkg/scheduler``, ``pkg/controller/core``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kubectl_ultraserver.names import JobName
+from kubectl_ultraserver.why import why
+from tests.kubectl_ultraserver.build import case, stored, work, workers
+
+if TYPE_CHECKING:
+    from kube.api import Object
+    from kubectl_ultraserver.findings import Finding
+
+NO_QUOTA = (
+    "couldn't assign flavors to pod set worker: insufficient unused quota for aws.amazon.com/neuron in "
+    "flavor trn2u, 64 more needed"
+)
+NO_PLACE = (
+    "couldn't assign flavors to pod set worker: topology \"trn2u\" doesn't allow to fit any of 4 pod(s)"
+)
+
+
+def said(kind: str, status: str, reason: str, message: str = "") -> Object:
+    return {"type": kind, "status": status, "reason": reason, "message": message}
+
+
+def workload(*conditions: Object, **more: Any) -> Object:
+    owner = {"kind": "MPIJob", "name": "train", "uid": "uid-of-train", "controller": True}
+    return {
+        "metadata": {"name": "mpijob-train-1a2b3", "ownerReferences": [owner]},
+        "spec": {"queueName": "trn2u", "active": True} | more.pop("spec", {}),
+        "status": {"conditions": list(conditions)} | more,
+    }
+
+
+def queue(*conditions: Object, **spec: Any) -> Object:
+    return {
+        "metadata": {"name": "trn2u"},
+        "spec": {"clusterQueue": "all-trn2u"} | spec,
+        "status": {"conditions": list(conditions)},
+    }
+
+
+def cluster_queue(*conditions: Object, **spec: Any) -> Object:
+    flavor = {"name": "trn2u", "resources": [{"name": "aws.amazon.com/neuron", "nominalQuota": "256"}]}
+    used = {"name": "trn2u", "resources": [{"name": "aws.amazon.com/neuron", "total": "224"}]}
+    return {
+        "metadata": {"name": "all-trn2u"},
+        "spec": {"resourceGroups": [{"flavors": [flavor]}]} | spec,
+        "status": {
+            "conditions": list(conditions),
+            "pendingWorkloads": 3,
+            "admittedWorkloads": 14,
+            "flavorsReservation": [used],
+        },
+    }
+
+
+def found(*workloads: Object, queued: str = "trn2u", **known: Any) -> list[Finding]:
+    job = stored(runPolicy={"suspend": True})
+    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": queued} if queued else {}
+    given = {
+        "queues": {"trn2u": queue()},
+        "cluster_queues": {"all-trn2u": cluster_queue()},
+        "kueue": True,
+        **known,
+    }
+    return why(case(work([], job=job), workloads=workloads, **given))
+
+
+@pytest.mark.parametrize(
+    ("message", "what", "remedy"),
+    [
+        (NO_QUOTA, "quota", "kubectl -n team describe localqueue trn2u"),
+        (NO_PLACE, "nodes", "kubectl ultraserver topology: "),
+    ],
+)
+def test_a_job_without_quota_or_place_quotes_kueue_and_names_the_queues(
+    message: str, what: str, remedy: str
+) -> None:
+    (finding,) = found(workload(said("QuotaReserved", "False", "Pending", message)))
+    assert (finding.kind, finding.name, finding.text) == ("queue", "trn2u", f"waits for {what}: {message}")
+    assert finding.remedy.startswith(remedy)
+    assert finding.details == (
+        "ClusterQueue all-trn2u: 3 pending, 14 admitted",
+        "flavor trn2u: 224 of 256 aws.amazon.com/neuron reserved",
+    )
+
+
+def test_a_workload_that_kueue_has_not_looked_at() -> None:
+    (finding,) = found(workload())
+    assert finding.text == "waits for quota: has not looked at the job yet"
+
+
+def test_a_queue_that_does_not_exist_is_named_with_those_that_do() -> None:
+    message = "LocalQueue trn2u doesn't exist"
+    (finding,) = found(workload(said("QuotaReserved", "False", "Inadmissible", message)), queues={})
+    assert finding.text == f"waits for quota: {message}"
+    assert finding.details == ("LocalQueue trn2u does not exist in namespace team",)
+    (finding,) = found(queued="typo")
+    assert (finding.name, finding.text) == ("typo", "does not exist in the job's namespace")
+    assert finding.remedy == "LocalQueues of namespace team: trn2u"
+
+
+def test_a_cluster_queue_that_is_not_active_says_why() -> None:
+    off = cluster_queue(
+        said("Active", "False", "FlavorNotFound", "references missing ResourceFlavor(s): trn2u.")
+    )
+    (finding,) = found(workload(), cluster_queues={"all-trn2u": off})
+    assert finding.details[0] == (
+        "ClusterQueue all-trn2u is not active: FlavorNotFound: references missing ResourceFlavor(s): trn2u."
+    )
+    (finding,) = found(workload(), cluster_queues={"all-trn2u": cluster_queue(stopPolicy="Hold")})
+    assert finding.details[0] == "ClusterQueue all-trn2u is not active: stopPolicy is Hold"
+
+
+def test_a_job_that_waits_for_an_admission_check_names_it() -> None:
+    check = {"name": "prov", "state": "Pending", "message": "waiting for capacity"}
+    (finding,) = found(
+        workload(said("QuotaReserved", "True", "QuotaReserved"), admissionChecks=[check, {"state": "Ready"}])
+    )
+    assert finding.text == "has reserved the job's quota, and waits for admission checks"
+    assert finding.details[0] == "admission check prov: Pending: waiting for capacity"
+
+
+def test_a_job_that_was_evicted_or_deactivated_says_so() -> None:
+    evicted = said("Evicted", "True", "Preempted", "Preempted to accommodate a workload (UID: 1)")
+    waits = said("QuotaReserved", "False", "Pending", NO_QUOTA)
+    (finding,) = found(workload(evicted, waits))
+    assert finding.details[0] == "evicted: Preempted: Preempted to accommodate a workload (UID: 1)"
+    (finding,) = found(workload(evicted, waits, spec={"active": False}))
+    assert finding.text == "Workload mpijob-train-1a2b3 is deactivated (spec.active)"
+
+
+def test_a_job_that_is_admitted_waits_for_nothing_of_kueues() -> None:
+    admitted = workload(said("QuotaReserved", "True", "x"), said("Admitted", "True", "Admitted"))
+    job = stored()
+    running = work(workers("train", 4, ["n1-0", "n1-1", "n1-2", "n1-3"]), job=job)
+    assert why(case(running, workloads=(admitted,), kueue=True)) == []
+
+
+def test_a_suspended_job_without_a_workload() -> None:
+    assert found()[0].text == "has no Workload for the job yet"
+    assert found(kueue=False)[0].text == "is named by the job, but Kueue is not installed in this cluster"
+    (finding,) = found(queued="")
+    assert (finding.kind, finding.text) == ("job", "is suspended (spec.runPolicy.suspend), and by no queue")
+
+
+def test_another_jobs_workload_is_not_this_jobs() -> None:
+    other = workload(said("QuotaReserved", "False", "Pending", NO_QUOTA))
+    other["metadata"]["ownerReferences"][0]["uid"] = "another"
+    assert found(other)[0].text == "has no Workload for the job yet"
+
+
+def test_a_job_of_another_kind_is_found_by_the_owner_of_its_workload() -> None:
+    waits = workload(said("QuotaReserved", "False", "Pending", NO_QUOTA))
+    waits["metadata"]["ownerReferences"][0]["kind"] = "JobSet"
+    waiting = work([], called=JobName("jobset", "train"))
+    given = {"queues": {"trn2u": queue()}, "kueue": True}
+    findings = why(case(waiting, workloads=(waits,), **given))
+    assert [finding.kind for finding in findings] == ["queue"]

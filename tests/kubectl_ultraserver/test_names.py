@@ -1,0 +1,89 @@
+"""Which pods are a job's, and what is said where there is no such job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubectl_ultraserver.names import JobName, belongs, job_of, parse, unknown
+from placement.model import JOB
+
+
+def pod(labels: dict[str, str], **more: Any) -> dict[str, Any]:
+    return {"metadata": {"namespace": "team", "name": "p", "labels": labels, **more}}
+
+
+def owned(kind: str, name: str) -> dict[str, Any]:
+    return {"ownerReferences": [{"kind": kind, "name": name, "controller": True}]}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("train", ""),
+        ("mpijob/train", "mpijob"),
+        ("MPIJobs/train", "mpijob"),
+        ("mpijobs.kubeflow.org/train", "mpijob"),
+        ("mpijob.v2beta1.kubeflow.org/train", "mpijob"),
+        ("jobset/train", "jobset"),
+    ],
+)
+def test_jobs_are_called_as_kubectl_calls_objects(text: str, kind: str) -> None:
+    assert parse(text) == JobName(kind, "train")
+
+
+@pytest.mark.parametrize("text", ["", "/train", "mpijob/", "a/b/c", "s/x"])
+def test_what_is_no_name_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match="for example train or mpijob/train"):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("found", "called", "is_its"),
+    [
+        (pod({"training.kubeflow.org/job-name": "train"}), "train", True),
+        (
+            pod(
+                {"training.kubeflow.org/job-name": "train"}
+                | {"training.kubeflow.org/operator-name": "mpi-operator"}
+            ),
+            "mpijob/train",
+            True,
+        ),
+        (
+            pod(
+                {"training.kubeflow.org/job-name": "train"}
+                | {"training.kubeflow.org/operator-name": "mpi-operator"}
+            ),
+            "jobset/train",
+            False,
+        ),
+        (pod({"jobset.sigs.k8s.io/jobset-name": "train"}, **owned("Job", "train-w-0")), "train", True),
+        (pod({}, **owned("JobSet", "train")), "jobset/train", True),
+        (pod({}, **owned("JobSet", "train")), "mpijob/train", False),
+        (pod({JOB: "team.train"}), "train", True),
+        (pod({JOB: "team.train"}), "anything/train", True),
+        (pod({}, annotations={JOB: "team.train"}), "train", True),
+        (pod({JOB: "team.trained"}), "train", False),
+        (pod({}), "train", False),
+        (pod({}, annotations=None, ownerReferences=None), "train", False),
+    ],
+)
+def test_pods_belong_to_jobs_by_label_owner_or_job_label(
+    found: dict[str, Any],
+    called: str,
+    is_its: bool,  # noqa: FBT001
+) -> None:
+    assert belongs(found, parse(called)) == is_its
+    if is_its:
+        assert job_of(found) == "train" or "Job" in str(found)
+
+
+def test_an_unknown_job_is_answered_with_near_names_and_other_namespaces() -> None:
+    names = {("team", "train-large"), ("team", "evaluate"), ("other", "train"), ("third", "train")}
+    assert unknown(parse("train"), "team", names) == (
+        "there is no job train in namespace team; one of that name is in namespace other, third: "
+        "give it with -n; did you mean train-large?"
+    )
+    assert unknown(parse("x"), "team", set()) == "there is no job x in namespace team"

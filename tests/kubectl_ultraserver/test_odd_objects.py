@@ -1,0 +1,120 @@
+"""Objects that no schema vouches for: of another version, or written by hand. Nothing crashes on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubectl_ultraserver.findings import Finding
+from kubectl_ultraserver.terminal import explained
+from kubectl_ultraserver.verify import verify
+from kubectl_ultraserver.why import why
+from tests.kubectl_ultraserver.build import NAMESPACE, case, pod, stored, work, workers
+
+if TYPE_CHECKING:
+    from kube.api import Object
+
+WORDS = st.sampled_from(
+    [
+        "conditions",
+        "type",
+        "status",
+        "reason",
+        "message",
+        "Failed",
+        "True",
+        "False",
+        "QuotaReserved",
+        "spec",
+        "queueName",
+        "trn2u",
+        "clusterQueue",
+        "resourceGroups",
+        "flavors",
+        "admissionChecks",
+        "state",
+        "suspend",
+        "Admitted",
+        "metadata",
+        "ownerReferences",
+        "uid-of-train",
+        "name",
+        "train",
+        "runPolicy",
+        "resources",
+    ]
+)
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 9) | st.text(max_size=5) | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=25,
+)
+MAPS = st.dictionaries(WORDS, ODD, max_size=5)
+
+
+@given(MAPS, st.lists(MAPS, max_size=2), MAPS, MAPS, st.lists(MAPS, max_size=2), ODD, st.booleans())
+def test_why_answers_whatever_kueues_objects_and_the_jobs_status_are(  # noqa: PLR0913, PLR0917
+    status: Object,
+    found: list[Object],
+    queue: Object,
+    behind: Object,
+    events: list[Object],
+    policy: object,
+    kueue: bool,  # noqa: FBT001
+) -> None:
+    job = stored(runPolicy=policy)
+    job["status"] = status
+    owner = {"metadata": {"ownerReferences": [{"uid": "uid-of-train"}]}}
+    answer = why(
+        case(
+            work(workers("train", 4)[:2], job=job),
+            workloads=tuple(item | owner for item in found),
+            queues={"trn2u": queue},
+            cluster_queues={"trn2u": behind},
+            events=tuple(events),
+            lease=queue,
+            namespace=behind,
+            kueue=kueue,
+        )
+    )
+    assert all(isinstance(finding, Finding) for finding in answer)
+    assert list(explained("train", answer, ""))
+
+
+def test_names_that_are_no_texts_do_not_break_the_quotas() -> None:
+    odd = {"flavors": [{"name": {}, "resources": [{"name": []}]}]}
+    behind = {"spec": {"resourceGroups": [odd]}, "status": {"flavorsReservation": odd["flavors"]}}
+    owned = {"metadata": {"ownerReferences": [{"uid": "uid-of-train"}]}, "spec": {"queueName": "trn2u"}}
+    queue = {"spec": {"clusterQueue": "all"}}
+    known = {"queues": {"trn2u": queue}, "cluster_queues": {"all": behind}, "kueue": True}
+    assert why(case(work([], job=stored()), workloads=(owned,), **known))
+
+
+@given(
+    st.sampled_from(["1", "2", "4", "3", "", "x"]),
+    st.sampled_from(["0", "3", "99999", "-1", "x", ""]),
+    st.lists(st.sampled_from(["n1-0", "n1-1", "n2-3", "gone", ""]), max_size=5),
+    st.booleans(),
+)
+def test_verify_and_why_answer_whatever_the_pods_say(
+    config: str,
+    index: str,
+    nodes: list[str],
+    known: bool,  # noqa: FBT001
+) -> None:
+    pods = []
+    for number, node in enumerate(nodes):
+        made = pod(f"train-worker-{number}", "train", "worker", **({"nodeName": node} if node else {}))
+        made["metadata"]["labels"]["training.kubeflow.org/replica-index"] = index
+        made["metadata"]["annotations"] = {
+            "ultraserver-webhook.io/node-config": config,
+            "ultraserver-webhook.io/workers": index,
+            "ultraserver-webhook.io/index": "name",
+        }
+        pods.append(made)
+    found = work(pods, job=stored() if known else None)
+    assert found.namespace == NAMESPACE
+    assert len(verify(found).rows) == len(pods)
+    assert isinstance(why(case(found)), list)

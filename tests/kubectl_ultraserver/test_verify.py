@@ -1,0 +1,156 @@
+"""Whether a job is placed whole, and the order of its ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kubectl_ultraserver.verify import verify
+from placement.model import NO_SERVER, NODE_IDS, SERVER_4
+from tests.kubectl_ultraserver.build import THREE, pod, stored, work, workers
+from tests.placement.world import changed
+
+if TYPE_CHECKING:
+    from kubectl_ultraserver.verify import Verdict
+
+FIRST = ["n1-0", "n1-1", "n1-2", "n1-3"]
+SECOND = ["n2-0", "n2-1", "n2-2", "n2-3"]
+NAMES = [f"train-worker-{index}" for index in range(4)]
+HINT = "; labels come from the Neuron device plugin"
+MODE = "neuron.amazonaws.com/ultraserver-mode"
+
+
+def said(verdict: Verdict) -> list[tuple[str, str]]:
+    assert not verdict.whole
+    return [(problem.kind, problem.text) for problem in verdict.problems]
+
+
+def test_a_job_on_one_ultraserver_is_placed_whole() -> None:
+    verdict = verify(work(workers("train", 4, FIRST)))
+    assert verdict.whole
+    assert verdict.text == "placed whole: 4 workers on 1 UltraServer, as node config 4 needs"
+
+
+def test_so_is_a_pair_and_a_job_of_two_ultraservers_and_single_nodes() -> None:
+    assert verify(work(workers("train", 2, ["n1-2", "n1-3"], size=2))).text == (
+        "placed whole: 2 workers on 1 pair of nodes, as node config 2 needs"
+    )
+    assert verify(work(workers("train", 8, [*SECOND, *FIRST]))).whole
+    assert verify(work(workers("train", 3, ["n1-0", "n2-1", "n3-3"], size=1))).whole
+
+
+@pytest.mark.parametrize(("count", "on"), [(2, FIRST[:2]), (6, [*FIRST, *SECOND[:2]])])
+def test_a_job_that_the_webhook_did_not_see_need_not_fill_the_ultraservers_of_its_blocks(
+    count: int, on: list[str]
+) -> None:
+    # The row block-of-missed-job knows no node config: its terms are for whole UltraServers.
+    found = verify(work(workers("train", count, on), job=stored(count=count, mutated=False)))
+    assert found.whole, found
+    assert "node config 2" in found.text
+
+
+def test_ranks_go_by_server_then_node_as_the_init_script_gives_them() -> None:
+    verdict = verify(work(workers("train", 8, [*reversed(SECOND), *reversed(FIRST)])))
+    assert [(row.rank, row.worker, row.node) for row in verdict.rows] == [
+        (rank, f"train-worker-{worker}", node)
+        for rank, (worker, node) in enumerate(zip([7, 6, 5, 4, 3, 2, 1, 0], FIRST + SECOND, strict=True))
+    ]
+    first = verdict.rows[0]
+    assert (first.server_4, first.node_4, first.server_2, first.node_2) == ("us-01", "0", "us-01-a", "0")
+
+
+def test_ranks_of_single_nodes_go_by_the_workers_number() -> None:
+    verdict = verify(work(workers("train", 3, ["n2-0", "n1-0", "n3-0"], size=1)))
+    assert [row.node for row in verdict.rows] == ["n2-0", "n1-0", "n3-0"]
+
+
+def test_a_job_over_two_servers_straddles() -> None:
+    assert said(verify(work(workers("train", 4, ["n1-0", "n1-1", "n1-2", "n2-0"])))) == [
+        (
+            "straddles",
+            "us-01 has 3 of its workers, and node config 4 needs 4: " + ", ".join(NAMES[:3]),
+        ),
+        ("straddles", "us-02 has 1 of its workers, and node config 4 needs 4: train-worker-3"),
+    ]
+
+
+def test_a_job_that_waits_names_its_workers_and_does_not_straddle_yet() -> None:
+    verdict = verify(work(workers("train", 8, [*FIRST, "n2-0"])))
+    text = "3 of 8 workers have no node: train-worker-5, train-worker-6, train-worker-7"
+    assert said(verdict) == [("waiting", text)]
+    assert [row.rank for row in verdict.rows] == [0, 1, 2, 3, 4, None, None, None]
+
+
+def test_a_job_that_waits_may_straddle_already() -> None:
+    kinds = [kind for kind, _ in said(verify(work(workers("train", 4, ["n1-0", "n2-0"]))))]
+    assert kinds == ["waiting", "straddles", "straddles"]
+
+
+def test_workers_that_do_not_exist_are_counted() -> None:
+    verdict = verify(work(workers("train", 4, FIRST)[:3], job=stored()))
+    assert said(verdict) == [("waiting", "3 of 4 workers exist")]
+    assert verify(work([], job=stored(count=0))).text == "not placed whole: waiting for nodes"
+
+
+def test_another_job_on_the_same_ultraserver_is_named_with_its_pod_and_node() -> None:
+    others = workers("other", 1, ["n1-3"], size=1)
+    assert said(verify(work(workers("train", 4, FIRST), others=others))) == [
+        ("shares", "us-01 is shared with team/other (other-worker-0 on node n1-3)")
+    ]
+
+
+def test_a_pair_does_not_share_with_the_other_pair() -> None:
+    others = workers("other", 2, ["n1-2", "n1-3"], size=2)
+    assert verify(work(workers("train", 2, ["n1-0", "n1-1"], size=2), others=others)).whole
+
+
+def test_two_workers_on_one_node_are_no_two_nodes() -> None:
+    found = said(verify(work(workers("train", 4, ["n1-0", "n1-0", "n1-2", "n1-3"]))))
+    assert ("straddles", "node n1-0 has 2 of its workers, and may have one") in found
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"ready": False}, "which is not ready"),
+        (
+            {"labels": {SERVER_4: NO_SERVER, NODE_IDS[SERVER_4]: "-1"}},
+            f"which is in no working UltraServer: label {SERVER_4} is {NO_SERVER}, node id -1",
+        ),
+        (
+            {"labels": {}},
+            f"which is in no working UltraServer: label {SERVER_4} is missing, node id missing{HINT}",
+        ),
+    ],
+)
+def test_a_node_that_cannot_work_is_named(change: dict[str, object], text: str) -> None:
+    nodes = changed(THREE, n1_2=change)
+    found = said(verify(work(workers("train", 4, FIRST), nodes)))
+    assert ("node", f"train-worker-2 is on node n1-2, {text}") in found
+
+
+@pytest.mark.parametrize(("mode", "fits"), [("1_2_4", True), ("4", True), ("2", False), ("2_3", False)])
+def test_the_mode_label_is_a_set_of_words(mode: str, fits: bool) -> None:  # noqa: FBT001
+    labels = dict(THREE["n1-1"].labels) | {MODE: mode}
+    verdict = verify(work(workers("train", 4, FIRST), changed(THREE, n1_1={"labels": labels})))
+    assert verdict.whole == fits
+    if not fits:
+        assert said(verdict) == [
+            ("node", f"train-worker-1 is on node n1-1, whose mode {mode} has no node config 4")
+        ]
+
+
+def test_a_node_that_is_gone_is_named() -> None:
+    found = said(verify(work(workers("train", 4, FIRST), changed(THREE, n1_3=None))))
+    assert ("node", "train-worker-3 is on node n1-3, which does not exist any more") in found
+
+
+def test_the_launcher_takes_no_node_unless_it_runs_ranks() -> None:
+    plain = pod("train-launcher", "train", "launcher", nodeName="n1-0")
+    assert verify(work([*workers("train", 4, FIRST), plain])).whole
+    ranks = workers("train", 1, ["n1-3"])[0]
+    ranks["metadata"] |= {"name": "train-launcher", "uid": "launcher"}
+    ranks["metadata"]["labels"]["training.kubeflow.org/job-role"] = "launcher"
+    job = stored(count=3, runLauncherAsWorker=True)
+    assert verify(work([*workers("train", 3, FIRST[:3]), ranks], job=job)).text.startswith("placed whole: 4")

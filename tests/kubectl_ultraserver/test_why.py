@@ -1,0 +1,313 @@
+"""What a job waits for, in each of the ways by which jobs are placed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kubectl_ultraserver.why import why
+from placement.model import NODE_IDS, SERVER_4
+from tests.kubectl_ultraserver.build import (
+    NAMESPACE,
+    THREE,
+    case,
+    event,
+    gated,
+    launcher,
+    stored,
+    unscheduled,
+    work,
+    workers,
+)
+from tests.placement.world import changed
+from webhook.engine import keys
+
+if TYPE_CHECKING:
+    from kube.api import Object
+    from kubectl_ultraserver.findings import Case, Finding
+
+FIRST = ["n1-0", "n1-1", "n1-2", "n1-3"]
+ALL = "train-worker-0, train-worker-1, train-worker-2, train-worker-3"
+NOBODY = "0/12 nodes are available: 12 node(s) didn't match pod affinity rules."
+
+
+def only(found: Case) -> Finding:
+    (finding,) = why(found)
+    return finding
+
+
+def said(found: Case) -> list[tuple[str, str, str]]:
+    return [(finding.kind, finding.name, finding.text) for finding in why(found)]
+
+
+def test_a_job_that_runs_waits_for_nothing() -> None:
+    pods = [*workers("train", 4, FIRST), launcher("train")]
+    assert why(case(work(pods, job=stored()))) == []
+
+
+def test_a_job_that_has_ended_says_how() -> None:
+    job = stored()
+    job["status"]["conditions"].append(
+        {"type": "Failed", "status": "True", "message": "BackoffLimitExceeded"}
+    )
+    assert only(case(work([], job=job))).text == "has ended: Failed: BackoffLimitExceeded"
+
+
+# ---- the placement program ---------------------------------------------------------------------------------
+
+
+def test_with_the_program_every_ultraserver_says_what_keeps_it() -> None:
+    nodes = changed(THREE, n1_2={"cordoned": True})
+    others = workers("other", 4, ["n2-0", "n2-1", "n2-2", "n2-3"])
+    finding = only(case(work(gated(workers("train", 8), 8), nodes, others, stored(count=8))))
+    assert (finding.kind, finding.name) == ("program", "ultraserver-placement")
+    assert (
+        finding.text == "keeps the job: needs 2 whole UltraServers; 1 free; what becomes free is kept for it"
+    )
+    assert finding.details == ("us-01: node n1-2 cordoned", "us-02: held by team/other")
+
+
+def test_with_the_program_a_job_that_lacks_pods_waits_for_them() -> None:
+    pods = gated(workers("train", 4), 4)[:3]
+    texts = [finding.text for finding in why(case(work(pods, job=stored())))]
+    assert texts == ["3 of 4 workers exist", "keeps the job: 3 of 4 workers exist"]
+
+
+def test_a_program_that_does_not_run_is_said_with_where_the_job_would_go() -> None:
+    pods = gated(workers("train", 4), 4)
+    never = said(case(work(pods, job=stored()), lease=None))
+    assert never[0][2] == "would open the job onto us-01"
+    assert never[1][2] == "does not run: there is no Lease of it, and pods with its gate wait for ever"
+    old = {"spec": {"renewTime": "2026-11-21T11:40:00.000000Z", "holderIdentity": "a"}}
+    stale = said(case(work(pods, job=stored()), lease=old))
+    assert stale[1][2] == "does not run: its Lease was last renewed at 11:40:00 UTC by a"
+
+
+def test_a_program_that_runs_and_does_not_open_a_job_is_quoted() -> None:
+    told = event(
+        "Pod",
+        "train-worker-0",
+        "Waiting",
+        "opened 3 times without getting its nodes",
+        "ultraserver-placement",
+    )
+    finding = only(case(work(gated(workers("train", 4), 4), job=stored()), events=(told,)))
+    assert finding.text.startswith("could open the job onto us-01, and has not")
+    assert finding.details == ("it said: opened 3 times without getting its nodes",)
+
+
+# ---- the webhook alone ----------------------------------------------------------------------------------
+
+
+def test_without_the_program_the_schedulers_words_and_what_keeps_each_ultraserver() -> None:
+    pods = unscheduled(workers("train", 4), NOBODY)
+    labels = {
+        key: value for key, value in THREE["n3-1"].labels.items() if key not in (SERVER_4, NODE_IDS[SERVER_4])
+    }
+    nodes = [
+        *changed({name: node for name, node in THREE.items() if name != "n3-1"}, n1_2={"cordoned": True}),
+        type(THREE["n3-1"])("n3-1", labels, allocatable=THREE["n3-1"].allocatable),
+    ]
+    others = workers("other", 1, ["n2-3"], size=1)
+    scheduler, places = why(case(work(pods, nodes, others, stored())))
+    assert (scheduler.kind, scheduler.name) == ("pod", "train-worker-0")
+    assert scheduler.text == f"{ALL}: {NOBODY}"
+    assert places.kind == "ultraserver"
+    assert places.text == "needs 1 whole UltraServer; 0 free"
+    assert places.details == (
+        "us-01: node n1-2 cordoned",
+        "us-03: 3 of 4 nodes present",
+        "us-02: held by team/other",
+        f"node n3-1: in no working UltraServer, label {SERVER_4} is missing",
+    )
+
+
+def test_a_worker_whose_block_stands_elsewhere_is_told_which_node_is_in_the_way() -> None:
+    placed = workers("train", 4, FIRST[:3])
+    pods = [*placed[:3], *unscheduled(placed[3:], NOBODY)]
+    nodes = changed(THREE, n1_3={"cordoned": True})
+    scheduler, places = why(case(work(pods, nodes, job=stored())))
+    assert scheduler.name == "train-worker-3"
+    assert places.text == "train-worker-3 has to go to us-01, where its block is: node n1-3 cordoned"
+
+
+def test_room_that_the_scheduler_does_not_see_is_said() -> None:
+    pods = unscheduled(workers("train", 4), "0/12 nodes are available: 12 node(s) had volume conflicts.")
+    _, places = why(case(work(pods, job=stored())))
+    assert (
+        places.text == "by nodes and devices there is room for it: us-01; something else keeps its pods off"
+    )
+
+
+def test_a_scheduler_that_does_not_run_is_named() -> None:
+    pods = workers("train", 4, schedulerName="my-scheduler")
+    assert "scheduler my-scheduler has not looked at it: is it running?" in why(case(work(pods)))[0].text
+
+
+@pytest.mark.parametrize(
+    ("gate", "who"), [("kueue.x-k8s.io/topology", "Kueue"), ("example.com/hold", "whoever set it")]
+)
+def test_another_gate_is_named(gate: str, who: str) -> None:
+    pods = workers("train", 2, schedulingGates=[{"name": gate}])
+    text = f"train-worker-0, train-worker-1: scheduling gate {gate}, which {who} has to take off"
+    assert said(case(work(pods))) == [("pod", "train-worker-0", text)]
+
+
+# ---- a job that the webhook did not change --------------------------------------------------------------
+
+
+def untouched(**known: Any) -> tuple[str, str]:
+    pods = workers("train", 4, FIRST)
+    for pod in pods:
+        del pod["metadata"]["labels"][keys.JOB]
+    job = known.pop("job", stored(mutated=False))
+    finding = only(case(work(pods, job=job), **known))
+    assert finding.kind == "webhook"
+    return finding.text, finding.remedy
+
+
+def test_a_job_that_was_not_mutated_says_why() -> None:
+    assert untouched()[0] == (
+        "added nothing, though the packaged table would: it was not called, or did not answer "
+        "(its failurePolicy is Ignore)"
+    )
+    assert untouched(registration=None)[0] == (
+        "added nothing: no MutatingWebhookConfiguration sends MPIJobs to it"
+    )
+    late = {"metadata": {"name": "ultraserver-webhook", "creationTimestamp": "2026-11-21T11:55:00Z"}}
+    assert untouched(registration=late)[0] == "added nothing: it was registered after the job was created"
+    namespace = {"metadata": {"labels": {keys.INJECT: "disabled"}}}
+    assert untouched(namespace=namespace)[0] == (
+        "added nothing: namespace team is opted out by label ultraserver-webhook.io/inject=disabled"
+    )
+
+
+def test_a_job_of_which_the_webhook_saw_the_pods_alone_says_so() -> None:
+    pods = workers("train", 4, FIRST)
+    for pod in pods:
+        del pod["metadata"]["labels"][keys.JOB]
+        pod["metadata"]["annotations"] = {keys.ADDED_TO_POD: "{}"}
+    finding = only(case(work(pods, job=stored(mutated=False)), registration=None))
+    assert finding.text == (
+        "added blocks to its pods, and nothing to the job: "
+        "no MutatingWebhookConfiguration sends MPIJobs to it"
+    )
+
+
+def test_a_job_that_opted_out_or_is_no_candidate_says_so() -> None:
+    job = stored(mutated=False)
+    job["metadata"]["annotations"] = {keys.INJECT: "false"}
+    assert untouched(job=job) == ("added nothing: opted out by ultraserver-webhook.io/inject", "")
+    job = stored(mutated=False)
+    del job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["resources"]
+    assert untouched(job=job)[0] == (
+        "added nothing: its workers ask for no Neuron resource and select no UltraServer instance type"
+    )
+
+
+def test_what_may_not_be_read_is_not_claimed() -> None:
+    assert "no MutatingWebhookConfiguration" not in untouched(registration=None, asked=False)[0]
+
+
+# ---- no pods, and pods that do not start ------------------------------------------------------------------
+
+
+def test_an_operator_that_does_not_run_is_named() -> None:
+    job = stored()
+    del job["status"]
+    assert said(case(work([], job=job))) == [
+        ("operator", "mpi-operator", "has not acted on the job: it has no status")
+    ]
+
+
+def test_a_quota_is_quoted_from_the_jobs_events() -> None:
+    told = event(
+        "MPIJob", "train", "MPIJobFailed", 'pods "train-worker-2" is forbidden: exceeded quota: neuron'
+    )
+    finding = why(case(work(workers("train", 4)[:2], job=stored()), events=(told,)))[0]
+    assert (finding.kind, finding.name, finding.text) == ("pod", "train-worker-2", "2 of 4 workers exist")
+    assert finding.details == (
+        'MPIJob train: MPIJobFailed: pods "train-worker-2" is forbidden: exceeded quota: neuron',
+    )
+
+
+def test_an_image_that_cannot_be_pulled_is_said_once_for_all_pods() -> None:
+    pods = workers("train", 4, FIRST)
+    for pod in pods:
+        waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}
+        pod["status"] = {"phase": "Pending", "containerStatuses": [{"name": "mpitest", "state": waiting}]}
+    assert said(case(work(pods, job=stored()))) == [
+        (
+            "pod",
+            "train-worker-0",
+            f"{ALL}: container mpitest is waiting: ImagePullBackOff: not found",
+        )
+    ]
+
+
+def test_a_pod_that_does_not_go_away_is_named_with_its_node() -> None:
+    pods = workers("train", 4, FIRST)
+    pods[1]["metadata"]["deletionTimestamp"] = "2026-11-21T11:00:00Z"
+    text = "train-worker-1: is being deleted since 2026-11-21T11:00:00Z, on node n1-1"
+    assert ("pod", "train-worker-1", text) in said(case(work(pods, job=stored())))
+
+
+# ---- the launcher -----------------------------------------------------------------------------------------
+
+
+def init(name: str, **state: Object) -> Object:
+    return {"name": name, "restartCount": 2, **state}
+
+
+def test_a_launcher_that_waits_names_the_workers_that_are_not_ready() -> None:
+    pods = workers("train", 4, FIRST)
+    pods[2]["status"] = {"phase": "Pending"}
+    waiting = launcher("train", init("wait-hostfilename", state={"running": {"startedAt": "x"}}))
+    found = said(case(work([*pods, waiting], job=stored())))
+    assert found == [
+        ("pod", "train-worker-2", "the launcher waits for its workers: not Ready are train-worker-2")
+    ]
+
+
+def test_the_init_scripts_last_words_are_shown() -> None:
+    message = "ERROR: pod train-worker-1: did not answer ssh: Connection refused\nERROR: 1 problem(s)."
+    ended = {"terminated": {"exitCode": 1, "message": message, "finishedAt": "2026-11-21T11:59:00Z"}}
+    failed = launcher("train", init("ultraserver-init-container", state={"waiting": {}}, lastState=ended))
+    finding = only(case(work([*workers("train", 4, FIRST), failed], job=stored())))
+    assert finding.name == "train-launcher-x7f2p"
+    assert finding.text == "init container ultraserver-init-container failed with exit code 1, 2 restarts"
+    assert finding.details == tuple(message.splitlines())
+
+
+def test_a_launcher_that_is_made_when_workers_are_ready_names_those_that_are_not() -> None:
+    pods = workers("train", 4, FIRST)
+    pods[3]["status"] = {"phase": "Pending"}
+    job = stored(launcherCreationPolicy="WaitForWorkersReady")
+    assert said(case(work(pods, job=job)))[0][2] == (
+        "the launcher is made when all workers are Ready (launcherCreationPolicy): not yet train-worker-3"
+    )
+
+
+def test_a_job_that_straddles_or_whose_node_is_broken_says_so() -> None:
+    nodes = changed(THREE, n1_1={"ready": False})
+    kinds = [
+        (kind, name) for kind, name, _ in said(case(work(workers("train", 4, FIRST), nodes, job=stored())))
+    ]
+    assert kinds == [("node", "n1-1")]
+    away = case(work(workers("train", 4, ["n1-0", "n1-1", "n1-2", "n2-0"]), job=stored()))
+    assert [(kind, name) for kind, name, _ in said(away)] == [
+        ("ultraserver", "us-01"),
+        ("ultraserver", "us-02"),
+    ]
+
+
+def test_a_job_of_another_kind_is_explained_by_its_pods_alone() -> None:
+    pods = unscheduled(workers("train", 2, size=2), NOBODY)
+    for pod in pods:
+        pod["metadata"]["labels"] = {keys.JOB: f"{NAMESPACE}.train"}
+    scheduler, places = why(
+        case(work(pods, changed(THREE, **{f"n{n}_0": {"cordoned": True} for n in (1, 2, 3)})))
+    )
+    assert scheduler.name == "train-worker-0"
+    assert "room" in places.text

@@ -1,0 +1,94 @@
+"""What the packaged rows add to kinds of job beside mpi-operator's MPIJob."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.helpers import IMAGE, mpijob
+from tests.rules.tables import after, extended, outcome
+from webhook.rules.load import load_default
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OPERATORS = "#!/bin/sh\necho train-worker-0:1\necho train-worker-1:1"
+"""discover_hosts.sh as training-operator 1.9.3 writes it (updateDiscoverHostsInConfigMap)."""
+
+
+def mpijob_v1(workers: int = 4) -> dict[str, Any]:
+    """A job of training-operator's."""
+    return {**mpijob(workers), "apiVersion": "kubeflow.org/v1"}
+
+
+def launcher_of(job: dict[str, Any]) -> dict[str, Any]:
+    """The launcher's pod spec as it would be stored."""
+    spec: dict[str, Any] = after(load_default(), job)["spec"]["mpiReplicaSpecs"]["Launcher"]["template"][
+        "spec"
+    ]
+    return spec
+
+
+def test_training_operators_launcher_only_waits_as_it_reaches_no_worker() -> None:
+    (container,) = launcher_of(mpijob_v1())["initContainers"]
+    assert (container["name"], container["image"]) == ("wait-hostfilename", IMAGE)
+    # The operator makes no volume ssh-auth here, and a mount of one that is not there would stop the Pod.
+    assert container["volumeMounts"] == [{"mountPath": "/etc/mpi", "name": "mpi-job-config"}]
+    assert "volumes" not in launcher_of(mpijob_v1())
+
+
+def waited(tmp_path: Path, workers: int, hosts: str) -> subprocess.CompletedProcess[str]:
+    """The added container's own command, with its file elsewhere and one second of patience."""
+    (container,) = launcher_of(mpijob_v1(workers))["initContainers"]
+    (tmp_path / "discover_hosts.sh").write_text(hosts, encoding="utf-8")
+    command = [word.replace("/etc/mpi", str(tmp_path)) for word in container["command"]]
+    env = {item["name"]: item["value"] for item in container["env"]} | {"ULTRASERVER_WAIT_SECONDS": "1"}
+    env["PATH"] = "/usr/bin:/bin"
+    return subprocess.run(command, env=env, check=False, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("first", ["", "echo train-launcher:1\n\n"])
+def test_it_waits_until_the_operator_lists_every_worker(tmp_path: Path, first: str) -> None:
+    hosts = OPERATORS.replace("#!/bin/sh\n", f"#!/bin/sh\n{first}")
+    done = waited(tmp_path, 2, hosts)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "all 2 workers run\n", "")
+    late = waited(tmp_path, 3, hosts)
+    assert late.returncode == 1
+    assert late.stdout.startswith("2 of 3 workers run after 1 s")
+
+
+def test_the_terms_of_training_operators_workers_need_no_label_of_the_operators() -> None:
+    worker = after(load_default(), mpijob_v1())["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
+    assert "training.kubeflow.org" not in str(worker["spec"]["affinity"])
+    assert "ultraserver-webhook.io/job" in str(worker["spec"]["affinity"])
+
+
+@pytest.mark.parametrize("operator", ["mpi-operator", "mpijob-controller"])
+def test_workers_of_both_operators_get_their_block(operator: str) -> None:
+    labels = {"operator-name": operator, "job-name": "train", "replica-type": "worker", "replica-index": "5"}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "labels": {f"training.kubeflow.org/{key}": value for key, value in labels.items()},
+            "annotations": {
+                "ultraserver-webhook.io/block-size": "4",
+                "ultraserver-webhook.io/topology-key": "neuron.amazonaws.com/ultraserver-server-id-4",
+            },
+        },
+        "spec": {"containers": [{"name": "x", "image": IMAGE}]},
+    }
+    assert outcome(load_default(), pod).after["metadata"]["labels"]["ultraserver-webhook.io/block"] == "1"
+
+
+@pytest.mark.parametrize(
+    "asks", ["warn: at $(field.home)", "match: {role: worker, fields: {home: '*'}}\n    warn: w"]
+)
+def test_a_rule_that_speaks_of_a_field_is_skipped_for_kinds_without_it(asks: str) -> None:
+    match = "" if "match" in asks else "match: {role: worker}\n    "
+    table = extended(f"rules:\n  - name: mine\n    reason: r\n    {match}{asks}\n")
+    assert "mine" in outcome(table, mpijob()).fired()
+    (row,) = (row for row in outcome(table, mpijob_v1()).rules if row.name == "mine")
+    assert row.why in {"the job has nothing for $(field.home)", "a mpijob-v1 has no field home"}

@@ -1,0 +1,118 @@
+"""What the packaged rows add to T9k's MPIJobs, in both shapes."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from tests.docs.blocks import REPOSITORY
+from tests.rules.tables import EXTENDS, after, extended, outcome, problems
+from tests.t9k import SHAPES, t9k_mpijob, worker_of
+from webhook.rules.load import load_default, load_file
+
+pytestmark = pytest.mark.parametrize("shape", SHAPES)
+MODES = {
+    "scheduler": {"t9kScheduler": {"queue": "default", "priority": 50}},
+    "runMode": {
+        "debug": {"enabled": True, "replicaSpecs": [{"type": "worker", "skipInitContainer": True}]},
+        "pause": {"enabled": True, "resumeSpecs": [{"type": "worker", "command": ["/usr/bin/sshd"]}]},
+    },
+}
+PLACEMENT = REPOSITORY / "manifests" / "components" / "placement" / "rules.yaml"
+
+
+def stored(job: dict[str, Any]) -> dict[str, Any]:
+    """The workers' pod spec as it would be stored."""
+    spec: dict[str, Any] = worker_of(after(load_default(), job))["template"]["spec"]
+    return spec
+
+
+def test_the_workers_are_placed_by_the_webhooks_own_label(shape: str) -> None:
+    job = after(load_default(), t9k_mpijob(shape))
+    template = worker_of(job)["template"]
+    assert template["metadata"]["labels"] == {"ultraserver-webhook.io/job": "default.mpi-example"}
+    (together,) = template["spec"]["affinity"]["podAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert together["labelSelector"] == {"matchLabels": template["metadata"]["labels"]}
+
+
+def test_nothing_but_the_workers_template_is_touched(shape: str) -> None:
+    job = t9k_mpijob(shape, **MODES)
+    changed = after(load_default(), copy.deepcopy(job))
+    assert "initContainers" not in worker_of(changed)["template"]["spec"]
+    worker_of(changed)["template"] = worker_of(job)["template"]
+    assert changed == job
+
+
+@pytest.mark.parametrize(
+    "spec", [{}, {"scheduler": MODES["scheduler"]}], ids=["kube-scheduler", "t9k-scheduler"]
+)
+def test_no_gate_is_added_by_the_component_placement(shape: str, spec: dict[str, Any]) -> None:
+    changed = after(load_file(PLACEMENT), t9k_mpijob(shape, **spec))
+    assert "schedulingGates" not in worker_of(changed)["template"]["spec"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "size"),
+    [
+        ({}, "1Gi"),
+        ({"memory": "4Gi"}, "1Gi"),
+        ({"memory": "512Mi"}, "512Mi"),
+        ({"memory": 1000}, "1000"),
+        ({"memory": "0"}, "1Gi"),
+        ({"memory": "much"}, "1Gi"),
+        ({"memory": ["512Mi"]}, "1Gi"),
+        ({"memory": "1" * 5000}, "1Gi"),
+    ],
+)
+def test_shared_memory_is_the_tables_size_or_the_memory_limit_if_that_is_smaller(
+    shape: str, limits: dict[str, Any], size: str
+) -> None:
+    spec = stored(t9k_mpijob(shape, limits=limits))
+    assert spec["volumes"] == [{"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": size}}]
+    assert spec["containers"][0]["volumeMounts"] == [{"mountPath": "/dev/shm", "name": "dshm"}]  # noqa: S108 - where the container sees it
+
+
+def test_the_size_is_a_value_of_the_table(shape: str) -> None:
+    table = extended("values: {sharedMemory: 64Gi}\n")
+    for memory, size in ((None, "64Gi"), ("32Gi", "32Gi")):
+        job = after(table, t9k_mpijob(shape, limits={"memory": memory} if memory else None))
+        (volume,) = worker_of(job)["template"]["spec"]["volumes"]
+        assert volume["emptyDir"]["sizeLimit"] == size
+
+
+def test_shared_memory_of_the_jobs_own_stays(shape: str) -> None:
+    job = t9k_mpijob(shape)
+    (container,) = worker_of(job)["template"]["spec"]["containers"]
+    container["volumeMounts"] = [{"mountPath": "/dev/shm", "name": "mine"}]  # noqa: S108 - where the container sees it
+    found = outcome(load_default(), job)
+    spec = worker_of(found.after)["template"]["spec"]
+    assert spec["containers"] == [container]
+    assert "volumes" not in spec
+    assert found.warnings == ()
+
+
+def test_a_volume_of_that_name_stays_as_large_as_it_is(shape: str) -> None:
+    job = t9k_mpijob(shape)
+    volume = {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}
+    worker_of(job)["template"]["spec"]["volumes"] = [volume]
+    found = outcome(load_default(), job)
+    assert worker_of(found.after)["template"]["spec"]["volumes"] == [volume]
+    assert found.warnings == ()
+
+
+def test_a_job_that_was_exported_and_whose_limit_was_lowered_gets_the_smaller_size(shape: str) -> None:
+    once = after(load_default(), t9k_mpijob(shape))
+    worker_of(once)["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"] = "256Mi"
+    (volume,) = stored(once)["volumes"]
+    assert volume["emptyDir"]["sizeLimit"] == "256Mi"
+
+
+@pytest.mark.parametrize(("size", "said"), [('""', "''"), ("plenty", "'plenty'")])
+def test_a_size_that_is_no_quantity_is_refused(shape: str, size: str, said: str) -> None:
+    found = [row[3] for row in problems(EXTENDS + f"values: {{sharedMemory: {size}}}\n")]
+    assert shape
+    assert set(found) == {f"must be a quantity above 0, such as 1Gi, not {said}"}

@@ -1,0 +1,52 @@
+"""T9k's MPIJobs for tests, in both shapes; from its document (seed 001), with Neuron devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SHAPES = ("worker", "replicaSpecs")
+
+
+def t9k_mpijob(
+    shape: str,
+    workers: int = 4,
+    *,
+    name: str = "mpi-example",
+    limits: dict[str, Any] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """An MPIJob of T9k's.
+
+    Args:
+        shape: ``worker``, or ``replicaSpecs`` with an empty launcher template.
+        workers: how many.
+        name: of the job.
+        limits: of the container, besides its Neuron devices.
+        spec: further keys of its spec.
+    """
+    container = {"name": "mpi-worker", "image": "t9kpublic/mpi-tutorial:2021022-2"}
+    container |= {"resources": {"limits": {"aws.amazon.com/neuron": 16, **(limits or {})}}}
+    template = {"spec": {"containers": [container]}}
+    extra = {"extraMPIArgs": ["-N", "3"], "cmd": ["./random_walk", "20"]}
+    parts: dict[str, Any] = {
+        "worker": {"worker": {"replicas": workers, "template": template, **extra}},
+        "replicaSpecs": {
+            "replicaSpecs": [
+                {"type": "launcher", "replicas": 1, "template": {}},
+                {"type": "worker", "replicas": workers, "template": template},
+            ]
+        },
+    }
+    return {
+        "apiVersion": "batch.tensorstack.dev/v1beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": name},
+        "spec": {**parts[shape], "mca": {"btl": "^openib"}, "mpiHome": "/usr/local", **spec},
+    }
+
+
+def worker_of(job: dict[str, Any]) -> dict[str, Any]:
+    """The part of either shape that has the workers' template."""
+    spec = job["spec"]
+    found: dict[str, Any] = spec["worker"] if "worker" in spec else spec["replicaSpecs"][1]
+    return found
