@@ -25,8 +25,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.cluster.realnodes", description=__doc__)
     parser.add_argument("--nodes", type=int, choices=(1, 2, 4), default=4, help="how many (default: 4)")
     options = parser.parse_args()
-    # `kill` and a closed terminal end it as cleanly as Ctrl-C.
-    for sign in (signal.SIGTERM, signal.SIGHUP):
+    # `kill` and a closed terminal end it as cleanly as Ctrl-C, which a shell's background jobs would ignore.
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, _interrupt)
     try:
         with tempfile.TemporaryDirectory(prefix="ultraserver-cluster-") as folder:

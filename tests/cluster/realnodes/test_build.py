@@ -1,4 +1,4 @@
-"""What decides which programs and images are built, and what an archive made by hand holds."""
+"""What decides which programs are built, and what an archive made by hand holds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.realnodes import build, images, namespaces, product
+from tests.cluster.realnodes import build, images, namespaces
 from tests.cluster.realnodes.archives import Image
 from tests.cluster.tools import build as plane
 
@@ -50,17 +50,6 @@ def test_an_archive_holds_the_programs_and_says_what_to_run(tmp_path: Path) -> N
     image = Image.read(made)
     assert image.files() == {"bin/x": 5}
     assert image.config["config"]["Entrypoint"] == ["/bin/x"]
-
-
-def test_every_file_that_the_dockerfile_copies_decides_about_the_images() -> None:
-    dockerfile = (product.REPOSITORY / "Dockerfile").read_text(encoding="utf-8")
-    copied = {
-        word
-        for line in re.findall(r"^COPY (?!--)(.*) \S+$", dockerfile, re.MULTILINE)
-        for word in line.split()
-    }
-    assert copied
-    assert copied <= {*product.SOURCES, *product.PACKAGES}
 
 
 def test_whoever_is_not_root_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
