@@ -62,6 +62,10 @@ cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller m
 node-tools: cluster-tools ## Build what real nodes run besides: kubelet, containerd, kube-proxy, CoreDNS (minutes, once)
 	@$(BIN)/python -m tests.cluster.realnodes.build
 
+.PHONY: images
+images: .venv/.dev ## Build the product's images and a job's with buildah, on a base from debootstrap (needs root)
+	@$(BIN)/python -m tests.cluster.realnodes.product
+
 .PHONY: cluster
 cluster: .venv/.dev ## Start a control plane with 24 UltraServers and the webhook, for kubectl; Ctrl-C stops it (NODES=4: real nodes)
 	@$(BIN)/python -m tests.cluster.tools.build cluster-tools

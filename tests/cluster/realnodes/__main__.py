@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.cluster import nodes
 from tests.cluster.kubectl import KubectlError, NotYetError
 from tests.cluster.process import ClusterError
-from tests.cluster.realnodes import build, images
+from tests.cluster.realnodes import build, images, product
 from tests.cluster.realnodes.plane import RealPlane
 from tests.cluster.realnodes.plugin import NeuronPlugin
 from tests.cluster.tools.progress import say
@@ -44,7 +44,7 @@ def _interrupt(*_: object) -> None:
 
 
 def _serve(folder: Path, count: int) -> None:
-    archives = images.small(folder, build.directory())
+    archives = images.small(folder, build.directory()) + product.built()
     with RealPlane(folder, nodes.ultraserver_nodes(1)[:count], archives, say) as running:
         for node, sysfs in zip(running.nodes.values(), servers(4), strict=False):
             NeuronPlugin(node, sysfs)

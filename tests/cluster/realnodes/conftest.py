@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster import nodes
-from tests.cluster.realnodes import build, images, namespaces
+from tests.cluster.realnodes import build, images, namespaces, product
+from tests.cluster.realnodes.archives import Image
 from tests.cluster.realnodes.plane import RealPlane
 from tests.cluster.realnodes.plugin import NeuronPlugin
 from tests.initscript.topology import servers
@@ -29,17 +30,22 @@ _numbers = itertools.count()
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what needs real nodes, before ``-m`` looks at the marks."""
     for item in items:
-        if "node_tools" in getattr(item, "fixturenames", ()):
+        names = getattr(item, "fixturenames", ())
+        if "node_tools" in names:
             item.add_marker(pytest.mark.real_nodes)
+        if {"product_images", "image_archives"} & {*names}:
+            item.add_marker(pytest.mark.images)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skips what this machine cannot run, or fails it where ``REQUIRE_NODES=1``."""
-    if not item.get_closest_marker("real_nodes"):
-        return
-    reason = namespaces.unusable()
-    if not reason and build.missing(build.directory()):
-        reason = "their programs are not built: make node-tools"
+    reason = ""
+    if item.get_closest_marker("real_nodes"):
+        reason = namespaces.unusable()
+        if not reason and build.missing(build.directory()):
+            reason = "their programs are not built: make node-tools"
+    if not reason and item.get_closest_marker("images") and product.missing():
+        reason = "the images of this checkout are not built: make images"
     if not reason:
         return
     if os.environ.get("REQUIRE_NODES") == "1":
@@ -58,9 +64,20 @@ def node_tools(tools: Path) -> Path:
 def real_plane(node_tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPlane]:
     """A control plane with four real nodes, each with a device plugin."""
     folder = tmp_path_factory.mktemp("real-nodes")
-    archives = images.small(folder, node_tools)
+    archives = images.small(folder, node_tools) + product.built()
     with RealPlane(folder, nodes.ultraserver_nodes(1), archives) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def product_images() -> None:
+    """Asked for by what needs the product's images on the nodes; without them it is skipped."""
+
+
+@pytest.fixture(scope="session")
+def image_archives() -> dict[str, Image]:
+    """The product's images and the one below them, by the name of the archive."""
+    return {path.stem: Image.read(path) for path in product.archives() if path.stem != "job"}
 
 
 @pytest.fixture(scope="session")

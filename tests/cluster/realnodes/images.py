@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import io
 import json
+import re
 import shutil
 import subprocess
 import tarfile
@@ -90,6 +91,7 @@ def store(archives: Sequence[Path], tools: Path) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.is_dir():
             _import(archives, tools, target)
+            keep_newest(target.parent)
     return target
 
 
@@ -121,11 +123,18 @@ def _import(archives: Sequence[Path], tools: Path, target: Path) -> None:
         root.rename(target)
 
 
+def keep_newest(folder: Path, count: int = 3) -> None:
+    """Removes all but the last few of what a folder keeps by recipe; each takes about a gigabyte."""
+    kept = [path for path in folder.iterdir() if re.fullmatch("[0-9a-f]{16}", path.name)]
+    for old in sorted(kept, key=lambda path: path.stat().st_mtime)[:-count]:
+        shutil.rmtree(old)
+
+
 def fill(folder: Path, source: Path) -> None:
     """Gives a node the store: by hard links, as nothing changes in it but the databases."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["cp", "-a", "--link", str(source), str(folder)], check=True)
-    for database in source.rglob("*.db"):
+    for database in source.glob("io.containerd.*/*.db"):
         copy = folder / database.relative_to(source)
         copy.unlink()
         shutil.copy2(database, copy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,15 @@ def test_an_archive_holds_the_programs_and_says_what_to_run(tmp_path: Path) -> N
     image = Image.read(made)
     assert image.files() == {"bin/x": 5}
     assert image.config["config"]["Entrypoint"] == ["/bin/x"]
+
+
+def test_of_what_is_kept_by_recipe_the_newest_stay(tmp_path: Path) -> None:
+    for age, name in enumerate(("0" * 16, "a" * 16, "b" * 16)):
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+    (tmp_path / "buildah").mkdir()
+    images.keep_newest(tmp_path, 1)
+    assert {path.name for path in tmp_path.iterdir()} == {"0" * 16, "buildah"}
 
 
 def test_whoever_is_not_root_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
