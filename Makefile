@@ -72,6 +72,10 @@ cluster: .venv/.dev ## Start a control plane with 24 UltraServers and the webhoo
 	@$(if $(NODES),$(BIN)/python -m tests.cluster.realnodes.build)
 	@$(BIN)/python -m tests.cluster$(if $(NODES),.realnodes --nodes $(NODES))
 
+.PHONY: demo
+demo: node-tools images ## Four real nodes: install the product, run a plain job on them and show what it was told (needs root)
+	@$(BIN)/python -m tests.cluster.realnodes.demo
+
 .PHONY: sbom
 sbom: .venv/.run ## Write the bill of materials of what is installed to run it: dist/sbom.cdx.json
 	@$(MAKE) --no-print-directory .venv/.dev

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.cluster.realnodes import story
 from tests.cluster.realnodes.plugin import DEVICES, RESOURCE
 from tests.cluster.realnodes.test_nodes import SECONDS, pod, result
 from tests.initscript.topology import servers
@@ -14,15 +15,6 @@ if TYPE_CHECKING:
     from tests.cluster.realnodes.plugin import NeuronPlugin
 
 READ = "cd /sys/class/neuron_device; for file in *; do echo $file $(busybox cat $file); done"
-
-
-def offered(kubectl: Kubectl, node: str, devices: int) -> None:
-    """Waits until a node has so many devices for Pods."""
-
-    def holds(found: Object) -> bool:
-        return bool(found["status"]["allocatable"].get(RESOURCE) == str(devices))
-
-    kubectl.wait_for(holds, "node", node, timeout=SECONDS)
 
 
 def asking(name: str, script: str, node: str = "") -> Object:
@@ -41,7 +33,7 @@ def test_whatever_asks_for_devices_reads_the_sysfs_of_its_node(
     mended: dict[str, NeuronPlugin], here: Kubectl
 ) -> None:
     for number, name in enumerate(mended):
-        offered(here, name, DEVICES)
+        story.offered(here, name, RESOURCE, DEVICES)
         here.create(asking(f"pod-{number}", READ, name))
     for number, sysfs in enumerate(servers(4)):
         assert files(result(here, f"pod-{number}")) == sysfs
@@ -58,7 +50,7 @@ def test_a_fault_is_read_by_a_container_that_runs_already(
     mended: dict[str, NeuronPlugin], here: Kubectl
 ) -> None:
     first = next(iter(mended))
-    offered(here, first, DEVICES)
+    story.offered(here, first, RESOURCE, DEVICES)
     wait = "until busybox grep -q busy /sys/class/neuron_device/ultraserver_mode; do busybox sleep 0.2; done"
     here.create(asking("waits", f"{wait}; {READ}", first))
     here.wait_for(lambda found: found["status"]["phase"] == "Running", "pod", "waits", timeout=SECONDS)
@@ -68,10 +60,10 @@ def test_a_fault_is_read_by_a_container_that_runs_already(
 
 def test_a_pod_waits_while_a_device_is_gone(mended: dict[str, NeuronPlugin], here: Kubectl) -> None:
     for name, plugin in mended.items():
-        offered(here, name, DEVICES)
+        story.offered(here, name, RESOURCE, DEVICES)
         plugin.offer(DEVICES - 1)
     for name in mended:
-        offered(here, name, DEVICES - 1)
+        story.offered(here, name, RESOURCE, DEVICES - 1)
     here.create(asking("waits", "echo ran"))
 
     def refused(found: Object) -> bool:
@@ -88,9 +80,9 @@ def test_a_kubelet_that_starts_anew_hears_of_the_devices_again(
     real_plane: RealPlane, mended: dict[str, NeuronPlugin], here: Kubectl
 ) -> None:
     name = next(iter(mended))
-    offered(here, name, DEVICES)
+    story.offered(here, name, RESOURCE, DEVICES)
     node = real_plane.nodes[name]
     node.kill("kubelet")
     mended[name].offer(DEVICES - 2)
     node.start_kubelet()
-    offered(here, name, DEVICES - 2)
+    story.offered(here, name, RESOURCE, DEVICES - 2)
