@@ -15,7 +15,7 @@ class Number:
     def __init__(self, path: Path) -> None:
         self.path, self.reads, self.until = path, 0, float("inf")
         path.write_text("1")
-        self.watched = Watched("number", [path], self.read, logging.getLogger("test"))
+        self.watched = Watched("number", lambda: [path], self.read, logging.getLogger("test"))
         self.told: list[str] = []
         self.watched.on_change = self.told.append
 

@@ -11,7 +11,7 @@ from webhook.documents import DocumentError, dump_yaml, expand_lists, read_docum
 from webhook.engine.table import Table
 from webhook.preview.run import FORMATS, Preview, preview
 from webhook.preview.terminal import coloured, summary
-from webhook.rules.load import default_draft, draft_of, load_default, load_file
+from webhook.rules.load import default_draft, file_draft, load_default, load_file
 from webhook.rules.problems import TableError
 from webhook.rules.schema import bundled
 from webhook.rules.show import overview
@@ -114,7 +114,10 @@ def rules() -> None:
 @rules.command()
 @click.argument("files", nargs=-1, metavar="[FILE...]", type=click.Path(path_type=Path))
 def lint(files: tuple[Path, ...]) -> None:
-    """Report everything that is wrong with rule tables; the packaged one if none is given."""
+    """Report everything that is wrong with rule tables; the packaged one if none is given.
+
+    Each FILE is a table of its own; the files of a directory are one table.
+    """
     failed = False
     for path in files or (None,):
         name = path or "packaged default"
@@ -143,7 +146,7 @@ def show(form: str, rules: Path | None) -> None:
     if form == "table":
         click.echo(overview(table), nl=False)
     else:
-        draft = draft_of(rules.read_bytes(), str(rules)) if rules else default_draft()
+        draft = file_draft(rules) if rules else default_draft()
         click.echo(dump_yaml(draft.raw), nl=False)
 
 

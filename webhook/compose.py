@@ -20,6 +20,8 @@ from webhook.settings import Settings
 from webhook.state import CurrentState
 from webhook.work import BusyError, Work, here
 
+REVIEW_MEMORY = 64 * 1024 * 1024
+"""Bytes that a review may take. To decode the longest reserves 46 MiB, of which it touches a third."""
 POLL_SECONDS = 1.0
 """Between two looks at the files of the table and the certificate."""
 
@@ -55,7 +57,7 @@ def run(settings: Settings) -> NoReturn:
 def apps(settings: Settings, state: CurrentState) -> list[Flask]:
     """The app of each listener, made in every worker process: counters and processes are its own."""
     metrics = Metrics(state)
-    long_reviews, others = LongWork(), LongWork(nice=10, seconds=8.0)
+    long_reviews, others = LongWork(memory=REVIEW_MEMORY), LongWork(nice=10, seconds=8.0)
     gevent.spawn(keep_fresh, state, others)
     app = create_app(state, metrics, long_reviews, others)
     if settings.preview:

@@ -21,7 +21,11 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 _PORT = click.IntRange(1, 65535)
 
-RULES = click.option("--rules", type=_FILE, help="Rule table; the packaged one if not given.")
+RULES = click.option(
+    "--rules",
+    type=click.Path(exists=True, path_type=Path),
+    help="Rule table: a file, or a directory whose files are laid over each other by name.",
+)
 
 _SERVE = (
     click.option("--host", default="0.0.0.0", show_default=True, help="Address to listen on."),  # noqa: S104

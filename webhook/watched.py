@@ -38,12 +38,14 @@ class Watched(Generic[T]):
             that cannot be used.
     """
 
-    def __init__(self, what: str, paths: Sequence[Path], load: Callable[[], T], log: logging.Logger) -> None:
+    def __init__(
+        self, what: str, paths: Callable[[], Sequence[Path]], load: Callable[[], T], log: logging.Logger
+    ) -> None:
         """Read it for the first time.
 
         Args:
             what: What it is, for the log.
-            paths: The files; a link that is swapped, as for a mounted ConfigMap, counts as a change.
+            paths: The files now; a link that is swapped, as for a mounted ConfigMap, counts as a change.
             load: Reads and checks them; it raises `UnusableError` or `OSError`.
             log: Where changes are told.
 
@@ -99,8 +101,12 @@ class Watched(Generic[T]):
         self._log.error("keeping %(file)s as it was: %(problem)s", fields, extra=fields)
         self.on_change("refused")
 
-    def _signature(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(map(_identity, self._paths))
+    def _signature(self) -> tuple[tuple[str | int, ...], ...]:
+        try:
+            paths = self._paths()
+        except OSError as error:  # a directory that goes away while it is listed
+            return ((error.errno or -1,),)
+        return tuple((str(path), *_identity(path)) for path in paths)
 
 
 def _identity(path: Path) -> tuple[int, ...]:

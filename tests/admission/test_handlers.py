@@ -95,15 +95,38 @@ def test_a_config_map_with_a_broken_table_is_refused_with_every_problem(operatio
     assert any("rules.yaml:5: /mode" in denial for denial in outcome.denials)
 
 
-@pytest.mark.parametrize("data", [{"rules.yaml": TABLES}, {"rules.yaml": TABLES, "notes.txt": "anything: ["}])
+OVER = TABLES + "rules: [{name: hostfile, mode: 'off'}]\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"rules.yaml": TABLES},
+        {"rules.yaml": TABLES, "notes.txt": "anything: ["},
+        {"rules.yml": TABLES},
+        {"rules.yaml": OVER, "10-some.yaml": TABLES},
+    ],
+)
 def test_a_config_map_with_a_good_table_passes(data: Any) -> None:
     assert answer(handlers.rule_table, {"kind": "ConfigMap", "data": data}).denials == ()
 
 
-@pytest.mark.parametrize("data", [None, {}, {"rules.yml": TABLES}, {"notes.txt": TABLES}])
-def test_a_config_map_without_the_file_that_is_read_is_refused(data: Any) -> None:
-    denials = answer(handlers.rule_table, {"kind": "ConfigMap", "data": data}).denials
-    assert [denial[:22] for denial in denials] == ["data has no rules.yaml"]
+@pytest.mark.parametrize("data", [None, {}, {"notes.txt": TABLES}, {".rules.yaml": TABLES}])
+def test_a_config_map_without_a_table_is_refused(data: Any) -> None:
+    (denial,) = answer(handlers.rule_table, {"kind": "ConfigMap", "data": data}).denials
+    assert denial == "data:1: /: there is no rule table: no file whose name ends in .yaml or .yml"
+
+
+def test_the_files_of_a_config_map_are_judged_as_the_one_table_that_they_make() -> None:
+    needing = (
+        TABLES + "rules: [{name: mine, reason: mine, match: {role: worker}, needs: theirs, warn: mine}]\n"
+    )
+    theirs = TABLES + "rules: [{name: theirs, reason: r, match: {role: worker}, warn: w}]\n"
+    data = {"10-theirs.yaml": theirs, "rules.yaml": needing}
+    assert answer(handlers.rule_table, {"kind": "ConfigMap", "data": data}).denials == ()
+    data = {"rules.yaml": needing, "z.yaml": theirs}
+    (denial,) = answer(handlers.rule_table, {"kind": "ConfigMap", "data": data}).denials
+    assert denial.startswith("rules.yaml:4: /rules/0/needs")
 
 
 def test_while_replicas_differ_a_mutated_job_is_told_about_and_not_refused() -> None:

@@ -76,7 +76,9 @@ def run(
 
 def folder_with_examples(folder: Path) -> Path:
     """A folder that looks like the repository to the commands of a document."""
-    (folder / "examples").symlink_to(REPOSITORY / "examples")
+    for name in ("examples", "manifests"):
+        if not (folder / name).exists():  # an installation has manifests of its own
+            (folder / name).symlink_to(REPOSITORY / name)
     return folder
 
 

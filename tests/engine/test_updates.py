@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.engine.strategies import JSON, broken_jobs, jobs
 from tests.helpers import LAUNCHER, WORKER, mpijob, requested
 from webhook.engine import Outcome, evaluate, keys, record, update
+from webhook.engine.table import Table
 from webhook.engine.tree import Json, digest, drop, get, put, same
 from webhook.rules.load import load_default, load_text
 
@@ -30,6 +31,26 @@ OWN_LISTS = {
     },
     "nodeSelector": {"mine": "yes"},
 }
+REQUIREMENTS = load_text(
+    """
+apiVersion: ultraserver-webhook.io/v1alpha1
+kind: RuleTable
+extends: default
+rules:
+  - name: more-requirements
+    reason: Several expressions of one rule, and of two, keep their order.
+    match: {role: worker}
+    add:
+      spec:
+        affinity:
+          nodeAffinity:
+            requiredDuringSchedulingIgnoredDuringExecution:
+              nodeSelectorTerms:
+                - matchExpressions: [{key: f, operator: Exists}, {key: e, operator: Exists}]
+                  matchFields: [{key: metadata.name, operator: NotIn, values: [a]}]
+""",
+    "requirements",
+)
 SUSPENDED = {"runPolicy": {"suspend": True}}
 STARTED = {"startTime": "2026-01-01T00:00:00Z"}
 EVICTED = {**STARTED, "conditions": [{"type": "Suspended", "status": "True"}]}
@@ -65,19 +86,21 @@ def applied(stored: Json, file: Json) -> Json:
     return result | {key: applied(result.get(key), value) for key, value in file.items()}
 
 
-def test_what_an_applied_file_takes_out_is_put_back() -> None:
-    stored = created(written())
+@pytest.mark.parametrize("table", [TABLE, REQUIREMENTS], ids=["packaged", "several requirements"])
+def test_what_an_applied_file_takes_out_is_put_back(table: Table) -> None:
+    stored = evaluate(table, requested(written())).after
     taken = applied(stored, written())
     assert not same(taken, stored)
-    outcome = updated(stored, taken)
+    outcome = update(table, requested(taken), stored)
+    assert outcome is not None
     assert same(outcome.after, stored)
     assert outcome.warnings == ()
 
 
-@given(jobs())
-def test_a_file_that_is_applied_again_changes_nothing_whatever_is_in_it(job: Any) -> None:
-    stored = evaluate(TABLE, requested(suspended(job))).after
-    outcome = update(TABLE, requested(applied(stored, suspended(job))), stored)
+@given(jobs(), st.sampled_from([TABLE, REQUIREMENTS]))
+def test_a_file_that_is_applied_again_changes_nothing_whatever_is_in_it(job: Any, table: Table) -> None:
+    stored = evaluate(table, requested(suspended(job))).after
+    outcome = update(table, requested(applied(stored, suspended(job))), stored)
     if outcome is not None:
         # Null says nothing, and the API server stores none.
         assert same(without_null(outcome.after), without_null(stored))

@@ -15,7 +15,7 @@ from placement.metrics import Metrics as PlacementMetrics
 from tests.docs.blocks import REPOSITORY, text_of
 from tests.manifests.objects import of_kind, one, webhooks
 from webhook.metrics import Metrics
-from webhook.rules.load import load_default, load_text
+from webhook.rules.load import load_default, load_text, load_texts
 from webhook.rules.source import TableSource
 from webhook.serving.tls import TlsFiles
 from webhook.state import CurrentState
@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from tests.manifests.conftest import Build
 
 OVERLAYS = sorted(path.name for path in (REPOSITORY / "manifests" / "overlays").iterdir())
-TABLES = sorted((REPOSITORY / "manifests").rglob("rules.yaml"))
+TABLES = sorted(
+    path
+    for path in (REPOSITORY / "manifests").rglob("*.yaml")
+    if "kind: RuleTable" in path.read_text(encoding="utf-8")
+)
 FROM_ELSEWHERE = ("cert-manager", "bring-your-own-certificate")
 
 
@@ -64,7 +68,8 @@ def test_the_bases_table_is_the_packaged_one(base: Build) -> None:
 def test_on_hyperpod_the_prefixed_instance_type_is_the_first(built: Callable[[str], Build]) -> None:
     config = one(built("overlays/hyperpod"), "ConfigMap", "ultraserver-webhook-rules")
     assert config["metadata"]["labels"]["ultraserver-webhook.io/rules"] == "true"
-    table = load_text(config["data"]["rules.yaml"], "hyperpod")
+    assert [*config["data"]] == ["10-hyperpod.yaml", "rules.yaml"]
+    table = load_texts([*config["data"].items()], "hyperpod")
     assert table.candidates.instance_types[0] == "ml.trn2u.48xlarge"
 
 

@@ -14,7 +14,7 @@ from tests.helpers import LAUNCHER, WORKER, mpijob, requested
 from tests.manifests.objects import of_kind, one, pod_specs
 from webhook.engine import evaluate, keys
 from webhook.engine.tree import get
-from webhook.rules.load import load_text
+from webhook.rules.load import load_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,8 +33,13 @@ def overlay(built: Callable[[str], Build]) -> Build:
 
 @pytest.fixture
 def table(overlay: Build) -> Table:
-    text = one(overlay, "ConfigMap", "ultraserver-webhook-rules")["data"]["rules.yaml"]
-    return load_text(text, "placement")
+    return load_texts([*tables(overlay).items()], "placement")
+
+
+def tables(overlay: Build) -> dict[str, str]:
+    """The files of an overlay's table."""
+    found: dict[str, str] = one(overlay, "ConfigMap", "ultraserver-webhook-rules")["data"]
+    return found
 
 
 def test_it_runs_as_strictly_as_the_others(overlay: Build) -> None:
@@ -151,15 +156,11 @@ def test_a_job_of_another_scheduler_gets_no_gate(table: Table) -> None:
 @pytest.mark.parametrize("row", ["whole-job-workers", "job-label"])
 @pytest.mark.parametrize("mode", ["shadow", "off"])
 def test_a_launcher_does_not_wait_for_workers_without_the_gate(row: str, mode: str, overlay: Build) -> None:
-    rows = yaml.safe_load(one(overlay, "ConfigMap", "ultraserver-webhook-rules")["data"]["rules.yaml"])
-    changed = next((rule for rule in rows["rules"] if rule["name"] == row), None)
-    if changed is None:
-        rows["rules"].insert(0, {"name": row, "mode": mode})
-    else:
-        changed["mode"] = mode
+    own = yaml.safe_load(tables(overlay)["rules.yaml"]) | {"rules": [{"name": row, "mode": mode}]}
+    files = tables(overlay) | {"rules.yaml": yaml.safe_dump(own)}
     job = mpijob(3)
     job["spec"] |= {"runLauncherAsWorker": True, "launcherCreationPolicy": "WaitForWorkersReady"}
-    outcome = evaluate(load_text(yaml.safe_dump(rows), "placement"), requested(job))
+    outcome = evaluate(load_texts([*files.items()], "placement"), requested(job))
     assert model.GATE not in str(outcome.after)
     assert not outcome.denials
 
@@ -174,8 +175,7 @@ def test_a_launcher_that_comes_last_and_runs_ranks_is_refused(table: Table) -> N
 
 
 def test_without_the_component_nothing_is_gated(built: Callable[[str], Build]) -> None:
-    rules = one(built("base"), "ConfigMap", "ultraserver-webhook-rules")["data"]["rules.yaml"]
-    outcome = evaluate(load_text(rules, "base"), requested(mpijob(4)))
+    outcome = evaluate(load_texts([*tables(built("base")).items()], "base"), requested(mpijob(4)))
     assert model.GATE not in str(outcome.after)
 
 

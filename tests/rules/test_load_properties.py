@@ -135,6 +135,6 @@ def test_the_table_shown_as_yaml_is_the_same_table() -> None:
 
 def test_an_extended_table_shown_as_yaml_stands_for_itself() -> None:
     text = EXTENDS + "values: {waitSeconds: '60'}\nrules: [{name: nodes-with-server-id, mode: off}]\n"
-    shown = dump_yaml(draft_of(text, SOURCE).raw)
+    shown = dump_yaml(draft_of([(SOURCE, text)], SOURCE).raw)
     assert "extends" not in shown
     assert load_text(shown, "shown") == load_text(text, SOURCE)

@@ -11,16 +11,12 @@ from webhook.engine.evaluate import kind_of
 from webhook.engine.jobs import template_paths
 from webhook.engine.table import Table
 from webhook.engine.tree import Json, drop, get
-from webhook.rules.load import load_text
-from webhook.rules.problems import TableError
+from webhook.rules.files import ordered
+from webhook.rules.load import load_texts
+from webhook.rules.problems import Problem, TableError
 
 Handler = Callable[[Table, Review], Outcome | None]
 """None for a review that is ignored: it is allowed untouched."""
-
-RULES: Final = "rules.yaml"
-"""The key of the ConfigMap that the manifests mount."""
-
-SUFFIXES: Final = (".yaml", ".yml")
 
 
 def mutate(table: Table, review: Review) -> Outcome | None:
@@ -90,15 +86,11 @@ def rule_table(table: Table, review: Review) -> Outcome | None:
     if review.operation not in {"CREATE", "UPDATE"} or review.kind != "ConfigMap":
         return None
     data = get(review.request.object, ("data",))
-    texts = data.items() if isinstance(data, dict) else ()
-    problems: list[str] = []
-    if RULES not in dict(texts):
-        problems.append(f"data has no {RULES}, which is the file that the webhook reads")
-    for key, text in texts:
-        if key.endswith(SUFFIXES) and isinstance(text, str):
-            try:
-                load_text(text, key)
-            except TableError as error:
-                problems += map(str, error.problems)
-    reason = "a ConfigMap with rule tables"
-    return Outcome(table.revision, reason, review.request.object, denials=tuple(problems))
+    texts = data if isinstance(data, dict) else {}
+    problems: tuple[Problem, ...] = ()
+    try:
+        load_texts([(key, texts[key]) for key in ordered(texts) if isinstance(texts[key], str)], "data")
+    except TableError as error:
+        problems = error.problems
+    reason = "a ConfigMap with the files of a rule table"
+    return Outcome(table.revision, reason, review.request.object, denials=tuple(map(str, problems)))

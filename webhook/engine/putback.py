@@ -87,4 +87,5 @@ def _joined(node: Json, one: Taken) -> Json:
         return [*items, one.value]
     # A rule says it in one term, whatever number of terms gets it.
     term = items[0] if items else {}
-    return [{**term, **{name: [*term.get(name, ()), *more] for name, more in one.value.items()}}]
+    # They were taken from the end of a term, the last one first.
+    return [{**term, **{name: [*more, *term.get(name, ())] for name, more in one.value.items()}}]

@@ -1,5 +1,6 @@
-"""A rule table as written: one file, or one laid over the packaged table, with the line of every value."""
+"""A rule table as written: one file, or several laid over each other, with the line of every value."""
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,9 @@ from webhook.rules.problems import Problem
 
 ROWS = ("workloads", "shapes", "rules")
 MAPS = ("values", "candidates")
+
+Origin = tuple[Document, Path]
+"""A file, and a path in it."""
 
 
 @dataclass
@@ -21,13 +25,17 @@ class Draft:
     """
 
     raw: dict[str, Any]
-    origins: dict[Path, tuple[Document, Path]] = field(default_factory=dict)
+    origins: dict[Path, Origin] = field(default_factory=dict)
+
+    def origin(self, path: Path) -> Origin:
+        """The file that the value at a path of ``raw`` comes from, and its path there."""
+        end = next(end for end in range(len(path), -1, -1) if path[:end] in self.origins)
+        document, start = self.origins[path[:end]]
+        return document, start + path[end:]
 
     def problem(self, path: Path, message: str) -> Problem:
         """A problem at a path of ``raw``, placed in the file that the value comes from."""
-        end = next(end for end in range(len(path), -1, -1) if path[:end] in self.origins)
-        document, start = self.origins[path[:end]]
-        there = start + path[end:]
+        document, there = self.origin(path)
         return Problem(document.source, document.lines.at(there).line, pointer(there), message)
 
 
@@ -36,37 +44,58 @@ def alone(document: Document) -> Draft:
     return Draft(document.value, {(): (document, ())})
 
 
-def laid_over(base: Document, over: Document) -> Draft:
+def laid_over(base: Draft, over: Document) -> Draft:
     """A table with another one laid over it, row by row and key by key."""
-    draft = Draft({**base.value}, {(): (over, ())})
+    draft = Draft({**base.raw}, {(): (over, ())})
     if "mode" in over.value:
         draft.raw["mode"] = over.value["mode"]
-    for section in (*ROWS, *MAPS):
-        draft.origins[(section,)] = (base, (section,))
+    elif "mode" in base.raw:
+        draft.origins[("mode",)] = base.origin(("mode",))
     for section in MAPS:
         mine = over.value.get(section, {})
-        draft.raw[section] = {**base.value[section], **mine}
+        draft.raw[section] = {**base.raw[section], **mine}
+        draft.origins |= {
+            (section, *key): base.origin((section, *key)) for key in ((), *zip(base.raw[section]))
+        }
         draft.origins |= {(section, key): (over, (section, key)) for key in mine}
     for section in ROWS:
-        _lay_rows(draft, section, base, over)
+        rows = _laid_rows(section, base, over)
+        draft.raw[section] = [row.value for row in rows]
+        draft.origins[(section,)] = base.origin((section,))
+        for number, row in enumerate(rows):
+            draft.origins |= {(section, number, *path): origin for path, origin in row.origins.items()}
     return draft
 
 
-def _lay_rows(draft: Draft, section: str, base: Document, over: Document) -> None:
-    mine = list(enumerate(over.value.get(section, [])))
-    names = {row["name"] for row in base.value[section]}
-    new = [(over, number, row, mine[:0]) for number, row in mine if row["name"] not in names]
+@dataclass
+class _Row:
+    """A row, and where it and each of its keys come from."""
+
+    value: dict[str, Any]
+    origins: dict[Path, Origin]
+
+    def changed(self, change: "_Row") -> "_Row":
+        document, start = change.origins[()]
+        keys = {(key,): (document, (*start, key)) for key in change.value}
+        return _Row({**self.value, **change.value}, self.origins | keys)
+
+
+def _laid_rows(section: str, base: Draft, over: Document) -> list[_Row]:
+    rows = [_Row(row, {(): base.origin((section, at))}) for at, row in enumerate(base.raw[section])]
+    for path, origin in base.origins.items():
+        if path[:1] == (section,) and len(path) > 1:
+            rows[int(path[1])].origins[path[2:]] = origin
+    names = {row.value["name"] for row in rows}
+    changes: dict[str, list[_Row]] = defaultdict(list)
+    new: list[_Row] = []
+    for at, value in enumerate(over.value.get(section, [])):
+        mine = _Row(value, {(): (over, (section, at))})
+        (changes[value["name"]] if value["name"] in names else new).append(mine)
+    # A row that is changed twice is there twice then, for lint to see.
     old = [
-        (base, number, row, [change for change in mine if change[1]["name"] == row["name"]])
-        for number, row in enumerate(base.value[section])
+        row.changed(change)
+        for row in rows
+        for change in changes[row.value["name"]] or [_Row({}, row.origins)]
     ]
     # A new shape is tried before the packaged ones, which between them fit every count.
-    rows: list[dict[str, Any]] = []
-    draft.raw[section] = rows
-    for document, place, row, changes in new + old if section == "shapes" else old + new:
-        # A row that is changed twice is there twice then, for lint to see.
-        for number, change in changes or [(0, {})]:
-            at = (section, len(rows))
-            draft.origins[at] = (document, (section, place))
-            draft.origins |= {(*at, key): (over, (section, number, key)) for key in change}
-            rows.append({**row, **change})
+    return new + old if section == "shapes" else old + new

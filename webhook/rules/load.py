@@ -1,4 +1,4 @@
-"""From a file to a table: read, laid over the packaged one if it says so, checked, built.
+"""From files to a table: read, laid over the packaged one if it says so, checked, built.
 
 Strict: everything that is wrong is reported at once, with file, line and path, and nothing is guessed.
 """
@@ -18,12 +18,16 @@ from webhook.engine.placeholders import render
 from webhook.engine.table import Rule, Table, Workload
 from webhook.rules import parse
 from webhook.rules.draft import Draft, alone, laid_over
+from webhook.rules.files import SUFFIXES, Text, read_texts
 from webhook.rules.lint import problems_of
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import violations
 
 DEFAULT = "default.yaml"
 SOURCE = "packaged default"
+ALONE = (
+    "only the first file of a table may be without `extends: default`: this would drop what the others say"
+)
 
 
 @cache
@@ -33,14 +37,27 @@ def load_default() -> Table:
 
 
 def load_file(path: FilePath) -> Table:
-    """The table of a file.
+    """The table of a file, or of the files of a directory, as `draft_of` lays them over each other.
 
     Raises:
         TableError: with every problem of the table.
-        OSError: if the file cannot be read.
+        OSError: if a file cannot be read.
     """
-    with path.open("rb") as file:
-        return load_text(file.read(limits.TABLE + 1), str(path))
+    return build(file_draft(path))
+
+
+def file_draft(path: FilePath) -> Draft:
+    """The same as written; errors as of `load_file`."""
+    return draft_of(read_texts(path, limits.TABLE), str(path))
+
+
+def load_texts(texts: Sequence[Text], where: str) -> Table:
+    """The table of texts that are laid over each other.
+
+    Raises:
+        TableError: with every problem of the table.
+    """
+    return build(draft_of(texts, where))
 
 
 def load_text(text: str | bytes, source: str) -> Table:
@@ -49,30 +66,54 @@ def load_text(text: str | bytes, source: str) -> Table:
     Raises:
         TableError: with every problem of the table.
     """
-    if len(text) > limits.TABLE:
-        reason = f"a rule table has {limits.TABLE} bytes at most, as a ConfigMap does; this is longer"
-        raise TableError([Problem(source, 1, "", reason)])
-    return build(draft_of(text, source))
+    return load_texts([(source, text)], source)
 
 
 @cache
 def default_draft() -> Draft:
     """The packaged table as written; not to be changed, it is read once."""
-    return draft_of(files("webhook.rules").joinpath(DEFAULT).read_bytes(), SOURCE)
+    return draft_of([(SOURCE, files("webhook.rules").joinpath(DEFAULT).read_bytes())], SOURCE)
 
 
-def draft_of(text: str | bytes, source: str) -> Draft:
+def draft_of(texts: Sequence[Text], where: str) -> Draft:
     """A table as written, with ``extends`` resolved and the schema kept.
 
+    Args:
+        texts: laid over the packaged table one after the other, so that the last counts. The first may be
+            without ``extends``: then it takes the place of the packaged table.
+        where: what the texts are the files of, for a message.
+
     Raises:
-        TableError: if it cannot be read or breaks the schema.
+        TableError: if one cannot be read or breaks the schema.
     """
-    document = _read(text, source)
-    draft = _checked(alone(document))
-    if "extends" in draft.raw:
-        packaged, _ = default_draft().origins[()]
-        draft = _checked(laid_over(packaged, document))
+    if reason := _unreadable(texts):
+        raise TableError([Problem(where, 1, "", reason)])
+    first, *others = documents = [_read(text, source) for source, text in texts]
+    problems = [problem for document in documents for problem in _problems(alone(document))]
+    problems = problems or [
+        Problem(each.source, each.line, "", ALONE) for each in others if "extends" not in each.value
+    ]
+    if problems:
+        raise TableError(problems)
+    if "extends" in first.value:
+        draft, others = default_draft(), documents
+    else:
+        draft = alone(first)
+    for document in others:
+        draft = laid_over(draft, document)
+    if broken := _problems(draft):
+        raise TableError(broken)
     return draft
+
+
+def _unreadable(texts: Sequence[Text]) -> str | None:
+    if not texts:
+        return f"there is no rule table: no file whose name ends in {' or '.join(SUFFIXES)}"
+    if sum(len(text) for _, text in texts) > limits.TABLE:
+        return f"a rule table has {limits.TABLE} bytes at most, as a ConfigMap does; this is longer"
+    if len(texts) > limits.TABLE_FILES:
+        return f"a rule table has {limits.TABLE_FILES} files at most, and these are {len(texts)}"
+    return None
 
 
 def build(draft: Draft) -> Table:
@@ -105,11 +146,8 @@ def _read(text: str | bytes, source: str) -> Document:
     return documents[0]
 
 
-def _checked(draft: Draft) -> Draft:
-    problems = {draft.problem(path, message) for path, message in violations(draft.raw)}
-    if problems:
-        raise TableError(problems)
-    return draft
+def _problems(draft: Draft) -> set[Problem]:
+    return {draft.problem(path, message) for path, message in violations(draft.raw)}
 
 
 def _with_values(table: Table, values: Mapping[str, str]) -> Table:

@@ -1,4 +1,4 @@
-"""The table in use: read again when its file changes, and kept when the new one is broken."""
+"""The table in use: read again when its files change, and kept when the new one is broken."""
 
 import logging
 import time
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from webhook.engine.table import Table
+from webhook.rules.files import table_files
 from webhook.rules.load import load_default, load_file
 from webhook.rules.problems import TableError
 from webhook.watched import UnusableError, Watched
@@ -18,39 +19,39 @@ log = logging.getLogger("webhook.rules")
 
 
 class TableSource:
-    """The rule table of a file, or the packaged one.
+    """The rule table of a file or a directory, or the packaged one.
 
-    A changed file is read by `refresh`, which somebody calls now and then; reviews never wait for it.
+    Changed files are read by `refresh`, which somebody calls now and then; reviews never wait for it.
     """
 
     def __init__(self, path: Path | None = None, table: Table | None = None) -> None:
         """Loads the table for the first time.
 
         Args:
-            path: of the file; a mounted ConfigMap is swapped by a link, which counts as a change.
+            path: of the file, or of the directory of its files, as of a mounted ConfigMap.
             table: stands for a file where there is none; the packaged table if not given.
 
         Raises:
             TableError: if the table is wrong; there is no last good one to keep.
-            OSError: if the file cannot be read.
+            OSError: if a file cannot be read.
         """
         self._path = path
         first = load_file(path) if path else table or load_default()
         what = f"rule table {path or 'of the package'}"
-        self.watched = Watched(what, [path] if path else [], lambda: first, log)
+        self.watched = Watched(what, lambda: table_files(path) if path else (), lambda: first, log)
 
     def table(self) -> Table:
         """The newest table that could be used."""
         return self.watched.value
 
     def refresh(self, work: Work = here) -> None:
-        """Takes a changed file into use.
+        """Takes changed files into use.
 
         Args:
             work: where the table is read and checked.
 
         Raises:
-            BusyError: as ``work`` does; the file is read the next time, then.
+            BusyError: as ``work`` does; the files are read the next time, then.
         """
         self.watched.refresh(lambda: self._read(work))
 
@@ -67,7 +68,7 @@ class TableSource:
 
 
 def read(path: Path) -> Table | str:
-    """The table of a file, or why there is none; for another process, as it raises nothing."""
+    """The table of a path, or why there is none; for another process, as it raises nothing."""
     try:
         return load_file(path)
     except (TableError, OSError) as error:

@@ -86,7 +86,7 @@ class TlsFiles:
         self.certificate, self.key = certificate, key
         self._served: Served | None = None
         what = f"TLS certificate {certificate}"
-        self.watched = Watched(what, (certificate, key), self._load, log)
+        self.watched = Watched(what, lambda: (certificate, key), self._load, log)
 
     def context(self) -> ssl.SSLContext:
         """The context for a new connection, of the newest usable pair."""

@@ -54,8 +54,5 @@ def whole_stage(kueue_tools: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def stage(whole_stage: Stage) -> Iterator[Stage]:
     """The stage with nothing on it."""
     yield whole_stage
-    for key in list(whole_stage.jobs):
-        whole_stage.finish(key)
-    for name in list(whole_stage.sick):
-        whole_stage.cordon(name, cordoned=False)
+    whole_stage.clear()
     whole_stage.queue = program.LOCAL_QUEUE

@@ -10,7 +10,7 @@ import pytest
 from tests.cluster import nodes
 from tests.cluster.kueue import program
 from tests.cluster.kueue.conftest import KUEUE_FIRST, WEBHOOK_FIRST
-from tests.cluster.placement.stage import MPIJOBS, TEAMS
+from tests.cluster.placement.stage import MPIJOBS
 from tests.helpers import mpijob
 
 if TYPE_CHECKING:
@@ -20,21 +20,10 @@ if TYPE_CHECKING:
     from tests.cluster.placement.judge import Key
     from tests.cluster.placement.stage import Stage
 
-SECONDS = 90.0
 WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/{}/workloads"
 PRIORITIES = "/apis/kueue.x-k8s.io/v1beta2/workloadpriorityclasses"
 NOWHERE = "0000000000000000"
 """The server id of a node outside a working UltraServer."""
-
-
-def create(stage: Stage, document: Object, namespace: str = TEAMS[0]) -> tuple[Key, Object]:
-    """A job, as the API server stores it."""
-    key = (namespace, document["metadata"]["name"])
-    if stage.queue:
-        document["metadata"]["labels"] = {program.QUEUE: stage.queue}
-    stored = stage.api.create(MPIJOBS.format(namespace), document)
-    stage.jobs[key] = document["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
-    return key, stored
 
 
 def job(stage: Stage, key: Key) -> Object:
@@ -57,7 +46,7 @@ def said(stage: Stage, key: Key, kind: str) -> str:
 
 
 def wait_whole(stage: Stage, *keys: Key) -> None:
-    stage.wait(lambda found: all(found[key].placed for key in keys), SECONDS)
+    stage.wait(lambda found: all(found[key].placed for key in keys))
     found = stage.standings()
     assert all(found[key].whole for key in keys), found
 
@@ -98,7 +87,7 @@ def test_a_job_is_suspended_and_then_placed_whole_whoever_is_asked_first(
     stage: Stage, namespace: str, queue: str, workers: int
 ) -> None:
     stage.queue = queue
-    key, stored = create(stage, mpijob(workers), namespace)
+    key, stored = stage.create(mpijob(workers), namespace)
     assert stored["spec"]["runPolicy"]["suspend"] is True
     assert stored["metadata"]["labels"][program.QUEUE] == (queue or "default")
     worker = template(stored, "Worker")
@@ -111,7 +100,7 @@ def test_a_job_is_suspended_and_then_placed_whole_whoever_is_asked_first(
 
 def test_the_webhook_says_nothing_else_when_kueue_gives_a_job_its_queue_afterwards(stage: Stage) -> None:
     stage.queue = ""
-    stored = [create(stage, mpijob(8), namespace)[1] for namespace in (KUEUE_FIRST, WEBHOOK_FIRST)]
+    stored = [stage.create(mpijob(8), namespace)[1] for namespace in (KUEUE_FIRST, WEBHOOK_FIRST)]
     for role in ("Launcher", "Worker"):
         first, second = (template(found, role) for found in stored)
         for found in (first, second):
@@ -121,7 +110,7 @@ def test_the_webhook_says_nothing_else_when_kueue_gives_a_job_its_queue_afterwar
 
 
 def test_an_evicted_job_comes_out_as_it_went_in_and_is_admitted_again(stage: Stage) -> None:
-    key, stored = create(stage, mpijob(8))
+    key, stored = stage.create(mpijob(8))
     wait_whole(stage, key)
     first = workload(stage, key)
     running = job(stage, key)
@@ -131,7 +120,7 @@ def test_an_evicted_job_comes_out_as_it_went_in_and_is_admitted_again(stage: Sta
     assert "schedulingGates" in template(running, "Worker")["spec"]
 
     activate(stage, key, active=False)
-    stage.wait(lambda found: not found[key].nodes and suspended(stage, key), SECONDS)
+    stage.wait(lambda found: not found[key].nodes and suspended(stage, key))
     assert job(stage, key)["spec"] == stored["spec"]
 
     activate(stage, key, active=True)
@@ -179,13 +168,13 @@ def test_a_job_gives_way_to_a_higher_priority_and_has_its_turn_afterwards(stage:
 def test_a_launcher_that_runs_ranks_is_on_the_ultraserver_of_its_workers(stage: Stage) -> None:
     document = mpijob(3, launcher_spec=template(mpijob(1), "Worker")["spec"])
     document["spec"]["runLauncherAsWorker"] = True
-    key, _ = create(stage, document)
+    key, _ = stage.create(document)
 
     def servers() -> list[str]:
         on = [pod["spec"].get("nodeName") for pod in stage.pods(key)]
         return [stage.labels[name][nodes.SERVER_ID_4] for name in on if name]
 
-    stage.wait(lambda _: len(servers()) == 4, SECONDS)
+    stage.wait(lambda _: len(servers()) == 4)
     assert len(set(servers())) == 1
 
 
@@ -194,7 +183,7 @@ def test_nodes_outside_a_working_ultraserver_are_not_one(stage: Stage) -> None:
     broken = sorted(name for name in stage.usable if stage.labels[name][nodes.SERVER_ID_4] in healthy(stage))
     label(stage, broken, lambda _: NOWHERE)
     key = stage.apply("train", 4)
-    stage.wait(lambda _: "affinity: 8" in said(stage, key, "QuotaReserved"), SECONDS)
+    stage.wait(lambda _: "affinity: 8" in said(stage, key, "QuotaReserved"))
     label(stage, broken, lambda name: stage.labels[name][nodes.SERVER_ID_4])
     wait_whole(stage, key)
 
@@ -218,16 +207,16 @@ def half(name: str) -> dict[str, Any]:
 
 def test_a_job_without_a_queue_keeps_off_the_ultraserver_of_one_with_a_queue(stage: Stage) -> None:
     leave(stage, 1)
-    queued, _ = create(stage, half("queued"))
-    stage.wait(lambda found: found[queued].placed, SECONDS)
+    queued, _ = stage.create(half("queued"))
+    stage.wait(lambda found: found[queued].placed)
     stage.queue = ""
-    other, _ = create(stage, half("other"))
+    other, _ = stage.create(half("other"))
 
     def why() -> str:
         conditions = [found for pod in stage.pods(other) for found in pod["status"].get("conditions", [])]
         return " ".join(found.get("message", "") for found in conditions)
 
-    stage.wait(lambda _: "anti-affinity" in why(), SECONDS)
+    stage.wait(lambda _: "anti-affinity" in why())
     assert not stage.standings()[other].nodes
     stage.finish(queued)
     wait_whole(stage, other)
@@ -240,6 +229,6 @@ def test_kueue_sees_the_nodes_that_jobs_without_a_queue_hold(stage: Stage) -> No
     wait_whole(stage, other)
     stage.queue = program.LOCAL_QUEUE
     queued = stage.apply("queued", 8)
-    stage.wait(lambda _: "1 out of 2 slice(s)" in said(stage, queued, "QuotaReserved"), SECONDS)
+    stage.wait(lambda _: "1 out of 2 slice(s)" in said(stage, queued, "QuotaReserved"))
     stage.finish(other)
     wait_whole(stage, queued)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from tests.cluster.jobs import template
 from tests.cluster.kueue.test_jobs import (
-    SECONDS,
     activate,
     job,
     leave,
@@ -61,7 +60,7 @@ def test_kueues_own_updates_are_seen_and_come_out_as_they_went_in(stage: Stage) 
     for role in ("Launcher", "Worker"):
         assert without_kueues(template(running, role), template(stored, role)) == template(stored, role)
     activate(stage, key, active=False)
-    stage.wait(lambda found: not found[key].nodes and suspended(stage, key), SECONDS)
+    stage.wait(lambda found: not found[key].nodes and suspended(stage, key))
     assert job(stage, key)["spec"] == stored["spec"]
     activate(stage, key, active=True)
     wait_whole(stage, key)
@@ -74,7 +73,7 @@ def test_kueues_own_updates_are_seen_and_come_out_as_they_went_in(stage: Stage) 
 def test_a_waiting_job_that_is_applied_again_keeps_its_terms_and_its_turn(stage: Stage) -> None:
     leave(stage, 0)
     key, stored = apply(stage, own_lists("again"))
-    stage.wait(lambda _: bool(workload(stage, key)), SECONDS)
+    stage.wait(lambda _: bool(workload(stage, key)))
     first = workload(stage, key)["metadata"]["uid"]
     _, again = apply(stage, own_lists("again"))
     assert again["spec"] == stored["spec"]
@@ -89,7 +88,7 @@ def test_a_waiting_job_that_is_applied_again_keeps_its_terms_and_its_turn(stage:
 def test_a_waiting_job_of_a_new_size_asks_kueue_for_that_and_is_placed_whole(stage: Stage) -> None:
     leave(stage, 0)
     key, _ = apply(stage, own_lists("resized"))
-    stage.wait(lambda _: bool(workload(stage, key)), SECONDS)
+    stage.wait(lambda _: bool(workload(stage, key)))
     _, resized = apply(stage, own_lists("resized", 8))
     marks = template(resized, "Worker")["metadata"]["annotations"]
     assert marks["kueue.x-k8s.io/podset-slice-size"] == "4"

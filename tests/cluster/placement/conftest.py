@@ -57,5 +57,3 @@ def stage(whole_stage: Stage) -> Iterator[Stage]:
         if program.name.startswith("placement"):
             whole_stage.plane.programs.stop(program)
     whole_stage.clear()
-    for name in list(whole_stage.sick):
-        whole_stage.cordon(name, cordoned=False)

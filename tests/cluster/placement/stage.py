@@ -46,7 +46,7 @@ Seen = TypeVar("Seen")
 def table(policy: str) -> str:
     """The rule table of a policy."""
     if policy == "placement":
-        return (COMPONENT / "rules.yaml").read_text(encoding="utf-8")
+        return (COMPONENT / "30-placement.yaml").read_text(encoding="utf-8")
     packaged = yaml.safe_load((webhook.REPOSITORY / "webhook/rules/default.yaml").read_text(encoding="utf-8"))
     off, more = [], []
     if policy == "selector" or policy in native.GROUPS:
@@ -123,14 +123,21 @@ class Stage:
         """Create an MPIJob, with more labels if given and changes to its spec."""
         document = mpijob(workers, name=name)
         document["spec"] |= changes
+        document["metadata"]["labels"] = dict(more or {})
         if self.policy in native.GROUPS:
             for group in native.groups(self.policy, name, workers):
                 self.api.create(f"/apis/{native.VERSION}/namespaces/{namespace}/podgroups", group)
-        labels = {kueue.QUEUE: self.queue} if self.queue else {}
-        document["metadata"]["labels"] = labels | (more or {})
-        self.api.create(MPIJOBS.format(namespace), document)
-        self.jobs[namespace, name] = workers
-        return namespace, name
+        return self.create(document, namespace)[0]
+
+    def create(self, document: Object, namespace: str = TEAMS[0]) -> tuple[Key, Object]:
+        """Create an MPIJob, in the stage's queue if there is one; its key, and what is stored."""
+        metadata = document["metadata"]
+        if self.queue:
+            metadata["labels"] = {kueue.QUEUE: self.queue} | metadata.get("labels", {})
+        stored = self.api.create(MPIJOBS.format(namespace), document)
+        key = (namespace, str(stored["metadata"]["name"]))
+        self.jobs[key] = document["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
+        return key, stored
 
     def finish(self, key: Key) -> None:
         """Delete a job and its pods at once: there is no kubelet that would end them."""
@@ -142,13 +149,15 @@ class Stage:
         del self.jobs[key]
 
     def clear(self) -> None:
-        """End every job, and wait until nothing is left that one owned.
+        """End every job, uncordon every node, and wait until nothing is left that a job owned.
 
         mpi-operator gives a new job no pods while a Service, say, of its name is still the old one's, and
         looks again after pauses that double.
         """
         for key in list(self.jobs):
             self.finish(key)
+        for name in list(self.sick):
+            self.cordon(name, cordoned=False)
         self.until(self._owned, lambda owned: not owned)
 
     def _owned(self) -> list[str]:

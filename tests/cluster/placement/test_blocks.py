@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import secrets
-import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +9,8 @@ import pytest
 import yaml
 
 from tests.cluster import nodes, webhook
-from tests.cluster.placement.experiment import burst, one_by_one
-from tests.cluster.placement.stage import MANIFESTS, MPIJOBS, TEAMS, make_sick, staged
+from tests.cluster.placement.short import short_run
+from tests.cluster.placement.stage import MANIFESTS, MPIJOBS, TEAMS, staged
 from tests.helpers import mpijob
 
 if TYPE_CHECKING:
@@ -41,10 +38,7 @@ def module_stage(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 @pytest.fixture
 def stage(module_stage: Stage) -> Iterator[Stage]:
     yield module_stage
-    for key in list(module_stage.jobs):
-        module_stage.finish(key)
-    for name in list(module_stage.sick):
-        module_stage.cordon(name, cordoned=False)
+    module_stage.clear()
 
 
 def taking_nodes(stage: Stage, key: Key) -> list[Object]:
@@ -64,16 +58,10 @@ def servers(stage: Stage, key: Key, size: int = 4) -> dict[int, set[str]]:
 
 def bound(stage: Stage, key: Key, count: int) -> list[Object]:
     """The pods of a job that take nodes, once so many have one."""
-    deadline = time.monotonic() + 90
-    while True:
-        pods = taking_nodes(stage, key)
-        if sum("nodeName" in pod["spec"] for pod in pods) == count:
-            return pods
-        assert time.monotonic() < deadline, [
-            (pod["metadata"]["name"], pod["spec"].get("nodeName"), pod["status"].get("conditions"))
-            for pod in pods
-        ]
-        time.sleep(0.2)
+    return stage.until(
+        lambda: taking_nodes(stage, key),
+        lambda pods: sum("nodeName" in pod["spec"] for pod in pods) == count,
+    )
 
 
 def assert_whole(stage: Stage, key: Key, blocks: int) -> None:
@@ -87,21 +75,12 @@ def assert_whole(stage: Stage, key: Key, blocks: int) -> None:
 def test_with_sick_nodes_about_no_job_straddles(
     mode: str, stage: Stage, record_property: Callable[[str, object], None]
 ) -> None:
-    # A seed that nobody picked; a failure shows it, and the experiment runs it again.
-    seed = secrets.randbits(32)
-    record_property("seed", seed)
-    chance = random.Random(seed)  # noqa: S311 - as above
-    make_sick(stage, 0.3, chance)
-    said: list[str] = []
-    if mode == "one":
-        result = one_by_one(stage, 8, chance, said.append)
-    else:
-        result = burst(stage, chance, said.append, settle=4)
+    result, seen = short_run(stage, mode, record_property)
     assert result.jobs
-    assert result.straddle == 0, (seed, said)
+    assert result.straddle == 0, seen
     # Nor does a block of a job that waits: when a node comes back the job goes on where it is.
     for key in stage.jobs:
-        assert all(len(found) == 1 for found in servers(stage, key).values()), (seed, key, said)
+        assert all(len(found) == 1 for found in servers(stage, key).values()), (key, seen)
 
 
 def test_a_block_that_lacks_a_node_waits_and_goes_on_where_it_is_when_the_node_comes_back(
@@ -128,16 +107,13 @@ def test_a_block_that_lacks_a_node_waits_and_goes_on_where_it_is_when_the_node_c
 
 def test_a_worker_that_is_made_anew_goes_back_to_its_block(stage: Stage) -> None:
     key = stage.apply("again", 8)
-    before = {pod["metadata"]["name"]: pod for pod in bound(stage, key, 8)}
+
+    def uids() -> dict[str, str]:
+        return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in taking_nodes(stage, key)}
+
+    before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in bound(stage, key, 8)}
     stage.end(key[0], "again-worker-6")
-    deadline = time.monotonic() + 90
-    while True:
-        now = {pod["metadata"]["name"]: pod for pod in taking_nodes(stage, key)}
-        made = now.get("again-worker-6")
-        if made and made["metadata"]["uid"] != before["again-worker-6"]["metadata"]["uid"]:
-            break
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    stage.until(uids, lambda now: now.get("again-worker-6", before["again-worker-6"]) not in before.values())
     bound(stage, key, 8)
     assert_whole(stage, key, 2)
 
@@ -148,9 +124,7 @@ def test_a_launcher_that_runs_ranks_takes_a_node_of_the_first_block(stage: Stage
     replicas = document["spec"]["mpiReplicaSpecs"]
     resources = replicas["Worker"]["template"]["spec"]["containers"][0]["resources"]
     replicas["Launcher"]["template"]["spec"]["containers"][0]["resources"] = resources
-    key = (TEAMS[0], "ranks")
-    stage.api.create(MPIJOBS.format(key[0]), document)
-    stage.jobs[key] = 7
+    key, _ = stage.create(document)
     pods = bound(stage, key, 8)
     launcher = next(pod for pod in pods if "launcher" in pod["metadata"]["name"])
     assert launcher["metadata"]["labels"][BLOCK] == "0"
@@ -158,9 +132,7 @@ def test_a_launcher_that_runs_ranks_takes_a_node_of_the_first_block(stage: Stage
 
 
 def test_a_job_without_a_name_of_its_own_is_in_blocks_by_the_name_that_it_got(stage: Stage) -> None:
-    created = stage.api.create(MPIJOBS.format(TEAMS[0]), mpijob(8, generate_name="run-"))
-    key = (TEAMS[0], str(created["metadata"]["name"]))
-    stage.jobs[key] = 8
+    key, _ = stage.create(mpijob(8, generate_name="run-"))
     bound(stage, key, 8)
     assert_whole(stage, key, 2)
 
@@ -208,19 +180,15 @@ def test_a_job_that_the_webhook_did_not_see_has_blocks_when_its_pods_come_later(
 
 def created_unseen(stage: Stage, team: str) -> Key:
     """A suspended job that was stored without the webhook: the API server learns of labels a moment after."""
-    deadline = time.monotonic() + 90
-    for number in range(1000):
-        document = mpijob(8, name=f"unseen-{number}")
+
+    def created() -> tuple[Key, Object]:
+        for key in list(stage.jobs):
+            stage.finish(key)
+        document = mpijob(8, generate_name="unseen-")
         document["spec"]["runPolicy"] = {"suspend": True}
-        stored = stage.api.create(MPIJOBS.format(team), document)
-        key = (team, str(stored["metadata"]["name"]))
-        if "affinity" not in str(stored):
-            stage.jobs[key] = 8
-            return key
-        stage.api.delete(f"{MPIJOBS.format(team)}/{key[1]}")
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    raise AssertionError
+        return stage.create(document, team)
+
+    return stage.until(created, lambda made: "affinity" not in str(made[1]))[0]
 
 
 def wait_until_asked(stage: Stage, team: str) -> None:
@@ -244,9 +212,5 @@ def wait_until_asked(stage: Stage, team: str) -> None:
         "metadata": {"name": "probe", "labels": labels, "ownerReferences": [owner]},
         "spec": mpijob(1)["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"],
     }
-    deadline = time.monotonic() + 90
-    while (
-        BLOCK not in stage.api.create(f"/api/v1/namespaces/{team}/pods?dryRun=All", pod)["metadata"]["labels"]
-    ):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    path = f"/api/v1/namespaces/{team}/pods?dryRun=All"
+    stage.until(lambda: stage.api.create(path, pod)["metadata"]["labels"], lambda labels: BLOCK in labels)

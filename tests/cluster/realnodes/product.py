@@ -77,7 +77,7 @@ class Builder:
 
     def __init__(self, out: Path) -> None:
         self._out = out
-        self._progress = progress.Progress(9)
+        self._progress = progress.Progress(8 if _debian().is_file() else 10)
         storage = CACHE / "buildah"
         storage.mkdir(parents=True, exist_ok=True)
         config = storage / "storage.conf"
@@ -95,7 +95,7 @@ class Builder:
 
     def debian(self) -> Path:
         """The archive of a small Debian with Python; kept until what it is made of changes."""
-        kept = CACHE / f"debian-{hashlib.sha256(f'{SUITE} {INCLUDE}'.encode()).hexdigest()[:16]}.tar"
+        kept = _debian()
         if not kept.is_file():
             root = self._out / "debian"
             options = ["--variant=minbase", f"--include={INCLUDE}"]
@@ -125,6 +125,11 @@ class Builder:
         self.run(
             f"{name}.tar", "buildah", "push", policy, tag, f"docker-archive:{self._out}/{name}.tar:{tag}"
         )
+
+
+def _debian() -> Path:
+    """Where the archive of the small Debian is, or will be."""
+    return CACHE / f"debian-{hashlib.sha256(f'{SUITE} {INCLUDE}'.encode()).hexdigest()[:16]}.tar"
 
 
 def mirror() -> str:

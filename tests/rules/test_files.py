@@ -1,0 +1,155 @@
+"""A table of several files: each is laid over the one before, and told of by its own lines."""
+
+from pathlib import Path
+
+import pytest
+
+from webhook import limits
+from webhook.engine.table import Mode, Table
+from webhook.rules.load import file_draft, load_file, load_text, load_texts
+from webhook.rules.problems import TableError
+from webhook.rules.source import TableSource
+
+HEAD = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\n"
+EXTENDS = HEAD + "extends: default\n"
+ROW = "rules:\n  - name: {0}\n    reason: for {0}\n    match: {{role: worker}}\n    warn: {0}\n"
+
+
+def written(folder: Path, **files: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(EXTENDS + text)
+    return folder
+
+
+def own(table: Table) -> list[str]:
+    return [rule.name for rule in table.rules if rule.name in {"a", "b", "c"}]
+
+
+def problems(folder: Path) -> list[str]:
+    with pytest.raises(TableError) as caught:
+        load_file(folder)
+    return [str(problem).removeprefix(f"{folder}/") for problem in caught.value.problems]
+
+
+def test_the_files_of_a_directory_are_one_table_and_the_last_counts(tmp_path: Path) -> None:
+    folder = written(
+        tmp_path,
+        **{
+            "10-one": "values: {waitSeconds: '1', initImage: one}\n" + ROW.format("a"),
+            "20-two": "values: {waitSeconds: '2'}\nmode: shadow\n" + ROW.format("b"),
+            "rules": "rules:\n  - {name: a, mode: 'off'}\n",
+        },
+    )
+    (folder / "notes.txt").write_text("[")
+    (folder / ".hidden.yaml").write_text("[")
+    table = load_file(folder)
+    values = file_draft(folder).raw["values"]
+    assert (values["waitSeconds"], values["initImage"]) == ("2", "one")
+    assert own(table) == ["a", "b"]
+    assert (table.mode, table.rules[-2].mode) == (Mode.SHADOW, Mode.OFF)
+
+
+def test_one_file_in_a_directory_is_what_it_is_alone(tmp_path: Path) -> None:
+    folder = written(tmp_path, rules=ROW.format("a"))
+    assert load_file(folder) == load_file(folder / "rules.yaml")
+
+
+def test_a_new_shape_of_a_later_file_is_tried_first(tmp_path: Path) -> None:
+    shape = "shapes:\n  - {{name: {0}, workers: {1}, nodeConfig: 1}}\n"
+    folder = written(tmp_path, a=shape.format("threes", "multiple of 3"), b=shape.format("three", 3))
+    assert [shape.name for shape in load_file(folder).shapes[:3]] == ["three", "threes", "single-node"]
+
+
+def test_a_rule_may_need_one_of_an_earlier_file_and_none_of_a_later_one(tmp_path: Path) -> None:
+    needing = ROW.format("b") + "    needs: a\n"
+    assert own(load_file(written(tmp_path / "x", **{"1": ROW.format("a"), "2": needing}))) == ["a", "b"]
+    told = problems(written(tmp_path / "y", **{"1": needing, "2": ROW.format("a")}))
+    assert told == ["1.yaml:9: /rules/0/needs: must name rules that come before this one, not 'a'"]
+
+
+def test_a_mistake_is_told_by_the_file_and_line_that_it_is_in(tmp_path: Path) -> None:
+    folder = written(
+        tmp_path,
+        **{
+            "1": ROW.format("a") + ROW.format("b").removeprefix("rules:\n"),
+            "2": "rules:\n  - name: b\n    needs: nothing\n  - name: a\n    warn: '$(job.nam)'\n",
+            "3": "rules:\n  - name: a\n    reason: again\n",
+        },
+    )
+    told = problems(folder)
+    assert [line.split(": ")[:2] for line in told] == [
+        ["2.yaml:6", "/rules/0/needs"],
+        ["2.yaml:8", "/rules/1/warn"],
+    ]
+
+
+def test_broken_files_are_told_of_at_once(tmp_path: Path) -> None:
+    told = problems(written(tmp_path, a="mode: perhaps\n", b="modes: {}\n"))
+    assert [line.split(":")[:2] for line in told] == [["a.yaml", "4"], ["b.yaml", "4"]]
+
+
+def test_only_the_first_may_be_a_whole_table() -> None:
+    whole = HEAD + Path("webhook/rules/default.yaml").read_text().partition("kind: RuleTable\n")[2]
+    texts = [("1.yaml", whole), ("2.yaml", EXTENDS + ROW.format("a"))]
+    assert own(load_texts(texts, "table")) == ["a"]
+    with pytest.raises(TableError, match=r"^2.yaml:1: /: only the first file of a table may be without"):
+        load_texts([("1.yaml", EXTENDS), ("2.yaml", whole)], "table")
+
+
+def test_a_directory_without_a_table_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(TableError, match=r"no file whose name ends in \.yaml or \.yml"):
+        load_file(tmp_path)
+
+
+def test_all_files_together_have_the_bounds_of_one() -> None:
+    texts = [(f"{at}.yaml", EXTENDS + "#" * (limits.TABLE // 2)) for at in range(2)]
+    with pytest.raises(TableError, match="bytes at most"):
+        load_texts(texts, "table")
+    with pytest.raises(TableError, match=f"{limits.TABLE_FILES} files at most, and these are 65"):
+        load_texts([(f"{at}.yaml", EXTENDS) for at in range(limits.TABLE_FILES + 1)], "table")
+
+
+def mounted(folder: Path, version: str, **files: str) -> Path:
+    """A ConfigMap as the kubelet mounts and changes it."""
+    written(folder / version, **files)
+    (folder / "..data_tmp").symlink_to(version)
+    (folder / "..data_tmp").rename(folder / "..data")
+    for name in files:
+        if not (link := folder / f"{name}.yaml").is_symlink():
+            link.symlink_to(f"..data/{name}.yaml")
+    for link in folder.glob("*.yaml"):
+        if link.stem not in files:
+            link.unlink()
+    return folder
+
+
+def test_a_file_that_is_added_changed_or_taken_away_is_a_change(tmp_path: Path) -> None:
+    source = TableSource(mounted(tmp_path, "..1", rules=""))
+    assert source.table().revision == load_text(EXTENDS, "x").revision
+    for version, files, rows in (
+        ("..2", {"10-one": ROW.format("a"), "rules": ""}, ["a"]),
+        ("..3", {"10-one": ROW.format("b"), "rules": ROW.format("c")}, ["b", "c"]),
+        ("..4", {"rules": ROW.format("c")}, ["c"]),
+    ):
+        source.refresh()
+        before = source.table()
+        mounted(tmp_path, version, **files)
+        assert source.table() is before
+        source.refresh()
+        assert own(source.table()) == rows
+    assert source.watched.problem == ""
+
+
+def test_a_directory_that_goes_away_leaves_the_last_good_table_in_use(tmp_path: Path) -> None:
+    folder = written(tmp_path / "rules", rules=ROW.format("a"))
+    source = TableSource(folder)
+    good = source.table()
+    folder.rename(tmp_path / "gone")
+    source.refresh()
+    assert source.table() is good
+    assert "rules" in source.watched.problem
+    (tmp_path / "gone").rename(folder)
+    source.refresh()
+    assert source.watched.problem == ""
