@@ -60,7 +60,8 @@ def node_tools(tools: Path) -> Path:
     return build.directory()
 
 
-@pytest.fixture(scope="session")
+# The nodes end with the tests of this folder: they would be in the way of what is tested afterwards.
+@pytest.fixture(scope="package")
 def real_plane(node_tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPlane]:
     """A control plane with four real nodes, each with a device plugin."""
     folder = tmp_path_factory.mktemp("real-nodes")
@@ -80,7 +81,7 @@ def image_archives() -> dict[str, Image]:
     return {path.stem: Image.read(path) for path in product.archives() if path.stem != "job"}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plugins(real_plane: RealPlane) -> dict[str, NeuronPlugin]:
     """The device plugin of each node, by the node's name."""
     return {
