@@ -14,7 +14,10 @@ COPY constraints.txt pyproject.toml ./
 RUN python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
         > /tmp/requirements.txt \
  && python -m pip --python /opt/ultraserver-webhook/bin/python install --constraint constraints.txt \
-        --only-binary :all: --requirement /tmp/requirements.txt
+        --only-binary :all: --requirement /tmp/requirements.txt \
+# What packages bring and nothing runs: their tests, what they were compiled from, gevent's second loop and resolver.
+ && find /opt/ultraserver-webhook/lib \( -type d \( -name tests -o -name testing -o -name benchmarks -o -name libuv \) -prune \
+        -o -name '*.[ch]' -o -name '*.[ch]pp' -o -name '*.p[xy][xdi]' -o -name 'cares.*.so' \) -exec rm -r {} +
 COPY LICENSE README.md ./
 COPY webhook webhook
 COPY certs certs
@@ -26,7 +29,8 @@ COPY kubectl_ultraserver kubectl_ultraserver
 RUN python -m pip wheel --no-deps --wheel-dir /tmp/wheel . \
  && python -m pip --python /opt/ultraserver-webhook/bin/python install --no-deps /tmp/wheel/*.whl \
  && /opt/ultraserver-webhook/bin/python -m compileall -q -j 0 /opt/ultraserver-webhook/lib \
- && /opt/ultraserver-webhook/bin/ultraserver-webhook rules lint
+ && /opt/ultraserver-webhook/bin/ultraserver-webhook rules lint \
+ && /opt/ultraserver-webhook/bin/python -c 'import webhook.compose'
 
 # The programs that talk to the API server need its client; the webhook does not.
 FROM build AS build-controllers
@@ -34,6 +38,9 @@ RUN python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))
         > /tmp/controllers.txt \
  && python -m pip --python /opt/ultraserver-webhook/bin/python install --constraint constraints.txt \
         --only-binary :all: --requirement /tmp/controllers.txt \
+# The same for these packages; and the half of the client that is for asyncio.
+ && find /opt/ultraserver-webhook/lib \( -type d \( -name tests -o -path '*/kubernetes/aio' \) -prune \
+        -o -name '*.[ch]' -o -name '*.[ch]pp' -o -name '*.p[xy][xdi]' \) -exec rm -r {} + \
  && /opt/ultraserver-webhook/bin/python -m compileall -q -j 0 /opt/ultraserver-webhook/lib \
  && /opt/ultraserver-webhook/bin/python -m certs run --help > /dev/null \
  && /opt/ultraserver-webhook/bin/python -m placement run --help > /dev/null

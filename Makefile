@@ -58,10 +58,23 @@ format: .venv/.dev ## Format the code
 cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller manager, kubectl, mpi-operator, Kueue and other kinds' controllers (minutes, once)
 	@$(BIN)/python -m tests.cluster.tools.build
 
+.PHONY: node-tools
+node-tools: cluster-tools ## Build what real nodes run besides: kubelet, containerd, kube-proxy, CoreDNS (minutes, once)
+	@$(BIN)/python -m tests.cluster.realnodes.build
+
+.PHONY: images
+images: .venv/.dev ## Build the product's images and a job's with buildah, on a base from debootstrap (needs root)
+	@$(BIN)/python -m tests.cluster.realnodes.product
+
 .PHONY: cluster
-cluster: .venv/.dev ## Start a control plane with 24 UltraServers and the webhook, for kubectl; Ctrl-C stops it
+cluster: .venv/.dev ## Start a control plane with 24 UltraServers and the webhook, for kubectl; Ctrl-C stops it (NODES=4: real nodes)
 	@$(BIN)/python -m tests.cluster.tools.build cluster-tools
-	@$(BIN)/python -m tests.cluster
+	@$(if $(NODES),$(BIN)/python -m tests.cluster.realnodes.build)
+	@$(BIN)/python -m tests.cluster$(if $(NODES),.realnodes --nodes $(NODES))
+
+.PHONY: demo
+demo: node-tools images ## Four real nodes: install the product, run a plain job on them and show what it was told (needs root)
+	@$(BIN)/python -m tests.cluster.realnodes.demo
 
 .PHONY: sbom
 sbom: .venv/.run ## Write the bill of materials of what is installed to run it: dist/sbom.cdx.json

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 TOGETHER = (
+    "tests/cluster/realnodes/",
     "tests/cluster/",
     "tests/attack/test_live_reviews.py",
     "tests/attack/test_framing.py",

@@ -137,6 +137,9 @@ def test_every_step_of_the_dockerfile_copies_what_there_is() -> None:
     copied = [line.split()[1:-1] for line in lines if line.startswith("COPY ") and "--from" not in line]
     assert copied
     assert all((REPOSITORY / name).exists() for names in copied for name in names)
+    ignored = (REPOSITORY / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    excepted = {line.removeprefix("!") for line in ignored if line.startswith("!")}
+    assert {name for names in copied for name in names} == excepted
 
 
 def test_the_serving_image_has_no_client_of_the_api_server() -> None:

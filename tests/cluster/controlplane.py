@@ -67,7 +67,7 @@ class ControlPlane:
         etcd, etcd_peer, api, manager, scheduler = free_ports(5)
         self._ports = {"etcd": etcd, "etcd-peer": etcd_peer, "manager": manager, "scheduler": scheduler}
         self.server = f"https://127.0.0.1:{api}"
-        self._credentials = credentials.issue(folder / "credentials")
+        self._credentials = self._issue(folder / "credentials")
         self.kubeconfig = self._credentials.kubeconfig("admin", self.server)
         self.kubectl = Kubectl(self.tools / "kubectl", self.kubeconfig)
 
@@ -77,6 +77,7 @@ class ControlPlane:
             raise ClusterError(f"{self.tools} lacks {', '.join(lacking)}: make cluster-tools builds them")
         with contextlib.ExitStack() as undo:
             undo.enter_context(self.programs)
+            self._prepare()
             self._start_etcd()
             self._start_api_server()
             self._define_jobs()
@@ -87,6 +88,17 @@ class ControlPlane:
 
     def __exit__(self, *_: object) -> None:
         self._stop.close()
+
+    def _issue(self, folder: Path) -> credentials.Credentials:
+        """Makes the credentials; a plane that others than its own programs talk to has more."""
+        return credentials.issue(folder)
+
+    def _prepare(self) -> None:
+        """What has to be there before the first program is started: here, nothing."""
+
+    def _command(self, name: str, flags: dict[str, object], dashes: str) -> list[str]:
+        """The command line of a program; a plane that is elsewhere starts it elsewhere."""
+        return [str(self.tools / name), *(f"{dashes}{flag}={value}" for flag, value in flags.items())]
 
     def account(self, namespace: str, name: str) -> Path:
         """A kubeconfig with a token of a service account."""
@@ -102,8 +114,7 @@ class ControlPlane:
         *,
         again: bool = False,
     ) -> None:
-        flags = flags | dict(self.flags.get(name, {}))
-        command = [str(self.tools / name), *(f"{dashes}{flag}={value}" for flag, value in flags.items())]
+        command = self._command(name, flags | dict(self.flags.get(name, {})), dashes)
         if again:
             command = supervised(command)
         # Nothing of the caller's environment: a KUBECONFIG in it would win over the flags in mpi-operator.

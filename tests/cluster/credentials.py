@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 # Who talks to the API server, and the groups that its built-in roles know them by.
@@ -27,12 +28,17 @@ USERS = {
 }
 
 
+LOOPBACK = ("127.0.0.1", "localhost")
+SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
+
+
 @dataclass(frozen=True)
 class Credentials:
     """Files of one control plane's identity, all in ``folder``."""
 
     folder: Path
     tokens: dict[str, str] = field(repr=False)
+    _authority: ec.EllipticCurvePrivateKey = field(repr=False)
 
     @property
     def ca(self) -> Path:
@@ -41,7 +47,7 @@ class Credentials:
 
     @property
     def certificate(self) -> Path:
-        """The serving certificate for 127.0.0.1 and localhost."""
+        """The API server's serving certificate."""
         return self.folder / "server.crt"
 
     @property
@@ -79,46 +85,85 @@ class Credentials:
         _write_private(path, json.dumps(config, indent=2).encode())
         return path
 
+    def sign(
+        self, file: str, subject: x509.Name, usage: x509.ObjectIdentifier, names: Iterable[str] = ()
+    ) -> None:
+        """Writes ``<file>.crt`` and ``<file>.key``.
 
-def issue(folder: Path) -> Credentials:
-    """Makes everything anew in ``folder``; it lives for a day, like the control plane at most."""
+        Args:
+            file: the beginning of both files' names.
+            subject: whose certificate it is.
+            usage: ``SERVER`` or ``CLIENT``.
+            names: the addresses and names that a server is asked at.
+        """
+        key = ec.generate_private_key(ec.SECP256R1())
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._authority.public_key())
+        template = (
+            _template(subject, key.public_key())
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(issuer, critical=False)
+        )
+        if alternatives := [_general_name(name) for name in names]:
+            template = template.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+        certificate = template.sign(self._authority, hashes.SHA256())
+        (self.folder / f"{file}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        _write_private(self.folder / f"{file}.key", _pem(key))
+
+
+def issue(
+    folder: Path, users: Mapping[str, tuple[str, str]] = USERS, names: Iterable[str] = LOOPBACK
+) -> Credentials:
+    """Makes everything anew in ``folder``; it lives for a day, like the control plane at most.
+
+    Args:
+        folder: is made where it is not there.
+        users: as ``USERS``: each gets a token.
+        names: addresses and names that the API server is asked at.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    made = Credentials(folder, {user: secrets.token_urlsafe(24) for user in USERS})
-    now = dt.datetime.now(dt.UTC)
     ca_key = ec.generate_private_key(ec.SECP256R1())
-    ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "loopback control plane")])
+    made = Credentials(folder, {user: secrets.token_urlsafe(24) for user in users}, ca_key)
     ca = (
-        _template(now, ca_name, ca_name, ca_key.public_key())
+        _template(_CA_NAME, ca_key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_SIGNS, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
         .sign(ca_key, hashes.SHA256())
     )
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    names = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("localhost")]
-    certificate = (
-        _template(now, name, ca_name, key.public_key())
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
-        )
-        .sign(ca_key, hashes.SHA256())
-    )
     made.ca.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
-    made.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    _write_private(made.key, _pem(key))
+    made.sign("server", x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")]), SERVER, names)
     _write_private(made.accounts_key, _pem(ec.generate_private_key(ec.SECP256R1())))
-    rows = [f'{made.tokens[user]},{name},{user},"{groups}"' for user, (name, groups) in USERS.items()]
+    rows = [f'{made.tokens[user]},{name},{user},"{groups}"' for user, (name, groups) in users.items()]
     _write_private(made.token_file, "\n".join(rows).encode() + b"\n")
     return made
 
 
-def _template(
-    now: dt.datetime, subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
-) -> x509.CertificateBuilder:
+_CA_NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "loopback control plane")])
+# Python 3.13 refuses an authority that does not say that it signs certificates.
+_SIGNS = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _template(subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    now = dt.datetime.now(dt.UTC)
     return (
-        x509.CertificateBuilder(subject_name=subject, issuer_name=issuer)
+        x509.CertificateBuilder(subject_name=subject, issuer_name=_CA_NAME)
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(minutes=5))

@@ -1,0 +1,60 @@
+"""A control plane with real nodes to look at: ``python -m tests.cluster.realnodes`` stays until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.cluster import nodes
+from tests.cluster.kubectl import KubectlError, NotYetError
+from tests.cluster.process import ClusterError
+from tests.cluster.realnodes import build, images, product
+from tests.cluster.realnodes.plane import RealPlane
+from tests.cluster.realnodes.plugin import NeuronPlugin
+from tests.cluster.tools.progress import say
+from tests.initscript.topology import servers
+
+
+def main() -> int:
+    """Starts everything, says how to use it, and waits to be told to stop."""
+    parser = argparse.ArgumentParser(prog="python -m tests.cluster.realnodes", description=__doc__)
+    parser.add_argument("--nodes", type=int, choices=(1, 2, 4), default=4, help="how many (default: 4)")
+    options = parser.parse_args()
+    # `kill` and a closed terminal end it as cleanly as Ctrl-C, which a shell's background jobs would ignore.
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sign, _interrupt)
+    try:
+        with tempfile.TemporaryDirectory(prefix="ultraserver-cluster-") as folder:
+            _serve(Path(folder), options.nodes)
+    except KeyboardInterrupt:
+        say("stopped; nothing is left running")
+    except (ClusterError, KubectlError, NotYetError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _serve(folder: Path, count: int) -> None:
+    archives = images.small(folder, build.directory()) + product.built()
+    with RealPlane(folder, nodes.ultraserver_nodes(1)[:count], archives, say) as running:
+        for node, sysfs in zip(running.nodes.values(), servers(4), strict=False):
+            NeuronPlugin(node, sysfs)
+        say(f"{count} real nodes of one UltraServer, with 16 devices each; no others")
+        say(f"\n  export KUBECONFIG={shlex.quote(str(running.kubeconfig))}")
+        say(f"  alias kubectl={shlex.quote(str(running.kubectl.binary))}\n")
+        say(f"logs are in {running.programs.logs}; Ctrl-C stops everything")
+        while True:
+            time.sleep(3600)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

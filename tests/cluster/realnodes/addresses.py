@@ -1,0 +1,46 @@
+"""Who has which address in the network of a plane. It is a network of its own, the same in every plane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PLANE = "10.98.0.1"
+"""The plane's own: API server and CoreDNS, and the way from one node to the Pods of another."""
+SERVICES = "10.96.0.0/16"
+KUBERNETES = "10.96.0.1"
+"""The Service ``kubernetes``: the API server, as Pods know it."""
+PODS = "10.97.0.0/16"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node's name and addresses.
+
+    Attributes:
+        name: of the node and its host.
+        number: from 1; decides the addresses.
+        labels: what the kubelet gives the node.
+    """
+
+    name: str
+    number: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        """The node's own."""
+        return f"10.98.0.{10 + self.number}"
+
+    @property
+    def gateway(self) -> str:
+        """The plane's, as the node sees it."""
+        return PLANE
+
+    @property
+    def pods(self) -> str:
+        """The network of the node's Pods."""
+        return f"10.97.{self.number}.0/24"

@@ -1,0 +1,84 @@
+"""What an image archive holds, without a container runtime."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer.
+
+    Attributes:
+        digest: by which layers of several images are the same.
+        files: the size in bytes of every regular file, by its path without a leading slash.
+        gone: the paths that it takes away from the layers below.
+    """
+
+    digest: str
+    files: dict[str, int]
+    gone: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image: its configuration and its layers, the lowest first."""
+
+    config: Object
+    layers: tuple[Layer, ...]
+
+    @classmethod
+    def read(cls, archive: Path) -> Self:
+        """Reads an archive as ``docker save`` and ``buildah push`` write it."""
+        with tarfile.open(archive) as tar:
+            (manifest,) = json.load(_member(tar, "manifest.json"))
+            config = json.load(_member(tar, manifest["Config"]))
+            digests = config["rootfs"]["diff_ids"]
+            layers = tuple(
+                _layer(digest, _member(tar, name))
+                for digest, name in zip(digests, manifest["Layers"], strict=True)
+            )
+        return cls(config, layers)
+
+    def above(self, base: Image) -> tuple[Layer, ...]:
+        """The layers on top of those of another image."""
+        count = len(base.layers)
+        assert [layer.digest for layer in self.layers[:count]] == [layer.digest for layer in base.layers]
+        return self.layers[count:]
+
+    def files(self) -> dict[str, int]:
+        """What a container sees: the size of every regular file, by its path."""
+        seen: dict[str, int] = {}
+        for layer in self.layers:
+            for path in list(seen):
+                if any(path == gone or path.startswith(f"{gone}/") for gone in layer.gone):
+                    del seen[path]
+            seen |= layer.files
+        return seen
+
+
+def _member(tar: tarfile.TarFile, name: str) -> Any:
+    found = tar.extractfile(name)
+    assert found is not None, name
+    return found
+
+
+def _layer(digest: str, content: Any) -> Layer:
+    files, gone = {}, set()
+    with tarfile.open(fileobj=content) as tar:
+        for member in tar:
+            path = member.name.removeprefix("./").strip("/")
+            folder, _, name = path.rpartition("/")
+            if name.startswith(".wh."):
+                gone.add(f"{folder}/{name.removeprefix('.wh.')}".strip("/"))
+            elif member.isfile():
+                files[path] = member.size
+    return Layer(digest, files, frozenset(gone))

@@ -1,0 +1,74 @@
+"""``make demo``: four real nodes, the product installed, and a plain job that runs to its end on them."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.cluster import nodes
+from tests.cluster.kubectl import KubectlError, NotYetError
+from tests.cluster.process import ClusterError
+from tests.cluster.realnodes import build, images, product, story
+from tests.cluster.realnodes.plane import RealPlane
+from tests.cluster.realnodes.plugin import DEVICES, RESOURCE, NeuronPlugin
+from tests.cluster.tools.progress import say
+from tests.initscript.topology import servers
+
+if TYPE_CHECKING:
+    from tests.cluster.kubectl import Kubectl
+
+
+def main() -> int:
+    """Tells the story once, and leaves nothing behind."""
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sign, _interrupt)
+    start = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory(prefix="ultraserver-demo-") as folder:
+            succeeded = _tell(Path(folder))
+    except KeyboardInterrupt:
+        say("stopped; nothing is left running")
+        return 130
+    except (ClusterError, KubectlError, NotYetError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    say(f"\nthat took {time.monotonic() - start:.0f} s; nothing is left running. make cluster NODES=4 stays.")
+    return 0 if succeeded else 1
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _tell(folder: Path) -> bool:
+    archives = images.small(folder, build.directory()) + product.archives()
+    with contextlib.ExitStack() as stack:
+        plane = stack.enter_context(RealPlane(folder, nodes.ultraserver_nodes(1), archives, say))
+        kubectl = plane.kubectl
+        for node, sysfs in zip(plane.nodes.values(), servers(4), strict=True):
+            NeuronPlugin(node, sysfs)
+        say(f"\n$ kubectl apply -k {story.OVERLAY.relative_to(story.REPOSITORY)}")
+        story.install(kubectl)
+        for name in plane.nodes:
+            story.offered(kubectl, name, RESOURCE, DEVICES)
+        inside = kubectl.in_namespace("default")
+        _show(inside, "apply", "-f", str(story.JOB.relative_to(story.REPOSITORY)))
+        launcher = story.ended(inside)
+        _show(inside, "get", "pods", "-o", "custom-columns=NAME:.metadata.name,NODE:.spec.nodeName")
+        for container in story.containers(launcher):
+            _show(inside, "logs", launcher["metadata"]["name"], "-c", container)
+        return bool(launcher["status"]["phase"] == "Succeeded")
+
+
+def _show(kubectl: Kubectl, *args: str) -> None:
+    say(f"\n$ kubectl {' '.join(args)}")
+    say(kubectl.run(*args).stdout.rstrip())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

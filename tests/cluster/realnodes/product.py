@@ -1,0 +1,195 @@
+"""Builds the product's images and a job's, without a registry: ``python -m tests.cluster.realnodes.product``.
+
+The product's come from the Dockerfile as it is, by buildah; their base, and the job's, is made by debootstrap
+from the mirror that this machine's apt is set up with. All is kept in the cache, as archives that containerd
+imports.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.cluster.process import ClusterError
+from tests.cluster.realnodes import images
+from tests.cluster.realnodes.namespaces import PATH
+from tests.cluster.tools import kit, progress
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+FILES = Path(__file__).resolve().parent / "containerfiles"
+CACHE = kit.CACHE / "images"
+SUITE = "trixie"
+"""The release of Debian whose Python is the one that the Dockerfile names."""
+INCLUDE = "ca-certificates,python3,python3-venv"
+BASE = "localhost/debian-python:1"
+JOB = "123456789012.dkr.ecr.us-west-2.amazonaws.com/ultraserver:mpijob"
+"""As the README's job and the AWS document name it."""
+TARGETS = {"serving": "ultraserver-webhook:0.1.0", "controllers": "ultraserver-webhook-controllers:0.1.0"}
+CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+NEEDED = ("debootstrap", "buildah", "apt-get", "unshare")
+# debootstrap and buildah mount things in what they build. So nothing stays mounted when they are killed,
+# and the next build does not begin by deleting what is below a /proc.
+ALONE = ("unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+
+def recipe() -> str:
+    """The hash of all that decides what the images hold, packages from elsewhere excepted."""
+    digest = hashlib.sha256(f"{SUITE} {INCLUDE} {JOB} {TARGETS}".encode())
+    ignored = REPOSITORY / ".dockerignore"
+    context = [REPOSITORY / line[1:] for line in ignored.read_text("utf-8").splitlines() if line[0] == "!"]
+    files = [REPOSITORY / "Dockerfile", ignored, *FILES.iterdir(), *context]
+    files += [file for folder in context for file in folder.rglob("*")]
+    for file in sorted(files):
+        if file.is_file() and file.suffix != ".pyc":
+            digest.update(f"{file.relative_to(REPOSITORY)}\n".encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def directory() -> Path:
+    """Where the archives are, or will be."""
+    return CACHE / recipe()
+
+
+def archives() -> list[Path]:
+    """The archives, whether or not they are there: base, the product's two, the job's."""
+    return [directory() / f"{name}.tar" for name in ("base", *TARGETS, "job")]
+
+
+def built() -> list[Path]:
+    """The archives, where they are there; nothing else can be had on the nodes then."""
+    return [] if missing() else archives()
+
+
+def missing() -> bool:
+    """Whether they have to be built. The folder appears once all are."""
+    return not directory().is_dir()
+
+
+class Builder:
+    """Runs the phases of the build, each in a few words."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._progress = progress.Progress(8 if _debian().is_file() else 10)
+        storage = CACHE / "buildah"
+        storage.mkdir(parents=True, exist_ok=True)
+        config = storage / "storage.conf"
+        places = f'graphroot = "{storage}/root"\nrunroot = "{storage}/run"\n'
+        config.write_text(f'[storage]\ndriver = "overlay"\n{places}', encoding="utf-8")
+        self._policy = storage / "policy.json"
+        self._policy.write_text(
+            json.dumps({"default": [{"type": "insecureAcceptAnything"}]}), encoding="utf-8"
+        )
+        self._env = {**os.environ, "PATH": PATH, "CONTAINERS_STORAGE_CONF": str(config)}
+
+    def run(self, name: str, *command: str) -> None:
+        """One phase."""
+        self._progress.phase(name, [*ALONE, *command], cwd=self._out, env=self._env)
+
+    def debian(self) -> Path:
+        """The archive of a small Debian with Python; kept until what it is made of changes."""
+        kept = _debian()
+        if not kept.is_file():
+            root = self._out / "debian"
+            options = ["--variant=minbase", f"--include={INCLUDE}"]
+            self.run("debootstrap", "debootstrap", *options, SUITE, str(root), mirror())
+            # Downloaded packages, and the texts of the packages that nobody reads here.
+            for folder in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale"):
+                shutil.rmtree(root / folder)
+            fresh = kept.with_suffix(".new")
+            self.run(
+                "debian.tar",
+                "tar",
+                "--numeric-owner",
+                f"--directory={root}",
+                f"--file={fresh}",
+                "--create",
+                ".",
+            )
+            shutil.rmtree(root)
+            fresh.rename(kept)
+        return kept
+
+    def image(self, name: str, tag: str, file: Path, context: Path, *options: str) -> None:
+        """Builds an image and writes ``<name>.tar``."""
+        policy = f"--signature-policy={self._policy}"
+        command = ["buildah", "bud", policy, "--isolation=chroot", "--format=docker", "--layers", *options]
+        self.run(name, *command, f"--tag={tag}", f"--file={file}", str(context))
+        self.run(
+            f"{name}.tar", "buildah", "push", policy, tag, f"docker-archive:{self._out}/{name}.tar:{tag}"
+        )
+
+
+def _debian() -> Path:
+    """Where the archive of the small Debian is, or will be."""
+    return CACHE / f"debian-{hashlib.sha256(f'{SUITE} {INCLUDE}'.encode()).hexdigest()[:16]}.tar"
+
+
+def mirror() -> str:
+    """Where this machine's apt gets Debian from.
+
+    Raises:
+        ClusterError: apt knows of no place.
+    """
+    asked = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Origin: Debian", "Created-By: Packages"]
+    done = subprocess.run(asked, check=False, capture_output=True, text=True)
+    # Beside the release there are its updates, and security in a place of its own.
+    found = [line for line in done.stdout.splitlines() if line.rstrip("/").endswith("/debian")]
+    if not found:
+        raise ClusterError("apt does not say where it gets Debian from: apt-get update\n" + done.stderr)
+    return found[0]
+
+
+def build_into(out: Path) -> None:
+    """Builds every image; their archives are in ``out`` then."""
+    builder = Builder(out)
+    context = out / "context"
+    context.mkdir()
+    os.link(builder.debian(), context / "debian.tar")
+    shutil.copy(FILES / "train.sh", context)
+    builder.image("base", BASE, FILES / "debian", context)
+    base = f"--build-arg=BASE={BASE}"
+    # What pip trusts is what this machine trusts: a registry may be behind a proxy of its own.
+    trust = f"--volume={CERTIFICATES}:{CERTIFICATES}:ro"
+    for target, tag in TARGETS.items():
+        builder.image(target, tag, REPOSITORY / "Dockerfile", REPOSITORY, base, trust, f"--target={target}")
+    builder.image("job", JOB, FILES / "job", context, base)
+    shutil.rmtree(context)
+
+
+def main() -> int:
+    """Builds what is missing and says where it is."""
+    start = time.monotonic()
+    lacking = [name for name in NEEDED if shutil.which(name, path=PATH) is None]
+    if os.geteuid() or lacking:
+        raise ClusterError(f"images cannot be built here: {', '.join(lacking) or 'this needs root'}")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / ".lock").open("w") as lock:
+        # A second build waits here, and then finds them built.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if missing():
+            progress.say("building the images of the product and of a job")
+            out = CACHE / ".building"
+            shutil.rmtree(out, ignore_errors=True)
+            out.mkdir()
+            build_into(out)
+            out.rename(directory())
+            images.keep_newest(CACHE)
+    progress.say(f"the images are ready in {directory()} after {time.monotonic() - start:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (progress.PhaseError, ClusterError) as error:
+        sys.exit(f"images: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)

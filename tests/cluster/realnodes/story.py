@@ -1,0 +1,68 @@
+"""The whole story on real nodes: the product installed with kubectl, and the README's job to its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.waiting import PATIENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.cluster.kubectl import Kubectl, Object
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+OVERLAY = REPOSITORY / "manifests" / "overlays" / "eks"
+JOB = REPOSITORY / "examples" / "four-node.yaml"
+NAMESPACE = "ultraserver-webhook"
+OF_JOB = "training.kubeflow.org/job-name=demo,training.kubeflow.org/job-role="
+LAUNCHER, WORKERS = f"{OF_JOB}launcher", f"{OF_JOB}worker"
+SECONDS = 240.0
+"""Within which a job ends and a Deployment is there, on a busy machine."""
+
+
+def install(kubectl: Kubectl) -> Kubectl:
+    """Installs the product as docs/install.md says, waits until it serves, and returns kubectl for it.
+
+    Raises:
+        KubectlError: it was refused, or is not there in time.
+    """
+    kubectl.run("apply", "-k", str(OVERLAY))
+    own = kubectl.in_namespace(NAMESPACE)
+    for name in ("ultraserver-webhook-certs", "ultraserver-webhook"):
+        own.run("rollout", "status", f"--timeout={SECONDS:.0f}s", f"deployment/{name}")
+    return own
+
+
+def offered(kubectl: Kubectl, node: str, resource: str, count: int) -> None:
+    """Waits until a node has so many devices for Pods.
+
+    Raises:
+        NotYetError: it has not, in time.
+    """
+
+    def holds(found: Object) -> bool:
+        return bool(found["status"]["allocatable"].get(resource) == str(count))
+
+    kubectl.wait_for(holds, "node", node, timeout=PATIENCE)
+
+
+def ended(job: Kubectl) -> Object:
+    """The Pod of the job's launcher, once it has ended.
+
+    Raises:
+        NotYetError: it has not, in time.
+    """
+
+    def over(found: Object) -> bool:
+        return any(item["status"]["phase"] in {"Succeeded", "Failed"} for item in found["items"])
+
+    found = job.wait_for(over, "pods", "-l", LAUNCHER, timeout=SECONDS)
+    pod: Object = found["items"][0]
+    return pod
+
+
+def containers(pod: Object) -> Iterable[str]:
+    """The names of a Pod's containers, in the order in which they run."""
+    return [container["name"] for kind in ("initContainers", "containers") for container in pod["spec"][kind]]
