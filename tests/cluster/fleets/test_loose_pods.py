@@ -98,13 +98,13 @@ def test_jobs_and_loose_pods_keep_off_each_others_ultraservers(
         jobs.create(batch_job(name, 2, 8, annotations=asks))
         return ("-l", f"job-name={name}")
 
-    first = {servers[node] for node in wait_count(jobs, 2, *pair("first"))}
+    first = {servers[pod["spec"]["nodeName"]] for pod in wait_count(jobs, 2, *pair("first"))}
     loose = servers[node_of(people, bare(1, **TRN2U))]
     assert loose not in first
     # Each pair of the other two UltraServers takes a job; no other job finds one, though the loose Pod's
     # UltraServer has a free pair.
     for name in ("second", "third", "fourth"):
-        assert loose not in {servers[node] for node in wait_count(jobs, 2, *pair(name))}
+        assert loose not in {servers[pod["spec"]["nodeName"]] for pod in wait_count(jobs, 2, *pair(name))}
     assert "anti-affinity" in refused(jobs, *pair("fifth"))
     # Others like it share its UltraServer; when that is full, one waits, though the nodes of jobs have room.
     assert {servers[node_of(people, bare(devices, **TRN2U))] for devices in (16, 16, 16, 15)} == {loose}
