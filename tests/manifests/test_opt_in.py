@@ -62,8 +62,23 @@ def test_with_others_it_fails_as_they_do_and_narrows_the_other_kinds(kubectl: Pa
         assert by_name[name]["clientConfig"]["service"]["path"] == "/mutate"
 
 
-@pytest.mark.parametrize("components", [["missed-jobs", "opt-in"]])
-def test_what_does_not_go_together_is_not_built(kubectl: Path, tree: Path, components: list[str]) -> None:
+SELECTOR = "/webhooks/0/namespaceSelector/matchExpressions/1/operator"
+
+
+@pytest.mark.parametrize(
+    ("components", "place"),
+    [
+        (["missed-jobs", "opt-in"], "/webhooks/1/matchConditions/1/name"),
+        (["opt-in", "missed-jobs"], SELECTOR),
+        (["opt-in", "failclosed"], SELECTOR),
+        (["kinds", "opt-in-kinds"], SELECTOR),
+        (["opt-in", "opt-in-kinds", "kinds"], "[name=kinds.ultraserver-webhook.io]"),
+        (["opt-in", "opt-in-kinds"], "[name=kinds.ultraserver-webhook.io]"),
+    ],
+)
+def test_what_does_not_go_together_or_in_this_order_is_not_built(
+    kubectl: Path, tree: Path, components: list[str], place: str
+) -> None:
     done = combined(kubectl, tree, "-".join(components), components)
     assert done.returncode
-    assert "/webhooks/1/matchConditions/1/name" in done.stderr
+    assert place in done.stderr

@@ -260,13 +260,21 @@ def owned(kind: str) -> dict[str, Any]:
     return {"ownerReferences": [{"kind": kind, "controller": True}]}
 
 
+def of_pytorchjob(index: str) -> dict[str, Any]:
+    """Metadata of a Pod whose PyTorchJob was not mutated, as training-operator writes it."""
+    labels = {"operator-name": "pytorchjob-controller", "job-name": "train", "replica-index": index}
+    return {"labels": {f"training.kubeflow.org/{key}": value for key, value in labels.items()}}
+
+
 @pytest.mark.parametrize(
-    "metadata", [{}, owned("ReplicaSet"), owned("Job")], ids=["bare", "ReplicaSet", "Job"]
+    "metadata",
+    [{}, owned("ReplicaSet"), owned("Job"), owned("PyTorchJob") | of_pytorchjob("0")],
+    ids=["bare", "ReplicaSet", "Job", "PyTorchJob"],
 )
 def test_a_pod_of_no_placed_job_keeps_off_ultraservers_of_jobs_and_says_what_it_is(metadata: Any) -> None:
     mine = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "zone"}
     made = after(TABLE, bare(1, metadata, affinity={"podAntiAffinity": {REQUIRED: [mine]}}))
-    assert made["metadata"]["labels"] == {LOOSE: "true"}
+    assert made["metadata"]["labels"] == {**metadata.get("labels", {}), LOOSE: "true"}
     kept, added = made["spec"]["affinity"]["podAntiAffinity"][REQUIRED]
     assert kept == mine
     assert added == {

@@ -47,6 +47,15 @@ def test_nothing_but_the_workers_template_is_touched(shape: str) -> None:
     assert changed == job
 
 
+def test_a_pull_secret_is_not_put_into_an_empty_template(shape: str) -> None:
+    job = t9k_mpijob(shape)
+    changed = after(extended("values: {imagePullSecret: mine}\n"), copy.deepcopy(job))
+    assert worker_of(changed)["template"]["spec"]["imagePullSecrets"] == [{"name": "mine"}]
+    # A pod spec without containers, as the launcher's would be, is refused by the kind's schema.
+    worker_of(changed)["template"] = worker_of(job)["template"]
+    assert changed == job
+
+
 @pytest.mark.parametrize(
     "spec", [{}, {"scheduler": MODES["scheduler"]}], ids=["kube-scheduler", "t9k-scheduler"]
 )
