@@ -65,12 +65,12 @@ def job_types(table: Table, job: Job, role: str = WORKER) -> tuple[str, ...]:
 
     None of them, where the pods' own selection by another label leaves out UltraServers.
     """
-    wanted, templates = table.candidates, job.templates(role)
+    wanted, selections = table.candidates, [job.selections[path] for path in job.paths(role)]
     of_type = {name: {wanted.instance_type_label: (name,)} for name in wanted.instance_types}
     return tuple(
         name
         for name, labels in of_type.items()
-        if all(admits(part, {**wanted.node_labels, **labels}) for part in templates)
+        if all(admits(part, {**wanted.node_labels, **labels}) for part in selections)
     )
 
 
@@ -81,7 +81,7 @@ def _left_out(table: Table, job: Job) -> str:
     found = [
         f"{' and '.join(values)} ({label})"
         for label, values in every.items()
-        if not all(admits(template, {label: values}) for template in job.templates(WORKER))
+        if not all(admits(job.selections[path], {label: values}) for path in job.paths(WORKER))
     ]
     return ", ".join(found) or "nodes with all labels of an UltraServer"
 
