@@ -20,7 +20,9 @@ def candidacy(table: Table, job: Job, *, opted: bool) -> tuple[bool, str]:
         return True, f"{job.workload.name} is looked at whatever it asks for"
     templates = job.templates(WORKER)
     if not templates:
-        return False, f"the job has no {WORKER} template"
+        groups = (group for group in job.workload.groups if group.takes_nodes is True or group.role == WORKER)
+        places = " or ".join(dict.fromkeys(str(group.template) for group in groups))
+        return False, f"the job has no {WORKER} template: there is none at {cut(places)}"
     if not job.has_workers():
         return False, "the job has no workers"
     if not job_types(table, job):
