@@ -96,7 +96,7 @@ def test_a_pod_with_a_number_of_devices_that_its_type_does_not_accept_is_refused
     with pytest.raises(KubectlError) as refused:
         namespace.create(pod(asked={NEURON: 7}, **ON_TRN1))
     words = "Instance type trn1.32xlarge does not support requests for device: 7. Please request a different"
-    place = "Valid at /spec/containers/0/resources/limits/aws.amazon.com~1neuron: 1, 4, 8 or 16"
+    place = "It accepts 1, 4, 8 or 16; this is at /spec/containers/0/resources/limits/aws.amazon.com~1neuron"
     assert words in str(refused.value)
     assert place in str(refused.value)
     namespace.create(pod(asked={NEURON: 8}, **ON_TRN1))

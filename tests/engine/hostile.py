@@ -101,8 +101,40 @@ def instance_types(size: int) -> Any:
     return put(job, (*WORKER, "spec", "containers"), [container])
 
 
+def empty_expressions(size: int) -> Any:
+    """A PyTorchJob, in which two templates take nodes, with one node selector term of empty expressions."""
+    whole = {"name": "pytorch", "resources": {"limits": {"aws.amazon.com/neuron": 16}}}
+    items: list[Any] = [{}] * (size // 8)
+    template = put({"spec": {"containers": [whole]}}, NODE_TERMS, [{"matchExpressions": items}])
+    groups = {role: {"replicas": 2, "template": template} for role in ("Master", "Worker")}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "train"},
+        "spec": {"pytorchReplicaSpecs": groups},
+    }
+
+
+def empty_jobs(size: int) -> Any:
+    """A JobSet whose replicated jobs are empty but for the last, which its row looks for."""
+    whole = {"name": "c", "resources": {"limits": {"aws.amazon.com/neuron": 16}}}
+    job = {"parallelism": 1, "template": {"spec": {"containers": [whole]}}}
+    workers = {"name": "workers", "replicas": 8, "template": {"spec": job}}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "train"},
+        "spec": {"replicatedJobs": [*({} for _ in range(size // 4)), workers]},
+    }
+
+
 GENERATORS: dict[str, Callable[[int], Any]] = {
     "a term for each instance type": instance_types,
+    "empty expressions": empty_expressions,
+    "empty replicated jobs": empty_jobs,
+    "empty init containers": lambda n: put(
+        mpijob(4), (*LAUNCHER, "spec", "initContainers"), [{} for _ in range(n // 4)]
+    ),
     "a chain of true digests": long_chain,
     "digests against expressions": lambda n: recorded(
         terms([{"matchExpressions": expressions(n // 60), "matchFields": expressions(n // 200)}]),

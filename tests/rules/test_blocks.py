@@ -306,3 +306,50 @@ def test_a_number_that_is_none_makes_no_block(number: str) -> None:
         plain = pod(0, told() | {NAMES[key]: value for key, value in annotations.items()})
         plain["metadata"]["labels"] = JOB | {NAMES[key]: value for key, value in labels.items()}
         assert after(DEFAULT, plain) == plain
+
+
+def jobset(jobs: dict[str, int | None]) -> dict[str, Any]:
+    """A JobSet of eight Jobs of each name; None where it does not say how many Pods these have."""
+    spec = {
+        "containers": [{"name": "x", "image": "i", "resources": {"limits": {"aws.amazon.com/neuron": 16}}}]
+    }
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "train"},
+        "spec": {
+            "replicatedJobs": [
+                {
+                    "name": name,
+                    "replicas": 8,
+                    "template": {
+                        "spec": {
+                            **({} if pods is None else {"parallelism": pods}),
+                            "template": {"spec": spec},
+                        }
+                    },
+                }
+                for name, pods in jobs.items()
+            ]
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("jobs", "told_to_pods"),
+    [
+        ({"workers": 2}, "2"),
+        ({"workers": None}, "1"),
+        ({"node": None}, "1"),
+        ({"workers": 1, "node": 1}, None),
+    ],
+    ids=["written", "a Job's default", "of a TrainJob", "two groups"],
+)
+def test_the_pods_of_a_jobset_are_told_how_many_each_job_has(
+    jobs: dict[str, int | None], told_to_pods: str | None
+) -> None:
+    made = after(DEFAULT, jobset(jobs))
+    template = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    notes = template["metadata"]["annotations"]
+    assert notes[OURS + "block-size"] == "4"
+    assert notes.get(OURS + "pods-per-job") == told_to_pods

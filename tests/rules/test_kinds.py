@@ -92,3 +92,14 @@ def test_a_rule_that_speaks_of_a_field_is_skipped_for_kinds_without_it(asks: str
     assert "mine" in outcome(table, mpijob()).fired()
     (row,) = (row for row in outcome(table, mpijob_v1()).rules if row.name == "mine")
     assert row.why in {"the job has nothing for $(field.home)", "a mpijob-v1 has no field home"}
+
+
+def test_a_jobset_of_other_names_is_told_where_its_workers_were_looked_for() -> None:
+    job = {"name": "trainers", "template": {"spec": {"template": {"spec": {"containers": []}}}}}
+    found = outcome(
+        load_default(),
+        {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"replicatedJobs": [job]}},
+    )
+    assert found.operations == ()
+    for name in ("workers", "node"):
+        assert f"/spec/replicatedJobs[name={name}]/template/spec/template" in found.reason

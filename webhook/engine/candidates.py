@@ -21,7 +21,9 @@ def candidacy(table: Table, job: Job, *, opted: bool) -> tuple[bool, str]:
         return True, f"{job.workload.name} is looked at whatever it asks for"
     templates = job.templates(WORKER)
     if not templates:
-        return False, f"the job has no {WORKER} template"
+        groups = (group for group in job.workload.groups if group.takes_nodes is True or group.role == WORKER)
+        places = " or ".join(dict.fromkeys(str(group.template) for group in groups))
+        return False, f"the job has no {WORKER} template: there is none at {cut(places)}"
     if not job.has_workers():
         return False, "the job has no workers"
     if not job_types(table, job):
@@ -66,12 +68,12 @@ def job_types(table: Table, job: Job, role: str = WORKER) -> tuple[str, ...]:
 
     None of them, where the pods' own selection by another label leaves out UltraServers.
     """
-    wanted, templates = table.candidates, job.templates(role)
+    wanted, selections = table.candidates, [job.selections[path] for path in job.paths(role)]
     of_type = {name: {wanted.instance_type_label: (name,)} for name in wanted.instance_types}
     return tuple(
         name
         for name, labels in of_type.items()
-        if all(admits(part, {**wanted.node_labels, **labels}) for part in templates)
+        if all(admits(part, {**wanted.node_labels, **labels}) for part in selections)
     )
 
 
@@ -82,7 +84,7 @@ def _left_out(table: Table, job: Job) -> str:
     found = [
         f"{' and '.join(values)} ({label})"
         for label, values in every.items()
-        if not all(admits(template, {label: values}) for template in job.templates(WORKER))
+        if not all(admits(job.selections[path], {label: values}) for path in job.paths(WORKER))
     ]
     return ", ".join(found) or "nodes with all labels of an UltraServer"
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from common.quantities import thousandths
+from webhook.engine.jobs import Job
 from webhook.engine.table import Table
 from webhook.engine.templates import named_types, quantities
 from webhook.engine.tree import Json, Path, as_list, get, pointer
@@ -35,11 +36,11 @@ class Unsupported:
         }
 
 
-def unsupported(table: Table, template: Json, resources: tuple[str, ...]) -> Unsupported | None:
-    """The first request for one of the resources that cannot be met; None where all can, or nobody knows."""
-    types = named_types(template, table.candidates.instance_type_label, table.device_counts)
+def unsupported(table: Table, job: Job, path: Path, resources: tuple[str, ...]) -> Unsupported | None:
+    """The first request of a template that cannot be met; None where all can, or nobody knows."""
+    types = named_types(job.selections[path], table.candidates.instance_type_label, table.device_counts)
     accepted = sorted({count for name in types for count in table.device_counts[name]})
-    for place, asked in _requests(template, resources) if types else ():
+    for place, asked in _requests(get(job.object, path), resources) if types else ():
         if asked not in accepted:
             return Unsupported(place, types, asked, tuple(accepted))
     return None

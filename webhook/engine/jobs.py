@@ -12,7 +12,7 @@ from common.quantities import thousandths
 from webhook.engine import keys
 from webhook.engine.outcome import JobError, Request
 from webhook.engine.places import Place
-from webhook.engine.templates import asked
+from webhook.engine.templates import Selection, asked, selection
 from webhook.engine.tree import Json, Path, WrongTypeError, get, shown
 from webhook.engine.workloads import ANY, WORKER, Factor, Group, Workload
 
@@ -63,6 +63,11 @@ class Job:
     def asked(self) -> Mapping[Path, Mapping[str, int]]:
         """Thousandths of each resource that a pod of a template asks for, by the template's path."""
         return {group.template: asked(get(self.object, group.template)) for group in self.groups}
+
+    @cached_property
+    def selections(self) -> Mapping[Path, Selection]:
+        """How each template selects nodes, by the template's path."""
+        return {group.template: selection(get(self.object, group.template)) for group in self.groups}
 
     def paths(self, role: str) -> tuple[Path, ...]:
         """Where the templates are that a rule for ``role`` speaks about; a worker's own comes first."""

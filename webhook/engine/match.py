@@ -58,7 +58,7 @@ def matched(match: Match, subject: Subject) -> list[Path] | str:
 def found_devices(match: Match, subject: Subject, paths: list[Path]) -> Mapping[str, str]:
     """What placeholders about devices stand for, in a rule that fires for these templates."""
     for path in paths if match.unsupported_count else ():
-        found = unsupported(subject.table, get(subject.job.object, path), match.unsupported_count)
+        found = unsupported(subject.table, subject.job, path, match.unsupported_count)
         if found:
             return found.texts(path)
     return {}
@@ -112,7 +112,7 @@ def _failed_template(match: Match, subject: Subject, path: Path) -> Iterator[str
         found = place.value(template) or ""
         if not matches(text_of(found), allowed):
             yield f"{place} of the {whose} is {shown(found, 40)}, not {_either(allowed)}"
-    if match.unsupported_count and not unsupported(subject.table, template, match.unsupported_count):
+    if match.unsupported_count and not unsupported(subject.table, subject.job, path, match.unsupported_count):
         yield f"the {whose} asks for no number of devices that its instance type is known not to accept"
 
 

@@ -81,7 +81,10 @@ def parse_place(text: str) -> Place:
 
 
 def _index(node: Json, wanted: Select) -> int | None:
-    items = enumerate(node if isinstance(node, list) else ())
-    found = ((index, get(item, (wanted.key,))) for index, item in items)
-    texts = ((index, str(value).lower() if isinstance(value, bool) else value) for index, value in found)
-    return next((index for index, text in texts if text == wanted.value), None)
+    # One plain loop: a row looks for places a dozen times, and the list, of whatever length, is the user's.
+    for index, item in enumerate(node if isinstance(node, list) else ()):
+        if isinstance(item, dict) and wanted.key in item:
+            value = item[wanted.key]
+            if (str(value).lower() if isinstance(value, bool) else value) == wanted.value:
+                return index
+    return None

@@ -45,7 +45,7 @@ def own_node_config(job: Job) -> tuple[str, str] | None:
         return None
     templates = [get(job.object, group.template) for group in job.groups]
     for container in (found for template in templates for found in containers(template)):
-        for item in maps_at(container, ("env",)):
+        for item in maps_at(container, ("env",)) if "env" in container else ():
             if item.get("name") == name:
                 place = f"env {name} of container {cut(repr(container.get('name')))}"
                 value = item.get("value")

@@ -1,6 +1,7 @@
 """What a pod template says: containers, resources, volumes, instance types."""
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Final
@@ -30,6 +31,8 @@ def asked(template: Json) -> dict[str, int]:
     """
     total, sidecars, peak = dict[str, int](), dict[str, int](), dict[str, int]()
     for container in maps_at(template, ("spec", "initContainers")):
+        if "resources" not in container:
+            continue
         here = _amounts(container)
         if container.get("restartPolicy") == "Always":
             _add(sidecars, here)
@@ -37,7 +40,8 @@ def asked(template: Json) -> dict[str, int]:
             here = {name: amount + sidecars.get(name, 0) for name, amount in here.items()}
             peak |= {name: max(peak.get(name, 0), amount) for name, amount in here.items()}
     for container in maps_at(template, ("spec", "containers")):
-        _add(total, _amounts(container))
+        if "resources" in container:
+            _add(total, _amounts(container))
     _add(total, sidecars)
     return {name: max(total.get(name, 0), peak.get(name, 0)) for name in {**total, **peak}}
 
@@ -49,7 +53,7 @@ def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
 
 def _amounts(container: Json) -> dict[str, int]:
     found: dict[str, int] = {}
-    for part in ("limits", "requests") if "resources" in container else ():
+    for part in ("limits", "requests"):
         for name, text in map_at(container, ("resources", part)).items():
             found[name] = max(found.get(name, 0), thousandths(_quantity(text)))
     return found
@@ -68,7 +72,7 @@ def _quantity(value: Json) -> str:
 def requested(template: Json, resources: tuple[str, ...]) -> str | None:
     """The first of the resources that a container of the template asks for, none for a quantity of 0."""
     for container in containers(template):
-        for kind in ("limits", "requests"):
+        for kind in ("limits", "requests") if "resources" in container else ():
             asked = map_at(container, ("resources", kind))
             for name in resources if asked else ():
                 if str(asked.get(name) or "0").strip("0.") != "":
@@ -97,63 +101,85 @@ def mounts_otherwise(template: Json, mount: Json) -> bool:
     return bool(here) and not same(here[-1], mount)
 
 
-def named_types(template: Json, label: str, known: Container[str]) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Selection:
+    """What a pod template says its nodes must be.
+
+    Attributes:
+        selector: its node selector.
+        terms: of its required node affinity, each with its expressions by key; None without such an affinity.
+    """
+
+    selector: Mapping[str, Json]
+    terms: tuple[Mapping[str, Sequence[Json]], ...] | None
+
+
+def selection(template: Json) -> Selection:
+    """How a template selects nodes. All in one look: the expressions are the user's, and rules ask often."""
+    required = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    terms = get(template, (*required, "nodeSelectorTerms"))
+    found = tuple(map(_by_key, filter(_is_map, terms))) if isinstance(terms, list) and terms else None
+    return Selection(map_at(template, ("spec", "nodeSelector")), found)
+
+
+def _is_map(term: Json) -> bool:
+    return isinstance(term, dict)
+
+
+def _by_key(term: Json) -> Mapping[str, Sequence[Json]]:
+    found: dict[str, list[Json]] = {}
+    expressions = term.get("matchExpressions")
+    for item in expressions if isinstance(expressions, list) else ():
+        if isinstance(item, dict) and "key" in item and isinstance(item["key"], str):
+            found.setdefault(item["key"], []).append(item)
+    return found
+
+
+def named_types(wanted: Selection, label: str, known: Container[str]) -> tuple[str, ...]:
     """The instance types of which a pod's nodes must have one, by its selector and affinity.
 
     Returns:
         None of them if any type will do, or if one is named that is not known.
     """
-    chosen = get(template, ("spec", "nodeSelector", label))
+    chosen = wanted.selector.get(label)
     terms = (
         [[chosen]]
         if isinstance(chosen, str)
-        else [[*_listed(term, label)] for term in _required_terms(template)]
+        else [[*_listed(term.get(label, ()))] for term in wanted.terms or ()]
     )
     named = dict.fromkeys(chain.from_iterable(terms) if all(terms) else ())
     # Of a type that is not known nothing can be said. Those that are known are few: looking at each costs.
     if any(name not in known for name in named):
         return ()
-    return tuple(name for name in named if admits(template, {label: (name,)}))
+    return tuple(name for name in named if admits(wanted, {label: (name,)}))
 
 
-def _required_terms(template: Json) -> list[Json]:
-    required = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    terms = get(template, (*required, "nodeSelectorTerms"))
-    return terms if isinstance(terms, list) else []
-
-
-def _listed(term: Json, label: str) -> Iterator[str]:
-    """The values that a node selector term has for a label to be one of."""
-    for item in maps_at(term, ("matchExpressions",)):
+def _listed(expressions: Sequence[Json]) -> Iterator[str]:
+    """The values that expressions about one label have for it to be one of."""
+    for item in expressions:
         values = item.get("values")
-        if item.get("key") == label and item.get("operator") == "In" and isinstance(values, list):
+        if item.get("operator") == "In" and isinstance(values, list):
             yield from (value for value in values if isinstance(value, str))
 
 
-def admits(template: Json, labels: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether the template's own node selector and affinity leave nodes with such labels open.
+def admits(wanted: Selection, labels: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether a template's own node selector and affinity leave nodes with such labels open.
 
     Args:
-        template: of the pods.
+        wanted: what the template selects.
         labels: the values that the nodes can have, by key; ``*`` and ``?`` as in file names.
     """
-    selector = map_at(template, ("spec", "nodeSelector"))
-    chosen = ((selector.get(label), values) for label, values in labels.items())
+    chosen = ((wanted.selector.get(label), values) for label, values in labels.items())
     if not all(value is None or _among([value], values) for value, values in chosen):
         return False
-    terms = _required_terms(template)
-    return not terms or any(
-        all(_admits(item, labels) for item in maps_at(term, ("matchExpressions",)))
-        for term in terms
-        if isinstance(term, dict)
+    return wanted.terms is None or any(
+        all(_admits(item, labels[key]) for key, items in term.items() if key in labels for item in items)
+        for term in wanted.terms
     )
 
 
-def _admits(expression: Json, labels: Mapping[str, tuple[str, ...]]) -> bool:
-    key, values = expression.get("key"), expression.get("values")
-    wanted = labels.get(key) if isinstance(key, str) else None
-    if wanted is None:
-        return True
+def _admits(expression: Json, wanted: tuple[str, ...]) -> bool:
+    values = expression.get("values")
     listed = values if isinstance(values, list) else []
     match expression.get("operator"):
         case "In":
