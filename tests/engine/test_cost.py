@@ -14,7 +14,7 @@ from tests.engine.hostile import GENERATORS, NODE_TERMS, expressions, recorded, 
 from tests.helpers import WORKER, mpijob, requested
 from webhook.admission import handlers
 from webhook.admission.review import Review, encode
-from webhook.engine import Outcome, evaluate, keys, tree
+from webhook.engine import Outcome, evaluate, keys, tree, update
 from webhook.engine.budget import FLOOR, PER_CHARACTER, Budget, OverBudgetError
 from webhook.engine.merge import LONGEST_TERMS
 from webhook.engine.tree import get, put
@@ -25,6 +25,9 @@ SIZES = (20_000, 80_000)
 
 CALLS_PER_KB = 4000
 """Python and C calls, some five million a second; 64 characters made canonical or digested count as one."""
+
+UPDATE_CALLS_PER_KB = 5000
+"""Of both objects: what was added is taken back from each. A millisecond."""
 
 ANSWER_RATIO, ANSWER_CONSTANT = 14, 100_000
 """Of an answer to its request; the constant holds the init scripts."""
@@ -70,6 +73,19 @@ def test_no_object_costs_more_than_its_size_allows(make: Any, monkeypatch: pytes
         kilobytes = len(json.dumps(obj)) / 1000
         calls = counted(lambda obj=obj: evaluate(TABLE, requested(obj)), monkeypatch)
         assert calls <= 20_000 + CALLS_PER_KB * kilobytes, (size, calls / kilobytes)
+
+
+@pytest.mark.parametrize("what", ["the file", "what is stored"])
+@pytest.mark.parametrize("make", GENERATORS.values(), ids=GENERATORS)
+def test_no_update_costs_more_than_its_two_objects_allow(
+    make: Any, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = put(make(SIZES[1]), ("spec", "runPolicy"), {"suspend": True})
+    stored = evaluate(TABLE, requested(file)).after
+    new = file if what == "the file" else stored
+    kilobytes = (len(json.dumps(new)) + len(json.dumps(stored))) / 1000
+    calls = counted(lambda: update(TABLE, requested(new), stored), monkeypatch)
+    assert calls <= 20_000 + UPDATE_CALLS_PER_KB * kilobytes, calls / kilobytes
 
 
 @pytest.mark.parametrize("make", GENERATORS.values(), ids=GENERATORS)

@@ -6,7 +6,16 @@ from dataclasses import dataclass, field
 
 from webhook.engine.budget import Budget
 from webhook.engine.lists import EXPRESSIONS, Kind, kind
-from webhook.engine.tree import Json, canonical, digest_of_text, is_empty, parse_pointer, shared, with_entry
+from webhook.engine.tree import (
+    Json,
+    Path,
+    canonical,
+    digest_of_text,
+    is_empty,
+    parse_pointer,
+    shared,
+    with_entry,
+)
 
 LAST = 4
 """How many expressions from the end of each list of a node selector term are looked at for an added one.
@@ -121,7 +130,7 @@ class _Walk:
                 return node
             case _:
                 left = Counter(digests)
-                kept = [item for item in node if not self._take(left, item, Taken(path, item, element=True))]
+                kept = [item for item in node if not self._take(left, item, path, item)]
                 return shared(node, kept)
 
     def _terms(self, node: list[Json], digests: list[str], path: tuple[str, ...]) -> Json:
@@ -147,19 +156,18 @@ class _Walk:
             if isinstance(items, list) and back <= len(items):
                 place = len(items) - back
                 less = with_entry(term, name, [*items[:place], *items[place + 1 :]])
-                lone = Taken(path, {name: [items[place]]}, element=True)
-                if self._take(left, [less, items[place]], lone):
+                if self._take(left, [less, items[place]], path, {name: [items[place]]}):
                     terms[index] = less
                     return True
         return False
 
-    def _take(self, wanted: Counter[str], value: Json, note: Taken) -> bool:
-        """Whether a value is one of those wanted, which is then wanted once less, and noted as taken."""
+    def _take(self, wanted: Counter[str], value: Json, path: Path, element: Json) -> bool:
+        """Whether a value is one of those wanted, which is then wanted once less, and its element taken."""
         found = self._digest(value)
         if wanted[found] <= 0:
             return False
         wanted[found] -= 1
-        self._taken.append(note)
+        self._taken.append(Taken(path, element, element=True))
         return True
 
     def _digest(self, value: Json) -> str:
