@@ -8,7 +8,6 @@ from webhook.engine.budget import Budget
 from webhook.engine.lists import EXPRESSIONS, Kind, kind
 from webhook.engine.tree import (
     Json,
-    Path,
     canonical,
     digest_of_text,
     is_empty,
@@ -161,7 +160,7 @@ class _Walk:
                     return True
         return False
 
-    def _take(self, wanted: Counter[str], value: Json, path: Path, element: Json) -> bool:
+    def _take(self, wanted: Counter[str], value: Json, path: tuple[str, ...], element: Json) -> bool:
         """Whether a value is one of those wanted, which is then wanted once less, and its element taken."""
         found = self._digest(value)
         if wanted[found] <= 0:
