@@ -65,8 +65,9 @@ def test_kueues_own_updates_are_seen_and_come_out_as_they_went_in(stage: Stage) 
     activate(stage, key, active=True)
     wait_whole(stage, key)
     updates = [line for line in said_of(stage, key) if "update" in line]
-    # The two starts; when it is stopped, it has pods.
-    assert len(updates) == 2, updates
+    # The two starts; when it is stopped, it has pods. The API server asks again where it has to begin a patch
+    # anew, as somebody else wrote in between.
+    assert len(updates) >= 2, updates
     assert all("the update takes nothing out" in line for line in updates)
 
 
