@@ -4,7 +4,7 @@ from webhook.engine import keys
 from webhook.engine.jobs import Job, matches
 from webhook.engine.outcome import JobError, cut
 from webhook.engine.table import Candidates, Table
-from webhook.engine.templates import admits, requested, tolerated
+from webhook.engine.templates import admits, requested, takes, tolerated
 from webhook.engine.tree import Json, get, map_at, shown, text_of
 from webhook.engine.workloads import WORKER
 
@@ -40,7 +40,7 @@ def _by_content(wanted: Candidates, job: Job) -> tuple[bool, str]:
         return False, f"{elsewhere}, which is for other nodes than UltraServers; {keys.INJECT} opts it in"
     least = {name: wanted.whole_node.get(name, 0) for name in wanted.requests}
     asked = [job.asked[path] for path in job.paths(WORKER)]
-    whole = [name for found in asked for name in least if found.get(name, 0) >= max(1, 1000 * least[name])]
+    whole = [name for found in asked for name in least if takes(found, name, least[name])]
     if whole:
         return True, f"its workers ask for {whole[0]}"
     if less := next(filter(None, (requested(part, wanted.requests) for part in templates)), None):

@@ -13,7 +13,7 @@ from webhook.engine.identity import first_uid
 from webhook.engine.jobs import Job, is_of, open_job, record_key, template_paths
 from webhook.engine.match import Subject
 from webhook.engine.outcome import JobError, Outcome, Request, State, bounded, cut
-from webhook.engine.patch import Operation, difference
+from webhook.engine.patch import Operation, patched
 from webhook.engine.shapes import choose_shape
 from webhook.engine.table import Mode, Table
 from webhook.engine.tree import Json, Path, WrongTypeError, get, pointer, put, shown
@@ -98,9 +98,9 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         apply_rules(Subject(table, job, candidate, shape), values, progress)
         _write_records(table, uid, progress)
     _label_message(job, request, records, progress)
-    after, patch = (
-        (request.object, []) if progress.denials else _patched(job, request.object, progress.object)
-    )
+    after, patch = request.object, list[Operation]()
+    if not progress.denials:
+        after, patch = patched(after, progress.object, (group.template for group in job.groups))
     return Outcome(
         revision=table.revision,
         reason=reason,
@@ -145,16 +145,6 @@ def _base(workload: Workload, obj: Json, budget: Budget) -> tuple[Json, Records,
         elif found:
             ignored.append(OVERDONE.format(pointer((*path, *record.ANNOTATIONS, key))))
     return obj, records, ignored
-
-
-def _patched(job: Job, received: Json, desired: Json) -> tuple[Json, list[Operation]]:
-    """The received object with the desired templates, and what makes it so; nothing else is ever changed."""
-    after, patch = received, list[Operation]()
-    for group in job.groups:
-        before = get(received, group.template)
-        template, operations = difference(before, get(desired, group.template), group.template)
-        after, patch = put(after, group.template, template), patch + operations
-    return after, patch
 
 
 def _first_uid(job: Job, request: Request, records: Records) -> str:

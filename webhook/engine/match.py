@@ -8,7 +8,7 @@ from webhook.engine.devices import unsupported
 from webhook.engine.jobs import Job, field, matches
 from webhook.engine.outcome import cut
 from webhook.engine.table import Match, Shape, Table
-from webhook.engine.templates import has_volume
+from webhook.engine.templates import has_volume, takes
 from webhook.engine.tree import Path, get, map_at, shown, text_of
 from webhook.engine.workloads import ANY
 
@@ -47,17 +47,14 @@ def matched(match: Match, subject: Subject) -> list[Path] | str:
         path: next(_failed_template(match, subject, path), None) for path in subject.job.paths(match.role)
     }
     paths = [path for path, why in failures.items() if why is None]
-    # Of several templates the first says why.
-    return (
-        next(_failed_object(match, subject.job), None) or paths
-        if paths
-        else str(next(iter(failures.values())))
-    )
+    if not paths:
+        return str(next(iter(failures.values())))  # of several templates the first says why
+    return next(_failed_object(match, subject.job), None) or paths
 
 
 def found_devices(match: Match, subject: Subject, paths: list[Path]) -> Mapping[str, str]:
     """What placeholders about devices stand for, in a rule that fires for these templates."""
-    for path in paths if match.unsupported_count else ():
+    for path in paths:
         found = unsupported(subject.table, subject.job, path, match.unsupported_count)
         if found:
             return found.texts(path)
@@ -101,11 +98,8 @@ def _failed_template(match: Match, subject: Subject, path: Path) -> Iterator[str
     template = get(subject.job.object, path)
     whose = "pod" if match.role == ANY else match.role
     asked = subject.job.asked[path] if match.requests else {}
-    if match.requests and not any(
-        asked.get(name, 0) >= max(1, 1000 * least) for name, least in match.requests.items()
-    ):
-        least = (f"{number} {name}" if number else name for name, number in match.requests.items())
-        yield f"the {whose} asks for none of {', '.join(least)}"
+    if match.requests and not any(takes(asked, name, least) for name, least in match.requests.items()):
+        yield f"the {whose} asks for none of {', '.join(match.requests_shown())}"
     if match.volume and not has_volume(template, match.volume):
         yield f"the {whose} has no volume {_either(match.volume)}"
     for place, allowed in match.template.items():

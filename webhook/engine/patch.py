@@ -1,10 +1,11 @@
 """From the received tree to the desired one: what is to be stored, and the RFC 6902 operations for it."""
 
+from collections.abc import Iterable
 from operator import is_
 from typing import Any, Final
 
 from webhook.engine.lists import Kind, kind, paired
-from webhook.engine.tree import Json, Path, canonical, pointer, same
+from webhook.engine.tree import Json, Path, canonical, get, pointer, put, same
 
 Operation = dict[str, Any]
 """One RFC 6902 operation: ``op``, ``path`` and, for add and replace, ``value``."""
@@ -41,6 +42,22 @@ def difference(received: Json, desired: Json, at: Path = ()) -> tuple[Json, list
         {"op": op, "path": path} if op == "remove" else {"op": op, "path": path, "value": value}
         for op, path, value in frames
     ]
+
+
+def patched(received: Json, desired: Json, paths: Iterable[Path]) -> tuple[Json, list[Operation]]:
+    """The received object with the desired templates, and what makes it so; nothing else is ever changed.
+
+    Args:
+        received: the object as it came.
+        desired: the object with the templates that are to be there.
+        paths: of the templates.
+    """
+    after, patch = received, list[Operation]()
+    for path in paths:
+        template, operations = difference(get(received, path), get(desired, path), path)
+        after = put(after, path, template)
+        patch += operations
+    return after, patch
 
 
 def _value(old: Json, new: Json, path: Path, steps: list[_Step]) -> Json:

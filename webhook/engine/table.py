@@ -136,6 +136,10 @@ class Match:
     namespace: tuple[str, ...] = ()
     mount_taken: Mapping[str, str] = field(default_factory=dict)
 
+    def requests_shown(self) -> list[str]:
+        """The resources of ``requests``, each with its least number where there is one."""
+        return [f"{least} {name}" if least else name for name, least in self.requests.items()]
+
 
 @dataclass(frozen=True)
 class Rule:

@@ -46,6 +46,17 @@ def asked(template: Json) -> dict[str, int]:
     return {name: max(total.get(name, 0), peak.get(name, 0)) for name in {**total, **peak}}
 
 
+def takes(amounts: Mapping[str, int], resource: str, least: int) -> bool:
+    """Whether a pod asks for at least so many of a resource, or for any amount where that is 0.
+
+    Args:
+        amounts: thousandths, see `asked`.
+        resource: its name.
+        least: whole ones.
+    """
+    return amounts.get(resource, 0) >= max(1, 1000 * least)
+
+
 def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
     for name, amount in more.items():
         total[name] = total.get(name, 0) + amount

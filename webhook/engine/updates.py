@@ -15,7 +15,7 @@ from webhook.engine.candidates import marked
 from webhook.engine.evaluate import evaluate, kind_of
 from webhook.engine.jobs import is_of, open_job, template_paths
 from webhook.engine.outcome import JobError, Outcome, Request, bounded
-from webhook.engine.patch import Operation, difference
+from webhook.engine.patch import patched
 from webhook.engine.putback import put_back
 from webhook.engine.table import Mode, Table
 from webhook.engine.takeback import take_back
@@ -97,7 +97,7 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
     desired, budget = new, Budget(new)
     for _, path, was in templates:
         desired = put(desired, path, put_back(was, get(new, path), path, budget))
-    after, patch = _patched(new, desired, templates)
+    after, patch = patched(new, desired, _paths(templates))
     reason = "put back what the update took out" if patch else "the update takes nothing out"
     facts = {"workload": workload.name}
     return Outcome(table.revision, reason, after, tuple(patch), warnings=warnings, facts=facts)
@@ -124,7 +124,7 @@ def _resized(table: Table, request: Request, templates: list[_Template], keeps: 
     outcome = evaluate(table, replace(request, object=bare))
     if outcome.denials:
         return replace(outcome, after=new)
-    after, operations = _patched(new, outcome.after, templates)
+    after, operations = patched(new, outcome.after, _paths(templates))
     spec = ("spec",)
     stays = any(
         role == keeps and not same(get(was, spec), get(after, (*path, *spec)))
@@ -140,9 +140,5 @@ def _resized(table: Table, request: Request, templates: list[_Template], keeps: 
     )
 
 
-def _patched(received: Json, desired: Json, templates: Iterable[_Template]) -> tuple[Json, list[Operation]]:
-    after, patch = received, list[Operation]()
-    for _, path, _ in templates:
-        template, operations = difference(get(received, path), get(desired, path), path)
-        after, patch = put(after, path, template), patch + operations
-    return after, patch
+def _paths(templates: Iterable[_Template]) -> Iterable[Path]:
+    return (path for _, path, _ in templates)

@@ -31,8 +31,7 @@ def _when(rule: Rule) -> str:
     parts += [] if match.candidate else ["any object" if match.candidate is None else "no candidate"]
     parts += [f"workload {'|'.join(match.workload)}"] if match.workload else []
     parts += [] if match.named is None else ["named" if match.named else "unnamed"]
-    least = (f"{number} {name}" if number else name for name, number in match.requests.items())
-    parts += [f"asks for {'|'.join(least)}"] if match.requests else []
+    parts += [f"asks for {'|'.join(match.requests_shown())}"] if match.requests else []
     wrong = "|".join(match.unsupported_count)
     parts += [f"asks for a number of {wrong} that its instance type does not accept"] if wrong else []
     template = {str(place): values for place, values in match.template.items()}
