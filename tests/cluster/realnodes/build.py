@@ -7,21 +7,18 @@ They are kept apart from the control plane's programs, which most tests need and
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import shutil
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster.tools import build, golang, progress
-from tests.cluster.tools.kit import CACHE
+from tests.cluster.tools.kit import CACHE, build_once, required
 
 MODULES = Path(__file__).resolve().parent / "modules"
-SCRATCH = ".node-tools-"
 CONTAINERD = "github.com/containerd/containerd/v2"
 
 
@@ -61,19 +58,6 @@ def modules() -> dict[str, Module]:
     }
 
 
-def required(file: Path, module: str) -> str:
-    """The version of ``module`` that a ``go.mod`` requires, for example ``v1.36.3``.
-
-    Raises:
-        LookupError: it requires none.
-    """
-    for line in file.read_text(encoding="utf-8").splitlines():
-        words = line.removeprefix("require").split()
-        if words[:1] == [module] and len(words) > 1:
-            return words[1]
-    raise LookupError(f"{file} does not require {module}")
-
-
 def programs() -> list[str]:
     """The names of everything that is built."""
     return [name for module in modules().values() for name in module.programs]
@@ -105,39 +89,25 @@ def missing(target: Path) -> list[str]:
     return [name for name in programs() if not (target / name).is_file()]
 
 
-def build_into(out: Path, go: golang.Go, report: progress.Progress) -> None:
-    """Builds every program into ``out``."""
+def build_into(target: Path, staging: Path, go: golang.Go) -> None:
+    """Builds every program in ``staging`` and moves them to ``target`` as a whole."""
+    out, report = staging / "out", progress.Progress(len(programs()))
+    out.mkdir()
     for folder, module in modules().items():
         for name, package in module.programs.items():
             command = go.command("build", "-v", *flags(module), "-o", str(out / name), package)
             report.phase(name, command, cwd=MODULES / folder, env=go.env)
+    shutil.rmtree(target, ignore_errors=True)
+    out.rename(target)
 
 
 def main() -> int:
     """Builds what is missing and says where it is."""
     start, target = time.monotonic(), directory()
     if missing(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # A second build of the same tools waits here, and then finds them built.
-        with (target.parent / f"{SCRATCH}lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if missing(target):
-                _build(target)
+        build_once(target, missing, build_into, "the programs of a node")
     progress.say(f"the nodes' programs are ready in {target} after {time.monotonic() - start:.0f} s")
     return 0
-
-
-def _build(target: Path) -> None:
-    go = golang.find(CACHE / "go-toolchain", progress.say)
-    progress.say(f"building the programs of a node for the tests, once, with {go.version}")
-    for remains in target.parent.glob(f"{SCRATCH}build-*"):
-        shutil.rmtree(remains)  # of a build that was killed: whoever has the lock is the only builder
-    with tempfile.TemporaryDirectory(prefix=f"{SCRATCH}build-", dir=target.parent) as staging:
-        out = Path(staging) / "out"
-        out.mkdir()
-        build_into(out, go, progress.Progress(len(programs())))
-        shutil.rmtree(target, ignore_errors=True)
-        out.rename(target)
 
 
 if __name__ == "__main__":

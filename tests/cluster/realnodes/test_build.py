@@ -11,6 +11,7 @@ import pytest
 from tests.cluster.realnodes import build, images, namespaces
 from tests.cluster.realnodes.archives import Image
 from tests.cluster.tools import build as plane
+from tests.cluster.tools import kit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,9 +40,9 @@ def test_a_folder_that_lacks_a_program_is_not_taken_for_built(tmp_path: Path) ->
 
 def test_a_module_that_is_not_required_is_named(tmp_path: Path) -> None:
     (tmp_path / "go.mod").write_text("require a.example/b v1.2.3\n", encoding="utf-8")
-    assert build.required(tmp_path / "go.mod", "a.example/b") == "v1.2.3"
+    assert kit.required(tmp_path / "go.mod", "a.example/b") == "v1.2.3"
     with pytest.raises(LookupError, match=r"does not require a\.example/c"):
-        build.required(tmp_path / "go.mod", "a.example/c")
+        kit.required(tmp_path / "go.mod", "a.example/c")
 
 
 def test_an_archive_holds_the_programs_and_says_what_to_run(tmp_path: Path) -> None:

@@ -20,12 +20,52 @@ else:  # below build.py as a script: the folder of this file is the import path
     import progress  # type: ignore[import-not-found,no-redef]
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 CACHE = Path(__file__).resolve().parents[3] / ".cache"
 MARKER = "complete.json"
 # Begins the names of what stands beside the programs while they are built.
 SCRATCH = ".cluster-tools-"
+
+
+def required(file: Path, module: str) -> str:
+    """The version of ``module`` that a ``go.mod`` requires, for example ``v1.36.3``.
+
+    Raises:
+        LookupError: it requires none.
+    """
+    for line in file.read_text(encoding="utf-8").splitlines():
+        words = line.removeprefix("require").split()
+        if words[:1] == [module] and len(words) > 1:
+            return words[1]
+    raise LookupError(f"{file} does not require {module}")
+
+
+def build_once(
+    target: Path,
+    missing: Callable[[Path], object],
+    build: Callable[[Path, Path, golang.Go], None],
+    what: str,
+) -> None:
+    """Builds what is missing; a second build of the same waits, and then finds it built.
+
+    Args:
+        target: where it is to be.
+        missing: what the target lacks.
+        build: builds it into the target; the second folder is beside it, and is removed afterwards.
+        what: it is, for the person who waits.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / f"{SCRATCH}lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not missing(target):
+            return
+        go = golang.find(CACHE / "go-toolchain", progress.say)
+        progress.say(f"building {what}, once, with {go.version}")
+        for remains in target.parent.glob(f"{SCRATCH}build-*"):
+            shutil.rmtree(remains)  # of a build that was killed: who has the lock is the only builder
+        with tempfile.TemporaryDirectory(prefix=f"{SCRATCH}build-", dir=target.parent) as staging:
+            build(target, Path(staging), go)
 
 
 @dataclass(frozen=True)
@@ -61,11 +101,7 @@ class Kit:
 
     def version(self) -> str:
         """The release that ``go.mod`` names, for example ``v1.36.3``."""
-        for line in (self.folder / "go.mod").read_text(encoding="utf-8").splitlines():
-            words = line.split()
-            if words[:1] == [self.main]:
-                return words[1]
-        raise LookupError(f"{self.folder / 'go.mod'} does not require {self.main}")
+        return required(self.folder / "go.mod", self.main)
 
     def build_flags(self) -> list[str]:
         """The flags of ``go build``; they hold the version that the programs report about themselves."""
@@ -112,17 +148,7 @@ class Kit:
         if not self.missing(target):
             progress.say(f"{self.name} are ready in {target}")
             return
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # A second build of the same tools waits here, and then finds them built.
-        with (target.parent / f"{SCRATCH}lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if self.missing(target):
-                go = golang.find(CACHE / "go-toolchain", progress.say)
-                progress.say(f"building {self.main} {self.version()}, once, with {go.version}")
-                for remains in target.parent.glob(f"{SCRATCH}build-*"):
-                    shutil.rmtree(remains)  # of a build that was killed: who has the lock is the only builder
-                with tempfile.TemporaryDirectory(prefix=f"{SCRATCH}build-", dir=target.parent) as staging:
-                    self._build_into(target, Path(staging), go)
+        build_once(target, self.missing, self._build_into, f"{self.main} {self.version()}")
         progress.say(f"{self.name} are ready in {target} after {time.monotonic() - start:.0f} s")
 
     def _build_into(self, target: Path, staging: Path, go: golang.Go) -> None:
