@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shlex
-import signal
 import sys
 import tempfile
 import time
@@ -14,7 +13,7 @@ from pathlib import Path
 from tests.cluster import nodes, webhook
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.kubectl import KubectlError
-from tests.cluster.process import ClusterError
+from tests.cluster.process import ClusterError, end_as_by_ctrl_c
 from tests.cluster.tools.progress import say
 
 JOB = """\
@@ -50,9 +49,7 @@ def main() -> int:
     parser.add_argument("--rules", type=Path, help="a rule table other than the packaged one")
     parser.add_argument("--no-webhook", action="store_true", help="the control plane alone")
     options = parser.parse_args()
-    # `kill` and a closed terminal end it as cleanly as Ctrl-C, which a shell's background jobs would ignore.
-    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(sign, _interrupt)
+    end_as_by_ctrl_c()
     try:
         with tempfile.TemporaryDirectory(prefix="ultraserver-cluster-") as folder:
             _serve(Path(folder), options)
@@ -62,10 +59,6 @@ def main() -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _serve(folder: Path, options: argparse.Namespace) -> None:

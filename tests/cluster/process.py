@@ -173,3 +173,13 @@ class Programs:
             raise ClusterError("programs are started and stopped inside `with Programs(...)` only")
         pipe.write(f"{sign}{pid}\n".encode())
         pipe.flush()
+
+
+def end_as_by_ctrl_c() -> None:
+    """Have `kill` and a closed terminal end this as cleanly as Ctrl-C, which background jobs would ignore."""
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sign, _interrupt)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import signal
 import sys
 import tempfile
 import time
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from tests.cluster import nodes
 from tests.cluster.kubectl import KubectlError, NotYetError
-from tests.cluster.process import ClusterError
+from tests.cluster.process import ClusterError, end_as_by_ctrl_c
 from tests.cluster.realnodes import build, images, product
 from tests.cluster.realnodes.plane import RealPlane
 from tests.cluster.realnodes.plugin import NeuronPlugin
@@ -26,9 +25,7 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, choices=(1, 2, 4), default=4, help="how many (default: 4)")
     parser.add_argument("--check", action="store_true", help="end once the nodes are ready")
     options = parser.parse_args()
-    # `kill` and a closed terminal end it as cleanly as Ctrl-C, which a shell's background jobs would ignore.
-    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(sign, _interrupt)
+    end_as_by_ctrl_c()
     try:
         with tempfile.TemporaryDirectory(prefix="ultraserver-cluster-") as folder:
             _serve(Path(folder), options.nodes, check=options.check)
@@ -38,10 +35,6 @@ def main() -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _serve(folder: Path, count: int, *, check: bool) -> None:

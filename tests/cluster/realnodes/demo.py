@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import sys
 import tempfile
 import time
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tests.cluster import nodes
 from tests.cluster.kubectl import KubectlError, NotYetError
-from tests.cluster.process import ClusterError
+from tests.cluster.process import ClusterError, end_as_by_ctrl_c
 from tests.cluster.realnodes import build, images, product, story
 from tests.cluster.realnodes.plane import RealPlane
 from tests.cluster.realnodes.plugin import DEVICES, RESOURCE, NeuronPlugin
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
 
 def main() -> int:
     """Tells the story once, and leaves nothing behind."""
-    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(sign, _interrupt)
+    end_as_by_ctrl_c()
     start = time.monotonic()
     try:
         with tempfile.TemporaryDirectory(prefix="ultraserver-demo-") as folder:
@@ -39,10 +37,6 @@ def main() -> int:
         return 1
     say(f"\nthat took {time.monotonic() - start:.0f} s; nothing is left running. make cluster NODES=4 stays.")
     return 0 if succeeded else 1
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _tell(folder: Path) -> bool:
