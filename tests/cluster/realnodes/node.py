@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tests.cluster.process import ClusterError
 from tests.cluster.realnodes import configs
 from tests.cluster.realnodes.namespaces import PATH
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from tests.cluster.realnodes.namespaces import Namespaces
 
 SETUP = Path(__file__).with_name("node.sh")
-READY_SECONDS = 90.0
 
 
 class Node:
@@ -48,7 +48,7 @@ class Node:
         self.folder.mkdir(exist_ok=True)
         spaces = ["unshare", "--net", "--mount", "--uts", "--propagation=private", "sleep", "infinity"]
         holder = self._start("holder", spaces, self._namespaces.first)
-        holder.wait_ready(lambda: _child(holder.pid, "sleep") > 0, READY_SECONDS)
+        holder.wait_ready(lambda: _child(holder.pid, "sleep") > 0, PATIENCE)
         self._process = _child(holder.pid, "sleep")
         # As the processes inside know it: `ip` asks for it there.
         inner = Path(f"/proc/{self._process}/status").read_text(encoding="ascii")
@@ -71,7 +71,7 @@ class Node:
 
     def wait_runtime(self) -> None:
         """Waits until containerd answers."""
-        self._running["containerd"].wait_ready(self._runtime_answers, READY_SECONDS)
+        self._running["containerd"].wait_ready(self._runtime_answers, PATIENCE)
 
     def start_kubelet(self) -> None:
         """Starts the kubelet and kube-proxy; the API server says when the node is ready."""

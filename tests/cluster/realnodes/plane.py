@@ -17,13 +17,13 @@ from tests.cluster.realnodes import addresses, build, configs, images
 from tests.cluster.realnodes.addresses import Place
 from tests.cluster.realnodes.namespaces import PATH, Namespaces
 from tests.cluster.realnodes.node import Node
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tests.cluster.kubectl import Object
 
-READY_SECONDS = 90.0
 FORWARD = Path(__file__).with_name("forward.py")
 # What programs of the control plane are told differently where nodes are real; None: not at all.
 CHANGES: dict[str, dict[str, object]] = {
@@ -171,7 +171,7 @@ class RealPlane(ControlPlane):
         Raises:
             NotYetError: it is not, after a minute and a half.
         """
-        self.kubectl.wait_for(_ready, "node", name, timeout=READY_SECONDS)
+        self.kubectl.wait_for(_ready, "node", name, timeout=PATIENCE)
 
     def _kubeconfig(self, user: str) -> Path:
         return self._credentials.kubeconfig(

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from tests.cluster.realnodes import story
 from tests.cluster.realnodes.plugin import DEVICES, RESOURCE
-from tests.cluster.realnodes.test_nodes import SECONDS, pod, result
+from tests.cluster.realnodes.test_nodes import pod, result
 from tests.initscript.topology import servers
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Kubectl, Object
@@ -53,7 +54,7 @@ def test_a_fault_is_read_by_a_container_that_runs_already(
     story.offered(here, first, RESOURCE, DEVICES)
     wait = "until busybox grep -q busy /sys/class/neuron_device/ultraserver_mode; do busybox sleep 0.2; done"
     here.create(asking("waits", f"{wait}; {READ}", first))
-    here.wait_for(lambda found: found["status"]["phase"] == "Running", "pod", "waits", timeout=SECONDS)
+    here.wait_for(lambda found: found["status"]["phase"] == "Running", "pod", "waits", timeout=PATIENCE)
     mended[first].say(ultraserver_mode="busy", node_id_4="busy")
     assert "node_id_4 busy" in result(here, "waits").splitlines()
 
@@ -70,7 +71,7 @@ def test_a_pod_waits_while_a_device_is_gone(mended: dict[str, NeuronPlugin], her
         conditions = found["status"].get("conditions", ())
         return any(f"Insufficient {RESOURCE}" in item.get("message", "") for item in conditions)
 
-    here.wait_for(refused, "pod", "waits", timeout=SECONDS)
+    here.wait_for(refused, "pod", "waits", timeout=PATIENCE)
     for plugin in mended.values():
         plugin.mend()
     assert result(here, "waits") == "ran\n"

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.cluster.process import ClusterError
 from tests.cluster.realnodes.images import BUSYBOX
+from tests.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.realnodes.plane import RealPlane
-
-SECONDS = 90.0
 
 
 def pod(name: str, script: str, node: str = "", **container: Any) -> Object:
@@ -36,7 +35,7 @@ def pod(name: str, script: str, node: str = "", **container: Any) -> Object:
 def result(kubectl: Kubectl, name: str) -> str:
     """What a Pod printed, once it has ended well."""
     ended = kubectl.wait_for(
-        lambda found: found["status"]["phase"] in {"Succeeded", "Failed"}, "pod", name, timeout=SECONDS
+        lambda found: found["status"]["phase"] in {"Succeeded", "Failed"}, "pod", name, timeout=PATIENCE
     )
     log = kubectl.run("logs", name).stdout
     assert ended["status"]["phase"] == "Succeeded", log
@@ -67,14 +66,15 @@ def test_a_service_is_reached_from_another_node_and_found_by_name(
     address = created["spec"]["clusterIP"]
     # Not busybox's wget: the static one of Debian ends with a segmentation fault, whatever it is asked.
     asks = f"import urllib.request as r; print(r.urlopen('http://{address}', timeout=5).read().decode())"
-    deadline = time.monotonic() + SECONDS
-    answer = ""
-    while not answer:
-        try:
-            answer = real_plane.nodes[second].run(sys.executable, "-c", asks)
-        except ClusterError:
-            assert time.monotonic() < deadline, "the Service does not answer"
-    assert answer.strip() == "hello"
+    answers: list[str] = []
+
+    def answered() -> bool:
+        with contextlib.suppress(ClusterError):
+            answers.append(real_plane.nodes[second].run(sys.executable, "-c", asks).strip())
+        return any(answers)
+
+    until(answered)
+    assert answers[-1] == "hello"
     name = f"greeting.{here.namespace}.svc.cluster.local"
     here.create(pod("client", f"until busybox nslookup {name}; do busybox sleep 1; done", node=second))
     assert address in result(here, "client")
@@ -82,7 +82,7 @@ def test_a_service_is_reached_from_another_node_and_found_by_name(
 
 def test_kubectl_reaches_into_a_pod_through_the_kubelet(real_plane: RealPlane, here: Kubectl) -> None:
     here.create(pod("waits", "echo begun; exec busybox sleep 600", node=next(iter(real_plane.nodes))))
-    here.wait_for(lambda found: found["status"]["phase"] == "Running", "pod", "waits", timeout=SECONDS)
+    here.wait_for(lambda found: found["status"]["phase"] == "Running", "pod", "waits", timeout=PATIENCE)
     assert here.run("logs", "waits").stdout == "begun\n"
     assert here.run("exec", "waits", "--", "busybox", "echo", "inside").stdout == "inside\n"
 
@@ -91,7 +91,7 @@ def test_a_memory_limit_is_enforced(real_plane: RealPlane, here: Kubectl) -> Non
     greedy = pod("greedy", "exec busybox tail /dev/zero", resources={"limits": {"memory": "32Mi"}})
     here.create(greedy)
     ended = here.wait_for(
-        lambda found: found["status"]["phase"] == "Failed", "pod", "greedy", timeout=SECONDS
+        lambda found: found["status"]["phase"] == "Failed", "pod", "greedy", timeout=PATIENCE
     )
     state = ended["status"]["containerStatuses"][0]["state"]["terminated"]
     assert state["exitCode"] == 137
@@ -104,7 +104,7 @@ def test_a_node_whose_program_was_killed_works_again_once_it_is_started(
 ) -> None:
     name, node = list(real_plane.nodes.items())[-1]
     here.create(pod("stays", "exec busybox sleep 600", node=name))
-    here.wait_for(lambda found: found["status"]["phase"] == "Running", "pod", "stays", timeout=SECONDS)
+    here.wait_for(lambda found: found["status"]["phase"] == "Running", "pod", "stays", timeout=PATIENCE)
     node.kill(program)
     {"kubelet": node.start_kubelet, "containerd": node.start_runtime}[program]()
     here.create(pod("new", "echo done", node=name))

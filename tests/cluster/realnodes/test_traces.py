@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,20 +16,14 @@ import pytest
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.realnodes.keeper import CGROUPS
 from tests.cluster.realnodes.namespaces import KEEPER
-from tests.cluster.realnodes.test_nodes import SECONDS, pod
+from tests.cluster.realnodes.test_nodes import pod
+from tests.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SPACES = ("pid", "mnt", "net")
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "not as hoped in time"
-        time.sleep(0.1)
 
 
 def mounts() -> list[str]:
@@ -117,7 +110,7 @@ def test_nothing_is_left_of_a_plane(
         kubectl = Kubectl(tools / "kubectl", Path(config), "default")
         # Containers make processes, mounts, interfaces and control groups of their own.
         kubectl.create(pod("runs", "exec busybox sleep 600"))
-        kubectl.wait_for(lambda found: found["status"]["phase"] == "Running", "pod", "runs", timeout=SECONDS)
+        kubectl.wait_for(lambda found: found["status"]["phase"] == "Running", "pod", "runs", timeout=PATIENCE)
         family = offspring(plane.pid)
         first, folder, cgroup = keeper(family)
         inside = set().union(*(spaces(process) for process in offspring(first)))
@@ -126,7 +119,7 @@ def test_nothing_is_left_of_a_plane(
         assert groups
         assert folder.is_dir()
         plane.send_signal(sign)
-        plane.wait(SECONDS)
+        plane.wait(PATIENCE)
         until(lambda: not within(inside) and not any(Path(f"/proc/{process}").exists() for process in family))
     assert (mounts(), interfaces()) == before
     assert not folder.exists()
