@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from tests.bench.fuzz.__main__ import block
 from tests.bench.fuzz.cases import Case, case
 from tests.bench.fuzz.check import BrokenError, check, work
 from tests.bench.fuzz.shrink import shrunk
-from webhook.engine.patch import difference
+from webhook.engine import patch
 
 SEED = 8
 CASES, BLOCKS = 250, 8
@@ -38,14 +37,13 @@ def test_a_forged_record_costs_no_more_work_than_its_size_allows(kind: str, size
 
 
 def test_an_operation_too_few_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    # By its full name: the package calls its one function as the module is called.
-    module = sys.modules["webhook.engine.evaluate"]
+    difference = patch.difference
 
     def too_few(*trees: Any) -> tuple[Any, list[Any]]:
         after, operations = difference(*trees)
         return after, operations[:-1]
 
-    monkeypatch.setattr(module, "difference", too_few)
+    monkeypatch.setattr(patch, "difference", too_few)
     made = next(made for made in (case(SEED, number) for number in range(50)) if _broken(made))
     small = shrunk(made, tries=300)
     assert _broken(small)
