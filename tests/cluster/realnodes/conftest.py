@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster import nodes
-from tests.cluster.realnodes import build, images, namespaces, product
+from tests.cluster.realnodes import build, images, namespaces, product, story
 from tests.cluster.realnodes.archives import Image
 from tests.cluster.realnodes.plane import RealPlane
 from tests.cluster.realnodes.plugin import NeuronPlugin
@@ -73,6 +73,13 @@ def real_plane(node_tools: Path, tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.fixture(scope="session")
 def product_images() -> None:
     """Asked for by what needs the product's images on the nodes; without them it is skipped."""
+
+
+@pytest.fixture(scope="package")
+def installed(real_plane: RealPlane, product_images: None) -> Kubectl:
+    """The product, installed as docs/install.md says, and kubectl for its namespace."""
+    assert product_images is None
+    return story.install(real_plane.kubectl)
 
 
 @pytest.fixture(scope="session")

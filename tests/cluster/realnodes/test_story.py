@@ -28,13 +28,6 @@ def table(title: str, log: str) -> list[list[str]]:
     return [line.split() for line in rows.splitlines()[1:]]
 
 
-@pytest.fixture(scope="module")
-def installed(real_plane: RealPlane, product_images: None) -> Kubectl:
-    """The product, installed as docs/install.md says, and kubectl for its namespace."""
-    assert product_images is None
-    return story.install(real_plane.kubectl)
-
-
 @pytest.fixture
 def job(installed: Kubectl, mended: dict[str, NeuronPlugin]) -> Iterator[Kubectl]:
     """The README's job, applied; kubectl for its namespace."""
