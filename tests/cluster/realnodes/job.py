@@ -147,7 +147,7 @@ class Job:
             return matches
 
         try:
-            until(holds, story.SECONDS)
+            until(holds, story.SECONDS, every=0.5)
         except AssertionError as error:
             raise AssertionError(f"{error}: {container} printed no {pattern!r}, but\n{found[0]}") from error
         return found[0]
@@ -179,7 +179,7 @@ class Job:
         """
         for pod in self.workers():
             remove = ("exec", pod["metadata"]["name"], "--", "rm", BEGUN)
-            until(partial(self._succeeds, *remove), story.SECONDS)
+            until(partial(self._succeeds, *remove), story.SECONDS, every=0.5)
 
     def _succeeds(self, *args: str) -> bool:
         return not self.kubectl.run(*args, check=False).returncode
