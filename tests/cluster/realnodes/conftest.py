@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster import nodes
-from tests.cluster.realnodes import build, images, namespaces, product
+from tests.cluster.realnodes import build, images, namespaces, product, story
 from tests.cluster.realnodes.archives import Image
+from tests.cluster.realnodes.job import Job
 from tests.cluster.realnodes.plane import RealPlane
-from tests.cluster.realnodes.plugin import NeuronPlugin
-from tests.initscript.topology import servers
+from tests.cluster.realnodes.plugin import DEVICES, RESOURCE, SYSFS, NeuronPlugin, ultraserver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,13 +65,20 @@ def real_plane(node_tools: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     """A control plane with four real nodes, each with a device plugin."""
     folder = tmp_path_factory.mktemp("real-nodes")
     archives = images.small(folder, node_tools) + product.built()
-    with RealPlane(folder, nodes.ultraserver_nodes(1), archives) as running:
+    with RealPlane(folder, ultraserver(), archives) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def product_images() -> None:
     """Asked for by what needs the product's images on the nodes; without them it is skipped."""
+
+
+@pytest.fixture(scope="package")
+def installed(real_plane: RealPlane, product_images: None) -> Kubectl:
+    """The product, installed as docs/install.md says, and kubectl for its namespace."""
+    assert product_images is None
+    return story.install(real_plane.kubectl)
 
 
 @pytest.fixture(scope="session")
@@ -86,7 +92,7 @@ def plugins(real_plane: RealPlane) -> dict[str, NeuronPlugin]:
     """The device plugin of each node, by the node's name."""
     return {
         name: NeuronPlugin(node, sysfs)
-        for (name, node), sysfs in zip(real_plane.nodes.items(), servers(4), strict=True)
+        for (name, node), sysfs in zip(real_plane.nodes.items(), SYSFS, strict=True)
     }
 
 
@@ -96,6 +102,14 @@ def mended(plugins: dict[str, NeuronPlugin]) -> Iterator[dict[str, NeuronPlugin]
     yield plugins
     for plugin in plugins.values():
         plugin.mend()
+
+
+@pytest.fixture
+def job(installed: Kubectl, mended: dict[str, NeuronPlugin], here: Kubectl) -> Job:
+    """A job of a namespace of its own, not yet created; all nodes have all their devices."""
+    for name in mended:
+        story.offered(installed, name, RESOURCE, DEVICES)
+    return Job(here)
 
 
 @pytest.fixture
