@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster import nodes
-from tests.cluster.realnodes import build, images, namespaces, product
+from tests.cluster.load import places
+from tests.cluster.realnodes import build, images, namespaces, story
+from tests.cluster.realnodes import product as of_product
 from tests.cluster.realnodes.archives import Image
 from tests.cluster.realnodes.plane import RealPlane
 from tests.cluster.realnodes.plugin import NeuronPlugin
+from tests.cluster.realnodes.replicas import Product
 from tests.initscript.topology import servers
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +48,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         reason = namespaces.unusable()
         if not reason and build.missing(build.directory()):
             reason = "their programs are not built: make node-tools"
-    if not reason and item.get_closest_marker("images") and product.missing():
+    if not reason and item.get_closest_marker("images") and of_product.missing():
         reason = "the images of this checkout are not built: make images"
     if not reason:
         return
@@ -65,7 +69,7 @@ def node_tools(tools: Path) -> Path:
 def real_plane(node_tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPlane]:
     """A control plane with four real nodes, each with a device plugin."""
     folder = tmp_path_factory.mktemp("real-nodes")
-    archives = images.small(folder, node_tools) + product.built()
+    archives = images.small(folder, node_tools) + of_product.built()
     with RealPlane(folder, nodes.ultraserver_nodes(1), archives) as running:
         yield running
 
@@ -78,7 +82,7 @@ def product_images() -> None:
 @pytest.fixture(scope="session")
 def image_archives() -> dict[str, Image]:
     """The product's images and the one below them, by the name of the archive."""
-    return {path.stem: Image.read(path) for path in product.archives() if path.stem != "job"}
+    return {path.stem: Image.read(path) for path in of_product.archives() if path.stem != "job"}
 
 
 @pytest.fixture(scope="package")
@@ -88,6 +92,16 @@ def plugins(real_plane: RealPlane) -> dict[str, NeuronPlugin]:
         name: NeuronPlugin(node, sysfs)
         for (name, node), sysfs in zip(real_plane.nodes.items(), servers(4), strict=True)
     }
+
+
+@pytest.fixture(scope="package")
+def product(real_plane: RealPlane, product_images: None) -> Product:
+    """The product, installed as docs/install.md says; every test leaves it as it found it."""
+    assert product_images is None
+    own = story.install(real_plane.kubectl)
+    made = Product(real_plane, own, real_plane.kubectl.create_namespace("team-a"))
+    until(lambda: places(real_plane.kubeconfig, "team-a"))
+    return made
 
 
 @pytest.fixture
