@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cluster.load import places
 from tests.cluster.realnodes import build, images, namespaces, product, story
 from tests.cluster.realnodes.archives import Image
 from tests.cluster.realnodes.job import Job
 from tests.cluster.realnodes.plane import RealPlane
 from tests.cluster.realnodes.plugin import DEVICES, RESOURCE, SYSFS, NeuronPlugin, ultraserver
+from tests.cluster.realnodes.replicas import Product
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +97,14 @@ def plugins(real_plane: RealPlane) -> dict[str, NeuronPlugin]:
         name: NeuronPlugin(node, sysfs)
         for (name, node), sysfs in zip(real_plane.nodes.items(), SYSFS, strict=True)
     }
+
+
+@pytest.fixture(scope="package", name="product")
+def installed_product(real_plane: RealPlane, installed: Kubectl) -> Product:
+    """The installed product and a namespace with a load of jobs; every test leaves it as it found it."""
+    made = Product(real_plane, installed, real_plane.kubectl.create_namespace("team-a"))
+    until(lambda: places(real_plane.kubeconfig, "team-a"))
+    return made
 
 
 @pytest.fixture
