@@ -47,14 +47,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if not reason and item.get_closest_marker("images") and product.missing():
         reason = "the images of this checkout are not built: make images"
     if reason:
-        refuse(reason)
+        refuse(f"no real nodes: {reason}")
 
 
 def refuse(reason: str) -> NoReturn:
     """Skips a test, or fails it where ``REQUIRE_NODES=1``."""
     if os.environ.get("REQUIRE_NODES") == "1":
-        pytest.fail(f"no real nodes: {reason}", pytrace=False)
-    pytest.skip(f"no real nodes: {reason}")
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")

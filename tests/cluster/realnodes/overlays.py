@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tests.cluster import nodes
 from tests.cluster.guard.people import WORKER
 from tests.cluster.jobs import template, text
 from tests.cluster.realnodes import story
@@ -79,9 +80,9 @@ def guard(cluster: Cluster) -> bool:
 def placement(cluster: Cluster) -> bool:
     if GATE not in cluster.job()["spec"].get("schedulingGates", ()):
         return False
-    cluster.here.create(mpijob(4, launcher_spec={"restartPolicy": "OnFailure"}))
-    for pod in story.placed(cluster.here, "train"):
-        assert "ultraserver-server-id-4" in json.dumps(pod["spec"]["nodeSelector"])
+    cluster.here.create(mpijob(2))
+    for pod in story.placed(cluster.here, "train", 2):
+        assert nodes.SERVER_ID_2 in pod["spec"]["nodeSelector"]
     return True
 
 

@@ -73,15 +73,15 @@ def ended(job: Kubectl) -> Object:
     return pod
 
 
-def placed(inside: Kubectl, name: str) -> list[Object]:
-    """The workers of a job of four, once each runs, and every one on a node of its own in one UltraServer.
+def placed(inside: Kubectl, name: str, count: int) -> list[Object]:
+    """The workers of a job, once each runs, and every one on a node of its own in one UltraServer.
 
     Raises:
         NotYetError: they do not, in time.
     """
 
     def run(found: Object) -> bool:
-        return [pod["status"]["phase"] for pod in found["items"]] == ["Running"] * 4
+        return [pod["status"]["phase"] for pod in found["items"]] == ["Running"] * count
 
     workers = f"training.kubeflow.org/job-name={name},training.kubeflow.org/job-role=worker"
     found: list[Object] = inside.wait_for(run, "pods", "-l", workers, timeout=SECONDS)["items"]
@@ -89,7 +89,7 @@ def placed(inside: Kubectl, name: str) -> list[Object]:
         item["metadata"]["name"]: item["metadata"]["labels"] for item in inside.get_json("nodes")["items"]
     }
     on = {pod["spec"]["nodeName"] for pod in found}
-    assert (len(on), len({labels[node][nodes.SERVER_ID_4] for node in on})) == (4, 1)
+    assert (len(on), len({labels[node][nodes.SERVER_ID_4] for node in on})) == (count, 1)
     return found
 
 

@@ -142,12 +142,12 @@ def test_a_release_alone_is_installed_on_nodes_without_its_images_and_places_a_j
     (job,) = tmp_path.glob("*/examples/four-node.yaml")
     inside = bare.kubectl.in_namespace("default")
     inside.run("apply", "-f", str(job))
-    story.placed(inside, "demo")
+    story.placed(inside, "demo", 4)
 
 
 def lasting(name: str, *, suspend: bool = False) -> Object:
-    """A job of four workers that goes on until it is deleted, or waits to be told to begin."""
-    job = mpijob(4, name=name)
+    """A job of two workers that goes on until it is deleted, or waits to be told to begin."""
+    job = mpijob(2, name=name)
     job["spec"]["runPolicy"] = {"suspend": suspend}
     launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
     launcher["containers"][0]["command"] = ["sleep", "3600"]
@@ -173,7 +173,7 @@ def test_an_upgrade_from_the_release_before_and_the_way_back_lose_no_admission(
     inside = bare.kubectl.in_namespace("default")
     inside.create(lasting("suspended", suspend=True))
     inside.create(lasting("running"))
-    before = same_pods(story.placed(inside, "running"))
+    before = same_pods(story.placed(inside, "running", 2))
 
     with jobs_keep_coming(bare.kubeconfig, "default") as load:
         load.more(20)
@@ -191,9 +191,9 @@ def test_an_upgrade_from_the_release_before_and_the_way_back_lose_no_admission(
 
     for job in inside.get_json("mpijobs")["items"]:
         assert changes_today(job) == (), job["metadata"]["name"]
-    assert same_pods(story.placed(inside, "running")) == before
+    assert same_pods(story.placed(inside, "running", 2)) == before
     inside.run("delete", "mpijob", "running")
     inside.run(
         "patch", "mpijob", "suspended", "--type=merge", "-p", '{"spec": {"runPolicy": {"suspend": false}}}'
     )
-    story.placed(inside, "suspended")
+    story.placed(inside, "suspended", 2)
