@@ -29,7 +29,8 @@ TRN2U_CAPACITY = {
     "memory": "2097152Mi",
     "pods": "110",
     "aws.amazon.com/neuron": "16",
-    "aws.amazon.com/neuroncore": "128",
+    # 16 devices of 8 cores, of which the runtime takes two for one unless told otherwise.
+    "aws.amazon.com/neuroncore": "64",
     "vpc.amazonaws.com/efa": "16",
     "hugepages-2Mi": "5128Mi",
 }
