@@ -30,10 +30,12 @@ class Cluster:
     Attributes:
         own: kubectl for the product's namespace.
         here: for one with jobs, which no overlay knows.
+        asking: for one that asks to be touched.
     """
 
     own: Kubectl
     here: Kubectl
+    asking: Kubectl
 
     def job(self, inside: Kubectl | None = None) -> Object:
         """The worker's Pod template of a job of four, as it would be admitted."""
@@ -68,7 +70,7 @@ def monitoring(cluster: Cluster) -> bool:
     found = [point for item in cluster.own.get_json(*slices)["items"] for point in item["endpoints"]]
     exported = [cluster.metrics(point["targetRef"]["name"]) for point in found]
     names = ("ultraserver_webhook_table_info", "ultraserver_certs_last_success_timestamp_seconds")
-    return [sum(name in one for one in exported) for name in names] == [2, 2]
+    return [sum(name in one for one in exported) for name in names] == [2, 1]
 
 
 def guard(cluster: Cluster) -> bool:
@@ -105,13 +107,9 @@ def neuron_scheduler(cluster: Cluster) -> bool:
 
 
 def opt_in(cluster: Cluster) -> bool:
-    elsewhere = cluster.job()
-    label = "ultraserver-webhook.io/inject"
-    name = str(cluster.here.namespace)
-    cluster.own.run("label", "namespace", name, f"{label}=enabled")
-    asked = cluster.job()
-    cluster.own.run("label", "namespace", name, f"{label}-")
-    return "nodeSelector" not in elsewhere["spec"] and "nodeSelector" in asked["spec"]
+    return (
+        "nodeSelector" not in cluster.job()["spec"] and "nodeSelector" in cluster.job(cluster.asking)["spec"]
+    )
 
 
 def failclosed(cluster: Cluster) -> bool:

@@ -19,6 +19,7 @@ from tests.cluster.realnodes import release, story
 from tests.cluster.realnodes.overlays import SAYS, Cluster, base
 from tests.cluster.realnodes.plugin import DEVICES, RESOURCE
 from tests.cluster.realnodes.test_release import REGISTRATIONS, Person
+from tests.cluster.webhook import INJECT
 from tests.docs.blocks import REPOSITORY
 from tests.waiting import until
 from webhook.rules.load import load_texts
@@ -94,16 +95,17 @@ def plain(installed: Kubectl, release_folder: Path) -> Iterator[Kubectl]:
         installed.run("wait", "--for=create", f"crd/{one['metadata']['name']}")
         installed.run("wait", "--for=condition=Established", f"crd/{one['metadata']['name']}")
     yield installed
-    settled(Cluster(installed, installed), objects(release_folder, "eks"))
+    settled(Cluster(installed, installed, installed), objects(release_folder, "eks"))
     installed.run("delete", "-f", "-", stdin=text(together(*definitions)))
 
 
 @pytest.fixture
 def cluster(plain: Kubectl, here: Kubectl) -> Iterator[Cluster]:
-    """The plain installation, and somebody who may edit a namespace of their own."""
+    """The plain installation, somebody who may edit a namespace of their own, and another that asks."""
     here.run("create", "rolebinding", "edit", "--clusterrole=edit", "--user=somebody")
-    yield Cluster(plain, here)
-    here.run("delete", "mpijobs", "--all")
+    name = f"{here.namespace}-asks"
+    yield Cluster(plain, here, plain.create_namespace(name, {INJECT: "enabled"}))
+    plain.run("delete", "namespace", name, "--wait=false")
 
 
 @pytest.mark.parametrize("overlay", release.overlays(REPOSITORY))
