@@ -56,12 +56,12 @@ WORKDIR /opt/ultraserver-webhook
 # By number, so that Kubernetes can see that it is not root (runAsNonRoot).
 USER 65532:65532
 
-# docker build --target controllers --tag ultraserver-webhook-controllers:0.1.0 .
+# docker build --target controllers --tag ultraserver-webhook-controllers:VERSION .
 FROM runtime AS controllers
 COPY --from=build-controllers /opt/ultraserver-webhook /opt/ultraserver-webhook
 CMD ["python", "-m", "certs", "run"]
 
-# docker build --tag ultraserver-webhook:0.1.0 .
+# docker build --tag ultraserver-webhook:VERSION .
 FROM runtime AS serving
 COPY --from=build /opt/ultraserver-webhook /opt/ultraserver-webhook
 ENV ULTRASERVER_WEBHOOK_SERVE_TLS_CERT=/etc/ultraserver-webhook/tls/tls.crt \

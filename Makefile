@@ -77,13 +77,23 @@ demo: node-tools images ## Four real nodes: install the product, run a plain job
 	@$(BIN)/python -m tests.cluster.realnodes.demo
 
 .PHONY: sbom
-sbom: .venv/.run ## Write the bill of materials of what is installed to run it: dist/sbom.cdx.json
-	@$(MAKE) --no-print-directory .venv/.dev
+sbom: dist/sbom.cdx.json ## Write the bill of materials of what is installed to run it: dist/sbom.cdx.json
+	@echo dist/sbom.cdx.json
+
+dist/sbom.cdx.json: pyproject.toml constraints.txt .venv/.dev
 	@mkdir -p dist
 	@$(PYTHON) -m venv dist/.sbom && dist/.sbom/bin/pip install --quiet --disable-pip-version-check \
 	    --constraint constraints.txt '.[controllers]' && dist/.sbom/bin/pip uninstall --quiet --yes pip setuptools
-	@$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-file dist/sbom.cdx.json dist/.sbom
-	@rm -rf dist/.sbom && echo dist/sbom.cdx.json
+	@$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file $@ dist/.sbom
+	@rm -rf dist/.sbom
+
+.PHONY: release
+release: images sbom ## Write a release: packages, images, manifests, checksums: dist/release-VERSION (DIRTY=1: not of a commit)
+	@$(BIN)/python -m tests.cluster.realnodes.release $(if $(DIRTY),--dirty)
+
+.PHONY: release-before
+release-before: .venv/.dev ## Build the release before this one, which a test upgrades from (minutes, once)
+	@$(BIN)/python -m tests.cluster.realnodes.release --before
 
 .PHONY: clean
 clean: ## Remove what can be made again, the control plane's programs excepted

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.cluster.tools import build
 from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
 
 Object = dict[str, Any]
 
@@ -30,6 +32,19 @@ class KubectlError(RuntimeError):
 
 class NotYetError(AssertionError):
     """What was waited for did not come about in time."""
+
+
+def program() -> Path:
+    """The kubectl that the cluster tests use, or else the machine's own.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    kit = build.CONTROL_PLANE.directory() / "kubectl"
+    found = str(kit) if kit.exists() else shutil.which("kubectl")
+    if found is None:
+        raise FileNotFoundError("there is no kubectl: make cluster-tools")
+    return Path(found)
 
 
 @dataclass(frozen=True)

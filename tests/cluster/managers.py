@@ -37,6 +37,21 @@ def manifests(plane: ControlPlane, folder: Path) -> list[Object]:
     return [part for part in yaml.safe_load_all(done.stdout) if part]
 
 
+def definition(group_version: str, kind: str) -> Object:
+    """A kind of which nothing but the name is known."""
+    group, version = group_version.split("/")
+    plural = f"{kind.lower()}s"
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    served = {"name": version, "served": True, "storage": True, "schema": schema}
+    names = {"plural": plural, "singular": kind.lower(), "kind": kind}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": DEFINITION,
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {"group": group, "names": names, "scope": "Namespaced", "versions": [served]},
+    }
+
+
 def at(parts: Iterable[Object], url: str, ca: Path) -> list[Object]:
     """The manifests with their webhooks at a URL instead of in a Service."""
     found = list(parts)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.cluster.tools import build
+from tests.cluster.kubectl import program
 from tests.docs.blocks import REPOSITORY
 
 if TYPE_CHECKING:
@@ -25,16 +25,11 @@ Build = tuple[Object, ...]
 @pytest.fixture(scope="session")
 def kubectl() -> Path:
     """The one that the cluster tests use, or the machine's own; no cluster is asked."""
-    built = build.CONTROL_PLANE.directory() / "kubectl"
-    if built.exists():
-        return built
-    found = shutil.which("kubectl")
-    if found is None:
-        reason = "there is no kubectl: make cluster-tools"
-        if os.environ.get("REQUIRE_CLUSTER") == "1":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
-    return build.CONTROL_PLANE.directory().__class__(found)
+    try:
+        return program()
+    except FileNotFoundError as error:
+        refuse = pytest.fail if os.environ.get("REQUIRE_CLUSTER") == "1" else pytest.skip
+        refuse(str(error))
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,8 @@
 
 ``python -m tests.released VERSION`` writes ``tests/data/released/VERSION``: every case as its author wrote it
 and as the present table and scripts mutate it. Run it once for a release, commit what it writes, and never
-write it again: what a release made of a job is in people's clusters and files.
+write it again: what a release made of a job is in people's clusters and files. ``0.1.0-early`` is what 0.1.0
+made of them before it was released, ``0.1.0-other-scripts`` what one with other init scripts would make.
 """
 
 from pathlib import Path

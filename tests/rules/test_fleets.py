@@ -213,7 +213,7 @@ def test_two_containers_that_share_a_node_make_a_candidate() -> None:
 
 
 def test_a_job_that_an_earlier_version_took_and_this_one_leaves_loses_what_was_added() -> None:
-    (document,) = read_documents((FOLDER / "0.1.0" / "four-node.yaml").read_text(encoding="utf-8"))
+    (document,) = read_documents((FOLDER / "0.1.0-early" / "four-node.yaml").read_text(encoding="utf-8"))
     mutated, written = document.value["mutated"], document.value["job"]
     for job in (mutated, written):
         get(job, (*WORKER, "spec", "containers", 0, "resources"))["limits"] = {NEURON: 8}

@@ -18,7 +18,8 @@ def test_every_command_stands_under_a_heading_that_a_test_runs(document: str) ->
     headings = re.findall(r"^#+ (.*)$", text_of(document), re.MULTILINE)
     tests = "".join(
         path.read_text(encoding="utf-8")
-        for path in Path(__file__).parent.glob("*.py")
+        for folder in ("install", "realnodes")
+        for path in (Path(__file__).parents[1] / folder).glob("*.py")
         if path.name != Path(__file__).name
     )
     run = [step for heading in headings if f'"{heading}"' in tests for step in steps(document, heading)]

@@ -11,6 +11,7 @@ import pytest
 from tests.cluster import nodes
 from tests.cluster.install.installation import MUTATING, NAMESPACE, VALIDATING
 from tests.cluster.jobs import template
+from tests.cluster.managers import definition
 from tests.docs.blocks import REPOSITORY
 from tests.helpers import mpijob
 from tests.waiting import until
@@ -146,21 +147,6 @@ def with_foreign_kinds(installed: Installation) -> Installation:
         installed.kubectl.run("wait", "--for=create", f"crd/{one['metadata']['name']}")
         installed.kubectl.run("wait", "--for=condition=Established", f"crd/{one['metadata']['name']}")
     return installed
-
-
-def definition(group_version: str, kind: str) -> dict[str, dict[str, str]]:
-    """A kind of which nothing but the name is known."""
-    group, version = group_version.split("/")
-    plural = f"{kind.lower()}s"
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    served = {"name": version, "served": True, "storage": True, "schema": schema}
-    names = {"plural": plural, "singular": kind.lower(), "kind": kind}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",  # type: ignore[dict-item]
-        "kind": "CustomResourceDefinition",  # type: ignore[dict-item]
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {"group": group, "names": names, "scope": "Namespaced", "versions": [served]},  # type: ignore[dict-item]
-    }
 
 
 @pytest.mark.parametrize("overlay", sorted(OVERLAYS))

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from tests.cluster.install.installation import TEAM
 from tests.cluster.load import jobs_keep_coming
+from tests.cluster.realnodes import product
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.cluster.install.installation import Installation
 
+NOW, OTHER = product.version(), "0.0.1"
 INSTALL, OPERATIONS = "docs/install.md", "docs/operations.md"
 
 
@@ -24,13 +26,13 @@ def images(installed: Installation) -> set[str]:
 def test_another_version_goes_out_and_back_and_every_job_is_placed(installed: Installation) -> None:
     file = installed.folder / "manifests" / "base" / "kustomization.yaml"
     before = file.read_text(encoding="utf-8")
-    file.write_text(before.replace("newTag: 0.1.0", "newTag: 0.1.1"), encoding="utf-8")
+    file.write_text(before.replace(f"newTag: {NOW}", f"newTag: {OTHER}"), encoding="utf-8")
     try:
         with jobs_keep_coming(installed.control_plane.kubeconfig, TEAM) as load:
-            assert "+        image: ultraserver-webhook:0.1.1" in installed.run(INSTALL, "Upgrade")
-            assert images(installed) == {"ultraserver-webhook:0.1.1"}
+            assert f"+        image: ultraserver-webhook:{OTHER}" in installed.run(INSTALL, "Upgrade")
+            assert images(installed) == {f"ultraserver-webhook:{OTHER}"}
             installed.run(INSTALL, "Roll back")
-            assert images(installed) == {"ultraserver-webhook:0.1.0"}
+            assert images(installed) == {f"ultraserver-webhook:{NOW}"}
     finally:
         file.write_text(before, encoding="utf-8")
     assert len(load.admissions) > 20

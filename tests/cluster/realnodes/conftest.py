@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
 from tests.cluster.load import places
-from tests.cluster.realnodes import build, images, namespaces, product, story
+from tests.cluster.realnodes import build, images, namespaces, product, release, story
 from tests.cluster.realnodes.archives import Image
 from tests.cluster.realnodes.job import Job
 from tests.cluster.realnodes.plane import RealPlane
@@ -48,11 +48,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             reason = "their programs are not built: make node-tools"
     if not reason and item.get_closest_marker("images") and product.missing():
         reason = "the images of this checkout are not built: make images"
-    if not reason:
-        return
+    if reason:
+        refuse(f"no real nodes: {reason}")
+
+
+def refuse(reason: str) -> NoReturn:
+    """Skips a test, or fails it where ``REQUIRE_NODES=1``."""
     if os.environ.get("REQUIRE_NODES") == "1":
-        pytest.fail(f"no real nodes: {reason}", pytrace=False)
-    pytest.skip(f"no real nodes: {reason}")
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")
@@ -82,6 +86,24 @@ def installed(real_plane: RealPlane, product_images: None) -> Kubectl:
     """The product, installed as docs/install.md says, and kubectl for its namespace."""
     assert product_images is None
     return story.install(real_plane.kubectl)
+
+
+@pytest.fixture(scope="session")
+def release_folder() -> Path:
+    """The release of this checkout, as ``make release`` writes it."""
+    if reason := release.stale():
+        refuse(reason)
+    return release.folder(product.version())
+
+
+@pytest.fixture(scope="session")
+def release_before() -> Path:
+    """The release before this one, as ``make release-before`` builds it."""
+    if reason := release.not_held():
+        pytest.skip(reason)
+    if not release.before().is_dir():
+        refuse("the release before is not built: make release-before")
+    return release.before()
 
 
 @pytest.fixture(scope="session")

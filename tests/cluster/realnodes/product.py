@@ -7,6 +7,7 @@ imports.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -15,12 +16,17 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.cluster.process import ClusterError
 from tests.cluster.realnodes import images
 from tests.cluster.realnodes.namespaces import PATH
 from tests.cluster.tools import kit, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 FILES = Path(__file__).resolve().parent / "containerfiles"
@@ -29,9 +35,11 @@ SUITE = "trixie"
 """The release of Debian whose Python is the one that the Dockerfile names."""
 INCLUDE = "ca-certificates,python3,python3-venv"
 BASE = "localhost/debian-python:1"
+ON_BASE = f"--build-arg=BASE={BASE}"
 JOB = "123456789012.dkr.ecr.us-west-2.amazonaws.com/ultraserver:mpijob"
 """As the README's job and the AWS document name it."""
-TARGETS = {"serving": "ultraserver-webhook:0.1.0", "controllers": "ultraserver-webhook-controllers:0.1.0"}
+TARGETS = {"serving": "ultraserver-webhook", "controllers": "ultraserver-webhook-controllers"}
+"""The product's images, by the target of the Dockerfile."""
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 NEEDED = ("debootstrap", "buildah", "apt-get", "unshare")
 # debootstrap and buildah mount things in what they build. So nothing stays mounted when they are killed,
@@ -39,13 +47,23 @@ NEEDED = ("debootstrap", "buildah", "apt-get", "unshare")
 ALONE = ("unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
+def version(source: Path = REPOSITORY) -> str:
+    """The version of a checkout, which is the tag of its images."""
+    project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return str(project["version"])
+
+
+def context() -> list[str]:
+    """The files and folders of the checkout that decide what the images hold."""
+    lines = (REPOSITORY / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    return ["Dockerfile", ".dockerignore", *(line[1:] for line in lines if line.startswith("!"))]
+
+
 def recipe() -> str:
     """The hash of all that decides what the images hold, packages from elsewhere excepted."""
-    digest = hashlib.sha256(f"{SUITE} {INCLUDE} {JOB} {TARGETS}".encode())
-    ignored = REPOSITORY / ".dockerignore"
-    context = [REPOSITORY / line[1:] for line in ignored.read_text("utf-8").splitlines() if line[0] == "!"]
-    files = [REPOSITORY / "Dockerfile", ignored, *FILES.iterdir(), *context]
-    files += [file for folder in context for file in folder.rglob("*")]
+    digest = hashlib.sha256(f"{SUITE} {INCLUDE} {JOB} {TARGETS} {version()}".encode())
+    built_from = [REPOSITORY / name for name in context()]
+    files = [*built_from, *FILES.iterdir(), *(file for folder in built_from for file in folder.rglob("*"))]
     for file in sorted(files):
         if file.is_file() and file.suffix != ".pyc":
             digest.update(f"{file.relative_to(REPOSITORY)}\n".encode() + file.read_bytes())
@@ -73,11 +91,16 @@ def missing() -> bool:
 
 
 class Builder:
-    """Runs the phases of the build, each in a few words."""
+    """Builds images, and says what it is at.
 
-    def __init__(self, out: Path) -> None:
+    Args:
+        out: where their archives go.
+        report: told of every step.
+    """
+
+    def __init__(self, out: Path, report: progress.Progress) -> None:
         self._out = out
-        self._progress = progress.Progress(8 if _debian().is_file() else 10)
+        self._progress = report
         storage = CACHE / "buildah"
         storage.mkdir(parents=True, exist_ok=True)
         config = storage / "storage.conf"
@@ -117,6 +140,23 @@ class Builder:
             fresh.rename(kept)
         return kept
 
+    def below(self) -> Path:
+        """Builds what all images are built on, and returns a folder with what the job's is built from."""
+        context = self._out / "context"
+        context.mkdir()
+        os.link(self.debian(), context / "debian.tar")
+        shutil.copy(FILES / "train.sh", context)
+        self.image("base", BASE, FILES / "debian", context)
+        return context
+
+    def product(self, source: Path) -> None:
+        """Builds the product's images from a checkout, on what is below them."""
+        # What pip trusts is what this machine trusts: a registry may be behind a proxy of its own.
+        trust = f"--volume={CERTIFICATES}:{CERTIFICATES}:ro"
+        for target, name in TARGETS.items():
+            tag, options = f"{name}:{version(source)}", (ON_BASE, trust, f"--target={target}")
+            self.image(target, tag, source / "Dockerfile", source, *options)
+
     def image(self, name: str, tag: str, file: Path, context: Path, *options: str) -> None:
         """Builds an image and writes ``<name>.tar``."""
         policy = f"--signature-policy={self._policy}"
@@ -149,36 +189,44 @@ def mirror() -> str:
 
 def build_into(out: Path) -> None:
     """Builds every image; their archives are in ``out`` then."""
-    builder = Builder(out)
-    context = out / "context"
-    context.mkdir()
-    os.link(builder.debian(), context / "debian.tar")
-    shutil.copy(FILES / "train.sh", context)
-    builder.image("base", BASE, FILES / "debian", context)
-    base = f"--build-arg=BASE={BASE}"
-    # What pip trusts is what this machine trusts: a registry may be behind a proxy of its own.
-    trust = f"--volume={CERTIFICATES}:{CERTIFICATES}:ro"
-    for target, tag in TARGETS.items():
-        builder.image(target, tag, REPOSITORY / "Dockerfile", REPOSITORY, base, trust, f"--target={target}")
-    builder.image("job", JOB, FILES / "job", context, base)
+    builder = Builder(out, progress.Progress(8 + new_steps()))
+    context = builder.below()
+    builder.product(REPOSITORY)
+    builder.image("job", JOB, FILES / "job", context, ON_BASE)
     shutil.rmtree(context)
 
 
-def main() -> int:
-    """Builds what is missing and says where it is."""
-    start = time.monotonic()
+def new_steps() -> int:
+    """How many steps come first where no small Debian is kept."""
+    return 0 if _debian().is_file() else 2
+
+
+@contextlib.contextmanager
+def building() -> Iterator[Path]:
+    """A folder on the disk of the cache, to build images in. A second build waits, and then finds them built.
+
+    Raises:
+        ClusterError: none can be built on this machine.
+    """
     lacking = [name for name in NEEDED if shutil.which(name, path=PATH) is None]
     if os.geteuid() or lacking:
         raise ClusterError(f"images cannot be built here: {', '.join(lacking) or 'this needs root'}")
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / ".lock").open("w") as lock:
-        # A second build waits here, and then finds them built.
         fcntl.flock(lock, fcntl.LOCK_EX)
+        out = CACHE / ".building"
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        yield out
+        shutil.rmtree(out, ignore_errors=True)
+
+
+def main() -> int:
+    """Builds what is missing and says where it is."""
+    start = time.monotonic()
+    with building() as out:
         if missing():
             progress.say("building the images of the product and of a job")
-            out = CACHE / ".building"
-            shutil.rmtree(out, ignore_errors=True)
-            out.mkdir()
             build_into(out)
             out.rename(directory())
             images.keep_newest(CACHE)

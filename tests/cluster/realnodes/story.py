@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.cluster import nodes
 from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
@@ -29,8 +30,17 @@ def install(kubectl: Kubectl) -> Kubectl:
     kubectl.run("apply", "-k", str(OVERLAY))
     own = kubectl.in_namespace(NAMESPACE)
     for name in ("ultraserver-webhook-certs", "ultraserver-webhook"):
-        own.run("rollout", "status", f"--timeout={SECONDS:.0f}s", f"deployment/{name}")
+        rolled_out(own, name)
     return own
+
+
+def rolled_out(own: Kubectl, name: str) -> None:
+    """Waits until all Pods of a Deployment are of its present template, and ready.
+
+    Raises:
+        KubectlError: they are not, in time.
+    """
+    own.run("rollout", "status", f"--timeout={SECONDS:.0f}s", f"deployment/{name}")
 
 
 def offered(kubectl: Kubectl, node: str, resource: str, count: int) -> None:
@@ -71,6 +81,26 @@ def ended(kubectl: Kubectl, name: str = "demo") -> Object:
     """
     kubectl.wait_for(over, "mpijob", name, timeout=SECONDS)
     return launchers(kubectl, name)[0]
+
+
+def placed(inside: Kubectl, name: str, count: int) -> list[Object]:
+    """The workers of a job, once each runs, and every one on a node of its own in one UltraServer.
+
+    Raises:
+        NotYetError: they do not, in time.
+    """
+
+    def run(found: Object) -> bool:
+        return [pod["status"]["phase"] for pod in found["items"]] == ["Running"] * count
+
+    workers = f"training.kubeflow.org/job-name={name},training.kubeflow.org/job-role=worker"
+    found: list[Object] = inside.wait_for(run, "pods", "-l", workers, timeout=SECONDS)["items"]
+    labels = {
+        item["metadata"]["name"]: item["metadata"]["labels"] for item in inside.get_json("nodes")["items"]
+    }
+    on = {pod["spec"]["nodeName"] for pod in found}
+    assert (len(on), len({labels[node][nodes.SERVER_ID_4] for node in on})) == (count, 1)
+    return found
 
 
 def containers(pod: Object) -> Iterable[str]:

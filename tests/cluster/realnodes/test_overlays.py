@@ -1,0 +1,153 @@
+"""Every overlay's file of the release, over a running installation, does what it says; then it goes again.
+
+Of cert-manager and the Prometheus operator only the kinds are there, not what acts on them.
+"""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.cluster.jobs import text, together
+from tests.cluster.managers import definition
+from tests.cluster.realnodes import release, story
+from tests.cluster.realnodes.overlays import SAYS, Cluster, base
+from tests.cluster.realnodes.plugin import DEVICES, RESOURCE
+from tests.cluster.realnodes.test_release import REGISTRATIONS, Person
+from tests.cluster.webhook import INJECT
+from tests.docs.blocks import REPOSITORY
+from tests.waiting import until
+from webhook.rules.load import load_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.cluster.kubectl import Kubectl, Object
+    from tests.cluster.realnodes.plane import RealPlane
+    from tests.cluster.realnodes.plugin import NeuronPlugin
+
+KINDS = {
+    "cert-manager.io/v1": ("Certificate", "Issuer"),
+    "monitoring.coreos.com/v1": ("ServiceMonitor", "PrometheusRule"),
+}
+
+
+def objects(folder: Path, overlay: str) -> list[Object]:
+    """What is in the file of an overlay."""
+    content = (folder / f"install-{overlay}.yaml").read_text(encoding="utf-8")
+    return list(yaml.safe_load_all(content))
+
+
+def identity(found: Object) -> tuple[str, str]:
+    return found["kind"], found["metadata"]["name"]
+
+
+def settled(cluster: Cluster, parts: list[Object]) -> None:
+    """Waits until what was applied is what runs: every Deployment, every table, every registration."""
+    for kind, name in map(identity, parts):
+        if kind == "Deployment":
+            story.rolled_out(cluster.own, name)
+    (tables,) = (one["data"] for one in parts if identity(one) == ("ConfigMap", "ultraserver-webhook-rules"))
+    revision = load_texts(sorted(tables.items()), "overlay").revision
+    row = f'ultraserver_webhook_table_info{{revision="{revision}"}}'
+
+    def uses_the_table(pod: Object) -> bool:
+        return row in cluster.metrics(pod["metadata"]["name"])
+
+    serving = [pod for pod in cluster.pods() if "serving" in pod["metadata"]["labels"].values()]
+    for pod in serving:
+        until(lambda pod=pod: uses_the_table(pod))  # type: ignore[misc]
+
+    def trusted(found: Object) -> bool:
+        return all("caBundle" in hook["clientConfig"] for item in found["items"] for hook in item["webhooks"])
+
+    cluster.own.wait_for(trusted, REGISTRATIONS)
+
+
+def sound(cluster: Cluster) -> None:
+    """Asserts that nothing was started again, and that our namespace takes nothing that is not restricted."""
+    for pod in cluster.pods():
+        restarts = [each["restartCount"] for each in pod["status"]["containerStatuses"]]
+        assert restarts == [0], pod["metadata"]["name"]
+    privileged = {"name": "main", "image": "x", "securityContext": {"privileged": True}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "root"},
+        "spec": {"containers": [privileged]},
+    }
+    refused = cluster.own.run("create", "--dry-run=server", "-f", "-", stdin=text(pod), check=False)
+    assert 'violates PodSecurity "restricted' in refused.stderr
+
+
+@pytest.fixture(scope="module")
+def plain(installed: Kubectl, release_folder: Path) -> Iterator[Kubectl]:
+    """The installation, and the kinds that overlays name; afterwards it is as it was."""
+    definitions = [definition(group, kind) for group, found in KINDS.items() for kind in found]
+    installed.run("apply", "-f", "-", stdin=text(together(*definitions)))
+    for one in definitions:
+        installed.run("wait", "--for=create", f"crd/{one['metadata']['name']}")
+        installed.run("wait", "--for=condition=Established", f"crd/{one['metadata']['name']}")
+    yield installed
+    settled(Cluster(installed, installed, installed), objects(release_folder, "eks"))
+    installed.run("delete", "-f", "-", stdin=text(together(*definitions)))
+
+
+@pytest.fixture
+def cluster(plain: Kubectl, here: Kubectl) -> Iterator[Cluster]:
+    """The plain installation, somebody who may edit a namespace of their own, and another that asks."""
+    here.run("create", "rolebinding", "edit", "--clusterrole=edit", "--user=somebody")
+    name = f"{here.namespace}-asks"
+    yield Cluster(plain, here, plain.create_namespace(name, {INJECT: "enabled"}))
+    plain.run("delete", "namespace", name, "--wait=false")
+
+
+@pytest.mark.parametrize("overlay", release.overlays(REPOSITORY))
+def test_an_overlay_over_a_running_installation_does_what_it_says(
+    overlay: str, cluster: Cluster, release_folder: Path, mended: dict[str, NeuronPlugin]
+) -> None:
+    for node in mended:
+        story.offered(cluster.own, node, RESOURCE, DEVICES)
+    if overlay not in {"eks", "failclosed"}:
+        assert not SAYS[overlay](cluster)
+    before = {*map(identity, objects(release_folder, "eks"))}
+    parts = objects(release_folder, overlay)
+    cluster.own.run("apply", "-f", str(release_folder / f"install-{overlay}.yaml"))
+    try:
+        settled(cluster, parts)
+        until(lambda: SAYS[overlay](cluster))
+        sound(cluster)
+    finally:
+        cluster.here.run("delete", "mpijobs", "--all")
+        cluster.own.run("apply", "-f", str(release_folder / "install-eks.yaml"))
+        added = [part for part in parts if identity(part) not in before]
+        if added:
+            cluster.own.run("delete", "-f", "-", stdin=text(together(*added)))
+
+
+def test_a_certificate_of_ones_own_needs_no_overlay(
+    cluster: Cluster, real_plane: RealPlane, tmp_path: Path
+) -> None:
+    host = f"--host=ultraserver-webhook.{story.NAMESPACE}.svc"
+    command = [sys.executable, "-m", "certs", "dev", "--dir", str(tmp_path), host]
+    subprocess.run(command, check=True, capture_output=True)
+    ours = (tmp_path / "ca.crt").read_text(encoding="utf-8").strip()
+
+    def trusted(found: Object) -> bool:
+        hooks = [hook["clientConfig"] for item in found["items"] for hook in item["webhooks"]]
+        return all(ours in base64.b64decode(hook["caBundle"]).decode() for hook in hooks)
+
+    person = Person(real_plane, tmp_path)
+    try:
+        person.types("A certificate without a clone")
+        cluster.own.wait_for(trusted, REGISTRATIONS)
+        until(lambda: base(cluster))
+        sound(cluster)
+    finally:
+        person.types("Back to the program's own certificate")

@@ -1,0 +1,199 @@
+"""A release's files alone: an installation from them, and an upgrade from the release before and back."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.install.installation import steps
+from tests.cluster.jobs import own_part
+from tests.cluster.load import jobs_keep_coming
+from tests.cluster.realnodes import product, release, story
+from tests.cluster.realnodes.plugin import DEVICES, RESOURCE
+from tests.docs import session
+from tests.helpers import mpijob
+from webhook.engine import Request, evaluate
+from webhook.rules.load import load_default
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.cluster.kubectl import Kubectl, Object
+    from tests.cluster.realnodes.node import Node
+    from tests.cluster.realnodes.plane import RealPlane
+    from tests.cluster.realnodes.plugin import NeuronPlugin
+
+INSTALL = "docs/install.md"
+CHECK, IMPORT = "From a release, without a clone", "Import the images"
+APPLY, BACK = "Apply a release's manifests", "Roll back"
+REGISTRATIONS = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody with kubectl, the folder of a release, and no clone.
+
+    Attributes:
+        plane: what is installed on.
+        folder: the release's.
+    """
+
+    plane: RealPlane
+    folder: Path
+
+    @property
+    def version(self) -> str:
+        """Which version the release is of."""
+        return str(json.loads((self.folder / release.ABOUT).read_text(encoding="utf-8"))["version"])
+
+    def types(self, heading: str) -> None:
+        """Runs what the document shows under a heading, in the folder."""
+        env = {"KUBECONFIG": str(self.plane.kubeconfig), "KUBERC": "off"}
+        for step in steps(INSTALL, heading):
+            path = [str(self.plane.kubectl.binary.parent)]
+            said, status = session.run(step.command, self.folder, path=path, env=env)
+            assert status == 0, f"{step.where}\n{said}"
+
+    def imports_on(self, node: Node) -> None:
+        """Runs on a node what the document shows for it."""
+        (step,) = steps(INSTALL, IMPORT)
+        path = f"PATH={self.plane.node_tools}:/usr/bin:/bin"
+        node.run("env", f"--chdir={self.folder}", path, "bash", "-ec", step.command)
+        have = {name.rpartition("/")[2] for name in node_images(self.plane, node)}
+        assert {f"{name}:{self.version}" for name in product.TARGETS.values()} <= have
+
+    def imports(self) -> None:
+        """The same on every node."""
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(self.imports_on, self.plane.nodes.values()))
+
+
+def ctr(plane: RealPlane, node: Node, *args: str) -> str:
+    """What containerd's command line prints about the images of a node."""
+    return node.run(str(plane.node_tools / "ctr"), "--namespace=k8s.io", "images", *args)
+
+
+def node_images(plane: RealPlane, node: Node) -> dict[str, str]:
+    """The images of a node: the digest by name."""
+    rows = [line.split() for line in ctr(plane, node, "list").splitlines()[1:]]
+    return {row[0]: row[2] for row in rows}
+
+
+def forget(plane: RealPlane, node: Node) -> None:
+    """Removes the product's images from a node, under whatever name it has them."""
+    found = node_images(plane, node)
+    ours = {digest for name, digest in found.items() if "/ultraserver-webhook" in name}
+    names = [name for name, digest in found.items() if digest in ours]
+    if names:
+        ctr(plane, node, "remove", "--sync", *names)
+    assert not ours & {*node_images(plane, node).values()}
+
+
+@pytest.fixture
+def bare(real_plane: RealPlane, installed: Kubectl, mended: dict[str, NeuronPlugin]) -> Iterator[RealPlane]:
+    """The plane after the product was removed; it is installed again afterwards."""
+    for name in mended:
+        story.offered(installed, name, RESOURCE, DEVICES)
+    kubectl = real_plane.kubectl
+    kubectl.run("delete", REGISTRATIONS, "ultraserver-webhook")
+    kubectl.run("delete", "-k", str(story.OVERLAY), "--ignore-not-found")
+    yield real_plane
+    kubectl.in_namespace("default").run("delete", "mpijobs", "--all")
+    story.install(kubectl)
+
+
+def same_pods(pods: list[Object]) -> dict[str, int]:
+    """By what Pods are told from others made anew, and how often their containers were started again."""
+    return {
+        pod["metadata"]["uid"]: sum(each["restartCount"] for each in pod["status"]["containerStatuses"])
+        for pod in pods
+    }
+
+
+def serving(plane: RealPlane) -> set[str]:
+    """The images of the serving Pods that are there to stay."""
+    own = plane.kubectl.in_namespace(story.NAMESPACE)
+    pods = own.get_json("pods", "-l", "app.kubernetes.io/component=serving")["items"]
+    return {
+        pod["spec"]["containers"][0]["image"] for pod in pods if "deletionTimestamp" not in pod["metadata"]
+    }
+
+
+def test_a_release_alone_is_installed_on_nodes_without_its_images_and_places_a_job(
+    bare: RealPlane, release_folder: Path, tmp_path: Path
+) -> None:
+    person = Person(bare, release_folder)
+    for node in bare.nodes.values():
+        forget(bare, node)
+    person.types(CHECK)
+    person.imports()
+    person.types(APPLY)
+    assert serving(bare) == {f"ultraserver-webhook:{person.version}"}
+    (sdist,) = release_folder.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (job,) = tmp_path.glob("*/examples/four-node.yaml")
+    inside = bare.kubectl.in_namespace("default")
+    inside.run("apply", "-f", str(job))
+    story.placed(inside, "demo", 4)
+
+
+def lasting(name: str, *, suspend: bool = False) -> Object:
+    """A job of two workers that goes on until it is deleted, or waits to be told to begin."""
+    job = mpijob(2, name=name)
+    job["spec"]["runPolicy"] = {"suspend": suspend}
+    launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
+    launcher["containers"][0]["command"] = ["sleep", "3600"]
+    return job
+
+
+def changes_today(job: Object) -> tuple[object, ...]:
+    """What this checkout's table would change about a job that is stored."""
+    metadata = job["metadata"]
+    request = Request(own_part(job), metadata["namespace"], metadata["uid"], "somebody")
+    return evaluate(load_default(), request).operations
+
+
+def test_an_upgrade_from_the_release_before_and_the_way_back_lose_no_admission(
+    bare: RealPlane, release_before: Path, release_folder: Path
+) -> None:
+    old, new = Person(bare, release_before), Person(bare, release_folder)
+    assert old.version != new.version
+    old.types(CHECK)
+    old.imports()
+    new.imports()
+    old.types(APPLY)
+    inside = bare.kubectl.in_namespace("default")
+    inside.create(lasting("suspended", suspend=True))
+    inside.create(lasting("running"))
+    before = same_pods(story.placed(inside, "running", 2))
+
+    with jobs_keep_coming(bare.kubeconfig, "default", a_second=4) as load:
+        load.more(20)
+        for person, heading, version in (
+            (new, APPLY, new.version),
+            (new, BACK, old.version),
+            (old, APPLY, old.version),
+            (new, APPLY, new.version),
+        ):
+            person.types(heading)
+            assert serving(bare) == {f"ultraserver-webhook:{version}"}
+            load.more(20)
+    sys.stderr.write(f"upgrade, roll back, upgrade: {load}\n")
+    assert load.lost == []
+
+    for job in inside.get_json("mpijobs")["items"]:
+        assert changes_today(job) == (), job["metadata"]["name"]
+    assert same_pods(story.placed(inside, "running", 2)) == before
+    inside.run("delete", "mpijob", "running")
+    inside.run(
+        "patch", "mpijob", "suspended", "--type=merge", "-p", '{"spec": {"runPolicy": {"suspend": false}}}'
+    )
+    story.placed(inside, "suspended", 2)
