@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
-import json
 import os
 import shutil
 import socket
 import ssl
 import threading
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Self
-
-import yaml
 
 from certs.observed import bundle_pem, read_hook
 from certs.paths import webhook_configuration
 from kube.client import connect
 from tests.certs.installation import data
-from tests.cluster.__main__ import JOB
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,42 +85,6 @@ class Mount:
                 (self.folder / name).symlink_to(f"..data/{name}")
         if before:
             shutil.rmtree(before)
-
-
-class Users:
-    """One connection to the API server that creates the same job by dry run, again and again."""
-
-    def __init__(self, installed: Installation, kubeconfig: Path) -> None:
-        config = json.loads(kubeconfig.read_text(encoding="utf-8"))
-        cluster = config["clusters"][0]["cluster"]
-        host, port = cluster["server"].removeprefix("https://").split(":")
-        context = ssl.create_default_context(cafile=cluster["certificate-authority"])
-        self.connection = http.client.HTTPSConnection(host, int(port), timeout=30, context=context)
-        self.path = f"/apis/kubeflow.org/v2beta1/namespaces/{installed.name}/mpijobs?dryRun=All"
-        self.headers = {
-            "Authorization": f"Bearer {config['users'][0]['user']['token']}",
-            "Content-Type": "application/json",
-        }
-        self.job = json.dumps(yaml.safe_load(JOB))
-
-    def create(self) -> None:
-        """Creates the job; it must be admitted, and by the webhook.
-
-        Raises:
-            AssertionError: it was refused, or not mutated.
-        """
-        self.connection.request("POST", self.path, self.job, self.headers)
-        response = self.connection.getresponse()
-        text = response.read().decode()
-        assert response.status == HTTPStatus.CREATED, text
-        assert "nodeSelector" in text, "the webhook was not asked"
-
-    def admitted(self) -> bool:
-        """Whether the job could be created; the API server learns of configurations a moment later."""
-        with contextlib.suppress(AssertionError):
-            self.create()
-            return True
-        return False
 
 
 class Client:

@@ -20,8 +20,9 @@ from certs.inputs import Policy
 from certs.rotate import Rotator, Target
 from kube.client import connect
 from tests.certs.installation import REPOSITORY, configuration, install
-from tests.certs.pod import Background, Client, Mount, Users
+from tests.certs.pod import Background, Client, Mount
 from tests.cluster.controlplane import answers_ok
+from tests.cluster.load import jobs_keep_coming, places
 from tests.cluster.process import free_ports
 from tests.waiting import until
 
@@ -42,21 +43,20 @@ def test_no_admission_fails_while_authority_and_leaf_are_replaced_ten_times(
     installed = install(control_plane, NAME, tmp_path)
     with webhook(control_plane, installed, tmp_path / "mounted") as port:
         asked(installed, port)
-        users = [Users(installed, control_plane.kubeconfig) for _ in range(2)]
+        # The API server learns of configurations a moment later.
+        until(lambda: places(control_plane.kubeconfig, NAME))
         client = Client(installed, control_plane.kubeconfig, port)
-        with contextlib.ExitStack() as stack:
-            for user in users:
-                stack.enter_context(contextlib.closing(user.connection))
-            until(users[0].admitted)
-            load = [stack.enter_context(Background(user.create, 0.02)) for user in users]
-            checks = stack.enter_context(Background(client.handshake, 0.1))
+        with (
+            jobs_keep_coming(control_plane.kubeconfig, NAME, a_second=25) as load,
+            Background(client.handshake, 0.1) as checks,
+        ):
             authorities = {rotate(installed, client) for _ in range(ROUNDS)}
-        admitted = sum(one.done for one in load)
-        sys.stderr.write(f"{admitted} admissions, {checks.done} handshakes, {len(client.seen)} leaves\n")
-        assert [one.failures for one in (*load, checks)] == [[], [], []]
+        sys.stderr.write(f"{load}; {checks.done} handshakes, {len(client.seen)} leaves\n")
+        assert load.lost == []
+        assert checks.failures == []
         assert len(authorities) == ROUNDS
         assert len(client.seen) > ROUNDS
-        assert admitted > 20 * ROUNDS
+        assert len(load.admissions) > 20 * ROUNDS
     for kind in ("mutating", "validating"):
         installed.kubectl.run("delete", f"{kind}webhookconfiguration", NAME)
 

@@ -8,9 +8,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from tests.cluster.install.installation import MUTATING, NAMESPACE
+from tests.cluster.install.installation import MUTATING, NAMESPACE, TEAM
 from tests.cluster.install.test_install import bundles
-from tests.cluster.install.test_rollout import jobs_keep_coming
+from tests.cluster.load import jobs_keep_coming
 from tests.docs.blocks import REPOSITORY
 from tests.waiting import until
 
@@ -59,11 +59,11 @@ def test_ten_rotations_of_authority_and_leaf_under_load_cost_no_job_its_place(
     command = [sys.executable, "-m", "certs", "rotate", "--force=ca", "--force=leaf", "--wait=60"]
     command += [f"--kubeconfig={installed.control_plane.kubeconfig}", f"--namespace={NAMESPACE}"]
     command += [f"--{kind}=ultraserver-webhook" for kind in ("mutating", "validating")]
-    with jobs_keep_coming(installed) as placed:
+    with jobs_keep_coming(installed.control_plane.kubeconfig, TEAM) as load:
         for _ in range(10):
             # Beside the program in its Pod, which takes part: two that do the same are no danger.
             subprocess.run([*command, "--settle-seconds=1"], cwd=REPOSITORY, check=True, capture_output=True)
             seen |= bundles(installed)
     assert len(seen) == 10
-    assert len(placed) > 100
-    assert all(placed)
+    assert len(load.admissions) > 100
+    assert load.lost == []

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.install.installation import NAMESPACE
+from tests.cluster.install.installation import NAMESPACE, TEAM
 from tests.cluster.install.test_install import bundles
-from tests.cluster.install.test_rollout import jobs_keep_coming
+from tests.cluster.load import jobs_keep_coming
 from tests.docs.blocks import REPOSITORY
 from tests.waiting import until
 
@@ -53,26 +53,21 @@ def set_settling_time(installed: Installation, change: str) -> None:
 
 @pytest.mark.parametrize("rounds", [2, pytest.param(20, marks=pytest.mark.bench)])
 def test_changes_of_who_makes_the_certificate_cost_no_job_its_place(busy: Installation, rounds: int) -> None:
-    started = time.monotonic()
-    with jobs_keep_coming(busy) as placed:
+    with jobs_keep_coming(busy.control_plane.kubeconfig, TEAM) as load:
         for _ in range(rounds):
             own = new_certificate(busy)
             busy.run(INSTALL, HEADING)
             until(lambda own=own: serves(busy, own / "tls.crt", own / "ca.crt"), LONGEST)
             busy.run(INSTALL, BACK)
             until(lambda: serves_its_own(busy), LONGEST)
-    seconds = time.monotonic() - started
-    report = (
-        f"{rounds} changes each way: {len(placed)} jobs, {placed.count(False)} not placed, {seconds:.0f} s"
-    )
-    sys.stderr.write(f"{report}\n")
-    assert len(placed) > 10 * rounds
-    assert all(placed), report
+    sys.stderr.write(f"{rounds} changes each way: {load}\n")
+    assert len(load.admissions) > 10 * rounds
+    assert load.lost == []
 
 
 def test_whoever_was_named_last_wins_however_hastily_it_changes(busy: Installation) -> None:
     chance = random.Random(8)  # noqa: S311 - no secret
-    with jobs_keep_coming(busy) as placed:
+    with jobs_keep_coming(busy.control_plane.kubeconfig, TEAM) as load:
         for _ in range(3):
             own = new_certificate(busy)
             busy.run(INSTALL, HEADING)
@@ -83,7 +78,7 @@ def test_whoever_was_named_last_wins_however_hastily_it_changes(busy: Installati
         until(lambda: serves(busy, own / "tls.crt", own / "ca.crt"), LONGEST)
         busy.run(INSTALL, BACK)
         until(lambda: serves_its_own(busy), LONGEST)
-    assert all(placed), f"{placed.count(False)} of {len(placed)} not placed"
+    assert load.lost == []
 
 
 def new_certificate(installed: Installation) -> Path:

@@ -2,42 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import threading
 from typing import TYPE_CHECKING
 
-from tests.cluster.standin.api import Api
-from tests.helpers import mpijob
+from tests.cluster.install.installation import TEAM
+from tests.cluster.load import jobs_keep_coming
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.cluster.install.installation import Installation
 
 INSTALL, OPERATIONS = "docs/install.md", "docs/operations.md"
-
-
-@contextlib.contextmanager
-def jobs_keep_coming(installed: Installation) -> Iterator[list[bool]]:
-    """Dry-run jobs, some ten a second; yields whether each was placed."""
-    placed: list[bool] = []
-    stop = threading.Event()
-
-    def work() -> None:
-        path = "/apis/kubeflow.org/v2beta1/namespaces/team-a/mpijobs?dryRun=All"
-        with contextlib.closing(Api(installed.control_plane.kubeconfig)) as api:
-            while not stop.wait(0.1):
-                placed.append("nodeSelector" in json.dumps(api.call("POST", path, mpijob(4))))
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield placed
-    finally:
-        stop.set()
-        thread.join(20)
 
 
 def images(installed: Installation) -> set[str]:
@@ -52,15 +26,15 @@ def test_another_version_goes_out_and_back_and_every_job_is_placed(installed: In
     before = file.read_text(encoding="utf-8")
     file.write_text(before.replace("newTag: 0.1.0", "newTag: 0.1.1"), encoding="utf-8")
     try:
-        with jobs_keep_coming(installed) as placed:
+        with jobs_keep_coming(installed.control_plane.kubeconfig, TEAM) as load:
             assert "+        image: ultraserver-webhook:0.1.1" in installed.run(INSTALL, "Upgrade")
             assert images(installed) == {"ultraserver-webhook:0.1.1"}
             installed.run(INSTALL, "Roll back")
             assert images(installed) == {"ultraserver-webhook:0.1.0"}
     finally:
         file.write_text(before, encoding="utf-8")
-    assert len(placed) > 20
-    assert all(placed)
+    assert len(load.admissions) > 20
+    assert load.lost == []
     installed.run(OPERATIONS, "Switch the table on again")
 
 
