@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.cluster.install.installation import TEAM
 from tests.cluster.load import jobs_keep_coming
+from tests.cluster.realnodes import product
 from tests.waiting import until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.cluster.install.installation import Installation
 
 INSTALL, OPERATIONS = "docs/install.md", "docs/operations.md"
@@ -21,21 +26,38 @@ def images(installed: Installation) -> set[str]:
     }
 
 
-def test_another_version_goes_out_and_back_and_every_job_is_placed(installed: Installation) -> None:
+@pytest.fixture
+def next_version(installed: Installation) -> Iterator[Installation]:
+    """An installation whose manifests name version 0.1.1, which is 0.1.0 under another name."""
+    tag_images(installed)
     file = installed.folder / "manifests" / "base" / "kustomization.yaml"
     before = file.read_text(encoding="utf-8")
     file.write_text(before.replace("newTag: 0.1.0", "newTag: 0.1.1"), encoding="utf-8")
-    try:
-        with jobs_keep_coming(installed.control_plane.kubeconfig, TEAM) as load:
-            assert "+        image: ultraserver-webhook:0.1.1" in installed.run(INSTALL, "Upgrade")
-            assert images(installed) == {"ultraserver-webhook:0.1.1"}
-            installed.run(INSTALL, "Roll back")
-            assert images(installed) == {"ultraserver-webhook:0.1.0"}
-    finally:
-        file.write_text(before, encoding="utf-8")
+    yield installed
+    file.write_text(before, encoding="utf-8")
+    installed.run(OPERATIONS, "Switch the table on again")
+
+
+def tag_images(installed: Installation) -> None:
+    plane = installed.control_plane
+    for name in product.TARGETS.values():
+        image = f"docker.io/library/{name}"
+        for node in plane.nodes.values():
+            node.run(
+                *(str(plane.node_tools / "ctr"), "--namespace=k8s.io", "images", "tag"),
+                *(image, image.replace(":0.1.0", ":0.1.1")),
+            )
+
+
+def test_another_version_goes_out_and_back_and_every_job_is_placed(next_version: Installation) -> None:
+    installed = next_version
+    with jobs_keep_coming(installed.control_plane.kubeconfig, TEAM) as load:
+        assert "+        image: ultraserver-webhook:0.1.1" in installed.run(INSTALL, "Upgrade")
+        assert images(installed) == {"ultraserver-webhook:0.1.1"}
+        installed.run(INSTALL, "Roll back")
+        assert images(installed) == {"ultraserver-webhook:0.1.0"}
     assert len(load.admissions) > 20
     assert load.lost == []
-    installed.run(OPERATIONS, "Switch the table on again")
 
 
 def test_one_namespace_first_then_everybody_then_closed(installed: Installation) -> None:

@@ -106,8 +106,8 @@ def kubelet(place: Place, cgroup: str, credentials: Path, resolv: Path) -> str:
         "imageMinimumGCAge": "24h",
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
-        # A changed Secret or ConfigMap is in its volume after seconds instead of a minute.
-        "syncFrequency": "10s",
+        # A changed Secret or ConfigMap is in its volume after two seconds instead of a minute.
+        "syncFrequency": "1s",
         "configMapAndSecretChangeDetectionStrategy": "Watch",
     }
     return json.dumps(config)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cluster import nodes
-from tests.cluster.realnodes import build, images, namespaces, product
+from tests.cluster.realnodes import images, product
 from tests.cluster.realnodes.archives import Image
 from tests.cluster.realnodes.plane import RealPlane
 from tests.cluster.realnodes.plugin import NeuronPlugin
@@ -26,40 +25,6 @@ if TYPE_CHECKING:
 _numbers = itertools.count()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs real nodes, before ``-m`` looks at the marks."""
-    for item in items:
-        names = getattr(item, "fixturenames", ())
-        if "node_tools" in names:
-            item.add_marker(pytest.mark.real_nodes)
-        if {"product_images", "image_archives"} & {*names}:
-            item.add_marker(pytest.mark.images)
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips what this machine cannot run, or fails it where ``REQUIRE_NODES=1``."""
-    reason = ""
-    if item.get_closest_marker("real_nodes"):
-        reason = namespaces.unusable()
-        if not reason and build.missing(build.directory()):
-            reason = "their programs are not built: make node-tools"
-    if not reason and item.get_closest_marker("images") and product.missing():
-        reason = "the images of this checkout are not built: make images"
-    if not reason:
-        return
-    if os.environ.get("REQUIRE_NODES") == "1":
-        pytest.fail(f"no real nodes: {reason}", pytrace=False)
-    pytest.skip(f"no real nodes: {reason}")
-
-
-@pytest.fixture(scope="session")
-def node_tools(tools: Path) -> Path:
-    """The folder of the programs of a node; ``tools``, those of the control plane, are needed as well."""
-    assert tools.is_dir()
-    return build.directory()
-
-
 # The nodes end with the tests of this folder: they would be in the way of what is tested afterwards.
 @pytest.fixture(scope="package")
 def real_plane(node_tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPlane]:
@@ -68,11 +33,6 @@ def real_plane(node_tools: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     archives = images.small(folder, node_tools) + product.built()
     with RealPlane(folder, nodes.ultraserver_nodes(1), archives) as running:
         yield running
-
-
-@pytest.fixture(scope="session")
-def product_images() -> None:
-    """Asked for by what needs the product's images on the nodes; without them it is skipped."""
 
 
 @pytest.fixture(scope="session")
