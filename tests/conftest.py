@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 TOGETHER = (
     "tests/cluster/realnodes/",
+    "tests/cluster/install/",
     "tests/cluster/",
     "tests/attack/test_live_reviews.py",
     "tests/attack/test_framing.py",

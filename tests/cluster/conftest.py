@@ -17,6 +17,8 @@ import pytest
 from tests.cluster import nodes, webhook
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.jobs import clear
+from tests.cluster.realnodes import build as node_build
+from tests.cluster.realnodes import namespaces, product
 from tests.cluster.tools import build
 
 if TYPE_CHECKING:
@@ -33,28 +35,61 @@ _numbers = itertools.count()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs the control plane, before ``-m`` looks at the marks."""
+    """Marks what needs the control plane, real nodes or images, before ``-m`` looks at the marks."""
     for item in items:
-        if "tools" in getattr(item, "fixturenames", ()):
+        names = {*getattr(item, "fixturenames", ())}
+        if "tools" in names:
             item.add_marker(pytest.mark.cluster)
+        if "node_tools" in names:
+            item.add_marker(pytest.mark.real_nodes)
+        if {"product_images", "image_archives"} & names:
+            item.add_marker(pytest.mark.images)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips what needs programs that are not built, or fails it where ``REQUIRE_CLUSTER=1``."""
+    """Skips what this machine cannot run, or fails it where ``REQUIRE_CLUSTER=1`` or ``REQUIRE_NODES=1``."""
     kit = build.CONTROL_PLANE
-    if not item.get_closest_marker("cluster") or not kit.missing(kit.directory()):
+    variable, reason = "REQUIRE_CLUSTER", ""
+    if item.get_closest_marker("cluster") and kit.missing(kit.directory()):
+        reason = "the control plane's programs are not built: make cluster-tools"
+    elif lacking := _lacking_for_nodes(item):
+        variable, reason = "REQUIRE_NODES", f"no real nodes: {lacking}"
+    if not reason:
         return
-    reason = "the control plane's programs are not built: make cluster-tools"
-    if os.environ.get("REQUIRE_CLUSTER") == "1":
+    if os.environ.get(variable) == "1":
         pytest.fail(reason, pytrace=False)
     # Here and not in a fixture, so that the summary folds all of them into one line.
     pytest.skip(reason)
+
+
+def _lacking_for_nodes(item: pytest.Item) -> str:
+    """What a test that needs real nodes cannot have here; empty if nothing."""
+    if item.get_closest_marker("real_nodes"):
+        if reason := namespaces.unusable():
+            return reason
+        if node_build.missing(node_build.directory()):
+            return "their programs are not built: make node-tools"
+    if item.get_closest_marker("images") and product.missing():
+        return "the images of this checkout are not built: make images"
+    return ""
 
 
 @pytest.fixture(scope="session")
 def tools() -> Path:
     """The folder of the control plane's programs."""
     return build.CONTROL_PLANE.directory()
+
+
+@pytest.fixture(scope="session")
+def node_tools(tools: Path) -> Path:
+    """The folder of the programs of a node; ``tools``, those of the control plane, are needed as well."""
+    assert tools.is_dir()
+    return node_build.directory()
+
+
+@pytest.fixture(scope="session")
+def product_images() -> None:
+    """Asked for by what needs the product's images on the nodes; without them it is skipped."""
 
 
 @pytest.fixture(scope="session")

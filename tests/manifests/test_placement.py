@@ -42,6 +42,17 @@ def tables(overlay: Build) -> dict[str, str]:
     return found
 
 
+def test_every_program_leaves_ultraserver_nodes_to_jobs_where_there_are_others(overlay: Build) -> None:
+    """On real nodes, two programs that said nothing of it were put there first."""
+    specs = pod_specs(overlay)
+    assert {*specs} == {"ultraserver-webhook", "ultraserver-webhook-certs", NAME}
+    for spec in specs.values():
+        (preferred,) = spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+        (term,) = preferred["preference"]["matchExpressions"]
+        assert (term["key"], term["operator"]) == ("node.kubernetes.io/instance-type", "NotIn")
+        assert set(term["values"]) == {"trn2u.48xlarge", "ml.trn2u.48xlarge"}
+
+
 def test_it_runs_as_strictly_as_the_others(overlay: Build) -> None:
     specs = pod_specs(overlay)
     assert specs[NAME]["securityContext"] == specs["ultraserver-webhook-certs"]["securityContext"]

@@ -1,1 +1,1 @@
-"""The whole installation from its manifests, on a control plane of its own; see ``tests.cluster.standin``."""
+"""The whole installation from its manifests, on a plane of its own; the product's Pods run on real nodes."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import random
 import re
 import shutil
+import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
-from tests.cluster.controlplane import ControlPlane
 from tests.cluster.jobs import template
+from tests.cluster.realnodes.plane import RealPlane
 from tests.docs import session
 from tests.docs.blocks import REPOSITORY, Block, Step, blocks_of, text_of
 from tests.helpers import mpijob
@@ -19,25 +20,21 @@ from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.cluster.kubectl import Kubectl, Object
-    from tests.cluster.standin.node import StandIn
 
 NAMESPACE = "ultraserver-webhook"
 TEAM = "team-a"
 MUTATING = ("mutatingwebhookconfiguration", "ultraserver-webhook")
 VALIDATING = ("validatingwebhookconfiguration", "ultraserver-webhook")
+HURRIED = Path(__file__).with_name("hurried.yaml")
 
 
-class LoopbackServices(ControlPlane):
-    """A control plane whose Services have cluster IPs of loopback, which it can call as they are."""
+class PartlyReal(RealPlane):
+    """A plane with nodes that are objects only beside the real ones."""
 
-    def _launch(self, name: str, flags: dict[str, object], *rest: Any, **named: Any) -> None:
-        # By chance, so that another run on this machine most likely has others.
-        network = f"127.{random.randint(64, 99)}.{random.randint(0, 254)}.0/24"  # noqa: S311 - no secret
-        services = {"service-cluster-ip-range": network} if name == "kube-apiserver" else {}
-        super()._launch(name, flags | services, *rest, **named)
+    # Nobody renews their leases, and they are to stay all the same.
+    flags: ClassVar = {"kube-controller-manager": {"node-monitor-grace-period": "4h"}}
 
 
 def steps(document: str, heading: str) -> list[Step]:
@@ -64,16 +61,14 @@ def _line(block: Block) -> int:
 
 @dataclass(frozen=True)
 class Installation:
-    """A control plane, what stands in for its nodes, and a person before it.
+    """A plane, and a person before it.
 
     Attributes:
         control_plane: with nothing but the mpi-operator, at first.
-        stand_in: runs the Pods.
         folder: a copy of the manifests and examples, where commands are run.
     """
 
-    control_plane: ControlPlane
-    stand_in: StandIn
+    control_plane: RealPlane
     folder: Path
 
     @property
@@ -125,21 +120,49 @@ class Installation:
         done = inside.run("patch", "configmap", "ultraserver-webhook-rules", "-p", patch, check=False)
         return done.stderr if done.returncode else ""
 
+    def pods(self, component: str = "serving") -> list[Object]:
+        """The Pods of a Deployment that are ready and stay."""
+        found = self.own.get_json("pods", "-l", f"app.kubernetes.io/component={component}")["items"]
+        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"] and _ready(pod)]
+
+    def inside(self, pod: Object, *command: str) -> str:
+        """Runs a command in a Pod; returns what it printed."""
+        return self.own.run("exec", pod["metadata"]["name"], "--", *command).stdout
+
+    def metrics(self, pod: Object) -> str:
+        """The metrics of a Pod."""
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}:9090/proxy/metrics"
+        return self.kubectl.run("get", "--raw", path).stdout
+
+    def served(self, *addresses: str) -> set[str]:
+        """The certificates that serving pods show, as the API server sees them: from the plane's network."""
+        ask = "import ssl, sys; print(ssl.get_server_certificate((sys.argv[1], 8443)), end='')"
+        inside = self.control_plane.namespaces
+        return {inside.run([sys.executable, "-c", ask, address]) for address in addresses}
+
     @contextlib.contextmanager
     def server_down(self) -> Iterator[None]:
-        """No serving process, and none is started."""
-        self.stand_in.paused.set()
-        for pod in self.stand_in.pods():
-            pod.kill()
-        until(lambda: not any(pod.ready for pod in self.stand_in.pods()))
+        """No serving pod; the autoscaler leaves a Deployment of none alone."""
+        scale = ("scale", "deployment/ultraserver-webhook")
+        self.own.run(*scale, "--replicas=0")
+        self.own.run("delete", "pods", "-l", "app.kubernetes.io/component=serving", "--grace-period=1")
         try:
             yield
         finally:
-            self.stand_in.paused.clear()
-            until(lambda: all(pod.ready for pod in self.stand_in.pods()))
+            self.own.run(*scale, "--replicas=2")
+            until(lambda: len(self.pods()) == 2)
+
+
+def _ready(pod: Object) -> bool:
+    conditions = pod["status"].get("conditions", ())
+    return any((item["type"], item["status"]) == ("Ready", "True") for item in conditions)
 
 
 def manifests(folder: Path) -> Path:
     """A folder that looks like the repository to the commands of a document, with manifests to change."""
     shutil.copytree(REPOSITORY / "manifests", folder / "manifests")
+    base = folder / "manifests" / "base"
+    shutil.copy(HURRIED, base)
+    with (base / "kustomization.yaml").open("a", encoding="utf-8") as file:
+        file.write(f"patches:\n  - path: {HURRIED.name}\n")
     return session.folder_with_examples(folder)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
-from tests.cluster.install.installation import MUTATING, NAMESPACE, TEAM
+from tests.cluster.install.installation import MUTATING, TEAM
 from tests.cluster.install.test_install import bundles
 from tests.cluster.load import jobs_keep_coming
-from tests.docs.blocks import REPOSITORY
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -56,13 +53,12 @@ def test_ten_rotations_of_authority_and_leaf_under_load_cost_no_job_its_place(
     installed: Installation,
 ) -> None:
     seen: set[str] = set()
-    command = [sys.executable, "-m", "certs", "rotate", "--force=ca", "--force=leaf", "--wait=60"]
-    command += [f"--kubeconfig={installed.control_plane.kubeconfig}", f"--namespace={NAMESPACE}"]
-    command += [f"--{kind}=ultraserver-webhook" for kind in ("mutating", "validating")]
+    (program,) = installed.pods("certificates")
+    rotate = ("python", "-m", "certs", "rotate", "--force=ca", "--force=leaf", "--wait=60")
     with jobs_keep_coming(installed.control_plane.kubeconfig, TEAM) as load:
         for _ in range(10):
-            # Beside the program in its Pod, which takes part: two that do the same are no danger.
-            subprocess.run([*command, "--settle-seconds=1"], cwd=REPOSITORY, check=True, capture_output=True)
+            # Beside the program in that Pod, which takes part: two that do the same are no danger.
+            installed.inside(program, *rotate)
             seen |= bundles(installed)
     assert len(seen) == 10
     assert len(load.admissions) > 100

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import random
-import ssl
 import subprocess
 import sys
 import time
@@ -27,28 +26,19 @@ if TYPE_CHECKING:
 
 INSTALL = "docs/install.md"
 HEADING, BACK = "A certificate of your own", "Back to the program's own certificate"
-PROGRAM = "deployment/ultraserver-webhook-certs"
-SETTLE = "ULTRASERVER_CERTS_SETTLE_SECONDS"
 LONGEST = 120.0
 """Seconds for a change: two settling times, and what a busy machine adds."""
 
 
 @pytest.fixture
 def busy(installed: Installation) -> Iterator[Installation]:
-    """Two loops beside it, and a settling time that the stand-in's volumes keep to all the same."""
-    set_settling_time(installed, f"{SETTLE}=3")
+    """Two loops beside it."""
     command = [sys.executable, "-c", "while True: pass"]
     loops = [subprocess.Popen(command) for _ in range(2)]
     yield installed
     for loop in loops:
         loop.kill()
         loop.wait()
-    set_settling_time(installed, f"{SETTLE}-")
-
-
-def set_settling_time(installed: Installation, change: str) -> None:
-    installed.own.run("set", "env", PROGRAM, change)
-    installed.own.run("rollout", "status", PROGRAM, "--timeout=120s")
 
 
 @pytest.mark.parametrize("rounds", [2, pytest.param(20, marks=pytest.mark.bench)])
@@ -104,11 +94,11 @@ def serves(installed: Installation, leaf: Path, authority: Path) -> bool:
 
 def served(installed: Installation, leaf: bytes, authority: bytes) -> bool:
     """Whether every pod serves a leaf, and the API server trusts its authority and no other."""
-    pods = [pod for pod in installed.stand_in.pods() if pod.ready]
+    addresses = [pod["status"]["podIP"] for pod in installed.pods()]
     return (
         bundles(installed) == {base64.b64encode(authority).decode()}
-        and len(pods) == 2
-        and {ssl.get_server_certificate((pod.ip, pod.port("https"))) for pod in pods} == {leaf.decode()}
+        and len(addresses) == 2
+        and installed.served(*addresses) == {leaf.decode()}
     )
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.cluster.install.installation import TEAM
 from tests.cluster.load import jobs_keep_coming
 from tests.cluster.realnodes import product
 from tests.waiting import until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.cluster.install.installation import Installation
 
 NOW, OTHER = product.version(), "0.0.1"
@@ -23,21 +27,38 @@ def images(installed: Installation) -> set[str]:
     }
 
 
-def test_another_version_goes_out_and_back_and_every_job_is_placed(installed: Installation) -> None:
+@pytest.fixture
+def next_version(installed: Installation) -> Iterator[Installation]:
+    """An installation whose manifests name another version, which is this one under another name."""
+    tag_images(installed)
     file = installed.folder / "manifests" / "base" / "kustomization.yaml"
     before = file.read_text(encoding="utf-8")
     file.write_text(before.replace(f"newTag: {NOW}", f"newTag: {OTHER}"), encoding="utf-8")
-    try:
-        with jobs_keep_coming(installed.control_plane.kubeconfig, TEAM) as load:
-            assert f"+        image: ultraserver-webhook:{OTHER}" in installed.run(INSTALL, "Upgrade")
-            assert images(installed) == {f"ultraserver-webhook:{OTHER}"}
-            installed.run(INSTALL, "Roll back")
-            assert images(installed) == {f"ultraserver-webhook:{NOW}"}
-    finally:
-        file.write_text(before, encoding="utf-8")
+    yield installed
+    file.write_text(before, encoding="utf-8")
+    installed.run(OPERATIONS, "Switch the table on again")
+
+
+def tag_images(installed: Installation) -> None:
+    plane = installed.control_plane
+    for name in product.TARGETS.values():
+        image = f"docker.io/library/{name}"
+        for node in plane.nodes.values():
+            node.run(
+                *(str(plane.node_tools / "ctr"), "--namespace=k8s.io", "images", "tag"),
+                *(f"{image}:{NOW}", f"{image}:{OTHER}"),
+            )
+
+
+def test_another_version_goes_out_and_back_and_every_job_is_placed(next_version: Installation) -> None:
+    installed = next_version
+    with jobs_keep_coming(installed.control_plane.kubeconfig, TEAM) as load:
+        assert f"+        image: ultraserver-webhook:{OTHER}" in installed.run(INSTALL, "Upgrade")
+        assert images(installed) == {f"ultraserver-webhook:{OTHER}"}
+        installed.run(INSTALL, "Roll back")
+        assert images(installed) == {f"ultraserver-webhook:{NOW}"}
     assert len(load.admissions) > 20
     assert load.lost == []
-    installed.run(OPERATIONS, "Switch the table on again")
 
 
 def test_one_namespace_first_then_everybody_then_closed(installed: Installation) -> None:

@@ -108,8 +108,8 @@ def kubelet(place: Place, cgroup: str, credentials: Path, resolv: Path) -> str:
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         # A sign of life every 2.5 s, of which the controller manager misses 20 s; by default 10 s and 50 s.
         "nodeLeaseDurationSeconds": 10,
-        # A changed Secret or ConfigMap is in its volume after seconds instead of a minute.
-        "syncFrequency": "10s",
+        # A changed Secret or ConfigMap is in its volume after two seconds instead of a minute.
+        "syncFrequency": "1s",
         "configMapAndSecretChangeDetectionStrategy": "Watch",
     }
     return json.dumps(config)

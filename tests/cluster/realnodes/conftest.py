@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from tests.cluster.load import places
-from tests.cluster.realnodes import build, images, namespaces, product, release, story
+from tests.cluster.realnodes import images, product, release, story
 from tests.cluster.realnodes.archives import Image
 from tests.cluster.realnodes.job import Job
 from tests.cluster.realnodes.plane import RealPlane
@@ -28,42 +28,11 @@ if TYPE_CHECKING:
 _numbers = itertools.count()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs real nodes, before ``-m`` looks at the marks."""
-    for item in items:
-        names = getattr(item, "fixturenames", ())
-        if "node_tools" in names:
-            item.add_marker(pytest.mark.real_nodes)
-        if {"product_images", "image_archives"} & {*names}:
-            item.add_marker(pytest.mark.images)
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips what this machine cannot run, or fails it where ``REQUIRE_NODES=1``."""
-    reason = ""
-    if item.get_closest_marker("real_nodes"):
-        reason = namespaces.unusable()
-        if not reason and build.missing(build.directory()):
-            reason = "their programs are not built: make node-tools"
-    if not reason and item.get_closest_marker("images") and product.missing():
-        reason = "the images of this checkout are not built: make images"
-    if reason:
-        refuse(f"no real nodes: {reason}")
-
-
 def refuse(reason: str) -> NoReturn:
     """Skips a test, or fails it where ``REQUIRE_NODES=1``."""
     if os.environ.get("REQUIRE_NODES") == "1":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
-
-
-@pytest.fixture(scope="session")
-def node_tools(tools: Path) -> Path:
-    """The folder of the programs of a node; ``tools``, those of the control plane, are needed as well."""
-    assert tools.is_dir()
-    return build.directory()
 
 
 # The nodes end with the tests of this folder: they would be in the way of what is tested afterwards.
@@ -74,11 +43,6 @@ def real_plane(node_tools: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     archives = images.small(folder, node_tools) + product.built()
     with RealPlane(folder, ultraserver(), archives) as running:
         yield running
-
-
-@pytest.fixture(scope="session")
-def product_images() -> None:
-    """Asked for by what needs the product's images on the nodes; without them it is skipped."""
 
 
 @pytest.fixture(scope="package")

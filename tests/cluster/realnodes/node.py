@@ -13,7 +13,7 @@ from tests.cluster.realnodes.namespaces import PATH
 from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tests.cluster.process import Program, Programs
     from tests.cluster.realnodes.addresses import Place
@@ -84,6 +84,14 @@ class Node:
         kubelet += ["--root-dir=/var/lib/kubelet", f"--hostname-override={place.name}"]
         kubelet += [f"--node-ip={place.address}", f"--node-labels={labels}", "--v=2"]
         self._running["kubelet"] = self._start("kubelet", kubelet)
+
+    def wait_kubelet(self, registered: Callable[[], bool]) -> None:
+        """Waits until the kubelet has registered the node.
+
+        Raises:
+            ClusterError: it ended, or the time is over; the message quotes its log.
+        """
+        self._running["kubelet"].wait_ready(registered, PATIENCE)
 
     def start_proxy(self, config: Path) -> None:
         """Starts kube-proxy."""

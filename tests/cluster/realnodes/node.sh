@@ -35,6 +35,9 @@ for top in /sys/fs/cgroup/*/; do
     for file in cpuset.cpus cpuset.mems; do
       [ ! -e "$top/$file" ] || cat "$top/$file" > "$group/$file"
     done
+    # By itself, a group with all its containers weighs as much as one process outside: they would starve beside
+    # whatever else this machine does, whatever they requested. A node's Pods have a machine of their own.
+    [ ! -e "$group/cpu.shares" ] || echo 16384 > "$group/cpu.shares"
   done
   # Else all Pods of all nodes together weigh as much as one process beside them, and starve on a busy machine.
   [ ! -e "$top/cpu.shares" ] || echo 16384 > "$top/$cgroup/cpu.shares"

@@ -162,7 +162,9 @@ class RealPlane(ControlPlane):
         self._start_here(
             "kube-proxy", ["kube-proxy", f"--config={proxy}", f"--hostname-override={self.places[0].name}"]
         )
-        for name in self.nodes:
+        for name, node in self.nodes.items():
+            get = ("get", "node", name)
+            node.wait_kubelet(lambda get=get: not self.kubectl.run(*get, check=False).returncode)  # type: ignore[misc]
             self.wait_ready(name)
             self._say(f"node {name} is ready")
 
