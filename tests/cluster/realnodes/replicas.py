@@ -77,6 +77,11 @@ class Product:
             found.update(re.findall(rf"^{name}(.*)$", said, re.MULTILINE))
         return found
 
+    def says_another(self, name: str, before: set[str]) -> bool:
+        """Whether all replicas say the same under the name of a metric, and not what they said before."""
+        now = self.metric(name)
+        return len(now) == 1 and now != before
+
     @contextlib.contextmanager
     def load(self, what: str) -> Iterator[Load]:
         """Jobs keep coming while something happens, and until nothing is left of it.
