@@ -167,7 +167,7 @@ def test_jobs_of_two_namespaces_never_share_an_ultraserver(
 ) -> None:
     # Each takes half of a node's devices, so that only the terms keep jobs apart.
     half: dict[str, Any] = {"devices": DEVICES // 2, "annotations": {"ultraserver-webhook.io/inject": "true"}}
-    other, large = Job(beside), Job(beside, "large")
+    other, large = Job(beside), Job(job.kubectl, "large")
     job.kubectl.create(mpijob(2, launcher=GATED, **half))
     beside.create(mpijob(2, launcher=GATED, runPolicy={"cleanPodPolicy": "Running"}, **half))
     placed = {each: each.placed() for each in (job, other)}
@@ -176,7 +176,7 @@ def test_jobs_of_two_namespaces_never_share_an_ultraserver(
     assert pairs[0] != pairs[1]
     for each in placed:
         each.begun()
-    beside.create(mpijob(4, name="large", **half))
+    job.kubectl.create(mpijob(4, name="large", **half))
     unplaced(large, 4, "didn't match pod anti-affinity rules")
     for each, on in placed.items():
         each.touch(GO)
@@ -185,5 +185,6 @@ def test_jobs_of_two_namespaces_never_share_an_ultraserver(
     beside.wait_for(lambda found: not found["items"], "pods", "-l", story.of_job("demo", "worker"))
     assert len(job.workers()) == 2
     unplaced(large, 4, "didn't match pod anti-affinity rules")
+    # The last to go is of the same namespace: see docs/troubleshooting.md for when it is of another.
     job.kubectl.run("delete", "mpijob", job.name)
     large.computes(mended)
