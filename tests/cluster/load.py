@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from kube.api import ApiError
-from kube.client import connect
+import urllib3
+
 from tests.cluster.jobs import template
 from tests.helpers import mpijob
 from tests.waiting import until
@@ -20,12 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from kube.client import KubernetesApi
-
 RATE = 8.0
 """Creates a second: a webhook that is away for a moment is missed, and a small machine keeps up."""
 MOST_AT_ONCE = 64
 """Those that hang until the webhook's timeout must not keep others from being asked for."""
+TIMEOUT = 5.0
+"""``timeoutSeconds`` of the webhooks."""
+SECONDS = 60.0
+"""The API server's own patience with a request: two webhooks that hang take 10 seconds of it."""
 
 
 @dataclass(frozen=True)
@@ -55,18 +59,24 @@ class Admission:
 class Load:
     """What came of the creates so far."""
 
-    def __init__(self, create: Callable[[int], Admission]) -> None:
-        self._create = create
+    def __init__(self, create: Callable[..., tuple[bool, str]]) -> None:
+        self._create, self._began = create, time.monotonic()
         self._asked: list[Future[Admission]] = []
 
     def ask(self, pool: ThreadPoolExecutor) -> None:
         """Begins one more, in a thread of the pool."""
-        self._asked.append(pool.submit(self._create, len(self._asked)))
+        kept = len(self._asked) % 2 == 0
+        self._asked.append(pool.submit(self._ask, kept=kept))
+
+    def _ask(self, *, kept: bool) -> Admission:
+        at = self.seconds
+        mutated, error = self._create(kept=kept)
+        return Admission(at, self.seconds - at, kept, mutated, error)
 
     @property
     def admissions(self) -> list[Admission]:
         """Those that were answered, in the order in which they were begun."""
-        return [each.result() for each in tuple(self._asked) if each.done()]
+        return [each.result() for each in tuple(self._asked) if each.done() and not each.cancelled()]
 
     @property
     def failed(self) -> list[Admission]:
@@ -82,6 +92,22 @@ class Load:
     def lost(self) -> list[str]:
         """Every one that failed or was not mutated, in words that say when."""
         return [str(each) for each in self.admissions if each.error or not each.mutated]
+
+    def lost_outside(self, begin: float, end: float) -> list[str]:
+        """Those of ``lost`` that were not asked for between two times, see ``seconds``.
+
+        One that was asked for within the webhook's timeout before may have been under way.
+        """
+        return [
+            str(each)
+            for each in self.admissions
+            if (each.error or not each.mutated) and not begin - TIMEOUT < each.at < end
+        ]
+
+    @property
+    def seconds(self) -> float:
+        """Since it began."""
+        return time.monotonic() - self._began
 
     def more(self, count: int) -> None:
         """Waits until so many that begin from now on have been answered.
@@ -106,18 +132,56 @@ class Load:
         return f"{numbers}, {end:.0f} s, the slowest {slowest:.2f} s"
 
 
+class Creator:
+    """Creates the same job again and again, by dry run.
+
+    Args:
+        kubeconfig: as ``credentials`` writes it.
+        namespace: where.
+    """
+
+    def __init__(self, kubeconfig: Path, namespace: str) -> None:
+        config = json.loads(kubeconfig.read_text(encoding="utf-8"))
+        self._cluster = config["clusters"][0]["cluster"]
+        path = f"/apis/kubeflow.org/v2beta1/namespaces/{namespace}/mpijobs?dryRun=All"
+        self._url = f"{self._cluster['server']}{path}"
+        self._headers = {"Authorization": f"Bearer {config['users'][0]['user']['token']}"}
+        self._kept = self._pool()
+
+    def _pool(self) -> urllib3.PoolManager:
+        authority = self._cluster["certificate-authority"]
+        return urllib3.PoolManager(
+            maxsize=MOST_AT_ONCE, ca_certs=authority, timeout=SECONDS, retries=False, headers=self._headers
+        )
+
+    def create(self, *, kept: bool) -> tuple[bool, str]:
+        """Creates the job; over a connection of its own unless ``kept``.
+
+        Returns:
+            Whether it was mutated, and what was said against it.
+        """
+        pool = self._kept if kept else self._pool()
+        try:
+            response = pool.request("POST", self._url, json=mpijob(4))
+            job = response.json()
+        except (urllib3.exceptions.HTTPError, ValueError) as error:
+            return False, str(error)
+        finally:
+            if not kept:
+                pool.clear()
+        if response.status != HTTPStatus.CREATED:
+            return False, f"{response.status} {job.get('message')}"
+        return "nodeSelector" in template(job, "Worker")["spec"], ""
+
+    def close(self) -> None:
+        """Closes the kept connections."""
+        self._kept.clear()
+
+
 def places(kubeconfig: Path, namespace: str) -> bool:
     """Whether a job that is created now is admitted, and with what the webhook adds."""
-    try:
-        return _create(connect(kubeconfig), namespace)
-    except ApiError:
-        return False
-
-
-def _create(api: KubernetesApi, namespace: str) -> bool:
-    """Creates a job by dry run, and says whether it was mutated."""
-    path = f"/apis/kubeflow.org/v2beta1/namespaces/{namespace}/mpijobs?dryRun=All"
-    return "nodeSelector" in template(api.create(path, mpijob(4)), "Worker")["spec"]
+    with contextlib.closing(Creator(kubeconfig, namespace)) as creator:
+        return creator.create(kept=True) == (True, "")
 
 
 @contextlib.contextmanager
@@ -132,26 +196,16 @@ def jobs_keep_coming(kubeconfig: Path, namespace: str, a_second: float = RATE) -
     Yields:
         What came of them; complete after the ``with``.
     """
-    shared, began, stop = connect(kubeconfig), time.monotonic(), threading.Event()
-
-    def create(number: int) -> Admission:
-        kept, asked = number % 2 == 0, time.monotonic()
-        error, mutated = "", False
-        try:
-            mutated = _create(shared if kept else connect(kubeconfig), namespace)
-        except ApiError as refused:
-            error = str(refused)
-        return Admission(asked - began, time.monotonic() - asked, kept, mutated, error)
-
-    load = Load(create)
+    creator, stop = Creator(kubeconfig, namespace), threading.Event()
+    load = Load(creator.create)
 
     def pace(pool: ThreadPoolExecutor) -> None:
         for number in itertools.count():
-            if stop.wait(max(0.0, began + number / a_second - time.monotonic())):
+            if stop.wait(max(0.0, number / a_second - load.seconds)):
                 return
             load.ask(pool)
 
-    with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
+    with contextlib.closing(creator), ThreadPoolExecutor(MOST_AT_ONCE) as pool:
         pacing = threading.Thread(target=pace, args=(pool,))
         pacing.start()
         try:
@@ -159,3 +213,5 @@ def jobs_keep_coming(kubeconfig: Path, namespace: str, a_second: float = RATE) -
         finally:
             stop.set()
             pacing.join()
+            # Those that a busy machine has not come to are not asked for any more.
+            pool.shutdown(cancel_futures=True)

@@ -9,14 +9,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.cluster import nodes
 from tests.cluster.kubectl import KubectlError, NotYetError
 from tests.cluster.process import ClusterError, end_as_by_ctrl_c
 from tests.cluster.realnodes import build, images, product
 from tests.cluster.realnodes.plane import RealPlane
-from tests.cluster.realnodes.plugin import NeuronPlugin
+from tests.cluster.realnodes.plugin import SYSFS, NeuronPlugin, ultraserver
 from tests.cluster.tools.progress import say
-from tests.initscript.topology import servers
 
 
 def main() -> int:
@@ -39,8 +37,8 @@ def main() -> int:
 
 def _serve(folder: Path, count: int, *, check: bool) -> None:
     archives = images.small(folder, build.directory()) + product.built()
-    with RealPlane(folder, nodes.ultraserver_nodes(1)[:count], archives, say) as running:
-        for node, sysfs in zip(running.nodes.values(), servers(4), strict=False):
+    with RealPlane(folder, ultraserver()[:count], archives, say) as running:
+        for node, sysfs in zip(running.nodes.values(), SYSFS, strict=False):
             NeuronPlugin(node, sysfs)
         say(f"{count} real nodes of one UltraServer, with 16 devices each; no others")
         if check:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from tests.cluster import nodes
+from tests.cluster.load import places
 from tests.cluster.realnodes import build, images, namespaces, product, release, story
 from tests.cluster.realnodes.archives import Image
+from tests.cluster.realnodes.job import Job
 from tests.cluster.realnodes.plane import RealPlane
-from tests.cluster.realnodes.plugin import NeuronPlugin
-from tests.initscript.topology import servers
+from tests.cluster.realnodes.plugin import DEVICES, RESOURCE, SYSFS, NeuronPlugin, ultraserver
+from tests.cluster.realnodes.replicas import Product
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +72,7 @@ def real_plane(node_tools: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     """A control plane with four real nodes, each with a device plugin."""
     folder = tmp_path_factory.mktemp("real-nodes")
     archives = images.small(folder, node_tools) + product.built()
-    with RealPlane(folder, nodes.ultraserver_nodes(1), archives) as running:
+    with RealPlane(folder, ultraserver(), archives) as running:
         yield running
 
 
@@ -115,8 +117,16 @@ def plugins(real_plane: RealPlane) -> dict[str, NeuronPlugin]:
     """The device plugin of each node, by the node's name."""
     return {
         name: NeuronPlugin(node, sysfs)
-        for (name, node), sysfs in zip(real_plane.nodes.items(), servers(4), strict=True)
+        for (name, node), sysfs in zip(real_plane.nodes.items(), SYSFS, strict=True)
     }
+
+
+@pytest.fixture(scope="package", name="product")
+def installed_product(real_plane: RealPlane, installed: Kubectl) -> Product:
+    """The installed product and a namespace with a load of jobs; every test leaves it as it found it."""
+    made = Product(real_plane, installed, real_plane.kubectl.create_namespace("team-a"))
+    until(lambda: places(real_plane.kubeconfig, "team-a"))
+    return made
 
 
 @pytest.fixture
@@ -125,6 +135,14 @@ def mended(plugins: dict[str, NeuronPlugin]) -> Iterator[dict[str, NeuronPlugin]
     yield plugins
     for plugin in plugins.values():
         plugin.mend()
+
+
+@pytest.fixture
+def job(installed: Kubectl, mended: dict[str, NeuronPlugin], here: Kubectl) -> Job:
+    """A job of a namespace of its own, not yet created; all nodes have all their devices."""
+    for name in mended:
+        story.offered(installed, name, RESOURCE, DEVICES)
+    return Job(here)
 
 
 @pytest.fixture

@@ -9,14 +9,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.cluster import nodes
 from tests.cluster.kubectl import KubectlError, NotYetError
 from tests.cluster.process import ClusterError, end_as_by_ctrl_c
 from tests.cluster.realnodes import build, images, product, story
 from tests.cluster.realnodes.plane import RealPlane
-from tests.cluster.realnodes.plugin import DEVICES, RESOURCE, NeuronPlugin
+from tests.cluster.realnodes.plugin import DEVICES, RESOURCE, SYSFS, NeuronPlugin, ultraserver
 from tests.cluster.tools.progress import say
-from tests.initscript.topology import servers
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Kubectl
@@ -42,9 +40,9 @@ def main() -> int:
 def _tell(folder: Path) -> bool:
     archives = images.small(folder, build.directory()) + product.archives()
     with contextlib.ExitStack() as stack:
-        plane = stack.enter_context(RealPlane(folder, nodes.ultraserver_nodes(1), archives, say))
+        plane = stack.enter_context(RealPlane(folder, ultraserver(), archives, say))
         kubectl = plane.kubectl
-        for node, sysfs in zip(plane.nodes.values(), servers(4), strict=True):
+        for node, sysfs in zip(plane.nodes.values(), SYSFS, strict=True):
             NeuronPlugin(node, sysfs)
         say(f"\n$ kubectl apply -k {story.OVERLAY.relative_to(story.REPOSITORY)}")
         story.install(kubectl)

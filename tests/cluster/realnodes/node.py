@@ -102,6 +102,33 @@ class Node:
         for name in names:
             self._programs.stop(self._running.pop(name))
 
+    def die(self) -> None:
+        """Ends the node as a power cut does: kubelet, containerd and kube-proxy at once, and its network.
+
+        Nothing answers any more, with no reset and no "unreachable" either: as in a routed network, whoever
+        sends it something still finds the way to it.
+        """
+        link, address = f"node{self.place.number}", self.place.address
+        hardware = self.run("cat", "/sys/class/net/eth0/address").strip()
+        way = ["lladdr", hardware, "dev", "nodes", "nud", "permanent"]
+        self._namespaces.run(["ip", "neighbour", "replace", address, *way])
+        self._namespaces.run(["ip", "link", "set", link, "down"])
+        self.kill("kubelet", "containerd", "kube-proxy")
+
+    def revive(self, proxy: Path) -> None:
+        """Starts again what ``die`` ended; its Pods were out of reach and live on.
+
+        Args:
+            proxy: the configuration of kube-proxy.
+        """
+        link, address = f"node{self.place.number}", self.place.address
+        self._namespaces.run(["ip", "link", "set", link, "up"])
+        self._namespaces.run(["ip", "neighbour", "del", address, "dev", "nodes"])
+        self.start_runtime()
+        self.wait_runtime()
+        self.start_kubelet()
+        self.start_proxy(proxy)
+
     def run(self, *command: str) -> str:
         """Runs a command on the node and returns what it prints.
 
@@ -109,6 +136,14 @@ class Node:
             ClusterError: its exit status was not zero.
         """
         return self._namespaces.run(command, self._process)
+
+    def ctr(self, *command: str) -> str:
+        """Runs containerd's own client, for what the kubelet runs.
+
+        Raises:
+            ClusterError: its exit status was not zero.
+        """
+        return self.run(str(self._tools / "ctr"), "--namespace=k8s.io", *command)
 
     def path(self, inside: str) -> Path:
         """A path of the node's as others see it."""

@@ -36,6 +36,8 @@ for top in /sys/fs/cgroup/*/; do
       [ ! -e "$top/$file" ] || cat "$top/$file" > "$group/$file"
     done
   done
+  # Else all Pods of all nodes together weigh as much as one process beside them, and starve on a busy machine.
+  [ ! -e "$top/cpu.shares" ] || echo 16384 > "$top/$cgroup/cpu.shares"
 done
 
 # The kubelet sets six values of the whole machine. It gets to see files in their place that say what it wants.

@@ -38,7 +38,8 @@ CHANGES: dict[str, dict[str, object]] = {
         "kubelet-preferred-address-types": "InternalIP",
         "allow-privileged": "true",
     },
-    "kube-controller-manager": {"controllers": "*"},
+    # A node that is silent for so long is not ready; 50 s where nobody says anything else.
+    "kube-controller-manager": {"controllers": "*", "node-monitor-grace-period": "20s"},
 }
 
 
@@ -143,7 +144,7 @@ class RealPlane(ControlPlane):
         self._start_here("coredns", ["coredns", f"-conf={config}"])
 
     def _start_nodes(self) -> None:
-        proxy = self.folder / "kube-proxy.json"
+        proxy = self._proxy
         proxy.write_text(configs.proxy(self._kubeconfig("kube-proxy"), addresses.PODS), encoding="utf-8")
         store = images.store(self._archives, self.node_tools)
         for place in self.places:
@@ -164,6 +165,15 @@ class RealPlane(ControlPlane):
         for name in self.nodes:
             self.wait_ready(name)
             self._say(f"node {name} is ready")
+
+    def revive(self, name: str) -> None:
+        """Starts a node that has died, and waits until it is ready."""
+        self.nodes[name].revive(self._proxy)
+        self.wait_ready(name)
+
+    @property
+    def _proxy(self) -> Path:
+        return self.folder / "kube-proxy.json"
 
     def wait_ready(self, name: str) -> None:
         """Waits until a node is ready.

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.cluster import nodes
+from tests.initscript.topology import trn2u
+
 if TYPE_CHECKING:
+    from tests.cluster.kubectl import Object
     from tests.cluster.realnodes.node import Node
 
 RESOURCE = "aws.amazon.com/neuron"
 DEVICES = 16
+SYSFS = [trn2u("9000000000000000", node) for node in (2, 3, 1, 0)]
+"""What the nodes' drivers say: one UltraServer, handed out in an order that is not the topology's."""
+
+
+def ultraserver() -> list[Object]:
+    """Its nodes as objects, with the labels that a real plugin makes of what the drivers say."""
+    found = nodes.ultraserver_nodes(1)
+    for node, sysfs in zip(found, SYSFS, strict=True):
+        read = {key.replace("_", "-"): value for key, value in sysfs.items() if key != "ultraserver_mode"}
+        node["metadata"]["labels"] |= {f"{nodes.LABEL}{key}": value for key, value in read.items()}
+    return found
 
 
 class NeuronPlugin:
@@ -17,13 +32,17 @@ class NeuronPlugin:
     Args:
         node: where it runs.
         sysfs: the files of ``neuron_device``, see ``tests.initscript.topology``.
+
+    Attributes:
+        sysfs: what these files say at present.
     """
 
     def __init__(self, node: Node, sysfs: dict[str, str]) -> None:
         self._folder = node.folder / "neuron"
         self._class = self._folder / "class" / "neuron_device"
         self._class.mkdir(parents=True, exist_ok=True)
-        self._sysfs = sysfs
+        self._healthy = sysfs
+        self.sysfs: dict[str, str] = {}
         self.mend()
         node.start_program("neuron", ["neuron", str(self._folder)])
 
@@ -31,6 +50,7 @@ class NeuronPlugin:
         """Changes files of ``neuron_device``; containers see it at once."""
         for name, content in files.items():
             (self._class / name).write_text(f"{content}\n", encoding="ascii")
+        self.sysfs |= files
 
     def offer(self, devices: int) -> None:
         """From now on the node has this many devices; the kubelet hears of it within a moment."""
@@ -41,7 +61,8 @@ class NeuronPlugin:
     def mend(self) -> None:
         """Takes every fault back."""
         for file in self._class.iterdir():
-            if file.name not in self._sysfs:
+            if file.name not in self._healthy:
                 file.unlink()
-        self.say(**self._sysfs)
+        self.sysfs = {}
+        self.say(**self._healthy)
         self.offer(DEVICES)

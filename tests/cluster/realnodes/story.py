@@ -17,8 +17,6 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 OVERLAY = REPOSITORY / "manifests" / "overlays" / "eks"
 JOB = REPOSITORY / "examples" / "four-node.yaml"
 NAMESPACE = "ultraserver-webhook"
-OF_JOB = "training.kubeflow.org/job-name=demo,training.kubeflow.org/job-role="
-LAUNCHER, WORKERS = f"{OF_JOB}launcher", f"{OF_JOB}worker"
 SECONDS = 240.0
 """Within which a job ends and a Deployment is there, on a busy machine."""
 
@@ -58,19 +56,31 @@ def offered(kubectl: Kubectl, node: str, resource: str, count: int) -> None:
     kubectl.wait_for(holds, "node", node, timeout=PATIENCE)
 
 
-def ended(job: Kubectl) -> Object:
-    """The Pod of the job's launcher, once it has ended.
+def of_job(name: str, role: str) -> str:
+    """The selector of a job's Pods of a role, ``launcher`` or ``worker``."""
+    return f"training.kubeflow.org/job-name={name},training.kubeflow.org/job-role={role}"
+
+
+def launchers(kubectl: Kubectl, name: str = "demo") -> list[Object]:
+    """The Pods of a job's launcher, the newest first: one that failed stays beside the one that follows."""
+    found = kubectl.get_json("pods", "-l", of_job(name, "launcher"))["items"]
+    return sorted(found, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
+
+
+def over(job: Object) -> bool:
+    """Whether mpi-operator says of an MPIJob that it has ended, well or not."""
+    conditions = job.get("status", {}).get("conditions", ())
+    return any(item["status"] == "True" and item["type"] in {"Succeeded", "Failed"} for item in conditions)
+
+
+def ended(kubectl: Kubectl, name: str = "demo") -> Object:
+    """The last Pod of a job's launcher, once the job has ended.
 
     Raises:
         NotYetError: it has not, in time.
     """
-
-    def over(found: Object) -> bool:
-        return any(item["status"]["phase"] in {"Succeeded", "Failed"} for item in found["items"])
-
-    found = job.wait_for(over, "pods", "-l", LAUNCHER, timeout=SECONDS)
-    pod: Object = found["items"][0]
-    return pod
+    kubectl.wait_for(over, "mpijob", name, timeout=SECONDS)
+    return launchers(kubectl, name)[0]
 
 
 def placed(inside: Kubectl, name: str, count: int) -> list[Object]:
@@ -83,8 +93,7 @@ def placed(inside: Kubectl, name: str, count: int) -> list[Object]:
     def run(found: Object) -> bool:
         return [pod["status"]["phase"] for pod in found["items"]] == ["Running"] * count
 
-    workers = f"training.kubeflow.org/job-name={name},training.kubeflow.org/job-role=worker"
-    found: list[Object] = inside.wait_for(run, "pods", "-l", workers, timeout=SECONDS)["items"]
+    found: list[Object] = inside.wait_for(run, "pods", "-l", of_job(name, "worker"), timeout=SECONDS)["items"]
     labels = {
         item["metadata"]["name"]: item["metadata"]["labels"] for item in inside.get_json("nodes")["items"]
     }

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.cluster.realnodes import story
-from tests.cluster.realnodes.plugin import DEVICES, RESOURCE
+from tests.cluster.realnodes.plugin import DEVICES, RESOURCE, SYSFS
 from tests.cluster.realnodes.test_nodes import pod, result
-from tests.initscript.topology import servers
 from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def test_whatever_asks_for_devices_reads_the_sysfs_of_its_node(
     for number, name in enumerate(mended):
         story.offered(here, name, RESOURCE, DEVICES)
         here.create(asking(f"pod-{number}", READ, name))
-    for number, sysfs in enumerate(servers(4)):
+    for number, sysfs in enumerate(SYSFS):
         assert files(result(here, f"pod-{number}")) == sysfs
 
 

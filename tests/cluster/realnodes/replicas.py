@@ -1,0 +1,94 @@
+"""The installed product under a load of creates: its Pods, and what they say of themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.cluster.load import jobs_keep_coming
+from tests.cluster.realnodes import story
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.cluster.kubectl import Kubectl, Object
+    from tests.cluster.load import Load
+    from tests.cluster.realnodes.plane import RealPlane
+
+REPLICAS = 2
+DEPLOYMENT = "deployment/ultraserver-webhook"
+NOTICED = 24
+"""Creates of three seconds, within which every kube-proxy knows that an endpoint is gone."""
+SOME = 16
+"""Creates before anything happens, and after it is over."""
+
+
+def ready(pod: Object) -> bool:
+    """Whether a Pod gets requests: it is ready, and not told to end."""
+    conditions = pod["status"].get("conditions", [])
+    says_so = any((item["type"], item["status"]) == ("Ready", "True") for item in conditions)
+    return says_so and "deletionTimestamp" not in pod["metadata"]
+
+
+@dataclass(frozen=True)
+class Product:
+    """An installation on real nodes.
+
+    Attributes:
+        plane: where it is installed.
+        own: kubectl for its namespace.
+        team: kubectl for the namespace where jobs are created.
+    """
+
+    plane: RealPlane
+    own: Kubectl
+    team: Kubectl
+
+    def pods(self, component: str = "serving") -> list[Object]:
+        """The Pods of a component, those that are ending included."""
+        found: list[Object] = self.own.get_json("pods", "-l", f"app.kubernetes.io/component={component}")[
+            "items"
+        ]
+        return found
+
+    def settled(self, replicas: int = REPLICAS) -> bool:
+        """Whether so many replicas are ready and nothing is left of others."""
+        pods = self.pods()
+        return len(pods) == replicas and all(map(ready, pods))
+
+    def nodes(self) -> list[str]:
+        """The nodes that replicas are on."""
+        return [pod["spec"]["nodeName"] for pod in self.pods()]
+
+    def rolled_out(self) -> None:
+        """Waits for ``kubectl rollout status``."""
+        self.own.run("rollout", "status", DEPLOYMENT, f"--timeout={story.SECONDS:.0f}s")
+
+    def metric(self, name: str) -> set[str]:
+        """What the replicas say under the name of a metric: labels and value of each, as text."""
+        found = set()
+        for pod in self.pods():
+            path = f"/api/v1/namespaces/{story.NAMESPACE}/pods/{pod['metadata']['name']}:9090/proxy/metrics"
+            said = self.own.run("get", "--raw", path).stdout
+            found.update(re.findall(rf"^{name}(.*)$", said, re.MULTILINE))
+        return found
+
+    @contextlib.contextmanager
+    def load(self, what: str) -> Iterator[Load]:
+        """Jobs keep coming while something happens, and until nothing is left of it.
+
+        Args:
+            what: happens; for the report.
+        """
+        until(self.settled, story.SECONDS)
+        with jobs_keep_coming(self.plane.kubeconfig, str(self.team.namespace)) as load:
+            load.more(SOME)
+            yield load
+            # Those that are ending serve until their last moment: what is lost is lost then.
+            until(self.settled, story.SECONDS)
+            load.more(SOME)
+        sys.stderr.write(f"\n{what}: {load}\n")

@@ -1,0 +1,159 @@
+"""Whatever is done to the installation, jobs that keep coming are admitted, and by the webhook.
+
+The numbers are in docs/operations.md.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from tests.cluster.jobs import template
+from tests.cluster.load import RATE
+from tests.cluster.realnodes import story
+from tests.cluster.realnodes.replicas import DEPLOYMENT, NOTICED, REPLICAS
+from tests.helpers import mpijob
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from tests.cluster.kubectl import Object
+    from tests.cluster.realnodes.replicas import Product
+
+IMAGE = "docker.io/library/ultraserver-webhook"
+SCALED = 5
+CONFIG = ("configmap", "ultraserver-webhook-rules")
+TABLE = """\
+apiVersion: ultraserver-webhook.io/v1alpha1
+kind: RuleTable
+extends: default
+rules:
+  - name: ultraserver-taint
+    reason: Our UltraServer nodes are tainted against everything else.
+    match: {role: worker}
+    add:
+      spec:
+        tolerations:
+          - {key: example.com/ultraserver, operator: Exists, effect: NoSchedule}
+"""
+BROKEN = TABLE.replace("reason:", "reasn:")
+
+
+def images(product: Product) -> set[str]:
+    return {pod["spec"]["containers"][0]["image"] for pod in product.pods()}
+
+
+def test_another_version_goes_out_and_back(product: Product) -> None:
+    for node in product.plane.nodes.values():
+        node.ctr("images", "tag", "--force", f"{IMAGE}:0.1.0", f"{IMAGE}:0.1.1")
+    with product.load("rollout and undo") as load:
+        product.own.run("set", "image", DEPLOYMENT, "webhook=ultraserver-webhook:0.1.1")
+        product.rolled_out()
+        until(product.settled, story.SECONDS)
+        assert images(product) == {"ultraserver-webhook:0.1.1"}
+        product.own.run("rollout", "undo", DEPLOYMENT)
+        product.rolled_out()
+    assert images(product) == {"ultraserver-webhook:0.1.0"}
+    assert load.lost == []
+
+
+def test_more_replicas_and_fewer_again(product: Product) -> None:
+    with product.load(f"scale to {SCALED} and back to {REPLICAS}") as load:
+        minimum(product, SCALED)
+        until(lambda: product.settled(SCALED), story.SECONDS)
+        minimum(product, REPLICAS)
+        # The autoscaler does not take any away by itself where nobody measures.
+        product.own.run("scale", DEPLOYMENT, f"--replicas={REPLICAS}")
+    assert load.lost == []
+
+
+def minimum(product: Product, replicas: int) -> None:
+    """Tells the autoscaler how many replicas there are at least."""
+    patch = json.dumps({"spec": {"minReplicas": replicas}})
+    product.own.run("patch", "horizontalpodautoscaler", "ultraserver-webhook", "-p", patch)
+
+
+def test_the_nodes_of_all_replicas_are_drained_at_once(product: Product) -> None:
+    until(product.settled, story.SECONDS)
+    nodes = product.nodes()
+    assert len({*nodes}) == REPLICAS
+    options = ["--ignore-daemonsets", "--delete-emptydir-data", f"--timeout={story.SECONDS:.0f}s"]
+    try:
+        with product.load("drain of two nodes") as load:
+            product.own.run("drain", *nodes, *options)
+            assert not {*product.nodes()} & {*nodes}
+    finally:
+        product.own.run("uncordon", *nodes)
+    assert load.lost == []
+
+
+def test_a_replica_that_is_killed_is_missed_until_its_endpoint_is_gone(product: Product) -> None:
+    with product.load("replica killed") as load:
+        pod = product.pods()[0]
+        name, status = pod["metadata"]["name"], pod["status"]["containerStatuses"][0]
+
+        def restarted(found: Object) -> bool:
+            return bool(found["status"]["containerStatuses"][0]["restartCount"] > status["restartCount"])
+
+        container = status["containerID"].removeprefix("containerd://")
+        killed = load.seconds
+        product.plane.nodes[pod["spec"]["nodeName"]].ctr("tasks", "kill", "--signal=SIGKILL", container)
+        product.own.wait_for(restarted, "pod", name, timeout=story.SECONDS)
+        # The Pod is not ready then, and kube-proxy hears of it.
+        load.more(NOTICED)
+        noticed = load.seconds
+    assert load.lost_outside(killed, noticed) == []
+    assert len(load.lost) < (noticed - killed) * RATE / 2
+
+
+def test_the_certificate_program_is_evicted_while_the_certificate_is_rotated(product: Product) -> None:
+    metric = "ultraserver_webhook_certificate_expiry_timestamp_seconds"
+    (pod,) = product.pods("certificates")
+    name, before = pod["metadata"]["name"], product.metric(metric)
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    path = f"/api/v1/namespaces/{story.NAMESPACE}/pods/{name}/eviction"
+    rotate = [sys.executable, "-m", "certs", "rotate", "--force=leaf", "--wait=60"]
+    rotate += [f"--kubeconfig={product.plane.kubeconfig}", f"--namespace={story.NAMESPACE}"]
+    rotate += [f"--{kind}=ultraserver-webhook" for kind in ("mutating", "validating")]
+    with product.load("certificate program evicted, leaf rotated") as load:
+        product.own.run("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+        subprocess.run(rotate, cwd=story.REPOSITORY, check=True, capture_output=True)
+        until(lambda: len(product.metric(metric)) == 1 and product.metric(metric) != before)
+        product.own.run(
+            *("rollout", "status", f"{DEPLOYMENT}-certs", f"--timeout={story.SECONDS:.0f}s"),
+        )
+        until(lambda: name not in [each["metadata"]["name"] for each in product.pods("certificates")])
+    assert load.lost == []
+
+
+def test_a_changed_table_is_served_by_every_replica_and_a_broken_one_by_none(product: Product) -> None:
+    revision, stale = "ultraserver_webhook_table_info", "ultraserver_webhook_table_stale"
+    installed = product.metric(revision)
+    assert len(installed) == 1
+    try:
+        with product.load("table changed, then broken") as load:
+            assert table(product, TABLE) == ""
+            until(lambda: len(product.metric(revision)) == 1 and product.metric(revision) != installed)
+            changed = product.metric(revision)
+            shown = product.team.create(mpijob(4), "--dry-run=server")
+            assert "example.com/ultraserver" in json.dumps(template(shown, "Worker")["spec"]["tolerations"])
+            said = table(product, BROKEN)
+            assert 'admission webhook "rule-table.ultraserver-webhook.io" denied the request' in said
+            # By this label the check knows what is a table.
+            product.own.run("label", *CONFIG, "ultraserver-webhook.io/rules-")
+            assert table(product, BROKEN) == ""
+            until(lambda: product.metric(stale) == {" 1.0"})
+            assert product.metric(revision) == changed
+            assert all(pod["status"]["containerStatuses"][0]["ready"] for pod in product.pods())
+    finally:
+        story.install(product.plane.kubectl)
+        until(lambda: product.metric(revision) == installed and product.metric(stale) == {" 0.0"})
+    assert load.lost == []
+
+
+def table(product: Product, text: str) -> str:
+    """Puts another rule table into the ConfigMap; returns what is said against it."""
+    patch = json.dumps({"data": {"rules.yaml": text}})
+    done = product.own.run("patch", *CONFIG, "-p", patch, check=False)
+    return done.stderr if done.returncode else ""
