@@ -93,8 +93,7 @@ def placed(inside: Kubectl, name: str, count: int) -> list[Object]:
     def run(found: Object) -> bool:
         return [pod["status"]["phase"] for pod in found["items"]] == ["Running"] * count
 
-    workers = f"training.kubeflow.org/job-name={name},training.kubeflow.org/job-role=worker"
-    found: list[Object] = inside.wait_for(run, "pods", "-l", workers, timeout=SECONDS)["items"]
+    found: list[Object] = inside.wait_for(run, "pods", "-l", of_job(name, "worker"), timeout=SECONDS)["items"]
     labels = {
         item["metadata"]["name"]: item["metadata"]["labels"] for item in inside.get_json("nodes")["items"]
     }

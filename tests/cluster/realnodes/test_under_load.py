@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tests.cluster.jobs import template
 from tests.cluster.load import RATE
 from tests.cluster.realnodes import story
+from tests.cluster.realnodes.product import version
 from tests.cluster.realnodes.replicas import DEPLOYMENT, NOTICED, REPLICAS
 from tests.helpers import mpijob
 from tests.waiting import until
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
     from tests.cluster.realnodes.replicas import Product
 
+NOW, OTHER = version(), "0.0.1"
 IMAGE = "docker.io/library/ultraserver-webhook"
 SCALED = 5
 CONFIG = ("configmap", "ultraserver-webhook-rules")
@@ -47,15 +49,15 @@ def images(product: Product) -> set[str]:
 
 def test_another_version_goes_out_and_back(product: Product) -> None:
     for node in product.plane.nodes.values():
-        node.ctr("images", "tag", "--force", f"{IMAGE}:0.1.0", f"{IMAGE}:0.1.1")
+        node.ctr("images", "tag", "--force", f"{IMAGE}:{NOW}", f"{IMAGE}:{OTHER}")
     with product.load("rollout and undo") as load:
-        product.own.run("set", "image", DEPLOYMENT, "webhook=ultraserver-webhook:0.1.1")
+        product.own.run("set", "image", DEPLOYMENT, f"webhook=ultraserver-webhook:{OTHER}")
         product.rolled_out()
         until(product.settled, story.SECONDS)
-        assert images(product) == {"ultraserver-webhook:0.1.1"}
+        assert images(product) == {f"ultraserver-webhook:{OTHER}"}
         product.own.run("rollout", "undo", DEPLOYMENT)
         product.rolled_out()
-    assert images(product) == {"ultraserver-webhook:0.1.0"}
+    assert images(product) == {f"ultraserver-webhook:{NOW}"}
     assert load.lost == []
 
 
