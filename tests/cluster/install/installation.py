@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tests.cluster.jobs import template
 from tests.cluster.realnodes.plane import RealPlane
+from tests.cluster.realnodes.replicas import metrics, ready
+from tests.cluster.realnodes.story import NAMESPACE
 from tests.docs import session
 from tests.docs.blocks import REPOSITORY, Block, Step, blocks_of, text_of
 from tests.helpers import mpijob
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
 
     from tests.cluster.kubectl import Kubectl, Object
 
-NAMESPACE = "ultraserver-webhook"
 TEAM = "team-a"
 MUTATING = ("mutatingwebhookconfiguration", "ultraserver-webhook")
 VALIDATING = ("validatingwebhookconfiguration", "ultraserver-webhook")
@@ -123,7 +124,7 @@ class Installation:
     def pods(self, component: str = "serving") -> list[Object]:
         """The Pods of a Deployment that are ready and stay."""
         found = self.own.get_json("pods", "-l", f"app.kubernetes.io/component={component}")["items"]
-        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"] and _ready(pod)]
+        return [pod for pod in found if ready(pod)]
 
     def inside(self, pod: Object, *command: str) -> str:
         """Runs a command in a Pod; returns what it printed."""
@@ -131,8 +132,7 @@ class Installation:
 
     def metrics(self, pod: Object) -> str:
         """The metrics of a Pod."""
-        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}:9090/proxy/metrics"
-        return self.kubectl.run("get", "--raw", path).stdout
+        return metrics(self.own, pod)
 
     def served(self, *addresses: str) -> set[str]:
         """The certificates that serving pods show, as the API server sees them: from the plane's network."""
@@ -151,11 +151,6 @@ class Installation:
         finally:
             self.own.run(*scale, "--replicas=2")
             until(lambda: len(self.pods()) == 2)
-
-
-def _ready(pod: Object) -> bool:
-    conditions = pod["status"].get("conditions", ())
-    return any((item["type"], item["status"]) == ("Ready", "True") for item in conditions)
 
 
 def manifests(folder: Path) -> Path:

@@ -44,10 +44,7 @@ def tag_images(installed: Installation) -> None:
     for name in product.TARGETS.values():
         image = f"docker.io/library/{name}"
         for node in plane.nodes.values():
-            node.run(
-                *(str(plane.node_tools / "ctr"), "--namespace=k8s.io", "images", "tag"),
-                *(f"{image}:{NOW}", f"{image}:{OTHER}"),
-            )
+            node.ctr("images", "tag", "--force", f"{image}:{NOW}", f"{image}:{OTHER}")
 
 
 def test_another_version_goes_out_and_back_and_every_job_is_placed(next_version: Installation) -> None:

@@ -34,6 +34,12 @@ def ready(pod: Object) -> bool:
     return says_so and "deletionTimestamp" not in pod["metadata"]
 
 
+def metrics(own: Kubectl, pod: Object) -> str:
+    """The metrics of a Pod of the product, as it says them."""
+    path = f"/api/v1/namespaces/{story.NAMESPACE}/pods/{pod['metadata']['name']}:9090/proxy/metrics"
+    return own.run("get", "--raw", path).stdout
+
+
 @dataclass(frozen=True)
 class Product:
     """An installation on real nodes.
@@ -72,9 +78,7 @@ class Product:
         """What the replicas say under the name of a metric: labels and value of each, as text."""
         found = set()
         for pod in self.pods():
-            path = f"/api/v1/namespaces/{story.NAMESPACE}/pods/{pod['metadata']['name']}:9090/proxy/metrics"
-            said = self.own.run("get", "--raw", path).stdout
-            found.update(re.findall(rf"^{name}(.*)$", said, re.MULTILINE))
+            found.update(re.findall(rf"^{name}(.*)$", metrics(self.own, pod), re.MULTILINE))
         return found
 
     def says_another(self, name: str, before: set[str]) -> bool:
