@@ -60,6 +60,12 @@ ATTACKS = [
         "49 of 200 lost",
     ),
     Attack(
+        "connections closed right after the handshake",
+        partial(connections.leaving, at_once=2),
+        partial(connections.leaving, at_once=2),
+        "with OpenSSL 3.5: 115 of 854 lost",
+    ),
+    Attack(
         "1,500 trickling connections",
         partial(connections.trickling, count=1500),
         partial(connections.trickling, count=600),

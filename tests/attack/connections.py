@@ -48,6 +48,17 @@ def idle(peers: Peers, count: int, rate: float) -> None:
     renewed(peers, count, rate, peers.tls)
 
 
+def leaving(peers: Peers, at_once: int) -> None:
+    """TLS connections that are closed right after the handshake, as by probes of ports and certificates."""
+
+    def leave() -> None:
+        with contextlib.suppress(OSError):
+            peers.close(peers.tls())
+        peers.pause(0.02)
+
+    peers.together(at_once, leave)
+
+
 def silent(peers: Peers, count: int, rate: float) -> None:
     """TCP connections without a handshake."""
     renewed(peers, count, rate, peers.tcp)

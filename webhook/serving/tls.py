@@ -6,7 +6,7 @@ import logging
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cryptography import x509
 from gevent import ssl
@@ -35,6 +35,39 @@ class Served:
         return self.begins <= now < self.expires
 
 
+_FORGETS = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+
+
+class Socket(ssl.SSLSocket):  # type: ignore[misc]  # gevent has no types
+    """A TLS socket whose failure is its own.
+
+    OpenSSL keeps errors in a queue of the thread, and every wait of a socket is told from an error by that
+    queue. Python leaves an error of the operating system in it (CPython issue 148594; seen with Python 3.13.5
+    and OpenSSL 3.5): a peer that goes away right after its handshake would end the connections of others.
+    """
+
+    def read(self, *args: Any) -> Any:  # noqa: ANN401 - gevent's
+        """Read as gevent does."""
+        try:
+            return super().read(*args)
+        except OSError:
+            forget_errors()
+            raise
+
+    def write(self, *args: Any) -> Any:  # noqa: ANN401 - gevent's
+        """Write as gevent does."""
+        try:
+            return super().write(*args)
+        except OSError:
+            forget_errors()
+            raise
+
+
+def forget_errors() -> None:
+    """Empty OpenSSL's queue of this thread, which Python does whenever a TLS object is made."""
+    _FORGETS.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)
+
+
 def new_context(certificate: Path, key: Path) -> ssl.SSLContext:
     """Make a server's TLS context; its sockets wait without holding up others (gevent).
 
@@ -43,12 +76,13 @@ def new_context(certificate: Path, key: Path) -> ssl.SSLContext:
         key: PEM file with the private key, not encrypted.
 
     Returns:
-        TLS 1.2 or later, ALPN ``http/1.1``, session tickets.
+        TLS 1.2 or later, ALPN ``http/1.1``, session tickets; its sockets are `Socket`.
 
     Raises:
         UnusableError: A file cannot be read, or they are no matching pair.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.sslsocket_class = Socket
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
     context.set_ciphers(TLS12_CIPHERS)

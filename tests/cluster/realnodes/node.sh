@@ -39,8 +39,6 @@ for top in /sys/fs/cgroup/*/; do
     # whatever else this machine does, whatever they requested. A node's Pods have a machine of their own.
     [ ! -e "$group/cpu.shares" ] || echo 16384 > "$group/cpu.shares"
   done
-  # Else all Pods of all nodes together weigh as much as one process beside them, and starve on a busy machine.
-  [ ! -e "$top/cpu.shares" ] || echo 16384 > "$top/$cgroup/cpu.shares"
 done
 
 # The kubelet sets six values of the whole machine. It gets to see files in their place that say what it wants.

@@ -115,6 +115,16 @@ def test_a_replica_that_is_killed_is_missed_until_its_endpoint_is_gone(product: 
     assert len(load.lost) < (noticed - killed) * RATE / 2
 
 
+def test_peers_that_leave_after_the_handshake_end_no_others_connection(product: Product) -> None:
+    # With the Python and the OpenSSL of the image, which are newer than those of most who run the tests.
+    ask = "import ssl, sys; [ssl.get_server_certificate((a, 8443)) for _ in range(100) for a in sys.argv[1:]]"
+    with product.load("peers that leave") as load:
+        addresses = [pod["status"]["podIP"] for pod in product.pods()]
+        assert len(addresses) == REPLICAS
+        product.plane.namespaces.run([sys.executable, "-c", ask, *addresses])
+    assert load.lost == []
+
+
 def test_the_certificate_program_is_evicted_while_the_certificate_is_rotated(product: Product) -> None:
     metric = "ultraserver_webhook_certificate_expiry_timestamp_seconds"
     (pod,) = product.pods("certificates")
