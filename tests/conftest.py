@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from xdist.remote import Producer  # type: ignore[import-untyped]
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-TOGETHER = (
-    "tests/cluster/realnodes/",
-    "tests/cluster/install/",
-    "tests/cluster/",
-    "tests/attack/test_live_reviews.py",
-    "tests/attack/test_framing.py",
-    "tests/attack/test_malformed.py",
-    "tests/attack/test_certificates.py",
-)
-"""Tests that one worker runs one after the other: what they share is started once, and no two attacks on live
-reviews run at the same time."""
+TOGETHER = {
+    "tests/cluster/realnodes/": "real nodes",
+    "tests/cluster/install/": "real nodes",
+    "tests/cluster/": "control plane",
+    "tests/attack/test_live_reviews.py": "live reviews",
+    "tests/attack/test_framing.py": "framing",
+    "tests/attack/test_malformed.py": "malformed",
+    "tests/attack/test_certificates.py": "certificates",
+}
+"""Tests that one worker runs one after the other, by where they are: what they share is started once, real nodes
+are not loaded by two tests at a time, and no two attacks on live reviews run at the same time."""
 
 # These machines are small and noisy, so no example has a deadline.
 settings.register_profile("default", deadline=None)
@@ -39,6 +39,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 
     class InGroups(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return next((group for group in TOGETHER if nodeid.startswith(group)), nodeid)
+            return next((group for start, group in TOGETHER.items() if nodeid.startswith(start)), nodeid)
 
     return InGroups(config, log) if config.getoption("dist") == "load" else None

@@ -132,7 +132,7 @@ class Installation:
 
     def metrics(self, pod: Object) -> str:
         """The metrics of a Pod."""
-        return metrics(self.own, pod)
+        return metrics(self.own, pod["metadata"]["name"])
 
     def served(self, *addresses: str) -> set[str]:
         """The certificates that serving pods show, as the API server sees them: from the plane's network."""

@@ -11,6 +11,7 @@ from tests.cluster.guard.people import WORKER
 from tests.cluster.jobs import template, text
 from tests.cluster.realnodes import story
 from tests.cluster.realnodes.plugin import RESOURCE
+from tests.cluster.realnodes.replicas import metrics
 from tests.helpers import mpijob
 from tests.waiting import until
 
@@ -46,11 +47,6 @@ class Cluster:
         items: list[Object] = self.own.get_json("pods")["items"]
         return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
 
-    def metrics(self, pod: str) -> str:
-        """What a Pod of the product exports."""
-        path = f"/api/v1/namespaces/{story.NAMESPACE}/pods/http:{pod}:9090/proxy/metrics"
-        return self.own.run("get", "--raw", path).stdout
-
 
 def base(cluster: Cluster) -> bool:
     return cluster.job()["spec"].get("nodeSelector") == {INSTANCE_TYPE: "trn2u.48xlarge"}
@@ -68,7 +64,7 @@ def cert_manager(cluster: Cluster) -> bool:
 def monitoring(cluster: Cluster) -> bool:
     slices = ("endpointslices", "-l", "kubernetes.io/service-name=ultraserver-webhook-metrics")
     found = [point for item in cluster.own.get_json(*slices)["items"] for point in item["endpoints"]]
-    exported = [cluster.metrics(point["targetRef"]["name"]) for point in found]
+    exported = [metrics(cluster.own, point["targetRef"]["name"]) for point in found]
     names = ("ultraserver_webhook_table_info", "ultraserver_certs_last_success_timestamp_seconds")
     return [sum(name in one for one in exported) for name in names] == [2, 1]
 
@@ -127,6 +123,7 @@ def failclosed(cluster: Cluster) -> bool:
     finally:
         cluster.own.run("scale", serving, "--replicas=2")
         story.rolled_out(cluster.own, "ultraserver-webhook")
+        until(lambda: story.mutates(cluster.here))
     return base(cluster)
 
 

@@ -34,10 +34,10 @@ def ready(pod: Object) -> bool:
     return says_so and "deletionTimestamp" not in pod["metadata"]
 
 
-def metrics(own: Kubectl, pod: Object) -> str:
-    """The metrics of a Pod of the product, as it says them."""
-    path = f"/api/v1/namespaces/{story.NAMESPACE}/pods/{pod['metadata']['name']}:9090/proxy/metrics"
-    return own.run("get", "--raw", path).stdout
+def metrics(own: Kubectl, pod: str) -> str:
+    """The metrics of a Pod of the product, as it says them; empty where the Pod has gone."""
+    path = f"/api/v1/namespaces/{story.NAMESPACE}/pods/{pod}:9090/proxy/metrics"
+    return own.run("get", "--raw", path, check=False).stdout
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,9 @@ class Product:
         """What the replicas say under the name of a metric: labels and value of each, as text."""
         found = set()
         for pod in self.pods():
-            found.update(re.findall(rf"^{name}(.*)$", metrics(self.own, pod), re.MULTILINE))
+            found.update(
+                re.findall(rf"^{name}(.*)$", metrics(self.own, pod["metadata"]["name"]), re.MULTILINE)
+            )
         return found
 
     def says_another(self, name: str, before: set[str]) -> bool:

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cluster import nodes
-from tests.waiting import PATIENCE
+from tests.cluster.jobs import text
+from tests.helpers import mpijob
+from tests.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,6 +19,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 OVERLAY = REPOSITORY / "manifests" / "overlays" / "eks"
 JOB = REPOSITORY / "examples" / "four-node.yaml"
 NAMESPACE = "ultraserver-webhook"
+ADDED = "ultraserver-webhook.io/added"
 SECONDS = 240.0
 """Within which a job ends and a Deployment is there, on a busy machine."""
 
@@ -31,7 +34,14 @@ def install(kubectl: Kubectl) -> Kubectl:
     own = kubectl.in_namespace(NAMESPACE)
     for name in ("ultraserver-webhook-certs", "ultraserver-webhook"):
         rolled_out(own, name)
+    until(lambda: mutates(kubectl.in_namespace("default")))
     return own
+
+
+def mutates(inside: Kubectl) -> bool:
+    """Whether a job that is created now comes out with what the webhook adds; none is stored."""
+    options = ("create", "--dry-run=server", "-o", "json", "-f", "-")
+    return ADDED in inside.run(*options, stdin=text(mpijob(4)), check=False).stdout
 
 
 def rolled_out(own: Kubectl, name: str) -> None:

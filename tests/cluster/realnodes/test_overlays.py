@@ -18,7 +18,8 @@ from tests.cluster.managers import definition
 from tests.cluster.realnodes import release, story
 from tests.cluster.realnodes.overlays import SAYS, Cluster, base
 from tests.cluster.realnodes.plugin import DEVICES, RESOURCE
-from tests.cluster.realnodes.test_release import REGISTRATIONS, Person
+from tests.cluster.realnodes.replicas import metrics
+from tests.cluster.realnodes.test_release import REGISTRATIONS, Person, restarts
 from tests.cluster.webhook import INJECT
 from tests.docs.blocks import REPOSITORY
 from tests.waiting import until
@@ -58,7 +59,7 @@ def settled(cluster: Cluster, parts: list[Object]) -> None:
     row = f'ultraserver_webhook_table_info{{revision="{revision}"}}'
 
     def uses_the_table(pod: Object) -> bool:
-        return row in cluster.metrics(pod["metadata"]["name"])
+        return row in metrics(cluster.own, pod["metadata"]["name"])
 
     serving = [pod for pod in cluster.pods() if "serving" in pod["metadata"]["labels"].values()]
     for pod in serving:
@@ -70,11 +71,10 @@ def settled(cluster: Cluster, parts: list[Object]) -> None:
     cluster.own.wait_for(trusted, REGISTRATIONS)
 
 
-def sound(cluster: Cluster) -> None:
+def sound(cluster: Cluster, earlier: dict[str, int]) -> None:
     """Asserts that nothing was started again, and that our namespace takes nothing that is not restricted."""
-    for pod in cluster.pods():
-        restarts = [each["restartCount"] for each in pod["status"]["containerStatuses"]]
-        assert restarts == [0], pod["metadata"]["name"]
+    now = restarts(cluster.pods())
+    assert now == {pod: earlier.get(pod, 0) for pod in now}
     privileged = {"name": "main", "image": "x", "securityContext": {"privileged": True}}
     pod = {
         "apiVersion": "v1",
@@ -117,12 +117,12 @@ def test_an_overlay_over_a_running_installation_does_what_it_says(
     if overlay not in {"eks", "failclosed"}:
         assert not SAYS[overlay](cluster)
     before = {*map(identity, objects(release_folder, "eks"))}
-    parts = objects(release_folder, overlay)
+    parts, earlier = objects(release_folder, overlay), restarts(cluster.pods())
     cluster.own.run("apply", "-f", str(release_folder / f"install-{overlay}.yaml"))
     try:
         settled(cluster, parts)
         until(lambda: SAYS[overlay](cluster))
-        sound(cluster)
+        sound(cluster, earlier)
     finally:
         cluster.here.run("delete", "mpijobs", "--all")
         cluster.own.run("apply", "-f", str(release_folder / "install-eks.yaml"))
@@ -143,11 +143,11 @@ def test_a_certificate_of_ones_own_needs_no_overlay(
         hooks = [hook["clientConfig"] for item in found["items"] for hook in item["webhooks"]]
         return all(ours in base64.b64decode(hook["caBundle"]).decode() for hook in hooks)
 
-    person = Person(real_plane, tmp_path)
+    person, earlier = Person(real_plane, tmp_path), restarts(cluster.pods())
     try:
         person.types("A certificate without a clone")
         cluster.own.wait_for(trusted, REGISTRATIONS)
         until(lambda: base(cluster))
-        sound(cluster)
+        sound(cluster, earlier)
     finally:
         person.types("Back to the program's own certificate")

@@ -18,6 +18,7 @@ from tests.cluster.realnodes import product, release, story
 from tests.cluster.realnodes.plugin import DEVICES, RESOURCE
 from tests.docs import session
 from tests.helpers import mpijob
+from tests.waiting import until
 from webhook.engine import Request, evaluate
 from webhook.rules.load import load_default
 
@@ -56,7 +57,9 @@ class Person:
     def types(self, heading: str) -> None:
         """Runs what the document shows under a heading, in the folder."""
         env = {"KUBECONFIG": str(self.plane.kubeconfig), "KUBERC": "off"}
-        for step in steps(INSTALL, heading):
+        found = steps(INSTALL, heading)
+        assert found, f"{INSTALL} shows no command under {heading!r}"
+        for step in found:
             path = [str(self.plane.kubectl.binary.parent)]
             said, status = session.run(step.command, self.folder, path=path, env=env)
             assert status == 0, f"{step.where}\n{said}"
@@ -66,7 +69,7 @@ class Person:
         (step,) = steps(INSTALL, IMPORT)
         path = f"PATH={self.plane.node_tools}:/usr/bin:/bin"
         node.run("env", f"--chdir={self.folder}", path, "bash", "-ec", step.command)
-        have = {name.rpartition("/")[2] for name in node_images(self.plane, node)}
+        have = {name.rpartition("/")[2] for name in node_images(node)}
         assert {f"{name}:{self.version}" for name in product.TARGETS.values()} <= have
 
     def imports(self) -> None:
@@ -75,25 +78,20 @@ class Person:
             list(pool.map(self.imports_on, self.plane.nodes.values()))
 
 
-def ctr(plane: RealPlane, node: Node, *args: str) -> str:
-    """What containerd's command line prints about the images of a node."""
-    return node.run(str(plane.node_tools / "ctr"), "--namespace=k8s.io", "images", *args)
-
-
-def node_images(plane: RealPlane, node: Node) -> dict[str, str]:
+def node_images(node: Node) -> dict[str, str]:
     """The images of a node: the digest by name."""
-    rows = [line.split() for line in ctr(plane, node, "list").splitlines()[1:]]
+    rows = [line.split() for line in node.ctr("images", "list").splitlines()[1:]]
     return {row[0]: row[2] for row in rows}
 
 
-def forget(plane: RealPlane, node: Node) -> None:
+def forget(node: Node) -> None:
     """Removes the product's images from a node, under whatever name it has them."""
-    found = node_images(plane, node)
+    found = node_images(node)
     ours = {digest for name, digest in found.items() if "/ultraserver-webhook" in name}
     names = [name for name, digest in found.items() if digest in ours]
     if names:
-        ctr(plane, node, "remove", "--sync", *names)
-    assert not ours & {*node_images(plane, node).values()}
+        node.ctr("images", "remove", "--sync", *names)
+    assert not ours & {*node_images(node).values()}
 
 
 @pytest.fixture
@@ -109,8 +107,8 @@ def bare(real_plane: RealPlane, installed: Kubectl, mended: dict[str, NeuronPlug
     story.install(kubectl)
 
 
-def same_pods(pods: list[Object]) -> dict[str, int]:
-    """By what Pods are told from others made anew, and how often their containers were started again."""
+def restarts(pods: list[Object]) -> dict[str, int]:
+    """How often the containers of each Pod were started again, by its uid: one made anew has another."""
     return {
         pod["metadata"]["uid"]: sum(each["restartCount"] for each in pod["status"]["containerStatuses"])
         for pod in pods
@@ -131,17 +129,19 @@ def test_a_release_alone_is_installed_on_nodes_without_its_images_and_places_a_j
 ) -> None:
     person = Person(bare, release_folder)
     for node in bare.nodes.values():
-        forget(bare, node)
+        forget(node)
     person.types(CHECK)
     person.imports()
     person.types(APPLY)
     assert serving(bare) == {f"ultraserver-webhook:{person.version}"}
+    inside = bare.kubectl.in_namespace("default")
+    until(lambda: story.mutates(inside))
     (sdist,) = release_folder.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
     (job,) = tmp_path.glob("*/examples/four-node.yaml")
-    inside = bare.kubectl.in_namespace("default")
     inside.run("apply", "-f", str(job))
+    assert story.ADDED in json.dumps(inside.get_json("mpijob", "demo"))
     story.placed(inside, "demo", 4)
 
 
@@ -171,9 +171,10 @@ def test_an_upgrade_from_the_release_before_and_the_way_back_lose_no_admission(
     new.imports()
     old.types(APPLY)
     inside = bare.kubectl.in_namespace("default")
+    until(lambda: story.mutates(inside))
     inside.create(lasting("suspended", suspend=True))
     inside.create(lasting("running"))
-    before = same_pods(story.placed(inside, "running", 2))
+    before = restarts(story.placed(inside, "running", 2))
 
     with jobs_keep_coming(bare.kubeconfig, "default", a_second=4) as load:
         load.more(20)
@@ -191,7 +192,7 @@ def test_an_upgrade_from_the_release_before_and_the_way_back_lose_no_admission(
 
     for job in inside.get_json("mpijobs")["items"]:
         assert changes_today(job) == (), job["metadata"]["name"]
-    assert same_pods(story.placed(inside, "running", 2)) == before
+    assert restarts(story.placed(inside, "running", 2)) == before
     inside.run("delete", "mpijob", "running")
     inside.run(
         "patch", "mpijob", "suspended", "--type=merge", "-p", '{"spec": {"runPolicy": {"suspend": false}}}'
