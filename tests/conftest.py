@@ -20,8 +20,8 @@ TOGETHER = {
     "tests/attack/test_malformed.py": "malformed",
     "tests/attack/test_certificates.py": "certificates",
 }
-"""Tests that one worker runs one after the other, by where they are. What they share is started once, and real
-nodes and live reviews are not loaded by two of them at a time."""
+"""Tests that one worker runs one after the other, by where they are. What they share is started once, and
+real nodes and live reviews are not loaded by two of them at a time."""
 
 # These machines are small and noisy, so no example has a deadline.
 settings.register_profile("default", deadline=None)
