@@ -2,7 +2,7 @@
 
 A test that asks for any of them is marked ``cluster``. Under pytest-xdist one worker gets all tests of this
 folder but those on real nodes (``tests/conftest.py``), so that the control plane is started once; with a
-``--dist`` other than ``load`` every worker that gets such a test starts its own, which is slower and as correct.
+``--dist`` other than ``load`` every worker that gets such a test starts its own: slower, and as correct.
 """
 
 from __future__ import annotations
