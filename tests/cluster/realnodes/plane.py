@@ -130,9 +130,9 @@ class RealPlane(ControlPlane):
                 "kubelet-client-certificate": made / "api-server-client.crt",
                 "kubelet-client-key": made / "api-server-client.key",
             }
-        changed = {
-            flag: value for flag, value in (flags | CHANGES.get(name, {})).items() if value is not None
-        }
+        # What a plane of its own kind is told comes last.
+        told = flags | CHANGES.get(name, {}) | dict(self.flags.get(name, {}))
+        changed = {flag: value for flag, value in told.items() if value is not None}
         return [*self.namespaces.enter(), *super()._command(name, changed, dashes)]
 
     def _start_dns(self) -> None:
