@@ -6,6 +6,7 @@ import logging
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cryptography import x509
@@ -14,6 +15,7 @@ from gevent import ssl
 from webhook.watched import UnusableError, Watched
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 TLS12_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
@@ -38,6 +40,23 @@ class Served:
 _FORGETS = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 
 
+def forget_errors() -> None:
+    """Empty OpenSSL's queue of this thread, which Python does whenever a TLS object is made."""
+    _FORGETS.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)
+
+
+def _forgetting(operation: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(operation)
+    def done(*args: Any) -> Any:  # noqa: ANN401 - gevent's
+        try:
+            return operation(*args)
+        except OSError:
+            forget_errors()
+            raise
+
+    return done
+
+
 class Socket(ssl.SSLSocket):  # type: ignore[misc]  # gevent has no types
     """A TLS socket whose failure is its own.
 
@@ -46,26 +65,8 @@ class Socket(ssl.SSLSocket):  # type: ignore[misc]  # gevent has no types
     and OpenSSL 3.5): a peer that goes away right after its handshake would end the connections of others.
     """
 
-    def read(self, *args: Any) -> Any:  # noqa: ANN401 - gevent's
-        """Read as gevent does."""
-        try:
-            return super().read(*args)
-        except OSError:
-            forget_errors()
-            raise
-
-    def write(self, *args: Any) -> Any:  # noqa: ANN401 - gevent's
-        """Write as gevent does."""
-        try:
-            return super().write(*args)
-        except OSError:
-            forget_errors()
-            raise
-
-
-def forget_errors() -> None:
-    """Empty OpenSSL's queue of this thread, which Python does whenever a TLS object is made."""
-    _FORGETS.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)
+    read = _forgetting(ssl.SSLSocket.read)
+    write = _forgetting(ssl.SSLSocket.write)
 
 
 def new_context(certificate: Path, key: Path) -> ssl.SSLContext:

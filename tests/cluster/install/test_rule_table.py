@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.jobs import template
+from tests.cluster.realnodes.replicas import TABLE
 from tests.helpers import mpijob
 from tests.waiting import until
 
@@ -17,19 +18,6 @@ if TYPE_CHECKING:
     from tests.cluster.install.installation import Installation
 
 OPERATIONS = "docs/operations.md"
-TABLE = """\
-apiVersion: ultraserver-webhook.io/v1alpha1
-kind: RuleTable
-extends: default
-rules:
-  - name: ultraserver-taint
-    reason: Our UltraServer nodes are tainted against everything else.
-    match: {role: worker}
-    add:
-      spec:
-        tolerations:
-          - {key: example.com/ultraserver, operator: Exists, effect: NoSchedule}
-"""
 
 
 @pytest.fixture

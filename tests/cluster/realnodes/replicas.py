@@ -25,6 +25,20 @@ NOTICED = 24
 """Creates of three seconds, within which every kube-proxy knows that an endpoint is gone."""
 SOME = 16
 """Creates before anything happens, and after it is over."""
+TABLE = """\
+apiVersion: ultraserver-webhook.io/v1alpha1
+kind: RuleTable
+extends: default
+rules:
+  - name: ultraserver-taint
+    reason: Our UltraServer nodes are tainted against everything else.
+    match: {role: worker}
+    add:
+      spec:
+        tolerations:
+          - {key: example.com/ultraserver, operator: Exists, effect: NoSchedule}
+"""
+"""A rule table with a row more than the packaged one."""
 
 
 def ready(pod: Object) -> bool:

@@ -15,7 +15,7 @@ from tests.cluster.jobs import template
 from tests.cluster.load import RATE
 from tests.cluster.realnodes import story
 from tests.cluster.realnodes.product import version
-from tests.cluster.realnodes.replicas import DEPLOYMENT, NOTICED, REPLICAS, ready
+from tests.cluster.realnodes.replicas import DEPLOYMENT, NOTICED, REPLICAS, TABLE, ready
 from tests.helpers import mpijob
 from tests.waiting import until
 
@@ -27,19 +27,6 @@ NOW, OTHER = version(), "0.0.1"
 IMAGE = "docker.io/library/ultraserver-webhook"
 SCALED = 5
 CONFIG = ("configmap", "ultraserver-webhook-rules")
-TABLE = """\
-apiVersion: ultraserver-webhook.io/v1alpha1
-kind: RuleTable
-extends: default
-rules:
-  - name: ultraserver-taint
-    reason: Our UltraServer nodes are tainted against everything else.
-    match: {role: worker}
-    add:
-      spec:
-        tolerations:
-          - {key: example.com/ultraserver, operator: Exists, effect: NoSchedule}
-"""
 BROKEN = TABLE.replace("reason:", "reasn:")
 
 
