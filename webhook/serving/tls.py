@@ -47,9 +47,9 @@ def forget_errors() -> None:
 
 def _forgetting(operation: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(operation)
-    def done(*args: Any) -> Any:  # noqa: ANN401 - gevent's
+    def done(*args: Any, **named: Any) -> Any:  # noqa: ANN401 - gevent's
         try:
-            return operation(*args)
+            return operation(*args, **named)
         except OSError:
             forget_errors()
             raise
@@ -66,7 +66,7 @@ class Socket(ssl.SSLSocket):  # type: ignore[misc]  # gevent has no types
     """
 
     read = _forgetting(ssl.SSLSocket.read)
-    write = _forgetting(ssl.SSLSocket.write)
+    send = _forgetting(ssl.SSLSocket.send)  # and so sendall
 
 
 def new_context(certificate: Path, key: Path) -> ssl.SSLContext:
