@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from tests.initscript.machine import PATH, child, enter, keygen
-from tests.initscript.topology import Sysfs, servers
+from tests.initscript.topology import Sysfs, servers, write
 
 HERE = Path(__file__).parent
 # As mpi-operator's base image has it.
@@ -208,16 +208,17 @@ class Fleet:
         (folder / "root/.ssh/authorized_keys").write_text(public)
         self._etc(name, folder / "etc")
         if name in self.sysfs:
-            device = folder / "sys/neuron_device"
-            device.mkdir()
-            for file, value in self.sysfs[name].items():
-                (device / file).write_text(f"{value}\n")
+            self.report(name, self.sysfs[name])
         if name == self.launcher:
             shutil.copy(self.folder / "id_rsa", folder / "root/.ssh/id_rsa")
             # As the operator mounts the Secret: owned by root, and open to other users outside /root.
             (folder / "root/.ssh/id_rsa").chmod(0o644 if self.uid else 0o600)
         for owned in (folder / "root", folder / "root/.ssh", self._key(name)):
             os.chown(owned, self.uid, self.uid)
+
+    def report(self, name: str, sysfs: Sysfs) -> None:
+        """Let a pod's driver say something else."""
+        write(self.folder / name / "sys/neuron_device", sysfs)
 
     def _etc(self, name: str, etc: Path) -> None:
         every = (self.launcher, *self.workers)

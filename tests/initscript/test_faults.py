@@ -139,8 +139,7 @@ def test_a_node_that_is_still_electing_is_waited_for() -> None:
         while "Asking again" not in (line := run.stdout.readline()):
             assert line
         assert line.endswith("demo-worker-0\n")
-        for file, value in servers(4)[0].items():
-            (fleet.folder / "demo-worker-0/sys/neuron_device" / file).write_text(value)
+        fleet.report("demo-worker-0", servers(4)[0])
         printed, _ = run.communicate(timeout=90)
         assert run.returncode == 0, printed
         assert fleet.environment("demo-worker-0")["NEURON_RT_ULTRASERVER_NODE_ID"] == "2"

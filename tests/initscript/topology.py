@@ -1,6 +1,7 @@
 """What workers have under /sys/class/neuron_device, as the driver writes it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 Sysfs = dict[str, str]
 
@@ -63,3 +64,12 @@ def changed(topology: Iterable[Sysfs], number: int, **files: str) -> list[Sysfs]
     result = [dict(sysfs) for sysfs in topology]
     result[number].update(files)
     return result
+
+
+def write(device: Path, sysfs: Mapping[str, str]) -> None:
+    """Write files that may be read meanwhile: each value whole, the mode once the ids are there."""
+    device.mkdir(parents=True, exist_ok=True)
+    for file in sorted(sysfs, key="ultraserver_mode".__eq__):
+        fresh = device.with_name(f"{device.name}.new")
+        fresh.write_text(f"{sysfs[file]}\n", encoding="utf-8")
+        fresh.replace(device / file)

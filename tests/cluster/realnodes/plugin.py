@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.cluster import nodes
-from tests.initscript.topology import trn2u
+from tests.initscript.topology import trn2u, write
 
 if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
@@ -40,7 +40,6 @@ class NeuronPlugin:
     def __init__(self, node: Node, sysfs: dict[str, str]) -> None:
         self._folder = node.folder / "neuron"
         self._class = self._folder / "class" / "neuron_device"
-        self._class.mkdir(parents=True, exist_ok=True)
         self._healthy = sysfs
         self.sysfs: dict[str, str] = {}
         self.mend()
@@ -48,8 +47,7 @@ class NeuronPlugin:
 
     def say(self, **files: str) -> None:
         """Changes files of ``neuron_device``; containers see it at once."""
-        for name, content in files.items():
-            (self._class / name).write_text(f"{content}\n", encoding="ascii")
+        write(self._class, files)
         self.sysfs |= files
 
     def offer(self, devices: int) -> None:
@@ -60,9 +58,9 @@ class NeuronPlugin:
 
     def mend(self) -> None:
         """Takes every fault back."""
+        self.sysfs = {}
+        self.say(**self._healthy)
         for file in self._class.iterdir():
             if file.name not in self._healthy:
                 file.unlink()
-        self.sysfs = {}
-        self.say(**self._healthy)
         self.offer(DEVICES)
