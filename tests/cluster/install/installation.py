@@ -60,6 +60,23 @@ def _line(block: Block) -> int:
     return int(block.where.rpartition(":")[2])
 
 
+def type_in(document: str, heading: str, folder: Path, kubectl: Kubectl) -> str:
+    """Runs in a folder what a document shows under a heading; returns what was printed.
+
+    Raises:
+        AssertionError: It shows no command there, or one fails.
+    """
+    env = {"KUBECONFIG": str(kubectl.kubeconfig), "KUBERC": "off"}
+    printed = ""
+    found = steps(document, heading)
+    assert found, f"{document} shows no command under {heading!r}"
+    for step in found:
+        said, status = session.run(step.command, folder, path=[str(kubectl.binary.parent)], env=env)
+        assert status == 0, f"{step.where}\n{said}"
+        printed += said
+    return printed
+
+
 @dataclass(frozen=True)
 class Installation:
     """A plane, and a person before it.
@@ -89,17 +106,7 @@ class Installation:
 
     def run(self, document: str, heading: str) -> str:
         """Runs what a document shows under a heading; returns what was printed."""
-        env = {"KUBECONFIG": str(self.control_plane.kubeconfig), "KUBERC": "off"}
-        printed = ""
-        found = steps(document, heading)
-        assert found, f"{document} shows no command under {heading!r}"
-        for step in found:
-            said, status = session.run(
-                step.command, self.folder, path=[str(self.control_plane.tools)], env=env
-            )
-            assert status == 0, f"{step.where}\n{said}"
-            printed += said
-        return printed
+        return type_in(document, heading, self.folder, self.kubectl)
 
     def dry_run(self, inside: Kubectl | None = None, job: Object | None = None) -> tuple[bool, str]:
         """Whether a new job would be placed, and what kubectl says beside it; nothing is stored."""

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster.install.installation import TEAM
 from tests.cluster.load import jobs_keep_coming
-from tests.cluster.realnodes import product
+from tests.cluster.realnodes import product, story
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -20,17 +20,10 @@ NOW, OTHER = product.version(), "0.0.1"
 INSTALL, OPERATIONS = "docs/install.md", "docs/operations.md"
 
 
-def images(installed: Installation) -> set[str]:
-    pods = installed.own.get_json("pods", "-l", "app.kubernetes.io/component=serving")["items"]
-    return {
-        pod["spec"]["containers"][0]["image"] for pod in pods if "deletionTimestamp" not in pod["metadata"]
-    }
-
-
 @pytest.fixture
 def next_version(installed: Installation) -> Iterator[Installation]:
     """An installation whose manifests name another version, which is this one under another name."""
-    tag_images(installed)
+    story.tag(installed.control_plane, OTHER)
     file = installed.folder / "manifests" / "base" / "kustomization.yaml"
     before = file.read_text(encoding="utf-8")
     file.write_text(before.replace(f"newTag: {NOW}", f"newTag: {OTHER}"), encoding="utf-8")
@@ -39,21 +32,13 @@ def next_version(installed: Installation) -> Iterator[Installation]:
     installed.run(OPERATIONS, "Switch the table on again")
 
 
-def tag_images(installed: Installation) -> None:
-    plane = installed.control_plane
-    for name in product.TARGETS.values():
-        image = f"docker.io/library/{name}"
-        for node in plane.nodes.values():
-            node.ctr("images", "tag", "--force", f"{image}:{NOW}", f"{image}:{OTHER}")
-
-
 def test_another_version_goes_out_and_back_and_every_job_is_placed(next_version: Installation) -> None:
     installed = next_version
     with jobs_keep_coming(installed.control_plane.kubeconfig, TEAM) as load:
         assert f"+        image: ultraserver-webhook:{OTHER}" in installed.run(INSTALL, "Upgrade")
-        assert images(installed) == {f"ultraserver-webhook:{OTHER}"}
+        assert story.serving(installed.own) == {f"ultraserver-webhook:{OTHER}"}
         installed.run(INSTALL, "Roll back")
-        assert images(installed) == {f"ultraserver-webhook:{NOW}"}
+        assert story.serving(installed.own) == {f"ultraserver-webhook:{NOW}"}
     assert len(load.admissions) > 20
     assert load.lost == []
 

@@ -14,7 +14,7 @@ from tests.cluster.realnodes import images, product, release, story
 from tests.cluster.realnodes.archives import Image
 from tests.cluster.realnodes.job import Job
 from tests.cluster.realnodes.plane import RealPlane
-from tests.cluster.realnodes.plugin import DEVICES, RESOURCE, SYSFS, NeuronPlugin, ultraserver
+from tests.cluster.realnodes.plugin import SYSFS, NeuronPlugin, ultraserver
 from tests.cluster.realnodes.replicas import Product
 from tests.waiting import until
 
@@ -104,8 +104,7 @@ def mended(plugins: dict[str, NeuronPlugin]) -> Iterator[dict[str, NeuronPlugin]
 @pytest.fixture
 def job(installed: Kubectl, mended: dict[str, NeuronPlugin], here: Kubectl) -> Job:
     """A job of a namespace of its own, not yet created; all nodes have all their devices."""
-    for name in mended:
-        story.offered(installed, name, RESOURCE, DEVICES)
+    story.all_offered(installed, mended)
     return Job(here)
 
 

@@ -13,7 +13,7 @@ from tests.cluster.kubectl import KubectlError, NotYetError
 from tests.cluster.process import ClusterError, end_as_by_ctrl_c
 from tests.cluster.realnodes import build, images, product, story
 from tests.cluster.realnodes.plane import RealPlane
-from tests.cluster.realnodes.plugin import DEVICES, RESOURCE, SYSFS, NeuronPlugin, ultraserver
+from tests.cluster.realnodes.plugin import SYSFS, NeuronPlugin, ultraserver
 from tests.cluster.tools.progress import say
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ def _tell(folder: Path) -> bool:
             NeuronPlugin(node, sysfs)
         say(f"\n$ kubectl apply -k {story.OVERLAY.relative_to(story.REPOSITORY)}")
         story.install(kubectl)
-        for name in plane.nodes:
-            story.offered(kubectl, name, RESOURCE, DEVICES)
+        story.all_offered(kubectl, plane.nodes)
         inside = kubectl.in_namespace("default")
         _show(inside, "apply", "-f", str(story.JOB.relative_to(story.REPOSITORY)))
         launcher = story.ended(inside)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tests.cluster import nodes
 from tests.cluster.guard.people import WORKER
 from tests.cluster.jobs import template, text
+from tests.cluster.load import places
 from tests.cluster.realnodes import story
 from tests.cluster.realnodes.plugin import RESOURCE
 from tests.cluster.realnodes.replicas import metrics
@@ -123,7 +124,7 @@ def failclosed(cluster: Cluster) -> bool:
     finally:
         cluster.own.run("scale", serving, "--replicas=2")
         story.rolled_out(cluster.own, "ultraserver-webhook")
-        until(lambda: story.mutates(cluster.here))
+        until(lambda: places(cluster.here.kubeconfig, str(cluster.here.namespace)))
     return base(cluster)
 
 

@@ -84,10 +84,6 @@ class Product:
         """The nodes that replicas are on."""
         return [pod["spec"]["nodeName"] for pod in self.pods()]
 
-    def rolled_out(self) -> None:
-        """Waits for ``kubectl rollout status``."""
-        self.own.run("rollout", "status", DEPLOYMENT, f"--timeout={story.SECONDS:.0f}s")
-
     def metric(self, name: str) -> set[str]:
         """What the replicas say under the name of a metric: labels and value of each, as text."""
         found = set()

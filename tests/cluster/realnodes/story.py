@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cluster import nodes
-from tests.cluster.jobs import text
-from tests.helpers import mpijob
+from tests.cluster.load import places
+from tests.cluster.realnodes import product
+from tests.cluster.realnodes.plugin import DEVICES, RESOURCE
 from tests.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tests.cluster.kubectl import Kubectl, Object
+    from tests.cluster.realnodes.plane import RealPlane
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 OVERLAY = REPOSITORY / "manifests" / "overlays" / "eks"
@@ -34,14 +36,8 @@ def install(kubectl: Kubectl) -> Kubectl:
     own = kubectl.in_namespace(NAMESPACE)
     for name in ("ultraserver-webhook-certs", "ultraserver-webhook"):
         rolled_out(own, name)
-    until(lambda: mutates(kubectl.in_namespace("default")))
+    until(lambda: places(kubectl.kubeconfig, "default"))
     return own
-
-
-def mutates(inside: Kubectl) -> bool:
-    """Whether a job that is created now comes out with what the webhook adds; none is stored."""
-    options = ("create", "--dry-run=server", "-o", "json", "-f", "-")
-    return ADDED in inside.run(*options, stdin=text(mpijob(4)), check=False).stdout
 
 
 def rolled_out(own: Kubectl, name: str) -> None:
@@ -51,6 +47,33 @@ def rolled_out(own: Kubectl, name: str) -> None:
         KubectlError: they are not, in time.
     """
     own.run("rollout", "status", f"--timeout={SECONDS:.0f}s", f"deployment/{name}")
+
+
+def serving(kubectl: Kubectl) -> set[str]:
+    """The images of the serving Pods that are there to stay."""
+    selected = ("pods", "-l", "app.kubernetes.io/component=serving")
+    pods = kubectl.in_namespace(NAMESPACE).get_json(*selected)["items"]
+    return {
+        pod["spec"]["containers"][0]["image"] for pod in pods if "deletionTimestamp" not in pod["metadata"]
+    }
+
+
+def tag(plane: RealPlane, version: str) -> None:
+    """Gives the product's images on every node the name of another version as well."""
+    for name in product.TARGETS.values():
+        image = f"docker.io/library/{name}"
+        for node in plane.nodes.values():
+            node.ctr("images", "tag", "--force", f"{image}:{product.version()}", f"{image}:{version}")
+
+
+def all_offered(kubectl: Kubectl, names: Iterable[str]) -> None:
+    """Waits until nodes have all their devices.
+
+    Raises:
+        NotYetError: one has not, in time.
+    """
+    for name in names:
+        offered(kubectl, name, RESOURCE, DEVICES)
 
 
 def offered(kubectl: Kubectl, node: str, resource: str, count: int) -> None:

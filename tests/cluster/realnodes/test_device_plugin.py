@@ -32,8 +32,8 @@ def files(text: str) -> dict[str, str]:
 def test_whatever_asks_for_devices_reads_the_sysfs_of_its_node(
     mended: dict[str, NeuronPlugin], here: Kubectl
 ) -> None:
+    story.all_offered(here, mended)
     for number, name in enumerate(mended):
-        story.offered(here, name, RESOURCE, DEVICES)
         here.create(asking(f"pod-{number}", READ, name))
     for number, sysfs in enumerate(SYSFS):
         assert files(result(here, f"pod-{number}")) == sysfs
@@ -59,8 +59,8 @@ def test_a_fault_is_read_by_a_container_that_runs_already(
 
 
 def test_a_pod_waits_while_a_device_is_gone(mended: dict[str, NeuronPlugin], here: Kubectl) -> None:
-    for name, plugin in mended.items():
-        story.offered(here, name, RESOURCE, DEVICES)
+    story.all_offered(here, mended)
+    for plugin in mended.values():
         plugin.offer(DEVICES - 1)
     for name in mended:
         story.offered(here, name, RESOURCE, DEVICES - 1)

@@ -17,7 +17,6 @@ from tests.cluster.jobs import text, together
 from tests.cluster.managers import definition
 from tests.cluster.realnodes import release, story
 from tests.cluster.realnodes.overlays import SAYS, Cluster, base
-from tests.cluster.realnodes.plugin import DEVICES, RESOURCE
 from tests.cluster.realnodes.replicas import metrics
 from tests.cluster.realnodes.test_release import REGISTRATIONS, Person, restarts
 from tests.cluster.webhook import INJECT
@@ -112,8 +111,7 @@ def cluster(plain: Kubectl, here: Kubectl) -> Iterator[Cluster]:
 def test_an_overlay_over_a_running_installation_does_what_it_says(
     overlay: str, cluster: Cluster, release_folder: Path, mended: dict[str, NeuronPlugin]
 ) -> None:
-    for node in mended:
-        story.offered(cluster.own, node, RESOURCE, DEVICES)
+    story.all_offered(cluster.own, mended)
     if overlay not in {"eks", "failclosed"}:
         assert not SAYS[overlay](cluster)
     before = {*map(identity, objects(release_folder, "eks"))}

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.install.installation import steps
+from tests.cluster.install.installation import steps, type_in
 from tests.cluster.jobs import own_part
-from tests.cluster.load import jobs_keep_coming
+from tests.cluster.load import jobs_keep_coming, places
 from tests.cluster.realnodes import product, release, story
-from tests.cluster.realnodes.plugin import DEVICES, RESOURCE
-from tests.docs import session
 from tests.helpers import mpijob
 from tests.waiting import until
 from webhook.engine import Request, evaluate
@@ -56,13 +54,7 @@ class Person:
 
     def types(self, heading: str) -> None:
         """Runs what the document shows under a heading, in the folder."""
-        env = {"KUBECONFIG": str(self.plane.kubeconfig), "KUBERC": "off"}
-        found = steps(INSTALL, heading)
-        assert found, f"{INSTALL} shows no command under {heading!r}"
-        for step in found:
-            path = [str(self.plane.kubectl.binary.parent)]
-            said, status = session.run(step.command, self.folder, path=path, env=env)
-            assert status == 0, f"{step.where}\n{said}"
+        type_in(INSTALL, heading, self.folder, self.plane.kubectl)
 
     def imports_on(self, node: Node) -> None:
         """Runs on a node what the document shows for it."""
@@ -97,8 +89,7 @@ def forget(node: Node) -> None:
 @pytest.fixture
 def bare(real_plane: RealPlane, installed: Kubectl, mended: dict[str, NeuronPlugin]) -> Iterator[RealPlane]:
     """The plane after the product was removed; it is installed again afterwards."""
-    for name in mended:
-        story.offered(installed, name, RESOURCE, DEVICES)
+    story.all_offered(installed, mended)
     kubectl = real_plane.kubectl
     kubectl.run("delete", REGISTRATIONS, "ultraserver-webhook")
     kubectl.run("delete", "-k", str(story.OVERLAY), "--ignore-not-found")
@@ -115,15 +106,6 @@ def restarts(pods: list[Object]) -> dict[str, int]:
     }
 
 
-def serving(plane: RealPlane) -> set[str]:
-    """The images of the serving Pods that are there to stay."""
-    own = plane.kubectl.in_namespace(story.NAMESPACE)
-    pods = own.get_json("pods", "-l", "app.kubernetes.io/component=serving")["items"]
-    return {
-        pod["spec"]["containers"][0]["image"] for pod in pods if "deletionTimestamp" not in pod["metadata"]
-    }
-
-
 def test_a_release_alone_is_installed_on_nodes_without_its_images_and_places_a_job(
     bare: RealPlane, release_folder: Path, tmp_path: Path
 ) -> None:
@@ -133,9 +115,9 @@ def test_a_release_alone_is_installed_on_nodes_without_its_images_and_places_a_j
     person.types(CHECK)
     person.imports()
     person.types(APPLY)
-    assert serving(bare) == {f"ultraserver-webhook:{person.version}"}
+    assert story.serving(bare.kubectl) == {f"ultraserver-webhook:{person.version}"}
     inside = bare.kubectl.in_namespace("default")
-    until(lambda: story.mutates(inside))
+    until(lambda: places(bare.kubeconfig, "default"))
     (sdist,) = release_folder.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
@@ -171,7 +153,7 @@ def test_an_upgrade_from_the_release_before_and_the_way_back_lose_no_admission(
     new.imports()
     old.types(APPLY)
     inside = bare.kubectl.in_namespace("default")
-    until(lambda: story.mutates(inside))
+    until(lambda: places(bare.kubeconfig, "default"))
     inside.create(lasting("suspended", suspend=True))
     inside.create(lasting("running"))
     before = restarts(story.placed(inside, "running", 2))
@@ -185,7 +167,7 @@ def test_an_upgrade_from_the_release_before_and_the_way_back_lose_no_admission(
             (new, APPLY, new.version),
         ):
             person.types(heading)
-            assert serving(bare) == {f"ultraserver-webhook:{version}"}
+            assert story.serving(bare.kubectl) == {f"ultraserver-webhook:{version}"}
             load.more(20)
     sys.stderr.write(f"upgrade, roll back, upgrade: {load}\n")
     assert load.lost == []

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cluster.realnodes import story
 from tests.cluster.realnodes.job import INIT, WAIT, Job
-from tests.cluster.realnodes.plugin import DEVICES, RESOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,9 +26,8 @@ def table(title: str, log: str) -> list[list[str]]:
 @pytest.fixture
 def job(installed: Kubectl, mended: dict[str, NeuronPlugin]) -> Iterator[Kubectl]:
     """The README's job, applied; kubectl for its namespace."""
+    story.all_offered(installed, mended)
     inside = installed.in_namespace("default")
-    for name in mended:
-        story.offered(inside, name, RESOURCE, DEVICES)
     inside.run("apply", "-f", str(story.JOB))
     yield inside
     inside.run("delete", "-f", str(story.JOB))
@@ -61,11 +58,3 @@ def test_the_serving_pods_run_restricted_with_a_read_only_root(installed: Kubect
         assert installed.run("exec", name, "--", "id", "-u").stdout.strip() == "65532"
         refused = installed.run("exec", name, "--", "touch", "/opt/x", check=False)
         assert "Read-only file system" in refused.stderr
-    privileged = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "root"},
-        "spec": {"containers": [{"name": "main", "image": "x", "securityContext": {"privileged": True}}]},
-    }
-    refused = installed.run("create", "-f", "-", stdin=json.dumps(privileged), check=False)
-    assert 'violates PodSecurity "restricted' in refused.stderr

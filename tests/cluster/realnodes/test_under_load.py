@@ -23,31 +23,26 @@ if TYPE_CHECKING:
     from tests.cluster.kubectl import Object
     from tests.cluster.realnodes.replicas import Product
 
+NAME = "ultraserver-webhook"
 NOW, OTHER = version(), "0.0.1"
-IMAGE = "docker.io/library/ultraserver-webhook"
 SCALED = 5
 CONFIG = ("configmap", "ultraserver-webhook-rules")
 BROKEN = TABLE.replace("reason:", "reasn:")
 
 
-def images(product: Product) -> set[str]:
-    return {pod["spec"]["containers"][0]["image"] for pod in product.pods()}
-
-
 def test_another_version_goes_out_and_back(product: Product) -> None:
-    for node in product.plane.nodes.values():
-        node.ctr("images", "tag", "--force", f"{IMAGE}:{NOW}", f"{IMAGE}:{OTHER}")
+    story.tag(product.plane, OTHER)
     try:
         with product.load("rollout and undo") as load:
             product.own.run("set", "image", DEPLOYMENT, f"webhook=ultraserver-webhook:{OTHER}")
-            product.rolled_out()
+            story.rolled_out(product.own, NAME)
             until(product.settled, story.SECONDS)
-            assert images(product) == {f"ultraserver-webhook:{OTHER}"}
+            assert story.serving(product.own) == {f"ultraserver-webhook:{OTHER}"}
             product.own.run("rollout", "undo", DEPLOYMENT)
-            product.rolled_out()
+            story.rolled_out(product.own, NAME)
     finally:
         story.install(product.plane.kubectl)
-    assert images(product) == {f"ultraserver-webhook:{NOW}"}
+    assert story.serving(product.own) == {f"ultraserver-webhook:{NOW}"}
     assert load.lost == []
 
 
@@ -131,9 +126,7 @@ def test_the_certificate_program_is_evicted_while_the_certificate_is_rotated(pro
         product.own.run("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
         subprocess.run(rotate, cwd=story.REPOSITORY, check=True, capture_output=True)
         until(lambda: product.says_another(metric, before))
-        product.own.run(
-            *("rollout", "status", f"{DEPLOYMENT}-certs", f"--timeout={story.SECONDS:.0f}s"),
-        )
+        story.rolled_out(product.own, f"{NAME}-certs")
         until(lambda: name not in [each["metadata"]["name"] for each in product.pods("certificates")])
     assert load.lost == []
 
