@@ -21,12 +21,11 @@ def main() -> int:
     """Starts everything, says how to use it, and waits to be told to stop."""
     parser = argparse.ArgumentParser(prog="python -m tests.cluster.realnodes", description=__doc__)
     parser.add_argument("--nodes", type=int, choices=(1, 2, 4), default=4, help="how many (default: 4)")
-    parser.add_argument("--check", action="store_true", help="end once the nodes are ready")
     options = parser.parse_args()
     end_as_by_ctrl_c()
     try:
         with tempfile.TemporaryDirectory(prefix="ultraserver-cluster-") as folder:
-            _serve(Path(folder), options.nodes, check=options.check)
+            _serve(Path(folder), options.nodes)
     except KeyboardInterrupt:
         say("stopped; nothing is left running")
     except (ClusterError, KubectlError, NotYetError) as error:
@@ -35,14 +34,12 @@ def main() -> int:
     return 0
 
 
-def _serve(folder: Path, count: int, *, check: bool) -> None:
+def _serve(folder: Path, count: int) -> None:
     archives = images.small(folder, build.directory()) + product.built()
     with RealPlane(folder, ultraserver()[:count], archives, say) as running:
         for node, sysfs in zip(running.nodes.values(), SYSFS, strict=False):
             NeuronPlugin(node, sysfs)
         say(f"{count} real nodes of one UltraServer, with 16 devices each; no others")
-        if check:
-            return
         say(f"\n  export KUBECONFIG={shlex.quote(str(running.kubeconfig))}")
         say(f"  alias kubectl={shlex.quote(str(running.kubectl.binary))}\n")
         say(f"logs are in {running.programs.logs}; Ctrl-C stops everything")
