@@ -97,6 +97,21 @@ def test_a_launcher_of_a_job_that_is_opted_out_keeps_the_operators_hostfile(name
     assert environment(main)[VARIABLES["OpenMPI"]] == "/etc/mpi/hostfile"
 
 
+def test_a_quota_that_wants_every_container_to_ask_counts_the_launcher_once(namespace: Kubectl) -> None:
+    quota = {"requests.cpu": "5", "limits.memory": "5Gi"}
+    namespace.run(
+        "create", "quota", "small", f"--hard={','.join(f'{key}={most}' for key, most in quota.items())}"
+    )
+    namespace.wait_for(lambda found: found.get("status", {}).get("hard"), "resourcequota", "small")
+    job = mpijob(4)
+    for group in job["spec"]["mpiReplicaSpecs"].values():
+        asks = group["template"]["spec"]["containers"][0].setdefault("resources", {})
+        asks.setdefault("limits", {})["memory"] = "1Gi"
+        asks["requests"] = {"cpu": "1"}
+    launcher(namespace, job)
+    namespace.wait_for(lambda found: found["status"]["used"] == quota, "resourcequota", "small")
+
+
 def test_init_containers_of_an_image_without_root_run_as_its_user(namespace: Kubectl) -> None:
     job = mpijob(2, name="no-root")
     job["spec"]["sshAuthMountPath"] = "/home/mpiuser/.ssh"

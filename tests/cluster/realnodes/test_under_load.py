@@ -46,6 +46,21 @@ def test_another_version_goes_out_and_back(product: Product) -> None:
     assert load.lost == []
 
 
+def test_pods_come_up_in_a_namespace_with_a_quota(product: Product) -> None:
+    quota = ("resourcequota", "what-pods-ask-for")
+    most = "pods=9,requests.cpu=2,requests.memory=2Gi,limits.memory=4Gi"
+    product.own.run("create", *quota, f"--hard={most}")
+    try:
+        product.own.wait_for(lambda found: found.get("status", {}).get("hard"), *quota)
+        with product.load("restart within a quota") as load:
+            for name in (NAME, f"{NAME}-certs"):
+                product.own.run("rollout", "restart", f"deployment/{name}")
+                story.rolled_out(product.own, name)
+    finally:
+        product.own.run("delete", *quota)
+    assert load.lost == []
+
+
 def test_more_replicas_and_fewer_again(product: Product) -> None:
     with product.load(f"scale to {SCALED} and back to {REPLICAS}") as load:
         try:
