@@ -26,8 +26,6 @@ RATE = 8.0
 """Creates a second: a webhook that is away for a moment is missed, and a small machine keeps up."""
 MOST_AT_ONCE = 64
 """Those that hang until the webhook's timeout must not keep others from being asked for."""
-TIMEOUT = 5.0
-"""``timeoutSeconds`` of the webhooks."""
 SECONDS = 60.0
 """The API server's own patience with a request: two webhooks that hang take 10 seconds of it."""
 
@@ -94,14 +92,11 @@ class Load:
         return [str(each) for each in self.admissions if each.error or not each.mutated]
 
     def lost_outside(self, begin: float, end: float) -> list[str]:
-        """Those of ``lost`` that were not asked for between two times, see ``seconds``.
-
-        One that was asked for within the webhook's timeout before may have been under way.
-        """
+        """Those of ``lost`` that were answered before a time, or asked for after another, see ``seconds``."""
         return [
             str(each)
             for each in self.admissions
-            if (each.error or not each.mutated) and not begin - TIMEOUT < each.at < end
+            if (each.error or not each.mutated) and (each.at + each.seconds < begin or each.at > end)
         ]
 
     @property

@@ -122,12 +122,6 @@ class Installation:
         """Whether a new job is placed, and nobody is warned."""
         return self.dry_run() == (True, "")
 
-    def table(self, inside: Kubectl, text: str) -> str:
-        """Puts another rule table into the ConfigMap; returns what kubectl says against it."""
-        patch = json.dumps({"data": {"rules.yaml": text}})
-        done = inside.run("patch", "configmap", "ultraserver-webhook-rules", "-p", patch, check=False)
-        return done.stderr if done.returncode else ""
-
     def pods(self, component: str = "serving") -> list[Object]:
         """The Pods of a Deployment that are ready and stay."""
         found = self.own.get_json("pods", "-l", f"app.kubernetes.io/component={component}")["items"]

@@ -8,6 +8,7 @@ import pytest
 
 from tests.cluster.install.installation import MUTATING, NAMESPACE
 from tests.cluster.kubectl import KubectlError
+from tests.cluster.realnodes.replicas import put_table
 from tests.helpers import mpijob
 from tests.waiting import until
 
@@ -69,7 +70,7 @@ def test_with_fail_and_no_server_only_jobs_of_people_are_refused(fails_closed: I
             assert installed.dry_run(installed.kubectl.in_namespace(namespace)) == (False, "")
         # Everything that a recovery needs, the table of the kill switch among it.
         text = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
-        assert installed.table(installed.own, text + "# changed\n") == ""
+        assert put_table(installed.own, text + "# changed\n") == ""
         # Other people's launchers do not depend on the webhook, those of jobs that it has added to do.
         installed.team.create(launcher({}), "--dry-run=server")
         with pytest.raises(KubectlError, match=IN_VAIN):

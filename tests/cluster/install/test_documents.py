@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.install.installation import shell_blocks, steps
 from tests.docs.blocks import text_of
 
-DOCUMENTS = ("docs/install.md", "docs/operations.md", "docs/placement.md")
+DOCUMENTS = ("README.md", "docs/install.md", "docs/operations.md", "docs/placement.md")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.jobs import template
-from tests.cluster.realnodes.replicas import TABLE
+from tests.cluster.realnodes.replicas import TABLE, put_table
 from tests.helpers import mpijob
 from tests.waiting import until
 
@@ -60,7 +60,7 @@ def test_a_table_that_is_changed_and_applied_is_in_use_without_a_restart(own_tab
 
 
 def test_a_broken_table_is_refused_with_what_lint_says(own_table: Installation) -> None:
-    said = own_table.table(own_table.own, TABLE.replace("reason:", "reasn:").replace("worker", "workr"))
+    said = put_table(own_table.own, TABLE.replace("reason:", "reasn:").replace("worker", "workr"))
     assert 'admission webhook "rule-table.ultraserver-webhook.io" denied the request' in said
     assert "rules.yaml:6: /rules/0" in said
     assert "unknown key 'reasn'; did you mean 'reason'?" in said
@@ -79,7 +79,7 @@ def test_a_broken_table_that_slipped_through_is_not_taken_up_and_is_told(own_tab
     own_table.kubectl.run(
         *("patch", "validatingwebhookconfiguration", "ultraserver-webhook", "--type=json", "-p", removal)
     )
-    until(lambda: own_table.table(own_table.own, TABLE.replace("reason:", "reasn:")) == "")
+    until(lambda: put_table(own_table.own, TABLE.replace("reason:", "reasn:")) == "")
     until(lambda: stale(own_table) == {"ultraserver_webhook_table_stale 1.0"})
     assert own_table.places()
     assert len(own_table.pods()) == 2

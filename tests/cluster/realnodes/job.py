@@ -194,7 +194,7 @@ class Job:
         return sorted((line for line in lines if line.get("rank")), key=lambda line: int(line["rank"]))
 
     def computes(self, plugins: Mapping[str, NeuronPlugin], placed: Mapping[str, str] | None = None) -> None:
-        """Waits for its end, and asserts that it is a good one: all ranks, in topology order.
+        """Waits for its end, and asserts that it is a good one: all ranks added up, in topology order.
 
         Args:
             plugins: of the nodes.
@@ -208,6 +208,7 @@ class Job:
         sysfs = {name: plugins[node].sysfs for name, node in on.items()}
         order = sorted(on, key=lambda name: int(sysfs[name][f"node_id_{size}"]))
         assert [rank["host"] for rank in ranks] == order, logs
+        assert {rank["sum"] for rank in ranks} == {str(sum(range(1, size + 1)))}, logs
         for place, rank in enumerate(ranks):
             of_node = sysfs[rank["host"]]
             assert {key: value for key, value in rank.items() if key.startswith("NEURON_")} == {

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from placement.model import GATE
 from tests.cluster import nodes
 from tests.cluster.guard.people import WORKER
 from tests.cluster.jobs import template, text
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.cluster.kubectl import Kubectl, Object
-
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-GATE = {"name": "ultraserver-webhook.io/whole-job"}
 
 
 @dataclass(frozen=True)
@@ -50,11 +48,11 @@ class Cluster:
 
 
 def base(cluster: Cluster) -> bool:
-    return cluster.job()["spec"].get("nodeSelector") == {INSTANCE_TYPE: "trn2u.48xlarge"}
+    return cluster.job()["spec"].get("nodeSelector") == {nodes.INSTANCE_TYPE: "trn2u.48xlarge"}
 
 
 def hyperpod(cluster: Cluster) -> bool:
-    return cluster.job()["spec"].get("nodeSelector") == {INSTANCE_TYPE: "ml.trn2u.48xlarge"}
+    return cluster.job()["spec"].get("nodeSelector") == {nodes.INSTANCE_TYPE: "ml.trn2u.48xlarge"}
 
 
 def cert_manager(cluster: Cluster) -> bool:
@@ -77,7 +75,7 @@ def guard(cluster: Cluster) -> bool:
 
 
 def placement(cluster: Cluster) -> bool:
-    if GATE not in cluster.job()["spec"].get("schedulingGates", ()):
+    if {"name": GATE} not in cluster.job()["spec"].get("schedulingGates", ()):
         return False
     cluster.here.create(mpijob(2))
     for pod in story.placed(cluster.here, "train", 2):

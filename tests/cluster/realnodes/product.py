@@ -145,7 +145,8 @@ class Builder:
         context = self._out / "context"
         context.mkdir()
         os.link(self.debian(), context / "debian.tar")
-        shutil.copy(FILES / "train.sh", context)
+        for name in ("train.sh", "train.py"):
+            shutil.copy(FILES / name, context)
         self.image("base", BASE, FILES / "debian", context)
         return context
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import sys
 from dataclasses import dataclass
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
     from tests.cluster.realnodes.plane import RealPlane
 
 REPLICAS = 2
+CONFIG = ("configmap", "ultraserver-webhook-rules")
 DEPLOYMENT = "deployment/ultraserver-webhook"
 NOTICED = 24
 """Creates of three seconds, within which every kube-proxy knows that an endpoint is gone."""
 SOME = 16
 """Creates before anything happens, and after it is over."""
+MOST_LOST = 25
+"""Creates that a replica's sudden end may cost: see docs/operations.md, and a busy machine needs more."""
 TABLE = """\
 apiVersion: ultraserver-webhook.io/v1alpha1
 kind: RuleTable
@@ -52,6 +56,18 @@ def metrics(own: Kubectl, pod: str) -> str:
     """The metrics of a Pod of the product, as it says them; empty where the Pod has gone."""
     path = f"/api/v1/namespaces/{story.NAMESPACE}/pods/{pod}:9090/proxy/metrics"
     return own.run("get", "--raw", path, check=False).stdout
+
+
+def put_table(own: Kubectl, text: str) -> str:
+    """Puts another rule table into the ConfigMap, and returns what is said against it.
+
+    Args:
+        own: of whoever does it, for the product's namespace.
+        text: the table.
+    """
+    patch = json.dumps({"data": {"rules.yaml": text}})
+    done = own.run("patch", *CONFIG, "-p", patch, check=False)
+    return done.stderr if done.returncode else ""
 
 
 @dataclass(frozen=True)
@@ -82,7 +98,7 @@ class Product:
 
     def nodes(self) -> list[str]:
         """The nodes that replicas are on."""
-        return [pod["spec"]["nodeName"] for pod in self.pods()]
+        return [pod["spec"]["nodeName"] for pod in self.pods() if "nodeName" in pod["spec"]]
 
     def metric(self, name: str) -> set[str]:
         """What the replicas say under the name of a metric: labels and value of each, as text."""

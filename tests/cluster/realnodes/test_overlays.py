@@ -61,6 +61,7 @@ def settled(cluster: Cluster, parts: list[Object]) -> None:
         return row in metrics(cluster.own, pod["metadata"]["name"])
 
     serving = [pod for pod in cluster.pods() if "serving" in pod["metadata"]["labels"].values()]
+    assert serving
     for pod in serving:
         until(lambda pod=pod: uses_the_table(pod))  # type: ignore[misc]
 

@@ -53,7 +53,9 @@ def test_the_readmes_job_computes_on_one_ultraserver_in_topology_order(
 
 
 def test_the_serving_pods_run_restricted_with_a_read_only_root(installed: Kubectl) -> None:
-    for pod in installed.get_json("pods", "-l", "app.kubernetes.io/component=serving")["items"]:
+    pods = installed.get_json("pods", "-l", "app.kubernetes.io/component=serving")["items"]
+    assert pods
+    for pod in pods:
         name = pod["metadata"]["name"]
         assert installed.run("exec", name, "--", "id", "-u").stdout.strip() == "65532"
         refused = installed.run("exec", name, "--", "touch", "/opt/x", check=False)
