@@ -100,6 +100,19 @@ class Product:
         """The nodes that replicas are on."""
         return [pod["spec"]["nodeName"] for pod in self.pods() if "nodeName" in pod["spec"]]
 
+    def scale(self, replicas: int) -> None:
+        """Tells the autoscaler how many replicas there are at least, and has as many."""
+        patch = json.dumps({"spec": {"minReplicas": replicas}})
+        self.own.run("patch", "horizontalpodautoscaler", "ultraserver-webhook", "-p", patch)
+        # It does not take any away by itself where nobody measures.
+        self.own.run("scale", DEPLOYMENT, f"--replicas={replicas}")
+
+    def signal(self, pod: Object, name: str) -> None:
+        """Sends a signal to every process of a serving Pod, from its node."""
+        container = pod["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
+        node = self.plane.nodes[pod["spec"]["nodeName"]]
+        node.ctr("tasks", "kill", "--all", f"--signal={name}", container)
+
     def metric(self, name: str) -> set[str]:
         """What the replicas say under the name of a metric: labels and value of each, as text."""
         found = set()

@@ -17,8 +17,6 @@ from tests.cluster.realnodes.product import version
 from tests.cluster.realnodes.replicas import (
     CONFIG,
     DEPLOYMENT,
-    MOST_LOST,
-    NOTICED,
     REPLICAS,
     TABLE,
     put_table,
@@ -28,7 +26,6 @@ from tests.helpers import mpijob
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from tests.cluster.kubectl import Object
     from tests.cluster.realnodes.replicas import Product
 
 NAME = "ultraserver-webhook"
@@ -71,19 +68,11 @@ def test_pods_come_up_in_a_namespace_with_a_quota(product: Product) -> None:
 def test_more_replicas_and_fewer_again(product: Product) -> None:
     with product.load(f"scale to {SCALED} and back to {REPLICAS}") as load:
         try:
-            minimum(product, SCALED)
+            product.scale(SCALED)
             until(lambda: product.settled(SCALED), story.SECONDS)
         finally:
-            minimum(product, REPLICAS)
-            # The autoscaler does not take any away by itself where nobody measures.
-            product.own.run("scale", DEPLOYMENT, f"--replicas={REPLICAS}")
+            product.scale(REPLICAS)
     assert load.lost == []
-
-
-def minimum(product: Product, replicas: int) -> None:
-    """Tells the autoscaler how many replicas there are at least."""
-    patch = json.dumps({"spec": {"minReplicas": replicas}})
-    product.own.run("patch", "horizontalpodautoscaler", "ultraserver-webhook", "-p", patch)
 
 
 def test_the_nodes_of_all_replicas_are_drained_at_once(product: Product) -> None:
@@ -103,27 +92,6 @@ def test_the_nodes_of_all_replicas_are_drained_at_once(product: Product) -> None
     finally:
         product.own.run("uncordon", *nodes)
     assert load.lost == []
-
-
-def test_a_replica_that_is_killed_is_missed_until_its_endpoint_is_gone(product: Product) -> None:
-    with product.load("replica killed") as load:
-        pod = product.pods()[0]
-        name, status = pod["metadata"]["name"], pod["status"]["containerStatuses"][0]
-
-        def restarted(found: Object) -> bool:
-            return bool(found["status"]["containerStatuses"][0]["restartCount"] > status["restartCount"])
-
-        container = status["containerID"].removeprefix("containerd://")
-        killed = load.seconds
-        product.plane.nodes[pod["spec"]["nodeName"]].ctr("tasks", "kill", "--signal=SIGKILL", container)
-        product.own.wait_for(restarted, "pod", name, timeout=story.SECONDS)
-        # The Pod is not ready then, and kube-proxy hears of it.
-        load.more(NOTICED)
-        noticed = load.seconds
-    assert load.failed == []
-    assert load.lost_outside(killed, noticed) == []
-    # Of new connections half meet it; how many are new, chance decides.
-    assert len(load.lost) < MOST_LOST
 
 
 def test_peers_that_leave_after_the_handshake_end_no_others_connection(product: Product) -> None:
