@@ -162,21 +162,31 @@ def test_a_job_that_is_suspended_and_resumed_is_placed_by_the_same_terms(
     job.computes(mended)
 
 
+def half_nodes(workers: int, name: str = "demo", **more: Any) -> Object:
+    """A job whose workers ask for half of a node's devices, each on a node of its own."""
+    annotations = {"ultraserver-webhook.io/inject": "true"}
+    job = mpijob(workers, name=name, devices=DEVICES // 2, annotations=annotations, **more)
+    spread = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
+    labels = {"training.kubeflow.org/job-name": name, "training.kubeflow.org/job-role": "worker"}
+    worker = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
+    worker["topologySpreadConstraints"] = [{**spread, "labelSelector": {"matchLabels": labels}}]
+    return job
+
+
 def test_jobs_of_two_namespaces_never_share_an_ultraserver(
     job: Job, mended: dict[str, NeuronPlugin], beside: Kubectl
 ) -> None:
-    # Each takes half of a node's devices, so that only the terms keep jobs apart.
-    half: dict[str, Any] = {"devices": DEVICES // 2, "annotations": {"ultraserver-webhook.io/inject": "true"}}
+    # There are devices enough, so that only the terms keep jobs apart.
     other, large = Job(beside), Job(job.kubectl, "large")
-    job.kubectl.create(mpijob(2, launcher=GATED, **half))
-    beside.create(mpijob(2, launcher=GATED, runPolicy={"cleanPodPolicy": "Running"}, **half))
+    job.kubectl.create(half_nodes(2, launcher=GATED))
+    beside.create(half_nodes(2, launcher=GATED, runPolicy={"cleanPodPolicy": "Running"}))
     placed = {each: each.placed() for each in (job, other)}
     pairs = [{mended[node].sysfs["server_id_2"] for node in on.values()} for on in placed.values()]
     assert [len(pair) for pair in pairs] == [1, 1]
     assert pairs[0] != pairs[1]
     for each in placed:
         each.begun()
-    job.kubectl.create(mpijob(4, name="large", **half))
+    job.kubectl.create(half_nodes(4, name="large"))
     unplaced(large, 4, "didn't match pod anti-affinity rules")
     for each, on in placed.items():
         each.touch(GO)
