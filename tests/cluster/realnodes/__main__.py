@@ -44,7 +44,8 @@ def _serve(folder: Path, count: int) -> None:
         say(f"  alias kubectl={shlex.quote(str(running.kubectl.binary))}")
         say("\nThe product is not installed. In the repository:\n")
         say(f"  kubectl apply -k {story.OVERLAY.relative_to(story.REPOSITORY)}")
-        say(f"  kubectl apply -f {story.JOB.relative_to(story.REPOSITORY)}\n")
+        job = story.JOB.relative_to(story.REPOSITORY)
+        say(f"  kubectl apply -f {job}{'' if count == len(SYSFS) else '  # waits: it is for four nodes'}\n")
         say(f"logs are in {running.programs.logs}; Ctrl-C stops everything")
         while True:
             time.sleep(3600)
