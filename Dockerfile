@@ -15,9 +15,12 @@ RUN python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))
         > /tmp/requirements.txt \
  && python -m pip --python /opt/ultraserver-webhook/bin/python install --constraint constraints.txt \
         --only-binary :all: --requirement /tmp/requirements.txt \
-# What packages bring and nothing runs: their tests, what they were compiled from, gevent's second loop and resolver.
- && find /opt/ultraserver-webhook/lib \( -type d \( -name tests -o -name testing -o -name benchmarks -o -name libuv \) -prune \
-        -o -name '*.[ch]' -o -name '*.[ch]pp' -o -name '*.p[xy][xdi]' -o -name 'cares.*.so' \) -exec rm -r {} +
+# What packages bring and nothing runs: their tests, what they were compiled from, gevent's second and third loop and its
+# resolver, and cffi's compiler with its parser of C: cryptography needs the module _cffi_backend alone.
+ && rm -f /opt/ultraserver-webhook/bin/cffi-gen-src \
+ && find /opt/ultraserver-webhook/lib \( -type d \( -name tests -o -name testing -o -name benchmarks -o -name libuv \
+        -o -path '*/site-packages/cffi' -o -name pycparser \) -prune -o -name '*.[ch]' -o -name '*.[ch]pp' \
+        -o -name '*.p[xy][xdi]' -o -name 'cares.*.so' -o -name '_corecffi.*.so' \) -exec rm -r {} +
 COPY LICENSE README.md ./
 COPY webhook webhook
 COPY certs certs

@@ -37,7 +37,7 @@ run: .venv/.run ## Serve on loopback, send it a job and show what comes back (JO
 	wait $$server
 
 .PHONY: test
-test: .venv/.dev ## Run every test: unit, property, HTTP and, where its programs are built, the real control plane
+test: .venv/.dev ## Run every test: unit, property, HTTP and, where they are built, the control plane, real nodes and images
 	@$(BIN)/pytest --numprocesses auto --dist load -m "not bench" --cov --cov-report term $(ARGS)
 
 .PHONY: lint
@@ -58,8 +58,19 @@ format: .venv/.dev ## Format the code
 cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller manager, kubectl, mpi-operator, Kueue and other kinds' controllers (minutes, once)
 	@$(BIN)/python -m tests.cluster.tools.build
 
+# Without the controllers of other kinds of job.
+.PHONY: control-plane
+control-plane: .venv/.dev
+	@$(BIN)/python -m tests.cluster.tools.build cluster-tools
+
+# Asked first, and not after minutes of building.
+.PHONY: can-have-nodes
+can-have-nodes: .venv/.dev
+	@$(BIN)/python -c 'import sys; from tests.cluster.realnodes import namespaces, product; \
+	    why = namespaces.unusable() or product.unbuildable(); sys.exit(why and f"no real nodes here: {why}" or 0)'
+
 .PHONY: node-tools
-node-tools: cluster-tools ## Build what real nodes run besides: kubelet, containerd, kube-proxy, CoreDNS (minutes, once)
+node-tools: control-plane ## Build what real nodes run: control plane, kubelet, containerd, kube-proxy, CoreDNS (minutes, once)
 	@$(BIN)/python -m tests.cluster.realnodes.build
 
 .PHONY: images
@@ -67,13 +78,11 @@ images: .venv/.dev ## Build the product's images and a job's with buildah, on a 
 	@$(BIN)/python -m tests.cluster.realnodes.product
 
 .PHONY: cluster
-cluster: .venv/.dev ## Start a control plane with 24 UltraServers and the webhook, for kubectl; Ctrl-C stops it (NODES=4: real nodes)
-	@$(BIN)/python -m tests.cluster.tools.build cluster-tools
-	@$(if $(NODES),$(BIN)/python -m tests.cluster.realnodes.build)
+cluster: $(if $(NODES),can-have-nodes node-tools images,control-plane) ## Start a control plane with 24 UltraServers and the webhook, for kubectl; Ctrl-C stops it (NODES=4: real nodes)
 	@$(BIN)/python -m tests.cluster$(if $(NODES),.realnodes --nodes $(NODES))
 
 .PHONY: demo
-demo: node-tools images ## Four real nodes: install the product, run a plain job on them and show what it was told (needs root)
+demo: can-have-nodes node-tools images ## Four real nodes: install the product, run a plain job on them and show what it was told (needs root)
 	@$(BIN)/python -m tests.cluster.realnodes.demo
 
 .PHONY: sbom
@@ -88,13 +97,13 @@ dist/sbom.cdx.json: pyproject.toml constraints.txt .venv/.dev
 	@rm -rf dist/.sbom
 
 .PHONY: release
-release: images sbom ## Write a release: packages, images, manifests, checksums: dist/release-VERSION (DIRTY=1: not of a commit)
+release: control-plane images sbom ## Write a release: packages, images, manifests, checksums: dist/release-VERSION (DIRTY=1: not of a commit)
 	@$(BIN)/python -m tests.cluster.realnodes.release $(if $(DIRTY),--dirty)
 
 .PHONY: release-before
-release-before: .venv/.dev ## Build the release before this one, which a test upgrades from (minutes, once)
+release-before: control-plane ## Build the release before this one, which a test upgrades from (minutes, once)
 	@$(BIN)/python -m tests.cluster.realnodes.release --before
 
 .PHONY: clean
-clean: ## Remove what can be made again, the control plane's programs excepted
+clean: ## Remove what can be made again, .cache excepted: programs and images of tests
 	@rm -rf .venv .dev .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build

@@ -1,7 +1,8 @@
 """What a release is made of: wheel and sdist, and the steps of the Dockerfile that need no container.
 
-No image is built here: there is no container builder. Its steps are taken by hand instead, with the
-dependencies that the tests run with, as an unprivileged user where that user can reach this Python at all.
+No image is built here, which needs root and takes minutes; tests/cluster/realnodes looks at those of
+``make images``. The steps are taken by hand instead, with the dependencies that the tests run with, as an
+unprivileged user where that user can reach this Python at all.
 Whole installations as such a user, with a read-only root, are in tests/cluster/install.
 """
 
@@ -90,6 +91,7 @@ def test_the_sdist_carries_what_make_needs(dist: Path) -> None:
         "Makefile",
         "constraints.txt",
         "Dockerfile",
+        ".dockerignore",
         "examples/four-node.yaml",
         "manifests/base/rules.yaml",
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -106,7 +107,9 @@ def test_make_run_and_its_clients_print_what_is_shown(
 def test_ci_runs_what_is_left_to_it() -> None:
     script = (REPOSITORY / ".ci" / "run").read_text(encoding="utf-8")
     for command, where in session.CI.items():
-        assert where != ".ci/run" or command in script, f"{where} does not run {command}"
+        # Whole words: `make release-before` does not make a release, and a comment runs nothing.
+        runs = re.search(rf"^[^#\n]*\b{re.escape(command)}(?![\w-])", script, re.MULTILINE)
+        assert where != ".ci/run" or runs, f"{where} does not run {command}"
 
 
 def test_no_document_shows_a_command_outside_of_a_session() -> None:

@@ -9,9 +9,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.cluster.kubectl import KubectlError, NotYetError
+from tests.cluster.kubectl import KubectlError
 from tests.cluster.process import ClusterError, end_as_by_ctrl_c
-from tests.cluster.realnodes import build, images, product
+from tests.cluster.realnodes import build, images, product, story
 from tests.cluster.realnodes.plane import RealPlane
 from tests.cluster.realnodes.plugin import SYSFS, NeuronPlugin, ultraserver
 from tests.cluster.tools.progress import say
@@ -28,7 +28,7 @@ def main() -> int:
             _serve(Path(folder), options.nodes)
     except KeyboardInterrupt:
         say("stopped; nothing is left running")
-    except (ClusterError, KubectlError, NotYetError) as error:
+    except (ClusterError, KubectlError, AssertionError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
@@ -41,7 +41,11 @@ def _serve(folder: Path, count: int) -> None:
             NeuronPlugin(node, sysfs)
         say(f"{count} real nodes of one UltraServer, with 16 devices each; no others")
         say(f"\n  export KUBECONFIG={shlex.quote(str(running.kubeconfig))}")
-        say(f"  alias kubectl={shlex.quote(str(running.kubectl.binary))}\n")
+        say(f"  alias kubectl={shlex.quote(str(running.kubectl.binary))}")
+        say("\nThe product is not installed. In the repository:\n")
+        say(f"  kubectl apply -k {story.OVERLAY.relative_to(story.REPOSITORY)}")
+        job = story.JOB.relative_to(story.REPOSITORY)
+        say(f"  kubectl apply -f {job}{'' if count == len(SYSFS) else '  # waits: it is for four nodes'}\n")
         say(f"logs are in {running.programs.logs}; Ctrl-C stops everything")
         while True:
             time.sleep(3600)

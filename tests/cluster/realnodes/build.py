@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.cluster.realnodes import images
 from tests.cluster.tools import build, golang, progress
 from tests.cluster.tools.kit import CACHE, build_once, required
 
@@ -96,9 +97,10 @@ def build_into(target: Path, staging: Path, go: golang.Go) -> None:
     for folder, module in modules().items():
         for name, package in module.programs.items():
             command = go.command("build", "-v", *flags(module), "-o", str(out / name), package)
-            report.phase(name, command, cwd=MODULES / folder, env=go.env)
+            report.phase(name, command, cwd=MODULES / folder, env=go.env, counted=progress.PACKAGES)
     shutil.rmtree(target, ignore_errors=True)
     out.rename(target)
+    images.keep_newest(target.parent)
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.cluster.kubectl import KubectlError, NotYetError
+from tests.cluster.kubectl import KubectlError
 from tests.cluster.process import ClusterError, end_as_by_ctrl_c
 from tests.cluster.realnodes import build, images, product, story
 from tests.cluster.realnodes.plane import RealPlane
@@ -17,7 +17,7 @@ from tests.cluster.realnodes.plugin import SYSFS, NeuronPlugin, ultraserver
 from tests.cluster.tools.progress import say
 
 if TYPE_CHECKING:
-    from tests.cluster.kubectl import Kubectl
+    from tests.cluster.kubectl import Kubectl, Object
 
 
 def main() -> int:
@@ -30,10 +30,13 @@ def main() -> int:
     except KeyboardInterrupt:
         say("stopped; nothing is left running")
         return 130
-    except (ClusterError, KubectlError, NotYetError) as error:
-        sys.stderr.write(f"{error}\n")
+    # What is waited for and does not come about is an AssertionError.
+    except (ClusterError, KubectlError, AssertionError) as error:
+        sys.stderr.write(f"the demo failed: {error}\n")
         return 1
     say(f"\nthat took {time.monotonic() - start:.0f} s; nothing is left running. make cluster NODES=4 stays.")
+    if not succeeded:
+        sys.stderr.write("the demo failed: the job did not succeed; the launcher's logs are above\n")
     return 0 if succeeded else 1
 
 
@@ -47,13 +50,40 @@ def _tell(folder: Path) -> bool:
         say(f"\n$ kubectl apply -k {story.OVERLAY.relative_to(story.REPOSITORY)}")
         story.install(kubectl)
         story.all_offered(kubectl, plane.nodes)
+        say("the webhook serves, and all devices are offered")
         inside = kubectl.in_namespace("default")
         _show(inside, "apply", "-f", str(story.JOB.relative_to(story.REPOSITORY)))
-        launcher = story.ended(inside)
+        launcher = _watched(inside)
         _show(inside, "get", "pods", "-o", "custom-columns=NAME:.metadata.name,NODE:.spec.nodeName")
         for container in story.containers(launcher):
             _show(inside, "logs", launcher["metadata"]["name"], "-c", container)
         return bool(launcher["status"]["phase"] == "Succeeded")
+
+
+def _watched(kubectl: Kubectl) -> Object:
+    """The last Pod of the job's launcher, once the job has ended; until then, says what its Pods do."""
+    said: dict[str, str] = {}
+
+    def ended(job: Object) -> bool:
+        for pod in kubectl.get_json("pods")["items"]:
+            name, now = pod["metadata"]["name"], doing(pod)
+            if said.get(name) != now:
+                say(f"{name:<24} {now}")
+                said[name] = now
+        return story.over(job)
+
+    kubectl.wait_for(ended, "mpijob", "demo", timeout=story.SECONDS)
+    return story.launchers(kubectl)[0]
+
+
+def doing(pod: Object) -> str:
+    """What a Pod does, in a few words: its phase, and before it runs how many init containers have ended."""
+    status = pod["status"]
+    waits = status.get("initContainerStatuses", [])
+    if status["phase"] != "Pending" or not waits:
+        return str(status["phase"])
+    ended = sum("terminated" in each["state"] for each in waits)
+    return f"Pending, {ended} of {len(waits)} init containers have ended"
 
 
 def _show(kubectl: Kubectl, *args: str) -> None:

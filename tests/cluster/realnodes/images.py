@@ -17,6 +17,7 @@ from tests.cluster.process import ClusterError, Programs
 from tests.cluster.realnodes import configs
 from tests.cluster.realnodes.namespaces import PATH, Namespaces
 from tests.cluster.tools.kit import CACHE
+from tests.cluster.tools.progress import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,13 +84,15 @@ def store(archives: Sequence[Path], tools: Path) -> Path:
     for one in archives:
         with one.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
-    digest.update((tools / "containerd").stat().st_size.to_bytes(8))
+    # Their folder has the name of what they were built by; another containerd may keep images differently.
+    digest.update(tools.name.encode())
     target = CACHE / "image-stores" / digest.hexdigest()[:16]
     target.parent.mkdir(parents=True, exist_ok=True)
     with (target.parent / ".lock").open("w") as lock:
         # A second process waits here, and then finds it filled.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.is_dir():
+            say(f"importing {len(archives)} images for the nodes, once")
             _import(archives, tools, target)
             keep_newest(target.parent)
     return target
@@ -124,8 +127,8 @@ def _import(archives: Sequence[Path], tools: Path, target: Path) -> None:
 
 
 def keep_newest(folder: Path, count: int = 3) -> None:
-    """Removes all but the last few of what a folder keeps by recipe; each takes about a gigabyte."""
-    kept = [path for path in folder.iterdir() if re.fullmatch("[0-9a-f]{16}", path.name)]
+    """Removes all but the last few of what a folder keeps by recipe or commit; each may take a gigabyte."""
+    kept = [path for path in folder.iterdir() if re.fullmatch("[0-9a-f]{16}|[0-9a-f]{40}", path.name)]
     for old in sorted(kept, key=lambda path: path.stat().st_mtime)[:-count]:
         shutil.rmtree(old)
 

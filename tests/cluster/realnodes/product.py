@@ -13,15 +13,14 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.cluster.process import ClusterError
-from tests.cluster.realnodes import images
+from tests.cluster.process import ClusterError, end_as_by_ctrl_c
+from tests.cluster.realnodes import debian, images
 from tests.cluster.realnodes.namespaces import PATH
 from tests.cluster.tools import kit, progress
 
@@ -31,20 +30,23 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).resolve().parents[3]
 FILES = Path(__file__).resolve().parent / "containerfiles"
 CACHE = kit.CACHE / "images"
-SUITE = "trixie"
-"""The release of Debian whose Python is the one that the Dockerfile names."""
-INCLUDE = "ca-certificates,python3,python3-venv"
 BASE = "localhost/debian-python:1"
 ON_BASE = f"--build-arg=BASE={BASE}"
 JOB = "123456789012.dkr.ecr.us-west-2.amazonaws.com/ultraserver:mpijob"
 """As the README's job and the AWS document name it."""
 TARGETS = {"serving": "ultraserver-webhook", "controllers": "ultraserver-webhook-controllers"}
 """The product's images, by the target of the Dockerfile."""
+STAGE = "build-controllers"
+"""The stage of the Dockerfile that has all that is installed."""
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
-NEEDED = ("debootstrap", "buildah", "apt-get", "unshare")
+NEEDED = ("debootstrap", "buildah", "apt-get", "setpriv", "unshare")
 # debootstrap and buildah mount things in what they build. So nothing stays mounted when they are killed,
-# and the next build does not begin by deleting what is below a /proc.
-ALONE = ("unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--mount-proc")
+# and the next build does not begin by deleting what is below a /proc. They end when this process does, even
+# if it is killed: the next build would delete what they still write.
+ALONE = (
+    *("setpriv", "--pdeathsig=KILL", "unshare", "--fork", "--kill-child"),
+    *("--mount", "--propagation=private", "--pid", "--mount-proc"),
+)
 
 
 def version(source: Path = REPOSITORY) -> str:
@@ -61,7 +63,7 @@ def context() -> list[str]:
 
 def recipe() -> str:
     """The hash of all that decides what the images hold, packages from elsewhere excepted."""
-    digest = hashlib.sha256(f"{SUITE} {INCLUDE} {JOB} {TARGETS} {version()}".encode())
+    digest = hashlib.sha256(f"{debian.SUITE} {debian.INCLUDE} {JOB} {TARGETS} {version()}".encode())
     built_from = [REPOSITORY / name for name in context()]
     files = [*built_from, *FILES.iterdir(), *(file for folder in built_from for file in folder.rglob("*"))]
     for file in sorted(files):
@@ -106,10 +108,9 @@ class Builder:
         config = storage / "storage.conf"
         places = f'graphroot = "{storage}/root"\nrunroot = "{storage}/run"\n'
         config.write_text(f'[storage]\ndriver = "overlay"\n{places}', encoding="utf-8")
-        self._policy = storage / "policy.json"
-        self._policy.write_text(
-            json.dumps({"default": [{"type": "insecureAcceptAnything"}]}), encoding="utf-8"
-        )
+        policy = storage / "policy.json"
+        policy.write_text(json.dumps({"default": [{"type": "insecureAcceptAnything"}]}), encoding="utf-8")
+        self._policy = f"--signature-policy={policy}"
         self._env = {**os.environ, "PATH": PATH, "CONTAINERS_STORAGE_CONF": str(config)}
 
     def run(self, name: str, *command: str) -> None:
@@ -118,11 +119,11 @@ class Builder:
 
     def debian(self) -> Path:
         """The archive of a small Debian with Python; kept until what it is made of changes."""
-        kept = _debian()
+        kept = debian.archive(CACHE)
         if not kept.is_file():
             root = self._out / "debian"
-            options = ["--variant=minbase", f"--include={INCLUDE}"]
-            self.run("debootstrap", "debootstrap", *options, SUITE, str(root), mirror())
+            options = ["--variant=minbase", f"--include={debian.INCLUDE}"]
+            self.run("debootstrap", "debootstrap", *options, debian.SUITE, str(root), debian.mirror())
             # Downloaded packages, and the texts of the packages that nobody reads here.
             for folder in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale"):
                 shutil.rmtree(root / folder)
@@ -154,52 +155,50 @@ class Builder:
         """Builds the product's images from a checkout, on what is below them."""
         # What pip trusts is what this machine trusts: a registry may be behind a proxy of its own.
         trust = f"--volume={CERTIFICATES}:{CERTIFICATES}:ro"
+        file, options = source / "Dockerfile", (ON_BASE, trust)
         for target, name in TARGETS.items():
-            tag, options = f"{name}:{version(source)}", (ON_BASE, trust, f"--target={target}")
-            self.image(target, tag, source / "Dockerfile", source, *options)
+            self.image(target, f"{name}:{version(source)}", file, source, *options, f"--target={target}")
+        # Built already, as the controllers' files are copied from it. With a name it outlasts `prune`, and
+        # its packages need not be installed again.
+        self._build(STAGE, f"localhost/{STAGE}:1", file, source, *options, f"--target={STAGE}")
 
     def image(self, name: str, tag: str, file: Path, context: Path, *options: str) -> None:
         """Builds an image and writes ``<name>.tar``."""
-        policy = f"--signature-policy={self._policy}"
-        command = ["buildah", "bud", policy, "--isolation=chroot", "--format=docker", "--layers", *options]
-        self.run(name, *command, f"--tag={tag}", f"--file={file}", str(context))
-        self.run(
-            f"{name}.tar", "buildah", "push", policy, tag, f"docker-archive:{self._out}/{name}.tar:{tag}"
-        )
+        self._build(name, tag, file, context, *options)
+        archive = f"docker-archive:{self._out}/{name}.tar:{tag}"
+        self.run(f"{name}.tar", "buildah", "push", self._policy, tag, archive)
 
+    def _build(self, name: str, tag: str, file: Path, context: Path, *options: str) -> None:
+        command = ["buildah", "bud", self._policy, "--isolation=chroot", "--format=docker", "--layers"]
+        self.run(name, *command, *options, f"--tag={tag}", f"--file={file}", str(context))
 
-def _debian() -> Path:
-    """Where the archive of the small Debian is, or will be."""
-    return CACHE / f"debian-{hashlib.sha256(f'{SUITE} {INCLUDE}'.encode()).hexdigest()[:16]}.tar"
-
-
-def mirror() -> str:
-    """Where this machine's apt gets Debian from.
-
-    Raises:
-        ClusterError: apt knows of no place.
-    """
-    asked = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Origin: Debian", "Created-By: Packages"]
-    done = subprocess.run(asked, check=False, capture_output=True, text=True)
-    # Beside the release there are its updates, and security in a place of its own.
-    found = [line for line in done.stdout.splitlines() if line.rstrip("/").endswith("/debian")]
-    if not found:
-        raise ClusterError("apt does not say where it gets Debian from: apt-get update\n" + done.stderr)
-    return found[0]
+    def prune(self) -> None:
+        """Removes what builds that were killed have left, and the layers that no image with a name has."""
+        self.run("old containers", "buildah", "rm", "--all")
+        self.run("old layers", "buildah", "rmi", "--prune")
 
 
 def build_into(out: Path) -> None:
     """Builds every image; their archives are in ``out`` then."""
-    builder = Builder(out, progress.Progress(8 + new_steps()))
+    builder = Builder(out, progress.Progress(11 + new_steps()))
     context = builder.below()
     builder.product(REPOSITORY)
     builder.image("job", JOB, FILES / "job", context, ON_BASE)
     shutil.rmtree(context)
+    builder.prune()
 
 
 def new_steps() -> int:
     """How many steps come first where no small Debian is kept."""
-    return 0 if _debian().is_file() else 2
+    return 0 if debian.archive(CACHE).is_file() else 2
+
+
+def unbuildable() -> str:
+    """Why images cannot be built on this machine; empty where they can."""
+    lacking = [name for name in NEEDED if shutil.which(name, path=PATH) is None]
+    if os.geteuid() or lacking:
+        return f"images cannot be built here: {', '.join(lacking) or 'this needs root'}"
+    return ""
 
 
 @contextlib.contextmanager
@@ -209,21 +208,23 @@ def building() -> Iterator[Path]:
     Raises:
         ClusterError: none can be built on this machine.
     """
-    lacking = [name for name in NEEDED if shutil.which(name, path=PATH) is None]
-    if os.geteuid() or lacking:
-        raise ClusterError(f"images cannot be built here: {', '.join(lacking) or 'this needs root'}")
+    if why := unbuildable():
+        raise ClusterError(why)
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         out = CACHE / ".building"
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir()
-        yield out
-        shutil.rmtree(out, ignore_errors=True)
+        try:
+            yield out
+        finally:
+            shutil.rmtree(out, ignore_errors=True)
 
 
 def main() -> int:
     """Builds what is missing and says where it is."""
+    end_as_by_ctrl_c()
     start = time.monotonic()
     with building() as out:
         if missing():

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cluster import kubectl
-from tests.cluster.process import ClusterError
-from tests.cluster.realnodes import product, source
+from tests.cluster.process import ClusterError, end_as_by_ctrl_c
+from tests.cluster.realnodes import images, product, source
 from tests.cluster.tools import kit, progress
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def write_before() -> Path:
         files, built, out = commit.export(scratch / "source"), scratch / "built", scratch / "out"
         built.mkdir()
         out.mkdir()
-        report = progress.Progress(8 + product.new_steps())
+        report = progress.Progress(9 + product.new_steps())
         builder = product.Builder(built, report)
         builder.below()
         builder.product(files)
@@ -164,6 +164,7 @@ def write_before() -> Path:
         writer.sums()
         before().parent.mkdir(exist_ok=True)
         out.rename(before())
+        images.keep_newest(before().parent)
     return before()
 
 
@@ -175,6 +176,7 @@ def main() -> int:
         "--before", action="store_true", help="the release before, which a test upgrades from"
     )
     options = parser.parse_args()
+    end_as_by_ctrl_c()
     start = time.monotonic()
     if options.before and not_held():
         progress.say(f"{not_held()}: it is not built, and the test of an upgrade is left out")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -55,12 +56,31 @@ def test_an_archive_holds_the_programs_and_says_what_to_run(tmp_path: Path) -> N
 
 
 def test_of_what_is_kept_by_recipe_the_newest_stay(tmp_path: Path) -> None:
-    for age, name in enumerate(("0" * 16, "a" * 16, "b" * 16)):
+    for age, name in enumerate(("0" * 16, "a" * 16, "b" * 40)):  # a commit's name is longer
         (tmp_path / name).mkdir()
         os.utime(tmp_path / name, (1000 - age, 1000 - age))
     (tmp_path / "buildah").mkdir()
     images.keep_newest(tmp_path, 1)
     assert {path.name for path in tmp_path.iterdir()} == {"0" * 16, "buildah"}
+
+
+@pytest.mark.parametrize("target", [["demo"], ["cluster", "NODES=4"]], ids=" ".join)
+def test_make_asks_what_nodes_need_before_it_builds_all_of_that_and_no_more(target: list[str]) -> None:
+    made = ["--assume-old=.venv/.run", "--assume-old=.venv/.dev"]
+    done = subprocess.run(
+        ["make", "--dry-run", *made, *target],
+        cwd=plane.HERE.parents[2],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    asks, *builds, _ = done.stdout.replace("\\\n", "").splitlines()
+    assert "namespaces.unusable()" in asks
+    assert [line.partition(" -m ")[2] for line in builds] == [
+        "tests.cluster.tools.build cluster-tools",
+        "tests.cluster.realnodes.build",
+        "tests.cluster.realnodes.product",
+    ]
 
 
 def test_whoever_is_not_root_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.cluster.realnodes.archives import Image
 
 PLACE = "opt/ultraserver-webhook/"
-SERVING_LIMIT = 40 * 1024 * 1024
+SERVING_LIMIT = 40_000_000
 """What the serving image may weigh above its base, in bytes."""
 CONTROLLERS_LIMIT = 130_000_000
 COMPILERS = re.compile(r"^(gcc|g\+\+|cc|c\+\+|clang|ld|as|make|cc1)(-[0-9.]+)?$")
@@ -42,7 +42,8 @@ def test_an_image_weighs_little_above_its_base(
     target: str, limit: int, image_archives: dict[str, Image], base: Image
 ) -> None:
     files = own(image_archives[target], base)
-    size = sum(files.values())
+    # A file that two layers have is stored and fetched twice.
+    size = sum(sum(layer.files.values()) for layer in image_archives[target].above(base))
     largest = sorted(files.items(), key=lambda item: -item[1])[:20]
     assert size < limit, f"{size / 1e6:.1f} MB; the largest: {largest}"
 

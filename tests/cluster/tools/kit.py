@@ -155,14 +155,14 @@ class Kit:
         """Builds every program in ``staging`` and moves them to ``target``, the marker last."""
         report = progress.Progress(len(self.programs) + 1)
         modules = go.command("list", "-deps", "-f", "{{.ImportPath}}", "tool")
-        report.phase("modules", modules, cwd=self.folder, env=go.env)
+        report.phase("modules", modules, cwd=self.folder, env=go.env, counted=progress.PACKAGES)
         source = self._editable(go, staging)
         out = staging / "out"
         out.mkdir()
         for name, package in self.programs.items():
             flags = [f"-modfile={staging / 'modfile' / 'go.mod'}", *self.build_flags()]
             command = go.command("build", "-v", *flags, "-o", str(out / name), package)
-            report.phase(name, command, cwd=self.folder, env=go.env)
+            report.phase(name, command, cwd=self.folder, env=go.env, counted=progress.PACKAGES)
         carried = out / Path(self.carried).name
         if (source / self.carried).is_dir():
             shutil.copytree(source / self.carried, carried)

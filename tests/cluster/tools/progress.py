@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from typing import IO
 
 HEARTBEAT_SECONDS = 10.0
+LATEST = 100
+"""Characters shown of the line that a command printed last."""
 TAIL_LINES = 30
+PACKAGES = "packages fetched or compiled"
+"""What go's lines on standard error are about."""
 
 
 class PhaseError(RuntimeError):
@@ -36,7 +40,9 @@ class Progress:
         self._done = 0
         self._start = time.monotonic()
 
-    def phase(self, name: str, command: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> None:
+    def phase(
+        self, name: str, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], counted: str = ""
+    ) -> None:
         """Runs ``command`` to its end.
 
         Args:
@@ -44,32 +50,35 @@ class Progress:
             command: the program and its arguments.
             cwd: the folder it runs in.
             env: its whole environment.
+            counted: what each line on standard error is about, ``packages`` for example. The number is said,
+                and standard output is a result that nobody reads.
 
         Raises:
             PhaseError: the command failed; the message ends with what it said last.
         """
         self._done += 1
         began = time.monotonic()
-        # Standard output is a list of packages that nobody reads; the news is on standard error.
+        # Where nothing is counted, some programs say on standard output what is wrong: debootstrap does.
+        out, err = (subprocess.DEVNULL, subprocess.PIPE) if counted else (subprocess.PIPE, subprocess.STDOUT)
         with subprocess.Popen(
-            command, cwd=cwd, env=dict(env), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            command, cwd=cwd, env=dict(env), stdout=out, stderr=err, text=True, errors="replace"
         ) as process:
             try:
-                lines = self._follow(name, process, began)
+                lines = self._follow(name, process, began, counted)
             except BaseException:
-                process.terminate()
+                process.kill()  # unshare ignores SIGTERM
                 raise
         if process.returncode:
             raise PhaseError(f"{name}: {' '.join(command)} failed:\n" + "\n".join(lines[-TAIL_LINES:]))
-        self._line(
-            name, f"done in {time.monotonic() - began:.1f} s, {len(lines)} packages fetched or compiled"
-        )
+        number = f", {len(lines)} {counted}" if counted else ""
+        self._line(name, f"done in {time.monotonic() - began:.1f} s{number}")
 
-    def _follow(self, name: str, process: subprocess.Popen[str], began: float) -> list[str]:
-        if process.stderr is None:
-            raise PhaseError(f"{name}: no standard error to follow")
+    def _follow(self, name: str, process: subprocess.Popen[str], began: float, counted: str) -> list[str]:
+        stream = process.stderr or process.stdout
+        if stream is None:
+            raise PhaseError(f"{name}: no output to follow")
         news: queue.Queue[str | None] = queue.Queue()
-        reader = threading.Thread(target=_read, args=(process.stderr, news), daemon=True)
+        reader = threading.Thread(target=_read, args=(stream, news), daemon=True)
         reader.start()
         lines: list[str] = []
         spoken = began
@@ -77,8 +86,9 @@ class Progress:
             now = time.monotonic()
             if now - spoken >= HEARTBEAT_SECONDS:
                 spoken = now
-                latest = f", now {lines[-1]}" if lines else ""
-                self._line(name, f"working, {len(lines)} packages{latest}")
+                number = f", {len(lines)} {counted}" if counted else ""
+                latest = f", now {lines[-1][:LATEST]}" if lines else ""
+                self._line(name, f"working{number}{latest}")
             try:
                 line = news.get(timeout=1)
             except queue.Empty:
