@@ -38,7 +38,8 @@ run: .venv/.run ## Serve on loopback, send it a job and show what comes back (JO
 
 .PHONY: test
 test: .venv/.dev ## Run every test: unit, property, HTTP and, where they are built, the control plane, real nodes and images
-	@$(BIN)/pytest --numprocesses auto --dist load -m "not bench" --cov --cov-report term $(ARGS)
+	@$(BIN)/pytest --numprocesses auto --dist load -m "not bench$(if $(ARGS),, and not alone)" --cov --cov-report term $(ARGS)
+	@$(if $(ARGS),,$(BIN)/pytest -m alone --cov --cov-append --cov-report term)
 
 .PHONY: lint
 lint: .venv/.dev ## Check style, types and the direction of imports
