@@ -176,3 +176,12 @@ def test_a_program_that_is_never_ready_is_given_up_and_stopped(tmp_path: Path) -
             silent.wait_ready(lambda: False, 0.2)
     with pytest.raises(ProcessLookupError):
         os.killpg(silent.pid, 0)
+
+
+def test_the_log_of_a_program_that_is_started_again_still_has_what_the_first_one_said(tmp_path: Path) -> None:
+    with Programs(tmp_path) as programs:
+        for said in ("first", "second"):
+            program = programs.start("again", [sys.executable, "-c", f"print({said!r})"])
+            until(lambda log=program.tail, said=said: said in log())  # type: ignore[misc]
+            programs.stop(program)
+        assert program.tail().splitlines() == ["first", "second"]
