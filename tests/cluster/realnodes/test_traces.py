@@ -47,12 +47,12 @@ def about(process: int, file: str) -> str:
 
 
 def spaces(process: int) -> set[str]:
-    """The namespaces of a process that this one does not share; none where it has ended."""
+    """The namespaces of a process that this one does not share; none where they cannot be seen."""
     found = set()
     for space in SPACES:
         try:
             link = Path(f"/proc/{process}/ns/{space}").readlink()
-        except (FileNotFoundError, ProcessLookupError):
+        except OSError:  # It has ended meanwhile, or is the machine's first.
             return set()
         if link != Path(f"/proc/self/ns/{space}").readlink():
             found.add(str(link))
