@@ -17,9 +17,9 @@ import pytest
 
 from tests.cluster import nodes
 from tests.cluster.kubectl import Kubectl, KubectlError, objects
-from tests.cluster.process import ClusterError, Programs
+from tests.cluster.process import REAPER, ClusterError, Programs
 from tests.cluster.tools import build
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from tests.cluster.controlplane import ControlPlane
@@ -160,6 +160,20 @@ def test_no_process_is_left_when_the_starter_is_ended_by(sign: signal.Signals, t
     while any(running(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not [pid for pid in pids if running(pid)]
+
+
+def test_what_has_ended_is_not_waited_for_though_nobody_has_noticed(tmp_path: Path) -> None:
+    command = [sys.executable, "-S", str(REAPER), "600"]
+    with (
+        subprocess.Popen(["true"], start_new_session=True) as ended,
+        subprocess.Popen(command, stdin=subprocess.PIPE, cwd=tmp_path) as reaper,
+    ):
+        until(lambda: not running(ended.pid))
+        try:
+            reaper.communicate(f"+{ended.pid}\n".encode(), PATIENCE)
+        finally:
+            reaper.kill()
+    assert reaper.returncode == 0
 
 
 def test_a_program_that_ends_too_early_is_quoted_in_the_error(tmp_path: Path) -> None:

@@ -126,11 +126,13 @@ class Plane(NamedTuple):
     def wait_ended(self) -> None:
         """Waits until none of its processes is left."""
         self.starter.wait(PATIENCE)
-        until(lambda: not within(self.inside) and not any(map(exists, self.family)))
+        until(lambda: not within(self.inside) and not any(map(alive, self.family)))
 
 
-def exists(process: int) -> bool:
-    return Path(f"/proc/{process}").exists()
+def alive(process: int) -> bool:
+    """Whether it has not ended; one that has may be listed until somebody takes notice."""
+    state = about(process, "stat").rpartition(")")[2].split()[:1]
+    return state not in ([], ["Z"], ["X"])
 
 
 @pytest.fixture
