@@ -18,11 +18,11 @@ from tests.cluster import nodes, webhook
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.jobs import clear
 from tests.cluster.realnodes import build as node_build
-from tests.cluster.realnodes import namespaces, product
+from tests.cluster.realnodes import namespaces, product, report
 from tests.cluster.tools import build
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
     from tests.cluster.kubectl import Kubectl
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 ULTRASERVERS = 24
 PLAIN_NODES = 2
 _numbers = itertools.count()
+_reported: list[BaseException] = []
+"""Why the last test on real nodes failed that did."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -60,6 +62,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.fail(reason, pytrace=False)
     # Here and not in a fixture, so that the summary folds all of them into one line.
     pytest.skip(reason)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Adds to the report of a failed test what its real nodes say, before their namespaces are gone."""
+    made = yield
+    if made.failed and call.excinfo and item.get_closest_marker("real_nodes"):
+        # Once, where many tests fail by one fixture: they have the same exception.
+        if call.excinfo.value not in _reported:
+            made.sections.extend(report.sections())
+        _reported[:] = [call.excinfo.value]
+    return made
 
 
 def _lacking_for_nodes(item: pytest.Item) -> str:

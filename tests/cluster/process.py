@@ -144,9 +144,9 @@ class Programs:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Program:
-        """Starts a program in a process group of its own, with its output in ``<name>.log``."""
+        """Starts a program in a process group of its own, with its output added to ``<name>.log``."""
         log = self.logs / f"{name}.log"
-        with log.open("wb") as out:
+        with log.open("ab") as out:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

@@ -17,9 +17,9 @@ import pytest
 
 from tests.cluster import nodes
 from tests.cluster.kubectl import Kubectl, KubectlError, objects
-from tests.cluster.process import ClusterError, Programs
+from tests.cluster.process import REAPER, ClusterError, Programs
 from tests.cluster.tools import build
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from tests.cluster.controlplane import ControlPlane
@@ -162,6 +162,20 @@ def test_no_process_is_left_when_the_starter_is_ended_by(sign: signal.Signals, t
     assert not [pid for pid in pids if running(pid)]
 
 
+def test_what_has_ended_is_not_waited_for_though_nobody_has_noticed(tmp_path: Path) -> None:
+    command = [sys.executable, "-S", str(REAPER), "600"]
+    with (
+        subprocess.Popen(["true"], start_new_session=True) as ended,
+        subprocess.Popen(command, stdin=subprocess.PIPE, cwd=tmp_path) as reaper,
+    ):
+        until(lambda: not running(ended.pid))
+        try:
+            reaper.communicate(f"+{ended.pid}\n".encode(), PATIENCE)
+        finally:
+            reaper.kill()
+    assert reaper.returncode == 0
+
+
 def test_a_program_that_ends_too_early_is_quoted_in_the_error(tmp_path: Path) -> None:
     with Programs(tmp_path) as programs:
         broken = programs.start("broken", [sys.executable, "-c", "import sys; sys.exit('no such flag')"])
@@ -176,3 +190,12 @@ def test_a_program_that_is_never_ready_is_given_up_and_stopped(tmp_path: Path) -
             silent.wait_ready(lambda: False, 0.2)
     with pytest.raises(ProcessLookupError):
         os.killpg(silent.pid, 0)
+
+
+def test_the_log_of_a_program_that_is_started_again_still_has_what_the_first_one_said(tmp_path: Path) -> None:
+    with Programs(tmp_path) as programs:
+        for said in ("first", "second"):
+            program = programs.start("again", [sys.executable, "-c", f"print({said!r})"])
+            until(lambda log=program.tail, said=said: said in log())  # type: ignore[misc]
+            programs.stop(program)
+        assert program.tail().splitlines() == ["first", "second"]

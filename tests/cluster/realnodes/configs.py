@@ -69,6 +69,30 @@ def pod_network(place: Place, data: Path) -> str:
     return json.dumps({"cniVersion": "1.0.0", "name": "pods", "plugins": [bridge, ports]})
 
 
+KUBELET = {
+    "apiVersion": "kubelet.config.k8s.io/v1beta1",
+    "kind": "KubeletConfiguration",
+    "failCgroupV1": False,
+    "cgroupDriver": "cgroupfs",
+    "authorization": {"mode": "Webhook"},
+    "clusterDomain": CLUSTER_DOMAIN,
+    "containerRuntimeEndpoint": f"unix://{SOCKET}",
+    "failSwapOn": False,
+    "oomScoreAdj": 0,
+    "makeIPTablesUtilChains": False,
+    # Images cannot be pulled again.
+    "imageMinimumGCAge": "24h",
+    "imageGCHighThresholdPercent": 100,
+    "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+    # A sign of life every 2.5 s, of which the controller manager misses 20 s; by default 10 s and 50 s.
+    "nodeLeaseDurationSeconds": 10,
+    # A changed Secret or ConfigMap is in its volume after two seconds instead of a minute.
+    "syncFrequency": "1s",
+    "configMapAndSecretChangeDetectionStrategy": "Watch",
+}
+"""What every kubelet is told."""
+
+
 def kubelet(place: Place, cgroup: str, credentials: Path, resolv: Path) -> str:
     """The configuration of a kubelet.
 
@@ -79,11 +103,7 @@ def kubelet(place: Place, cgroup: str, credentials: Path, resolv: Path) -> str:
         resolv: an empty file: nothing outside can be asked for names.
     """
     files = str(credentials / f"kubelet-{place.name}")
-    config = {
-        "apiVersion": "kubelet.config.k8s.io/v1beta1",
-        "kind": "KubeletConfiguration",
-        "failCgroupV1": False,
-        "cgroupDriver": "cgroupfs",
+    own = {
         "cgroupRoot": cgroup,
         "address": place.address,
         "healthzBindAddress": place.address,
@@ -92,27 +112,12 @@ def kubelet(place: Place, cgroup: str, credentials: Path, resolv: Path) -> str:
             "webhook": {"enabled": True},
             "x509": {"clientCAFile": str(credentials / "ca.crt")},
         },
-        "authorization": {"mode": "Webhook"},
         "tlsCertFile": f"{files}.crt",
         "tlsPrivateKeyFile": f"{files}.key",
         "clusterDNS": [place.gateway],
-        "clusterDomain": CLUSTER_DOMAIN,
-        "containerRuntimeEndpoint": f"unix://{SOCKET}",
         "resolvConf": str(resolv),
-        "failSwapOn": False,
-        "oomScoreAdj": 0,
-        "makeIPTablesUtilChains": False,
-        # Images cannot be pulled again.
-        "imageMinimumGCAge": "24h",
-        "imageGCHighThresholdPercent": 100,
-        "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
-        # A sign of life every 2.5 s, of which the controller manager misses 20 s; by default 10 s and 50 s.
-        "nodeLeaseDurationSeconds": 10,
-        # A changed Secret or ConfigMap is in its volume after two seconds instead of a minute.
-        "syncFrequency": "1s",
-        "configMapAndSecretChangeDetectionStrategy": "Watch",
     }
-    return json.dumps(config)
+    return json.dumps(KUBELET | own)
 
 
 def proxy(kubeconfig: Path, pods: str) -> str:

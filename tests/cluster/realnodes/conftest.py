@@ -19,14 +19,10 @@ from tests.cluster.realnodes.replicas import Product
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.cluster.kubectl import Kubectl
-
-
-SHOWN = 100
-"""Lines of what a plane says when a test has failed: the last ones."""
 
 _numbers = itertools.count()
 
@@ -36,21 +32,6 @@ def refuse(reason: str) -> NoReturn:
     if os.environ.get("REQUIRE_NODES") == "1":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds to the report of a failed test what its plane says, before its namespaces are gone."""
-    report = yield
-    plane = getattr(item, "funcargs", {}).get("real_plane")
-    if call.when == "call" and report.failed and plane:
-        for shown in ("get pods -o wide", "get events --sort-by=.metadata.creationTimestamp"):
-            said = plane.kubectl.run(*shown.split(), "--all-namespaces", check=False)
-            lines = (said.stdout or said.stderr).splitlines()
-            report.sections.append((shown, "\n".join(lines[-SHOWN:])))
-    return report
 
 
 # The nodes end with the tests of this folder: they would be in the way of what is tested afterwards.

@@ -4,12 +4,16 @@ Run as a script by ``namespaces``: ``keeper.py FOLDER CGROUP``. Standard input i
 when the starter ends, even by SIGKILL, the pipe closes. The first process of the PID namespace is killed
 then, and with it every process of every node, every mount and every interface. What is left are the control
 groups and the folder on disk, which are removed here. ``keeper.py init`` is that first process.
+
+A keeper that is killed itself removes nothing. So it has a lock on both for as long as it lives, and whoever
+starts the next plane removes what nobody has a lock on: ``collect``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 import signal
@@ -17,8 +21,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CGROUPS = Path("/sys/fs/cgroup")
+PREFIX = "real-nodes-"
+"""Begins the names of control groups."""
+LOCKED = "memory"
+"""The hierarchy where a keeper's lock is: its group is made there first and removed there last."""
+IN_USE = {errno.EBUSY, errno.ENOTEMPTY, errno.ENOENT}
 PATIENCE = 60.0
 SPACES = ["--net", "--mount", "--pid", "--uts", "--ipc", "--mount-proc", "--propagation=private"]
 
@@ -35,29 +48,97 @@ def init() -> None:
                 pass
 
 
+def lock(folder: Path, how: int) -> int | None:
+    """Locks a folder, or a control group, until the descriptor is closed or this process has ended.
+
+    Args:
+        folder: what to lock.
+        how: ``LOCK_EX`` waits for the lock, ``LOCK_EX | LOCK_NB`` does not.
+
+    Returns:
+        The descriptor; none where the folder is gone, or somebody else has the lock.
+    """
+    with contextlib.ExitStack() as undo:
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            undo.callback(os.close, descriptor)
+            fcntl.flock(descriptor, how)
+            if os.path.samestat(os.fstat(descriptor), folder.stat()):
+                undo.pop_all()
+                return descriptor
+        except (FileNotFoundError, BlockingIOError):
+            return None
+    return None
+
+
+def make(folder: Path, mode: int) -> int:
+    """Makes a folder, or a control group, that is locked: its descriptor."""
+    while True:
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode)
+        # Before it was locked, somebody who collects may have had it, and have removed it.
+        if (descriptor := lock(folder, fcntl.LOCK_EX)) is not None:
+            return descriptor
+
+
+def collect(folders: Path) -> None:
+    """Removes control groups, and what is in ``folders``, whose keepers were killed.
+
+    Raises:
+        OSError: something cannot be removed.
+    """
+    for left in [*CGROUPS.glob(f"{LOCKED}/{PREFIX}*"), *folders.iterdir()]:
+        if (descriptor := lock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)) is None:
+            continue
+        try:
+            if left.parent == folders:
+                remove_folder(left)
+            else:
+                remove_cgroups(left.name)
+        finally:
+            os.close(descriptor)
+
+
 def remove_cgroups(name: str) -> None:
-    """Removes the control groups ``name`` of every hierarchy; their processes may still be ending."""
-    deadline = time.monotonic() + PATIENCE
-    for top in CGROUPS.glob(f"*/{name}"):
+    """Removes the control groups ``name`` of every hierarchy."""
+    for top in sorted(CGROUPS.glob(f"*/{name}"), key=lambda top: top.parent.name == LOCKED):
         for folder, _, _ in os.walk(top, topdown=False):
-            while True:
-                try:
-                    Path(folder).rmdir()
-                except FileNotFoundError:
-                    break
-                except OSError as error:
-                    if error.errno != errno.EBUSY or time.monotonic() > deadline:
-                        raise
-                    time.sleep(0.1)
-                else:
-                    break
+            _remove(Path(folder), Path.rmdir)
+
+
+def remove_folder(folder: Path) -> None:
+    """Removes a folder with all that is in it."""
+    _remove(folder, shutil.rmtree)
+
+
+def _remove(folder: Path, by: Callable[[Path], None]) -> None:
+    """Removes what processes may still use, and change, which are ending."""
+    deadline = time.monotonic() + PATIENCE
+    while folder.exists():
+        try:
+            by(folder)
+        except OSError as error:
+            if error.errno not in IN_USE or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def main() -> None:
     """Makes the namespaces, says the id of their first process, and cleans up when told or left alone."""
     # Ctrl-C in a terminal is for the starter, which may still want to stop things itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    folder, cgroup = sys.argv[1:]
+    folder, cgroup = Path(sys.argv[1]), sys.argv[2]
+    try:
+        # Descriptors that are never closed: the locks end with this process.
+        make(CGROUPS / LOCKED / cgroup, 0o755)
+        make(folder, 0o700)
+        _hold_namespaces()
+    finally:
+        remove_cgroups(cgroup)
+        remove_folder(folder)
+
+
+def _hold_namespaces() -> None:
     # Without --kill-child and the parent's death signal, a killed keeper would leave everything running.
     command = ["setpriv", "--pdeathsig=KILL", "unshare", *SPACES, "--fork", "--kill-child"]
     command += [sys.executable, "-S", __file__, "init"]
@@ -71,9 +152,6 @@ def main() -> None:
                 os.kill(int(first), signal.SIGKILL)
         finally:
             outer.kill()
-            outer.wait()
-            remove_cgroups(cgroup)
-            shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ import secrets
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from tests.cluster.process import ClusterError
+from tests.cluster.realnodes import keeper
 from tests.cluster.realnodes.keeper import CGROUPS
 from tests.cluster.tools.kit import CACHE
 
@@ -23,6 +23,7 @@ KEEPER = Path(__file__).with_name("keeper.py")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROGRAMS = ("unshare", "nsenter", "setpriv", "ip", "mount", "runc", "nft", "conntrack", "busybox")
 CNI = Path("/usr/lib/cni")
+FOLDERS = CACHE / "real-nodes"
 
 
 def unusable() -> str:
@@ -48,8 +49,9 @@ class Namespaces:
     """
 
     def __init__(self) -> None:
-        self.cgroup = f"ultraserver-{secrets.token_hex(4)}"
-        self.folder = Path()
+        name = secrets.token_hex(4)
+        self.cgroup = f"{keeper.PREFIX}{name}"
+        self.folder = FOLDERS.resolve() / name
         self._keeper: subprocess.Popen[str] | None = None
         self.first = 0
         """The process id, outside, of the first process inside."""
@@ -57,8 +59,11 @@ class Namespaces:
     def __enter__(self) -> Self:
         if reason := unusable():
             raise ClusterError(f"no real nodes here: {reason}")
-        CACHE.mkdir(exist_ok=True)
-        self.folder = Path(tempfile.mkdtemp(prefix="real-nodes-", dir=CACHE.resolve()))
+        FOLDERS.mkdir(parents=True, exist_ok=True)
+        try:
+            keeper.collect(FOLDERS.resolve())
+        except OSError as error:
+            raise ClusterError(f"what a killed plane left cannot be removed: {error}") from error
         self._keeper = subprocess.Popen(
             [sys.executable, "-S", str(KEEPER), str(self.folder), self.cgroup],
             stdin=subprocess.PIPE,

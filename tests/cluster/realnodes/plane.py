@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
@@ -51,7 +51,12 @@ class RealPlane(ControlPlane):
         nodes: as ``tests.cluster.nodes`` makes them: their names and labels are taken.
         archives: the images that every node has; none can be pulled.
         say: told a line for every program and node that is ready.
+
+    Attributes:
+        running: all that this process runs.
     """
+
+    running: ClassVar[list[RealPlane]] = []
 
     def __init__(
         self,
@@ -80,6 +85,8 @@ class RealPlane(ControlPlane):
             undo.push(super().__exit__)
             self._start_dns()
             self._start_nodes()
+            self.running.append(self)
+            undo.callback(self.running.remove, self)
             self._end = undo.pop_all()
         return self
 

@@ -59,14 +59,19 @@ def stale() -> str:
     if not about.is_file():
         return "there is no release of this checkout: make release"
     made = json.loads(about.read_text(encoding="utf-8"))
-    installed = [*product.context(), "manifests", "examples"]
     try:
-        same = source.Source(made["commit"], made["tree"]).part(installed) == source.checkout().part(
-            installed
-        )
+        with source.checkout() as now:
+            if made.get("installed") == installed(now):
+                return ""
+        way_out = "make release DIRTY=1" if source.changes() else "make release"
     except source.ReleaseError as error:
         return str(error)
-    return "" if same else f"{about.parent} is of another state of this checkout: make release DIRTY=1"
+    return f"{about.parent} is of another state of this checkout: {way_out}"
+
+
+def installed(state: source.Source) -> list[str]:
+    """Git's names of all that decides what is installed."""
+    return state.part([*product.context(), "manifests", "examples"])
 
 
 class Writer:
@@ -108,6 +113,7 @@ class Writer:
             "version": product.version(self._files),
             "commit": self._state.commit,
             "tree": self._state.tree,
+            "installed": installed(self._state),
         }
         (self._out / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
         lines = []
@@ -144,7 +150,16 @@ def write(state: source.Source) -> Path:
 
 
 def write_before() -> Path:
-    """Builds the release before this one from its commit, once; it is kept in the cache."""
+    """Builds the release before this one from its commit, once; it is kept in the cache.
+
+    Raises:
+        ReleaseError: this clone does not have it.
+    """
+    if not source.held(BEFORE):
+        raise source.ReleaseError(
+            f"this clone is whole and has no commit {BEFORE}, of which the release before this one is made: "
+            f"BEFORE in {Path(__file__).name} has to name it as it is called now"
+        )
     commit = source.committed(BEFORE)
     with product.building() as scratch:
         if before().is_dir():
@@ -181,8 +196,13 @@ def main() -> int:
     if options.before and not_held():
         progress.say(f"{not_held()}: it is not built, and the test of an upgrade is left out")
         return 0
-    state = source.checkout if options.dirty else source.clean
-    target = write_before() if options.before else write(state())
+    if options.before:
+        target = write_before()
+    elif options.dirty:
+        with source.checkout() as state:
+            target = write(state)
+    else:
+        target = write(source.clean())
     progress.say(f"the release is in {target} after {time.monotonic() - start:.0f} s")
     return 0
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -26,40 +27,48 @@ class Source:
     Attributes:
         commit: the last one in it.
         tree: git's name of all that is in it.
+        env: where git has what is not committed.
     """
 
     commit: str
     tree: str
+    env: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def date(self) -> str:
         """When the commit was made, in seconds since 1970."""
         return git("show", "--no-patch", "--format=%ct", self.commit)
 
-    def part(self, paths: Iterable[str]) -> str:
+    def part(self, paths: Iterable[str]) -> list[str]:
         """Git's names of some of its files and folders."""
-        return git("ls-tree", self.tree, "--", *paths)
+        return git("ls-tree", self.tree, "--", *paths, env=self.env).splitlines()
 
     def export(self, folder: Path) -> Path:
         """Writes its files into a new folder."""
         folder.mkdir()
         archive = folder.with_suffix(".tar")
-        git("archive", f"--output={archive}", self.tree)
+        git("archive", f"--output={archive}", self.tree, env=self.env)
         subprocess.run(["tar", "--extract", f"--file={archive}", f"--directory={folder}"], check=True)
         archive.unlink()
         return folder
 
 
-def git(*args: str, index: Path | None = None) -> str:
+def git(*args: str, env: Mapping[str, str] | None = None) -> str:
     """What git prints, asked in this repository.
+
+    Args:
+        args: the command line after ``git``.
+        env: variables that this process does not have.
 
     Raises:
         ReleaseError: there is no git, no repository, or not what was asked for.
     """
-    # The clone may belong to somebody else than root.
-    command = ["git", "-C", str(REPOSITORY), "-c", f"safe.directory={REPOSITORY}", *args]
-    env = {**os.environ, **({"GIT_INDEX_FILE": str(index)} if index else {})}
+    # The clone may belong to somebody else than root. Locks: `git status` would write its index anew.
+    own = ["--no-optional-locks", "-c", f"safe.directory={REPOSITORY}"]
+    command = ["git", "-C", str(REPOSITORY), *own, *args]
     try:
-        done = subprocess.run(command, check=False, capture_output=True, text=True, env=env)
+        done = subprocess.run(
+            command, check=False, capture_output=True, text=True, env={**os.environ, **(env or {})}
+        )
     except FileNotFoundError as error:
         raise ReleaseError("a release is made of a commit, and there is no git on this machine") from error
     if done.returncode:
@@ -90,13 +99,28 @@ def held(commit: str) -> bool:
     return True
 
 
-def checkout() -> Source:
-    """The checkout as it is, with what is not committed and not ignored."""
+@contextlib.contextmanager
+def checkout() -> Iterator[Source]:
+    """The checkout as it is, with what is not committed and not ignored.
+
+    Nothing is written into the repository, which may belong to somebody else: who could not commit any more
+    where git has folders of root's.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        index = Path(folder) / "index"
-        git("read-tree", "HEAD", index=index)
-        git("add", "--all", index=index)
-        return Source(committed().commit, git("write-tree", index=index))
+        held = git("rev-parse", "--path-format=absolute", "--git-path", "objects")
+        env = {
+            "GIT_INDEX_FILE": f"{folder}/index",
+            "GIT_OBJECT_DIRECTORY": folder,
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": held,
+        }
+        git("read-tree", "HEAD", env=env)
+        git("add", "--all", env=env)
+        yield Source(committed().commit, git("write-tree", env=env), env)
+
+
+def changes() -> list[str]:
+    """What differs from the commit that is checked out, as ``git status`` says it."""
+    return git("status", "--porcelain").splitlines()
 
 
 def clean() -> Source:
@@ -105,11 +129,10 @@ def clean() -> Source:
     Raises:
         ReleaseError: the checkout has changes.
     """
-    changes = git("status", "--porcelain").splitlines()
-    if changes:
-        shown = "\n".join(f"  {line}" for line in changes[:10])
+    if differ := changes():
+        shown = "\n".join(f"  {line}" for line in differ[:10])
         raise ReleaseError(
-            f"a release is made of a commit, and {len(changes)} files of this checkout differ:\n{shown}\n"
+            f"a release is made of a commit, and {len(differ)} files of this checkout differ:\n{shown}\n"
             "Commit or remove them. To try things out: make release DIRTY=1"
         )
     return committed()

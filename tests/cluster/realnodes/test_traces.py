@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from tests.cluster.kubectl import Kubectl
+from tests.cluster.realnodes import keeper
 from tests.cluster.realnodes.keeper import CGROUPS
-from tests.cluster.realnodes.namespaces import KEEPER
+from tests.cluster.realnodes.namespaces import KEEPER, Namespaces
 from tests.cluster.realnodes.test_nodes import pod
 from tests.waiting import PATIENCE, until
 
@@ -35,11 +38,22 @@ def interfaces() -> list[str]:
     return [item["ifname"] for item in json.loads(shown)]
 
 
+def about(process: int, file: str) -> str:
+    """What ``/proc`` says of a process; nothing where it has ended."""
+    try:
+        return Path(f"/proc/{process}/{file}").read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def spaces(process: int) -> set[str]:
-    """The namespaces of a process that this one does not share."""
+    """The namespaces of a process that this one does not share; none where they cannot be seen."""
     found = set()
     for space in SPACES:
-        link = Path(f"/proc/{process}/ns/{space}").readlink()
+        try:
+            link = Path(f"/proc/{process}/ns/{space}").readlink()
+        except OSError:  # It has ended meanwhile, or is the machine's first.
+            return set()
         if link != Path(f"/proc/self/ns/{space}").readlink():
             found.add(str(link))
     return found
@@ -51,25 +65,21 @@ def processes() -> Iterator[int]:
 
 def within(namespaces: set[str]) -> list[int]:
     """The processes in any of some namespaces."""
-    found = []
-    for process in processes():
-        try:
-            if spaces(process) & namespaces:
-                found.append(process)
-        except OSError:  # It has ended meanwhile.
-            continue
-    return found
+    return [process for process in processes() if spaces(process) & namespaces]
+
+
+def children(process: int) -> list[int]:
+    return [int(child) for child in about(process, f"task/{process}/children").split()]
 
 
 def offspring(process: int) -> list[int]:
     """A process's descendants, itself included."""
-    children = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()
-    return [process, *(deeper for child in children for deeper in offspring(int(child)))]
+    return [process, *(deeper for child in children(process) for deeper in offspring(child))]
 
 
 @contextlib.contextmanager
 def started(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """``make cluster NODES=1``."""
+    """What ``make cluster NODES=1`` runs."""
     process = subprocess.Popen(
         # It ends with this test run: a session of its own does not, by itself.
         ["setpriv", "--pdeathsig=TERM", sys.executable, "-m", "tests.cluster.realnodes", "--nodes=1"],
@@ -86,41 +96,125 @@ def started(folder: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def keeper(family: list[int]) -> tuple[int, Path, str]:
-    """The first process that a keeper holds, its folder, and the name of its control groups."""
+class Keeper(NamedTuple):
+    """A keeper, the first process that it holds, and what it removes."""
+
+    pid: int
+    first: int
+    folder: Path
+    groups: str
+
+
+def keeper_among(family: list[int]) -> Keeper:
     for process in family:
-        words = Path(f"/proc/{process}/cmdline").read_text(encoding="utf-8").split("\0")
+        words = about(process, "cmdline").split("\0")
         if str(KEEPER) in words and "init" not in words:
-            folder, cgroup = words[words.index(str(KEEPER)) + 1 :][:2]
-            (child,) = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()
-            return int(child), Path(folder), cgroup
+            folder, groups = words[words.index(str(KEEPER)) + 1 :][:2]
+            (first,) = children(process)
+            return Keeper(process, first, Path(folder), groups)
     raise LookupError(f"no keeper among {family}")
+
+
+class Plane(NamedTuple):
+    """A running plane with a container, the processes it is made of and the namespaces they are in."""
+
+    starter: subprocess.Popen[str]
+    family: list[int]
+    keeper: Keeper
+    inside: set[str]
+
+    def wait_ended(self) -> None:
+        """Waits until none of its processes is left."""
+        self.starter.wait(PATIENCE)
+        until(lambda: not within(self.inside) and not any(map(alive, self.family)))
+
+
+def alive(process: int) -> bool:
+    """Whether it has not ended; one that has may be listed until somebody takes notice."""
+    state = about(process, "stat").rpartition(")")[2].split()[:1]
+    return state not in ([], ["Z"], ["X"])
+
+
+@pytest.fixture
+def plane(tools: Path, node_tools: Path, tmp_path: Path) -> Iterator[Plane]:
+    """A plane with one node, and processes, mounts, interfaces and control groups of a container."""
+    assert node_tools.is_dir()
+    with started(tmp_path) as starter:
+        said = starter.stdout
+        assert said is not None
+        config = next(line.partition("=")[2].strip() for line in said if "export KUBECONFIG=" in line)
+        kubectl = Kubectl(tools / "kubectl", Path(config), "default")
+        kubectl.create(pod("runs", "exec busybox sleep 600"))
+        kubectl.wait_for(lambda found: found["status"]["phase"] == "Running", "pod", "runs", timeout=PATIENCE)
+        family = offspring(starter.pid)
+        held = keeper_among(family)
+        inside = set().union(*(spaces(process) for process in offspring(held.first)))
+        assert len(within(inside)) > 10
+        assert list(CGROUPS.glob(f"*/{held.groups}/*/kubepods"))
+        assert held.folder.is_dir()
+        yield Plane(starter, family, held, inside)
+
+
+def left(keeper: Keeper) -> list[Path]:
+    """What there is of what a keeper removes."""
+    return [path for path in (keeper.folder, *CGROUPS.glob(f"*/{keeper.groups}")) if path.exists()]
+
+
+@pytest.fixture
+def machine() -> tuple[list[str], list[str]]:
+    """Mounts and interfaces before a test."""
+    return mounts(), interfaces()
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL], ids=["stopped", "killed"])
 def test_nothing_is_left_of_a_plane(
-    sign: signal.Signals, tools: Path, node_tools: Path, tmp_path: Path
+    sign: signal.Signals, machine: tuple[list[str], list[str]], plane: Plane
 ) -> None:
+    plane.starter.send_signal(sign)
+    plane.wait_ended()
+    assert (mounts(), interfaces()) == machine
+    assert left(plane.keeper) == []
+
+
+def test_what_a_killed_keeper_leaves_is_gone_when_the_next_plane_starts(
+    machine: tuple[list[str], list[str]], plane: Plane
+) -> None:
+    # As when a whole container is killed: nobody is there who could remove anything.
+    os.kill(plane.keeper.pid, signal.SIGKILL)
+    plane.starter.kill()
+    plane.wait_ended()
+    assert (mounts(), interfaces()) == machine
+    assert len(left(plane.keeper)) > 1
+    with Namespaces():
+        assert left(plane.keeper) == []
+
+
+def test_what_a_living_keeper_holds_stays_when_the_next_plane_starts(node_tools: Path) -> None:
     assert node_tools.is_dir()
-    before = mounts(), interfaces()
-    with started(tmp_path) as plane:
-        said = plane.stdout
-        assert said is not None
-        config = next(line.partition("=")[2].strip() for line in said if "export KUBECONFIG=" in line)
-        kubectl = Kubectl(tools / "kubectl", Path(config), "default")
-        # Containers make processes, mounts, interfaces and control groups of their own.
-        kubectl.create(pod("runs", "exec busybox sleep 600"))
-        kubectl.wait_for(lambda found: found["status"]["phase"] == "Running", "pod", "runs", timeout=PATIENCE)
-        family = offspring(plane.pid)
-        first, folder, cgroup = keeper(family)
-        inside = set().union(*(spaces(process) for process in offspring(first)))
-        groups = list(CGROUPS.glob(f"*/{cgroup}/*/kubepods"))
-        assert len(within(inside)) > 10
-        assert groups
-        assert folder.is_dir()
-        plane.send_signal(sign)
-        plane.wait(PATIENCE)
-        until(lambda: not within(inside) and not any(Path(f"/proc/{process}").exists() for process in family))
-    assert (mounts(), interfaces()) == before
-    assert not folder.exists()
-    assert not [*CGROUPS.glob(f"*/{cgroup}")]
+    with Namespaces() as first, Namespaces() as second:
+        for each in (first, second):
+            assert each.folder.is_dir()
+            assert [*CGROUPS.glob(f"*/{each.cgroup}")]
+
+
+def waits_for_a_lock(folder: Path) -> bool:
+    """Whether somebody does: ``/proc/locks`` marks them with an arrow."""
+    number = folder.stat().st_ino
+    lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    return any("->" in line.split() and line.split()[6].endswith(f":{number}") for line in lines)
+
+
+def test_a_folder_that_is_taken_away_before_its_keeper_has_locked_it_is_made_again(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    folder.mkdir()
+    collects = keeper.lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert collects is not None
+    with ThreadPoolExecutor() as pool:
+        makes = pool.submit(keeper.make, folder, 0o700)
+        until(lambda: waits_for_a_lock(folder))
+        keeper.remove_folder(folder)
+        os.close(collects)
+        held = makes.result(PATIENCE)
+    assert os.path.samestat(os.fstat(held), folder.stat())
+    assert keeper.lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB) is None
+    os.close(held)
