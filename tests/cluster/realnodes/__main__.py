@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-import tempfile
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.cluster.kubectl import KubectlError
 from tests.cluster.process import ClusterError, end_as_by_ctrl_c
 from tests.cluster.realnodes import build, images, product, story
+from tests.cluster.realnodes.namespaces import scratch
 from tests.cluster.realnodes.plane import RealPlane
 from tests.cluster.realnodes.plugin import SYSFS, NeuronPlugin, ultraserver
 from tests.cluster.tools.progress import say
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def main() -> int:
@@ -24,8 +27,8 @@ def main() -> int:
     options = parser.parse_args()
     end_as_by_ctrl_c()
     try:
-        with tempfile.TemporaryDirectory(prefix="ultraserver-cluster-") as folder:
-            _serve(Path(folder), options.nodes)
+        with scratch() as folder:
+            _serve(folder, options.nodes)
     except KeyboardInterrupt:
         say("stopped; nothing is left running")
     except (ClusterError, KubectlError, AssertionError) as error:

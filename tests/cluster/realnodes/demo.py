@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cluster.kubectl import KubectlError
 from tests.cluster.process import ClusterError, end_as_by_ctrl_c
 from tests.cluster.realnodes import build, images, product, story
+from tests.cluster.realnodes.namespaces import scratch
 from tests.cluster.realnodes.plane import RealPlane
 from tests.cluster.realnodes.plugin import SYSFS, NeuronPlugin, ultraserver
 from tests.cluster.tools.progress import say
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.cluster.kubectl import Kubectl, Object
 
 
@@ -25,8 +26,8 @@ def main() -> int:
     end_as_by_ctrl_c()
     start = time.monotonic()
     try:
-        with tempfile.TemporaryDirectory(prefix="ultraserver-demo-") as folder:
-            succeeded = _tell(Path(folder))
+        with scratch() as folder:
+            succeeded = _tell(folder)
     except KeyboardInterrupt:
         say("stopped; nothing is left running")
         return 130

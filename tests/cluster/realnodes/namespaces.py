@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -16,7 +17,7 @@ from tests.cluster.realnodes.keeper import CGROUPS
 from tests.cluster.tools.kit import CACHE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import IO
 
 KEEPER = Path(__file__).with_name("keeper.py")
@@ -38,6 +39,19 @@ def unusable() -> str:
     if not (CGROUPS / "memory" / "cgroup.procs").is_file():
         return f"{CGROUPS} has no version 1 hierarchies, and version 2 was never tried"
     return ""
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder of this process's; if it is killed, whoever starts the next plane removes it."""
+    FOLDERS.mkdir(parents=True, exist_ok=True)
+    folder = FOLDERS.resolve() / secrets.token_hex(4)
+    held = keeper.make(folder, 0o700)
+    try:
+        yield folder
+    finally:
+        keeper.remove_folder(folder)
+        os.close(held)
 
 
 class Namespaces:

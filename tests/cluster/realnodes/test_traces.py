@@ -116,8 +116,9 @@ def keeper_among(family: list[int]) -> Keeper:
 
 
 class Plane(NamedTuple):
-    """A running plane with a container, the processes it is made of and the namespaces they are in."""
+    """A running plane with a container: its credentials, its processes and the namespaces they are in."""
 
+    credentials: Path
     starter: subprocess.Popen[str]
     family: list[int]
     keeper: Keeper
@@ -152,7 +153,7 @@ def plane(tools: Path, node_tools: Path, tmp_path: Path) -> Iterator[Plane]:
         assert len(within(inside)) > 10
         assert list(CGROUPS.glob(f"*/{held.groups}/*/kubepods"))
         assert held.folder.is_dir()
-        yield Plane(starter, family, held, inside)
+        yield Plane(Path(config), starter, family, held, inside)
 
 
 def left(keeper: Keeper) -> list[Path]:
@@ -174,6 +175,9 @@ def test_nothing_is_left_of_a_plane(
     plane.wait_ended()
     assert (mounts(), interfaces()) == machine
     assert left(plane.keeper) == []
+    assert plane.credentials.exists() == (sign == signal.SIGKILL)
+    with Namespaces():
+        assert not plane.credentials.exists()
 
 
 def test_what_a_killed_keeper_leaves_is_gone_when_the_next_plane_starts(
@@ -187,6 +191,7 @@ def test_what_a_killed_keeper_leaves_is_gone_when_the_next_plane_starts(
     assert len(left(plane.keeper)) > 1
     with Namespaces():
         assert left(plane.keeper) == []
+        assert not plane.credentials.exists()
 
 
 def test_what_a_living_keeper_holds_stays_when_the_next_plane_starts(node_tools: Path) -> None:
