@@ -40,6 +40,10 @@ class NeuronPlugin:
     def __init__(self, node: Node, sysfs: dict[str, str]) -> None:
         self._folder = node.folder / "neuron"
         self._class = self._folder / "class" / "neuron_device"
+        # It hides the machine's class in what asks for devices, where MPICH looks for the Pod's network.
+        network = self._class.with_name("net")
+        network.mkdir(parents=True)
+        (network / "eth0").symlink_to("../../devices/virtual/net/eth0")
         self._healthy = sysfs
         self.sysfs: dict[str, str] = {}
         self.mend()
