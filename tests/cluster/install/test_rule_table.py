@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cluster.jobs import template
-from tests.cluster.realnodes.replicas import TABLE, put_table
+from tests.cluster.realnodes.replicas import TABLE, put_table, values
 from tests.helpers import mpijob
 from tests.waiting import until
 
@@ -40,8 +39,8 @@ def running(installed: Installation) -> set[str]:
 
 def said(installed: Installation, metric: str) -> set[str]:
     """The lines of a metric of the serving pods."""
-    lines = "".join(map(installed.metrics, installed.pods())).splitlines()
-    return {line for line in lines if re.match(rf"ultraserver_webhook_{metric}\b", line)}
+    name = f"ultraserver_webhook_{metric}"
+    return {f"{name}{value}" for value in values(installed.own, installed.pods(), name)}
 
 
 def tolerations(installed: Installation) -> object:

@@ -15,9 +15,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster.realnodes import images
 from tests.cluster.tools import build, golang, progress
-from tests.cluster.tools.kit import CACHE, build_once, required
+from tests.cluster.tools.kit import CACHE, build_once, keep_newest, required
 
 MODULES = Path(__file__).resolve().parent / "modules"
 CONTAINERD = "github.com/containerd/containerd/v2"
@@ -100,7 +99,7 @@ def build_into(target: Path, staging: Path, go: golang.Go) -> None:
             report.phase(name, command, cwd=MODULES / folder, env=go.env, counted=progress.PACKAGES)
     shutil.rmtree(target, ignore_errors=True)
     out.rename(target)
-    images.keep_newest(target.parent)
+    keep_newest(target.parent)
 
 
 def main() -> int:

@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import io
 import json
-import re
 import shutil
 import subprocess
 import tarfile
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 from tests.cluster.process import ClusterError, Programs
 from tests.cluster.realnodes import configs
 from tests.cluster.realnodes.namespaces import PATH, Namespaces
-from tests.cluster.tools.kit import CACHE
+from tests.cluster.tools.kit import CACHE, keep_newest
 from tests.cluster.tools.progress import say
 
 if TYPE_CHECKING:
@@ -124,13 +123,6 @@ def _import(archives: Sequence[Path], tools: Path, target: Path) -> None:
                 raise ClusterError(f"containerd does not take {one}:\n{done.stdout}{done.stderr}")
         programs.stop(program)
         root.rename(target)
-
-
-def keep_newest(folder: Path, count: int = 3) -> None:
-    """Removes all but the last few of what a folder keeps by recipe or commit; each may take a gigabyte."""
-    kept = [path for path in folder.iterdir() if re.fullmatch("[0-9a-f]{16}|[0-9a-f]{40}", path.name)]
-    for old in sorted(kept, key=lambda path: path.stat().st_mtime)[:-count]:
-        shutil.rmtree(old)
 
 
 def fill(folder: Path, source: Path) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cluster.process import ClusterError, end_as_by_ctrl_c
-from tests.cluster.realnodes import debian, images
+from tests.cluster.realnodes import debian
 from tests.cluster.realnodes.namespaces import PATH
 from tests.cluster.tools import kit, progress
 
@@ -231,7 +231,7 @@ def main() -> int:
             progress.say("building the images of the product and of a job")
             build_into(out)
             out.rename(directory())
-            images.keep_newest(CACHE)
+            kit.keep_newest(CACHE)
     progress.say(f"the images are ready in {directory()} after {time.monotonic() - start:.0f} s")
     return 0
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from tests.cluster import kubectl
 from tests.cluster.process import ClusterError, end_as_by_ctrl_c
-from tests.cluster.realnodes import images, product, source
+from tests.cluster.realnodes import product, source
 from tests.cluster.tools import kit, progress
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def write_before() -> Path:
         writer.sums()
         before().parent.mkdir(exist_ok=True)
         out.rename(before())
-        images.keep_newest(before().parent)
+        kit.keep_newest(before().parent)
     return before()
 
 

@@ -14,7 +14,7 @@ from tests.cluster.realnodes import story
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tests.cluster.kubectl import Kubectl, Object
     from tests.cluster.load import Load
@@ -56,6 +56,12 @@ def metrics(own: Kubectl, pod: str) -> str:
     """The metrics of a Pod of the product, as it says them; empty where the Pod has gone."""
     path = f"/api/v1/namespaces/{story.NAMESPACE}/pods/{pod}:9090/proxy/metrics"
     return own.run("get", "--raw", path, check=False).stdout
+
+
+def values(own: Kubectl, pods: Iterable[Object], name: str) -> set[str]:
+    """What Pods of the product say under the name of a metric: labels and value of each, as text."""
+    said = "\n".join(metrics(own, pod["metadata"]["name"]) for pod in pods)
+    return set(re.findall(rf"^{name}(.*)$", said, re.MULTILINE))
 
 
 def put_table(own: Kubectl, text: str) -> str:
@@ -114,13 +120,8 @@ class Product:
         node.ctr("tasks", "kill", "--all", f"--signal={name}", container)
 
     def metric(self, name: str) -> set[str]:
-        """What the replicas say under the name of a metric: labels and value of each, as text."""
-        found = set()
-        for pod in self.pods():
-            found.update(
-                re.findall(rf"^{name}(.*)$", metrics(self.own, pod["metadata"]["name"]), re.MULTILINE)
-            )
-        return found
+        """What the replicas say under the name of a metric, see ``values``."""
+        return values(self.own, self.pods(), name)
 
     def says_another(self, name: str, before: set[str]) -> bool:
         """Whether all replicas say the same under the name of a metric, and not what they said before."""

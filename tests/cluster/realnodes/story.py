@@ -30,7 +30,8 @@ def install(kubectl: Kubectl) -> Kubectl:
     """Installs the product as docs/install.md says, waits until it serves, and returns kubectl for it.
 
     Raises:
-        KubectlError: it was refused, or is not there in time.
+        KubectlError: it was refused, or a Deployment is not there in time.
+        AssertionError: it does not place jobs, in time.
     """
     kubectl.run("apply", "-k", str(OVERLAY))
     own = kubectl.in_namespace(NAMESPACE)

@@ -60,7 +60,7 @@ def test_of_what_is_kept_by_recipe_the_newest_stay(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         os.utime(tmp_path / name, (1000 - age, 1000 - age))
     (tmp_path / "buildah").mkdir()
-    images.keep_newest(tmp_path, 1)
+    kit.keep_newest(tmp_path, 1)
     assert {path.name for path in tmp_path.iterdir()} == {"0" * 16, "buildah"}
 
 

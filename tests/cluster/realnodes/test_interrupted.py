@@ -7,12 +7,16 @@ import signal
 import subprocess
 import sys
 import uuid
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cluster.realnodes import debian, product
+from tests.cluster.realnodes.test_traces import about, processes
 from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # The build itself is a program that waits, started as those of a build are.
 BUILD = """
@@ -29,15 +33,8 @@ product.main()
 
 def alive(word: str) -> list[str]:
     """The processes that have a word in their command line."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = path.read_bytes().decode(errors="replace").replace("\0", " ")
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if word in line:
-            found.append(line)
-    return found
+    lines = (about(process, "cmdline") for process in processes())
+    return [line for line in lines if word in line]
 
 
 @pytest.mark.real_nodes

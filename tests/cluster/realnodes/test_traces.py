@@ -41,7 +41,7 @@ def interfaces() -> list[str]:
 def about(process: int, file: str) -> str:
     """What ``/proc`` says of a process; nothing where it has ended."""
     try:
-        return Path(f"/proc/{process}/{file}").read_text(encoding="utf-8")
+        return Path(f"/proc/{process}/{file}").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return ""
 

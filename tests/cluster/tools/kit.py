@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -66,6 +67,13 @@ def build_once(
             shutil.rmtree(remains)  # of a build that was killed: who has the lock is the only builder
         with tempfile.TemporaryDirectory(prefix=f"{SCRATCH}build-", dir=target.parent) as staging:
             build(target, Path(staging), go)
+
+
+def keep_newest(folder: Path, count: int = 3) -> None:
+    """Removes all but the last few of what a folder keeps by recipe or commit; each may take a gigabyte."""
+    kept = [path for path in folder.iterdir() if re.fullmatch("[0-9a-f]{16}|[0-9a-f]{40}", path.name)]
+    for old in sorted(kept, key=lambda path: path.stat().st_mtime)[:-count]:
+        shutil.rmtree(old)
 
 
 @dataclass(frozen=True)

@@ -70,8 +70,7 @@ class Progress:
                 raise
         if process.returncode:
             raise PhaseError(f"{name}: {' '.join(command)} failed:\n" + "\n".join(lines[-TAIL_LINES:]))
-        number = f", {len(lines)} {counted}" if counted else ""
-        self._line(name, f"done in {time.monotonic() - began:.1f} s{number}")
+        self._line(name, f"done in {time.monotonic() - began:.1f} s{_number(lines, counted)}")
 
     def _follow(self, name: str, process: subprocess.Popen[str], began: float, counted: str) -> list[str]:
         stream = process.stderr or process.stdout
@@ -86,9 +85,8 @@ class Progress:
             now = time.monotonic()
             if now - spoken >= HEARTBEAT_SECONDS:
                 spoken = now
-                number = f", {len(lines)} {counted}" if counted else ""
                 latest = f", now {lines[-1][:LATEST]}" if lines else ""
-                self._line(name, f"working{number}{latest}")
+                self._line(name, f"working{_number(lines, counted)}{latest}")
             try:
                 line = news.get(timeout=1)
             except queue.Empty:
@@ -101,6 +99,10 @@ class Progress:
     def _line(self, name: str, text: str) -> None:
         elapsed = time.monotonic() - self._start
         say(f"[{self._done}/{self._phases}] {elapsed:5.0f} s  {name:<24} {text}")
+
+
+def _number(lines: list[str], counted: str) -> str:
+    return f", {len(lines)} {counted}" if counted else ""
 
 
 def _read(stream: IO[str], news: queue.Queue[str | None]) -> None:
