@@ -36,10 +36,30 @@ run: .venv/.run ## Serve on loopback, send it a job and show what comes back (JO
 	printf '\nServing on https://127.0.0.1:%s (CA: %s). Ctrl-C stops it.\n' $(PORT) $(CERTS)/ca.crt; \
 	wait $$server
 
+.PHONY: coverage
+coverage: .venv/.dev ## Run the quick tests with branch coverage, in twice the time
+	@$(BIN)/pytest --numprocesses 2 --dist load -m quick --cov --cov-report term $(ARGS)
+
+# What a tier needs must be there: a test that cannot run fails.
+TIER = REQUIRE_CLUSTER=1 REQUIRE_NODES=1 REQUIRE_SSHD=1 $(BIN)/pytest --numprocesses 2 --dist load
+
 .PHONY: test
-test: .venv/.dev ## Run every test: unit, property, HTTP and, where they are built, the control plane, real nodes and images
-	@$(BIN)/pytest --numprocesses auto --dist load -m "not bench$(if $(ARGS),, and not alone)" --cov --cov-report term $(ARGS)
-	@$(if $(ARGS),,$(BIN)/pytest -m alone --cov --cov-append --cov-report term)
+test: .venv/.dev ## Run the quick tests, all that need no built program and no root (ARGS: further words for pytest)
+	@$(BIN)/pytest --numprocesses 2 --dist load -m quick $(ARGS)
+
+.PHONY: test-plane
+test-plane: cluster-tools ## Run the tests on a real control plane, with real operators, Kueue, sshd and Open MPI
+	@$(TIER) -m plane $(ARGS)
+
+.PHONY: test-nodes
+test-nodes: can-have-nodes node-tools images sbom release-before ## Run the tests on real nodes (needs root)
+	@$(BIN)/python -m testbed.release.release --dirty --keep
+	@$(TIER) -m nodes $(ARGS)
+
+.PHONY: test-soak
+test-soak: cluster-tools can-have-nodes node-tools images sbom release-before ## Run what takes hours, chance or a busy machine, and write its record: dist/soak
+	@$(BIN)/python -m testbed.release.release --dirty --keep
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 .PHONY: lint
 lint: .venv/.dev ## Check style, types and the direction of imports
@@ -57,34 +77,34 @@ format: .venv/.dev ## Format the code
 
 .PHONY: cluster-tools
 cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller manager, kubectl, mpi-operator, Kueue and other kinds' controllers (minutes, once)
-	@$(BIN)/python -m tests.cluster.tools.build
+	@$(BIN)/python -m testbed.kits.build
 
 # Without the controllers of other kinds of job.
 .PHONY: control-plane
 control-plane: .venv/.dev
-	@$(BIN)/python -m tests.cluster.tools.build cluster-tools
+	@$(BIN)/python -m testbed.kits.build cluster-tools
 
 # Asked first, and not after minutes of building.
 .PHONY: can-have-nodes
 can-have-nodes: .venv/.dev
-	@$(BIN)/python -c 'import sys; from tests.cluster.realnodes import namespaces, product; \
+	@$(BIN)/python -c 'import sys; from testbed.images import product; from testbed.nodes import namespaces; \
 	    why = namespaces.unusable() or product.unbuildable(); sys.exit(why and f"no real nodes here: {why}" or 0)'
 
 .PHONY: node-tools
 node-tools: control-plane ## Build what real nodes run: control plane, kubelet, containerd, kube-proxy, CoreDNS (minutes, once)
-	@$(BIN)/python -m tests.cluster.realnodes.build
+	@$(BIN)/python -m testbed.kits.nodes
 
 .PHONY: images
 images: .venv/.dev ## Build the product's images and a job's with buildah, on a base from debootstrap (needs root)
-	@$(BIN)/python -m tests.cluster.realnodes.product
+	@$(BIN)/python -m testbed.images.product
 
 .PHONY: cluster
 cluster: $(if $(NODES),can-have-nodes node-tools images,control-plane) ## Start a control plane with 24 UltraServers and the webhook, for kubectl; Ctrl-C stops it (NODES=4: real nodes)
-	@$(BIN)/python -m tests.cluster$(if $(NODES),.realnodes --nodes $(NODES))
+	@$(BIN)/python -m testbed.$(if $(NODES),nodes --nodes $(NODES),plane)
 
 .PHONY: demo
 demo: can-have-nodes node-tools images ## Four real nodes: install the product, run a plain job on them and show what it was told (needs root)
-	@$(BIN)/python -m tests.cluster.realnodes.demo
+	@$(BIN)/python -m testbed.nodes.demo
 
 .PHONY: sbom
 sbom: dist/sbom.cdx.json ## Write the bill of materials of what is installed to run it: dist/sbom.cdx.json
@@ -98,13 +118,13 @@ dist/sbom.cdx.json: pyproject.toml constraints.txt .venv/.dev
 	@rm -rf dist/.sbom
 
 .PHONY: release
-release: control-plane images sbom ## Write a release: packages, images, manifests, checksums: dist/release-VERSION (DIRTY=1: not of a commit)
-	@$(BIN)/python -m tests.cluster.realnodes.release $(if $(DIRTY),--dirty)
+release: control-plane images sbom ## Write a release into dist/release-VERSION; needs a soak record of its commit (DIRTY=1: to try it out)
+	@$(BIN)/python -m testbed.release.release $(if $(DIRTY),--dirty)
 
 .PHONY: release-before
 release-before: control-plane ## Build the release before this one, which a test upgrades from (minutes, once)
-	@$(BIN)/python -m tests.cluster.realnodes.release --before
+	@$(BIN)/python -m testbed.release.release --before
 
 .PHONY: clean
-clean: ## Remove what can be made again, .cache excepted: programs and images of tests
-	@rm -rf .venv .dev .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build
+clean: ## Remove what can be made again, programs and images in ~/.cache/ultraserver-webhook and soak records excepted
+	@rm -rf .venv .dev .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build $(filter-out dist/soak,$(wildcard dist/*))

@@ -77,7 +77,7 @@ def rotate(force: tuple[str, ...], wait: float, **options: Any) -> None:  # noqa
             raise click.ClickException(f"the certificate comes from the Secret {secret}: replace it there")
         outcome = rotator.run(authority="ca" in force, leaf="leaf" in force)
         while outcome.last.action is Action.WAIT and time.monotonic() < deadline:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(LOOK_SECONDS)  # noqa: TID251 - between two looks of a command
             outcome = rotator.run()
     except _FAILURES as error:
         raise click.ClickException(str(error)) from error

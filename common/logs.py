@@ -5,6 +5,8 @@ import logging.config
 from collections.abc import Mapping
 from typing import Any
 
+from common.texts import printable
+
 LEVELS = ("debug", "info", "warning", "error")
 FORMS = ("json", "text")
 
@@ -51,15 +53,8 @@ class TextFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the standard library's name
         """The line, with all that would end it or command a terminal written out."""
-        return escaped(super().formatMessage(record))
+        return printable(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:  # noqa: ANN401, N802
         """The traceback, indented."""
-        return "\n".join(f"    {escaped(line)}" for line in super().formatException(ei).split("\n"))
-
-
-def escaped(text: str) -> str:
-    """The text with everything that is not printable written as Python writes it in quotes."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+        return "\n".join(f"    {printable(line)}" for line in super().formatException(ei).split("\n"))

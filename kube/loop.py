@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,9 @@ if TYPE_CHECKING:
 LEAST_SECONDS = 0.1
 """Between two passes, however near the next thing to do is."""
 
+UNABLE_SECONDS = 1.0
+"""Between two looks whether a program can do its work, while it cannot."""
+
 _log = logging.getLogger("kube.loop")
 
 
@@ -31,11 +33,15 @@ class Loop:
         elector: Says whose turn it is.
         work: Does a pass, which must not last as long as the Lease; returns the seconds until the next one.
         leads: Told after every election whether this program leads.
+        wait: Waits for the event, so many seconds at most; says whether it came. The clock is the elector's.
+        able: Whether it could do the work now; while it could not, it leaves the Lease to one that can.
     """
 
     elector: Elector
     work: Callable[[], float]
     leads: Callable[[bool], object]
+    wait: Callable[[threading.Event, float], bool] = threading.Event.wait
+    able: Callable[[], bool] = lambda: True
     _signal: threading.Event = field(default_factory=threading.Event, init=False)
     _stopped: bool = field(default=False, init=False)
     _leader: bool = field(default=False, init=False)
@@ -56,29 +62,37 @@ class Loop:
         self._signal.set()
 
     def run(self) -> None:
-        """Run until `stop`, then give the Lease back."""
+        """Run until `stop`, or until a pass raises; then give the Lease back."""
+        try:
+            self._take_turns()
+        finally:
+            self._release()
+
+    def _take_turns(self) -> None:
         # Three tries to renew fit into the Lease's duration.
-        renew_every = self.elector.duration / 3
+        renew_every, watch = self.elector.duration / 3, self.elector.watch
         renew_at = next_pass = earliest = 0.0
         while not self._stopped:
-            if time.monotonic() >= renew_at:
-                self._elect()
-                renew_at = time.monotonic() + renew_every * jitter()
+            if watch() >= renew_at:
+                able = self.able()
+                self._elect(able=able)
+                renew_at = watch() + (renew_every * jitter() if able else UNABLE_SECONDS)
             if not self._leader:
                 next_pass = 0.0
-            elif time.monotonic() >= next_pass:
+            elif watch() >= next_pass:
                 wait = self.work()
-                earliest = time.monotonic() + LEAST_SECONDS
-                next_pass = max(time.monotonic() + wait, earliest)
+                earliest = watch() + LEAST_SECONDS
+                next_pass = max(watch() + wait, earliest)
             until = min(renew_at, next_pass) if self._leader else renew_at
-            if self._signal.wait(max(until - time.monotonic(), 0.0)):
+            if self.wait(self._signal, max(until - watch(), 0.0)):
                 self._signal.clear()
                 next_pass = min(next_pass, earliest)
-        self._release()
 
-    def _elect(self) -> None:
+    def _elect(self, *, able: bool) -> None:
         try:
-            leads = self.elector.lead()
+            leads = able and self.elector.lead()
+            if self._leader and not leads:
+                self.elector.release()
         except ApiError as error:
             # Not knowing is not leading; whoever can reach the API server may.
             _log.warning("cannot acquire lease: %s", error)

@@ -73,12 +73,16 @@ class Watch(Generic[T]):
         project: Makes what is kept of an object, which must not refer to the object itself; None for
             one that is of no interest, as if it did not exist.
         backoff: Between tries.
+        clock: Seconds of a clock that never jumps.
+        wait: Waits for the event, so many seconds at most.
     """
 
     api: WatchApi
     path: str
     project: Callable[[Object], T | None]
     backoff: Backoff = field(default_factory=Backoff)
+    clock: Callable[[], float] = time.monotonic
+    wait: Callable[[threading.Event, float], bool] = threading.Event.wait
     _version: str = field(default="", init=False)
     _lost: bool = field(default=False, init=False)
     _stream: Stream | None = field(default=None, init=False)
@@ -93,7 +97,7 @@ class Watch(Generic[T]):
     def events(self) -> Iterator[Listed[T] | Changed[T] | Lost | Resumed]:
         """Follow the collection until `stop`. `Listed` comes first; failures are `Lost`, and tried again."""
         while not self._stopped.is_set():
-            began = time.monotonic()
+            began = self.clock()
             before = self._version
             try:
                 if not before:
@@ -108,11 +112,11 @@ class Watch(Generic[T]):
                     yield Lost(str(error))
                 self._wait()
                 continue
-            if self._version == before and time.monotonic() - began < SHORT_SECONDS:
+            if self._version == before and self.clock() - began < SHORT_SECONDS:
                 self._wait()
 
     def _wait(self) -> None:
-        self._stopped.wait(self.backoff.next())
+        self.wait(self._stopped, self.backoff.next())
 
     def _list(self) -> Listed[T]:
         items: dict[Key, T] = {}
@@ -163,6 +167,7 @@ class Mirror(Generic[T]):
         self._lock = threading.Lock()
         self._listed = threading.Event()
         self._lost = ""
+        self._error: Exception | None = None
         self._thread = threading.Thread(target=self._follow, name=f"watch {watch.path}", daemon=True)
 
     def __enter__(self) -> Mirror[T]:
@@ -178,6 +183,15 @@ class Mirror(Generic[T]):
         """Why the copy may be old; empty while it is followed."""
         return self._lost
 
+    def check(self) -> None:
+        """See that the copy is still followed, if only to be told that it is lost.
+
+        Raises:
+            RuntimeError: Its thread has ended by a mistake, and nobody follows it again.
+        """
+        if self._error is not None:
+            raise RuntimeError(f"{self._watch.path} is not followed any longer") from self._error
+
     def wait(self, seconds: float) -> bool:
         """Wait until everything has been listed once; says whether it was."""
         return self._listed.wait(seconds)
@@ -190,10 +204,9 @@ class Mirror(Generic[T]):
     def _follow(self) -> None:
         try:
             self._copy()
-        except Exception:  # an object that could not be read, say: a copy that nobody follows is old
-            self._lost = "the watch has ended"
+        except Exception as error:  # noqa: BLE001 - an object that could not be read, say: `check` raises it
+            self._lost, self._error = "the watch has ended", error
             self._changed()
-            raise
 
     def _copy(self) -> None:
         for event in self._watch.events():

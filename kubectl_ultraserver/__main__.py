@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from common.texts import printable
 from kube.api import ApiError
 from kube.command import connect_as_user
 from kubectl_ultraserver.listing import Lister, UnknownJobError
 from kubectl_ultraserver.names import parse
 from kubectl_ultraserver.servers import Filter, servers
 from kubectl_ultraserver.svg import svg
-from kubectl_ultraserver.terminal import drawn, explained, plain, verified
+from kubectl_ultraserver.terminal import drawn, explained, verified
 from kubectl_ultraserver.verify import verify
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def topology(  # noqa: PLR0913 - options
     else:
         _lines(drawn(found, shutil.get_terminal_size().columns))
     if fleet.unseen:
-        click.echo(f"note: {plain(fleet.unseen)}", err=True)
+        click.echo(f"note: {printable(fleet.unseen)}", err=True)
 
 
 def _lister(kubeconfig: Path | None, context: str | None) -> tuple[Lister, str]:
@@ -156,7 +157,7 @@ def _tried(call: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the call retu
 
 
 def _fail(message: str) -> NoReturn:
-    click.echo(f"error: {plain(message)}", err=True)
+    click.echo(f"error: {printable(message)}", err=True)
     sys.exit(FAILED)
 
 

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.objects import at, labels, mapping, maps, metadata, text, time_of
 from webhook.engine import Request, evaluate, keys
-from webhook.rules.load import load_default
+from webhook.rules.files import ordered
+from webhook.rules.load import load_default, load_texts
+from webhook.rules.problems import TableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kube.api import Object
     from kubectl_ultraserver.findings import Case
+    from webhook.engine.table import Table
 
 ANEW = "delete the job and apply it again: the webhook acts on creation only"
 
@@ -44,12 +47,12 @@ def _reason(case: Case, job: Object) -> tuple[str, str]:
     if label in keys.OFF:
         remedy = f"kubectl label namespace {there} {keys.INJECT}-; {ANEW}"
         return f": namespace {there} is opted out by label {keys.INJECT}={label}", remedy
-    # The packaged table: an installation's own may say more, but candidates are mostly the same.
-    outcome = evaluate(load_default(), Request(job, there))
+    table, whose, note = _table(case)
+    outcome = evaluate(table, Request(job, there))
     if outcome.denials:
-        return f", and would refuse the job: {outcome.denials[0]}", ANEW
+        return f", and {whose} would refuse the job: {outcome.denials[0]}{note}", ANEW
     if not outcome.operations:
-        return f": {outcome.reason}", ""
+        return f": {outcome.reason}{note}", ""
     if case.asked and case.registration is None:
         return ": no MutatingWebhookConfiguration sends MPIJobs to it", ANEW
     made, registered = (
@@ -57,8 +60,24 @@ def _reason(case: Case, job: Object) -> tuple[str, str]:
     )
     if made and registered and made < registered:
         return ": it was registered after the job was created", ANEW
-    why = f", though the packaged table would: it was not called, or did not answer{_policy(case)}"
+    written = (time_of(entry.get("time")) for entry in maps(metadata(case.rules or {}).get("managedFields")))
+    if made and any(time and made < time for time in written):
+        return f": {whose} would now, and was changed after the job was created", ANEW
+    why = f", though {whose} would: it was not called, or did not answer{_policy(case)}{note}"
     return why, f"kubectl -n ultraserver-webhook get pods; then {ANEW}"
+
+
+def _table(case: Case) -> tuple[Table, str, str]:
+    """The installation's rule table, or the packaged one; what it is called, and why it is not the former."""
+    why = "is not there" if case.rules is None else "may not be read"
+    if texts := mapping((case.rules or {}).get("data")):
+        try:
+            table = load_texts([(name, text(texts[name])) for name in ordered(texts)], "rules")
+        except TableError:
+            why = "is broken"
+        else:
+            return table, "the rule table", ""
+    return load_default(), "the packaged table", f"; the installation's rule table {why}"
 
 
 def _policy(case: Case) -> str:

@@ -46,6 +46,7 @@ class Case:
         events: Events about the job and its pods.
         registration: The MutatingWebhookConfiguration that MPIJobs are sent by; None where there is none.
         asked: Whether the registration could be looked up at all.
+        rules: The ConfigMap with the rule table; None where there is none, empty where it may not be read.
         lease: The Lease of the placement program; None where there is none.
         workloads: Kueue's Workloads in the namespace.
         queues: Kueue's LocalQueues in the namespace, by name.
@@ -59,6 +60,7 @@ class Case:
     events: tuple[Object, ...] = ()
     registration: Object | None = None
     asked: bool = False
+    rules: Object | None = None
     lease: Object | None = None
     workloads: tuple[Object, ...] = ()
     queues: Mapping[str, Object] = field(default_factory=dict)

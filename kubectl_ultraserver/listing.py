@@ -35,6 +35,8 @@ KUEUE: Final = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
 HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 INSTALLED: Final = "ultraserver-webhook"
 """The namespace of an installation, and the name of its registration."""
+RULES: Final = f"/api/v1/namespaces/{INSTALLED}/configmaps/{INSTALLED}-rules"
+"""The rule table of an installation."""
 ROLE: Final = "docs/kubectl.md has a ClusterRole with all that it needs"
 SLOW_SECONDS: Final = 1.0
 """Progress is told of lists that take longer."""
@@ -128,6 +130,7 @@ class Lister:
             tuple(events),
             registration,
             asked,
+            self._get(RULES),
             self._get(f"{leases(INSTALLED)}/{COMPONENT}"),
             tuple(workloads),
             queues,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from common.texts import printable
 from kubectl_ultraserver.servers import MISSING, counts
 
 if TYPE_CHECKING:
@@ -43,52 +44,43 @@ def drawn(found: Sequence[Server], width: int) -> Iterator[str]:
 def verified(verdict: Verdict) -> Iterator[str]:
     """The workers as a table, then the verdict and its reasons."""
     table = [COLUMNS] + [
-        tuple("-" if value is None or value == "" else plain(str(value)) for value in _values(row))
+        tuple("-" if value is None or value == "" else printable(str(value)) for value in _values(row))
         for row in verdict.rows
     ]
     widths = [max(len(line[column]) for line in table) for column in range(len(COLUMNS))]
     for line in table:
         yield "  ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip()
     yield ""
-    text = click.style(plain(verdict.text), fg="green" if verdict.whole else "red")
-    yield f"{plain(verdict.title)}: {text}"
+    text = click.style(printable(verdict.text), fg="green" if verdict.whole else "red")
+    yield f"{printable(verdict.title)}: {text}"
     for problem in verdict.problems:
-        yield f"  {plain(problem.text)}"
+        yield f"  {printable(problem.text)}"
     if verdict.unseen:
-        yield click.style(f"note: {plain(verdict.unseen)}", fg="yellow")
+        yield click.style(f"note: {printable(verdict.unseen)}", fg="yellow")
 
 
 def explained(title: str, findings: Sequence[Finding], unseen: str) -> Iterator[str]:
     """What a job waits for."""
-    title = plain(title)
+    title = printable(title)
     if not findings:
         yield f"{title}: {click.style('waits for nothing', fg='green')}: its workers have their nodes"
     else:
         yield f"{title}:"
     for finding in findings:
-        name = click.style(plain(f"{finding.kind} {finding.name}"), bold=True)
-        yield f"* {name}: {plain(finding.text)}"
-        yield from (f"    {plain(line)}" for line in finding.details[:LISTED])
+        name = click.style(printable(f"{finding.kind} {finding.name}"), bold=True)
+        yield f"* {name}: {printable(finding.text)}"
+        yield from (f"    {printable(line)}" for line in finding.details[:LISTED])
         if len(finding.details) > LISTED:
             yield f"    and {len(finding.details) - LISTED} more: --output json has all"
         if finding.remedy:
-            yield f"  {click.style('try', fg='green')} {plain(finding.remedy)}"
+            yield f"  {click.style('try', fg='green')} {printable(finding.remedy)}"
     if unseen:
-        yield click.style(f"note: {plain(unseen)}", fg="yellow")
-
-
-def plain(text: str) -> str:
-    """A text that commands nothing of a terminal: whoever may create pods writes some of what is shown.
-
-    Names of owners, messages and a container's last words are checked by nobody, and may hold escape
-    sequences and line breaks. All that is not printed becomes a space.
-    """
-    return "".join(sign if sign.isprintable() else " " for sign in text)
+        yield click.style(f"note: {printable(unseen)}", fg="yellow")
 
 
 def cut(text: str, width: int) -> str:
     """A plain text that fits."""
-    return short(plain(text), max(width, LEAST))
+    return short(printable(text), max(width, LEAST))
 
 
 def short(text: str, most: int) -> str:

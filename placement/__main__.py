@@ -19,10 +19,11 @@ from kube.loop import Loop
 from kube.watch import Mirror, Watch
 from placement.by_hand import open_by_hand
 from placement.events import Reporter
-from placement.model import COMPONENT
+from placement.model import COMPONENT, HOSTNAME
 from placement.passes import Passes
 from placement.plan import Policy
 from placement.read import LIVE, read_node, read_pod
+from placement.topology import SIZES
 
 NODES: Final = "/api/v1/nodes"
 PODS: Final = f"/api/v1/pods?{LIVE}"
@@ -53,6 +54,16 @@ def main() -> None:
 )
 @option("--bound-seconds", type=float, default=120.0, help="When an opened job must have all its nodes.")
 @option("--interval-seconds", type=float, default=10.0, help="Between decisions when nothing changes.")
+@option("--keeping-seconds", type=float, default=3600.0, help="How long groups are kept for a job at a time.")
+@option(
+    "--unit",
+    "units",
+    type=(str, click.IntRange(1)),
+    multiple=True,
+    default=tuple(SIZES.items()),
+    metavar="LABEL NODES",
+    help="Node label whose value the nodes of a unit share, and how many those are, as in the rule table.",
+)
 @option("--metrics-host", default="0.0.0.0", help="Address to serve metrics on.")  # noqa: S104 - a pod's own
 @option("--metrics-port", type=int, default=0, help="Port to serve metrics on; 0 for none.")
 @option("--log-format", type=click.Choice(logs.FORMS), default="json", help="Of the lines on standard error.")
@@ -64,7 +75,12 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
 
     logs.configure(given["log_format"], "placement")
     metrics = Metrics()
-    policy = Policy(timedelta(seconds=given["patience_seconds"]), timedelta(seconds=given["bound_seconds"]))
+    policy = Policy(
+        timedelta(seconds=given["patience_seconds"]),
+        timedelta(seconds=given["bound_seconds"]),
+        keeping=timedelta(seconds=given["keeping_seconds"]),
+        units=dict(given["units"]) | {HOSTNAME: 1},
+    )
     try:
         api, for_nodes, for_pods = (connect(given["kubeconfig"]) for _ in range(3))
         port = given["metrics_port"]
@@ -86,7 +102,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
         given["interval_seconds"],
         given["lease_seconds"] / 3,
     )
-    loop = Loop(elector, passes, passes.leads)
+    loop = Loop(elector, passes, passes.leads, able=passes.sees)
     loop.stop_on_signals()
     with nodes, pods:
         loop.run()

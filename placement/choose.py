@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from placement.cluster import Cluster
     from placement.model import Demand, JobKey, Node, Place
-    from placement.topology import Group
+    from placement.topology import Cause, Group
 
 Rank = tuple[bool, bool, int, int]
 Entry = tuple[Rank, tuple[str, str, str]]
@@ -44,6 +44,8 @@ class Shelf:
         self.fitting, self.unfit = cluster.topology.suited(place.key, place.size, demands)
         free = [group for group in self.fitting.values() if not cluster.is_held(group, place.size)]
         self._heap: list[Entry] = [self._entry(group) for group in free]
+        # What is kept from the last that asked, and may not be from the next, of another namespace.
+        self._aside: list[Entry] = []
         self._inside: defaultdict[str, list[Group]] = defaultdict(list)
         for group in free:
             self._inside[_server(group.nodes[0])].append(group)
@@ -62,14 +64,21 @@ class Shelf:
         """
         found: list[Entry] = []
         last: list[Entry] = []
+        if self._aside and self._kept_from(self._aside[0], job) is None:
+            for entry in self._aside:
+                heappush(self._heap, entry)
+            self._aside.clear()
         seen: set[str] = set()
         while self._heap and len(found) < count:
             entry = heappop(self._heap)
             unit = entry[1][-1]
-            if unit in seen or not self._good(entry, job):
+            if unit in seen or not self._good(entry):
                 continue
             seen.add(unit)
-            (last if unit in avoided else found).append(entry)
+            if self._kept_from(entry, job) is not None:
+                self._aside.append(entry)
+            else:
+                (last if unit in avoided else found).append(entry)
         both = found + last[: max(count - len(found), 0)]
         for entry in found + last:
             heappush(self._heap, entry)
@@ -90,22 +99,37 @@ class Shelf:
             group for group in self.fitting.values() if cluster.can_become_free(group, size, self.demands)
         )
 
-    def nearest(self, count: int) -> list[Group]:
-        """Of those, the ones from which the fewest nodes are missing."""
+    def nearest(self, count: int, namespace: str) -> tuple[list[Group], bool]:
+        """Of those, the ones from which the fewest nodes are missing.
+
+        Args:
+            count: How many.
+            namespace: Groups that jobs of this one hold come last.
+
+        Returns:
+            The groups, and whether there are such groups among them.
+        """
+        holders = self._cluster.holders
+
+        def own(group: Group) -> bool:
+            return any(key[0] == namespace for node in group.nodes for key in holders.get(node.name, ()))
 
         def held(group: Group) -> int:
-            return sum(1 for node in group.nodes if self._cluster.holders.get(node.name))
+            return sum(1 for node in group.nodes if holders.get(node.name))
 
-        return sorted(self.possible, key=lambda group: (held(group), group.id))[:count]
+        found = sorted(self.possible, key=lambda group: (own(group), held(group), group.id))[:count]
+        return found, any(map(own, found))
 
-    def _good(self, entry: Entry, job: JobKey) -> bool:
+    def _kept_from(self, entry: Entry, job: JobKey) -> Cause | None:
+        return self._cluster.kept_from(self.fitting[entry[1][-1]], job)
+
+    def _good(self, entry: Entry) -> bool:
         rank, names = entry
         group, cluster = self.fitting[names[-1]], self._cluster
         return (
             not cluster.is_held(group, self.place.size)
             and rank == self._rank(group)
             and cluster.full(group, self.demands) is None
-            and cluster.kept_from(group, job) is None
         )
 
     def _entry(self, group: Group) -> Entry:

@@ -12,14 +12,19 @@ from placement.model import NEURON, SERVER_4, JobKey, is_pod
 from placement.topology import SIZES, Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
-    from placement.model import Demand, Node, Pod
+    from placement.model import Demand, Node, Place, Pod
     from placement.topology import Group, Topology
 
 
 class Cluster:
     """The nodes, and who holds them; fills up as openings are decided.
+
+    Args:
+        topology: The nodes.
+        pods: Those that are believed.
+        resting: Jobs whose pods cannot be changed now: what they are pinned to behind the gate is not held.
 
     Attributes:
         topology: The nodes.
@@ -28,14 +33,17 @@ class Cluster:
         used: What the pods on a node have, in thousandths, by resource.
         staying: The same of pods of no job: they may stay for ever.
         kept: Nodes that are kept for a job which waited too long.
+        kept_inside: Whether they are kept from jobs of its own namespace only.
     """
 
-    def __init__(self, topology: Topology, pods: Iterable[Pod]) -> None:
+    def __init__(self, topology: Topology, pods: Iterable[Pod], resting: Container[JobKey] = ()) -> None:
         self.topology = topology
         self.holders: dict[str, dict[JobKey, int]] = {}
         self.used: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self.staying: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self.kept: dict[str, JobKey] = {}
+        self.kept_inside = False
+        self._resting = resting
         self._whole_units: set[str] = set()
         self._given: set[tuple[JobKey, str]] = set()
         for pod in pods:
@@ -100,7 +108,8 @@ class Cluster:
     def kept_from(self, group: Group, job: JobKey) -> Cause | None:
         """For which other job a group is kept."""
         for node in group.nodes:
-            if self.kept.get(node.name, job) != job:
+            keeper = self.kept.get(node.name, job)
+            if keeper != job and (keeper[0] == job[0] or not self.kept_inside):
                 return Cause("kept", f"kept for {shown(self.kept[node.name])}, which has waited long")
         return None
 
@@ -137,11 +146,17 @@ class Cluster:
             _add(self.used[pod.node], pod.demand)
             if is_pod(pod.key):
                 _add(self.staying[pod.node], pod.demand)
-            if place is not None or pod.demand.neuron:
+            if pod.demand.neuron:
                 self._held(pod.node, pod.key, place.size if place else 1)
             if pod.loose and pod.demand.neuron:
                 self._keep_off(pod)
-        if place is None or pod.deleting or (place.size == 1 and pod.node):
+        # Of those that wait, most are nowhere yet; without devices it takes no unit.
+        there = pod.node or (pod.opened and not (pod.gated and pod.key in self._resting))
+        if place is not None and there and pod.demand.neuron:
+            self._hold_unit(pod, place)
+
+    def _hold_unit(self, pod: Pod, place: Place) -> None:
+        if pod.deleting or (place.size == 1 and pod.node):
             return
         unit = self.unit_of(pod)
         if unit is None or (place.size > 1 and (pod.key, unit) in self._given):
@@ -164,7 +179,9 @@ class Cluster:
             self._held(near.name, pod.key, SIZES[SERVER_4])
 
     def _held(self, node: str, job: JobKey, size: int) -> None:
-        self.holders.setdefault(node, {})[job] = size
+        held = self.holders.setdefault(node, {})
+        if size > held.get(job, 0):  # where its pods disagree, the largest counts
+            held[job] = size
         if size > 1:
             self._whole_units.add(node)
 

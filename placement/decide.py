@@ -2,21 +2,24 @@
 
 Decided anew from what is seen, every time. A job that was opened in part is finished before anything else;
 then it goes by priority, then age. Younger jobs may pass one that does not fit, for as long as its patience
-lasts; from then on the groups nearest to free are kept for it (for one job at a time, the first in turn).
+lasts; from then on the groups nearest to free are kept for it (for one job at a time, the first in turn, and
+not for ever). What one job asks, or how it fails, costs no other its turn.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from common.texts import printable
+from placement.believe import believed
 from placement.cluster import Cluster
 from placement.jobs import Job, jobs_of
 from placement.place import Placer
-from placement.plan import Decision, Deletion, Failure, Memory, Opening, Policy, Unsettled, Waiting
-from placement.reasons import Shortage, explain
+from placement.plan import Decision, Deletion, Failure, Keeping, Memory, Opening, Policy, Unsettled, Waiting
+from placement.reasons import LONGEST, Shortage, explain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
     from datetime import datetime
 
     from placement.model import JobKey, Pod
@@ -39,8 +42,11 @@ def decide(
         policy: What is wanted.
         memory: Of the decision before; nothing where there was none.
     """
-    seen = tuple(pods)
-    return _Round(Cluster(nodes, seen), now, policy or Policy(), memory or Memory()).run(jobs_of(seen))
+    policy, memory = policy or Policy(), memory or Memory()
+    seen = tuple(believed(pods, nodes, policy.units))
+    resting = {key for key, found in memory.failures.items() if found.refused and now < found.again(policy)}
+    doubted = [Job(pod.key, (pod,)) for pod in seen if pod.problem and not pod.gated and not pod.deleting]
+    return _Round(Cluster(nodes, seen, resting), now, policy, memory, resting).run(jobs_of(seen), doubted)
 
 
 def assume(pods: Iterable[Pod], written: Iterable[Pod]) -> list[Pod]:
@@ -63,36 +69,46 @@ def _stage(pod: Pod) -> tuple[bool, ...]:
 class _Round:
     """One decision while it is made."""
 
-    def __init__(self, cluster: Cluster, now: datetime, policy: Policy, memory: Memory) -> None:
+    def __init__(
+        self, cluster: Cluster, now: datetime, policy: Policy, memory: Memory, resting: Container[JobKey]
+    ) -> None:
+        self._resting = resting
         self._cluster, self._now, self._policy, self._memory = cluster, now, policy, memory
         self._placer = Placer(cluster)
         self._openings: list[Opening] = []
         self._deletions: list[Deletion] = []
         self._waiting: list[tuple[Job, str | Shortage]] = []
+        self._errors: list[tuple[Job, Exception]] = []
         self._unsettled: dict[JobKey, Unsettled] = {}
         self._failures = dict(memory.failures)
 
-    def run(self, jobs: list[Job]) -> Decision:
+    def run(self, jobs: list[Job], doubted: list[Job]) -> Decision:
         """Go through the jobs once, those that were begun first."""
         for job in sorted(jobs, key=lambda job: not job.begun):
-            if job.settled and not job.gated:
-                self._failures.pop(job.key, None)
-            else:
+            try:
                 self._consider(job)
+            except Exception as error:  # noqa: BLE001 - a mistake of ours about one job; the others go on
+                self._errors.append((job, error))
+                self._waiting.append((job, f"the program cannot decide about it, see its log: {error!r}"))
         lost = self._now - 2 * self._policy.longest_pause
         failures = {key: failure for key, failure in self._failures.items() if failure.at > lost}
         return Decision(
             tuple(self._openings),
             tuple(self._deletions),
             tuple(Waiting(job, why) for job, why in explain(self._cluster, self._waiting)),
-            Memory(self._unsettled, failures),
+            tuple(Waiting(job, printable(job.pods[0].problem, LONGEST)) for job in doubted),
+            tuple(self._errors),
+            Memory(self._unsettled, failures, self._keeping()),
             self._cluster,
         )
 
     def _consider(self, job: Job) -> None:
+        if job.settled and not job.gated:
+            self._failures.pop(job.key, None)
+            return
         late = self._late(job)
         why = job.trouble() or self._pause(job) if job.gated else None
-        if late:
+        if late and job.key not in self._resting:
             self._give_up(job, late, why or "not every worker got a node")
         elif why is not None:
             self._waiting.append((job, why))
@@ -127,16 +143,37 @@ class _Round:
         self._deletions.append(Deletion(job, pods, f"opened, but not whole within {seconds} s: {why}"))
 
     def _pause(self, job: Job) -> str | None:
-        """Until when a job has to wait that was opened in vain more than once."""
+        """Until when a job has to wait that was opened in vain more than once, or could not be written to."""
         failure = self._memory.failures.get(job.key)
-        if failure is None or failure.count < 2 or job.begun:  # noqa: PLR2004 - the first is tried at once
+        if failure is None or (job.begun and not failure.refused):
             return None
-        pause = min(self._policy.bound * 2 ** min(failure.count - 2, 16), self._policy.longest_pause)
-        again = failure.at + pause
+        again = failure.again(self._policy)
         if self._now >= again:
             return None
-        return f"opened {failure.count} times without getting its nodes; tried again at {again:%H:%M:%S} UTC"
+        what = (
+            f"the API server refused to change its pods: {failure.refused}"
+            if failure.refused
+            else f"opened {failure.count} times without getting its nodes"
+        )
+        return f"{what}; tried again at {again:%H:%M:%S} UTC"
 
     def _is_patient(self, job: Job) -> bool:
-        """Whether others may still pass a job; none may pass one that stands there in part."""
+        """Whether others may pass a job: while it is young and stands nowhere, and after it had its turn."""
+        before = self._memory.keeping
+        if before is not None and self._now - before.since >= self._policy.keeping:
+            rests = self._now - before.since < self._policy.keeping + self._policy.patience
+            if rests or job.key[0] == before.job[0]:  # its namespace has had its turn
+                return True
         return not job.begun and self._now - job.created < self._policy.patience
+
+    def _keeping(self) -> Keeping | None:
+        """For whom groups are kept. While those wait for whom they were, it is one keeping, and ends."""
+        before, keeper = self._memory.keeping, self._placer.keeper
+        if before is None or all(job.key != before.job for job, _ in self._waiting):
+            return keeper and Keeping(keeper, self._now)
+        length = self._now - before.since
+        if length < self._policy.keeping:
+            return Keeping(keeper or before.job, before.since)
+        if length < self._policy.keeping + self._policy.patience:
+            return before
+        return keeper and Keeping(keeper, self._now)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -30,6 +31,8 @@ GRACE: Final = timedelta(seconds=5)
 """A job that is younger is not worth telling about: its pods are still being made."""
 PER_PASS: Final = 50
 """Events written in one pass, that a burst of jobs is not one of Events; the others have their turn later."""
+PER_NAMESPACE: Final = 10
+"""Of these at most so many are of one namespace."""
 
 _log = logging.getLogger("placement")
 
@@ -61,12 +64,15 @@ class Reporter:
         reasons = list(reasons)
         waiting = {job.key for job, _ in reasons}
         self._told = {key: told for key, told in self._told.items() if key in waiting}
-        left = PER_PASS
+        written: Counter[str] = Counter()
         for job, why in reasons:
-            if left and now - job.created >= GRACE and self._is_news(job.key, why, now):
+            if written.total() >= PER_PASS:
+                break
+            may = written[job.key[0]] < PER_NAMESPACE and now - job.created >= GRACE
+            if may and self._is_news(job.key, why, now):
                 told = self.tell(job, "Waiting", why, now)
                 self._told[job.key] = Told(why if told else "", now)
-                left -= 1
+                written[job.key[0]] += 1
 
     def tell(self, job: Job, reason: str, text: str, now: datetime, kind: str = "Normal") -> bool:
         """Write an Event about a job, and say whether it was; where that fails, only the log has it.

@@ -46,7 +46,7 @@ class Job:
     @property
     def begun(self) -> bool:
         """Whether a part of it was opened or stands on nodes already."""
-        return any(pod.opened or pod.node or not pod.gated for pod in self.workers)
+        return any((pod.opened or pod.node) and pod.demand.neuron for pod in self.workers)
 
     @cached_property
     def order(self) -> tuple[int, datetime, JobKey]:
@@ -103,6 +103,8 @@ class Job:
             others = [gate for gate in pod.gates if gate != GATE]
             if pod.gated and others:
                 return f"{pod.name} waits for another gate as well: {others[0]}"
+        if self.workers and not any(pod.demand.neuron for pod in self.workers):
+            return "none of its workers asks for Neuron devices: it has no need of a place"
         return missing_workers(self.workers) or _odd_blocks(self.place)
 
 

@@ -46,9 +46,9 @@ class Metrics:
             f"{PREFIX}_deletions", "Workers deleted to be made anew.", registry=self.registry
         )
         self._failures = Counter(
-            f"{PREFIX}_failures", "What the API server did not do, by kind.", ["kind"], registry=self.registry
+            f"{PREFIX}_failures", "What failed, by kind.", ["kind"], registry=self.registry
         )
-        for kind in ("watch", "write"):
+        for kind in ("watch", "write", "decision"):
             self._failures.labels(kind)
 
     def leads(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
@@ -81,7 +81,7 @@ class Metrics:
         self._deletions.inc()
 
     def failed(self, kind: str) -> None:
-        """Note what the API server did not do: a ``watch``, a ``write``."""
+        """Note what failed: a ``watch``, a ``write``, a ``decision`` about one job."""
         self._failures.labels(kind).inc()
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:

@@ -145,7 +145,7 @@ class Node:
         return value
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Demand:
     """What a pod asks of a node. Compared by identity: whoever reads pods makes equal ones the same.
 
@@ -155,6 +155,7 @@ class Demand:
         tolerations: Its tolerations.
         requests: What it takes of a node, in thousandths, by resource; ``pods`` not counted.
         neuron: Whether it takes Neuron devices or cores.
+        parts: How many conditions it compares with every node.
     """
 
     selector: Mapping[str, str] = field(default_factory=dict)
@@ -162,11 +163,16 @@ class Demand:
     tolerations: tuple[Toleration, ...] = ()
     requests: Mapping[str, int] = field(default_factory=dict)
     neuron: bool = field(init=False)
+    parts: int = field(init=False)
 
     def __post_init__(self) -> None:
         """See once what is asked for every time."""
         neuron = any(amount and name.startswith(NEURON) for name, amount in self.requests.items())
+        expressions = [item for term in self.terms or () for item in (*term.labels, *term.fields)]
+        values = sum(len(item.values) for item in expressions)
+        parts = len(self.selector) + len(self.terms or ()) + len(expressions) + values + len(self.tolerations)
         object.__setattr__(self, "neuron", neuron)
+        object.__setattr__(self, "parts", parts)
 
 
 @dataclass(frozen=True, slots=True)

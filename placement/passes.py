@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from kube.api import ApiError
+from kube.api import ApiError, ConflictError
 from kube.backoff import jitter
 from placement import write
 from placement.cluster import shown
@@ -72,19 +72,33 @@ class Passes:
 
     def __call__(self) -> float:
         """Do a pass; returns the seconds until the next one."""
-        listed = self.nodes.wait(0) and self.pods.wait(0)
-        if self.nodes.lost or self.pods.lost:
-            # Whoever cannot see does nothing: what looks free may be taken by now.
-            self.metrics.failed("watch")
-        if not listed or self.nodes.lost or self.pods.lost:
+        if not self.sees():
             return self.interval * jitter()
         began = time.monotonic()
         decision = self._decide()
         self.metrics.decided(decision, time.monotonic() - began, self.clock())
+        for job, error in decision.errors:
+            self.metrics.failed("decision")
+            _log.error("%s: a mistake of this program", shown(job.key), exc_info=error)
         self._memory = decision.memory
         done = self._carry_out(decision, began + self.longest)
-        self.reporter.waiting(((found.job, found.why) for found in decision.waiting), self.clock())
+        told = (*decision.waiting, *decision.doubted)
+        self.reporter.waiting(((found.job, found.why) for found in told), self.clock())
         return self.interval * jitter() if done else 0.0
+
+    def sees(self) -> bool:
+        """Whether nodes and pods are followed: what looks free to the blind may be taken by now.
+
+        Raises:
+            RuntimeError: They never will be again, so the program has to be started again.
+        """
+        mirrors = self.nodes, self.pods
+        for mirror in mirrors:
+            mirror.check()
+        lost = any(mirror.lost for mirror in mirrors)
+        if lost:
+            self.metrics.failed("watch")
+        return not lost and all(mirror.wait(0) for mirror in mirrors)
 
     def leads(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
         """Note whether this one leads; while another does, what it remembers goes out of date."""
@@ -117,12 +131,14 @@ class Passes:
 
     @contextlib.contextmanager
     def _attempt(self, job: Job) -> Iterator[None]:
-        """One job's writes: where they fail the job is decided about anew, and the others are not harmed."""
+        """One job's writes. Where one is refused it waits for a while and holds nothing; the others go on."""
         try:
             yield
         except ApiError as error:
             self.metrics.failed("write")
             _log.warning("%s: %s", shown(job.key), error)
+            if not isinstance(error, ConflictError):  # else it was decided from what is out of date
+                self._memory = self._memory.refused(job.key, str(error), self.clock())
 
     def _open(self, opening: Opening) -> None:
         now = self.clock()
@@ -139,16 +155,19 @@ class Passes:
         """Write several at a time; what was stored is remembered, also where others failed.
 
         Raises:
-            ApiError: One was not written; the others have been, or were refused too.
+            ApiError: One was not written, nor those after it that had not begun.
         """
         stored: dict[str, Pod] = {}
         failures: list[ApiError] = []
-        for written in [self._writers.submit(put, one) for one in wanted]:
+        writes = [self._writers.submit(put, one) for one in wanted]
+        for written in writes:
             try:
-                if pod := written.result():
+                if not written.cancelled() and (pod := written.result()):
                     stored[pod.uid] = pod
             except ApiError as error:
                 failures.append(error)
+                for later in writes:
+                    later.cancel()
         self._written |= stored
         if failures:
             raise failures[0]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Final
 
 from placement.choose import Shelf
 from placement.cluster import shown
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
     from placement.plan import Failure
 
 
+MOST_DEMANDS: Final = 4
+"""Different kinds of node that the workers of one job may ask for."""
+
+MOST_COMPARED: Final = 1000
+"""Conditions that the waiting jobs of one namespace have compared with every node in a decision."""
+
+
 class Placer:
     """Gives groups to jobs, one job after the other.
 
@@ -29,6 +37,7 @@ class Placer:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._shelves: dict[tuple[str, int, tuple[Demand, ...]], Shelf] = {}
+        self._compared: Counter[str] = Counter()
         self.keeper: JobKey | None = None
 
     def open(self, job: Job, failure: Failure | None, *, patient: bool) -> Opening | str | Shortage:
@@ -54,7 +63,7 @@ class Placer:
                 pins += rejoined
         if homeless:
             settled = self._settle(job, homeless, failure, patient=patient)
-            if isinstance(settled, Shortage):
+            if isinstance(settled, str | Shortage):
                 return settled
             pins += settled
         return Opening(job, tuple(pins))
@@ -119,9 +128,11 @@ class Placer:
 
     def _settle(
         self, job: Job, blocks: Sequence[Sequence[Pod]], failure: Failure | None, *, patient: bool
-    ) -> list[Pin] | Shortage:
+    ) -> list[Pin] | str | Shortage:
         """Pins of whole blocks into free groups."""
         place, shelf = job.place, self._shelf(job)
+        if isinstance(shelf, str):
+            return shelf
         groups, free = shelf.take(job.key, len(blocks), failure.units if failure else ())
         if not groups:
             if not patient:
@@ -140,14 +151,26 @@ class Placer:
         if self.keeper is not None or len(shelf.possible) < count:
             return
         self.keeper = job.key
-        for group in shelf.nearest(count):
+        groups, self._cluster.kept_inside = shelf.nearest(count, job.key[0])
+        for group in groups:
             self._cluster.kept.update((node.name, job.key) for node in group.nodes)
 
-    def _shelf(self, job: Job) -> Shelf:
+    def _shelf(self, job: Job) -> Shelf | str:
+        """The groups that suit a job, or why they are not looked for: it or its namespace asks too much."""
         place = job.place
         demands = tuple(dict.fromkeys(pod.demand for pod in job.unpinned))
+        if len(demands) > MOST_DEMANDS:
+            return f"its workers ask for {len(demands)} different kinds of node: at most {MOST_DEMANDS}"
         found = self._shelves.get((place.key, place.size, demands))
         if found is None:
+            namespace, parts = job.key[0], sum(demand.parts for demand in demands)
+            before = self._compared[namespace]
+            if before + parts > MOST_COMPARED:
+                return (
+                    f"jobs of {namespace} that wait before it name {before} conditions on nodes, and it "
+                    f"names {parts} more: at most {MOST_COMPARED} are compared at a time"
+                )
+            self._compared[namespace] += parts
             found = Shelf(self._cluster, place, demands)
             self._shelves[(place.key, place.size, demands)] = found
         return found

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from placement.topology import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -12,6 +14,10 @@ if TYPE_CHECKING:
     from placement.cluster import Cluster
     from placement.jobs import Job
     from placement.model import JobKey, Pod
+
+
+LONGEST_REFUSAL: Final = 400
+"""Characters of what the API server said that are told to people; an answer may quote a whole object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +30,17 @@ class Policy:
             that have not started are deleted.
         longest_pause: A job that was opened in vain is tried again at once, then after a pause that
             doubles up to this.
+        first_pause: After a write that was refused; doubles too.
+        keeping: How long groups are kept for one job; then everybody has the patience to get them.
+        units: Which node labels make units, and of how many nodes.
     """
 
     patience: timedelta = timedelta(minutes=10)
     bound: timedelta = timedelta(minutes=2)
     longest_pause: timedelta = timedelta(minutes=30)
+    first_pause: timedelta = timedelta(seconds=10)
+    keeping: timedelta = timedelta(hours=1)
+    units: Mapping[str, int] = field(default_factory=lambda: UNITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +64,35 @@ class Failure:
         count: How many, one after the other.
         at: When the last was given up.
         units: The units that it had, which are avoided.
+        refused: What the API server said to the last write; empty where the job was given up.
     """
 
     count: int
     at: datetime
     units: frozenset[str]
+    refused: str = ""
+
+    def again(self, policy: Policy) -> datetime:
+        """When the job is tried again: the first time at once, but for a write that was refused."""
+        pause, doubled = (
+            (policy.first_pause, self.count - 1) if self.refused else (policy.bound, self.count - 2)
+        )
+        return self.at + (
+            min(pause * 2 ** min(doubled, 16), policy.longest_pause) if doubled >= 0 else timedelta()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Groups are kept for a job that waited too long.
+
+    Attributes:
+        job: The job.
+        since: Since when.
+    """
+
+    job: JobKey
+    since: datetime
 
 
 @dataclass(frozen=True)
@@ -66,10 +102,18 @@ class Memory:
     Attributes:
         unsettled: Since when a job that was opened has had the same workers without a node, and which.
         failures: Openings that came to nothing.
+        keeping: For whom groups are kept, or were last.
     """
 
     unsettled: Mapping[JobKey, Unsettled] = field(default_factory=dict)
     failures: Mapping[JobKey, Failure] = field(default_factory=dict)
+    keeping: Keeping | None = None
+
+    def refused(self, job: JobKey, why: str, now: datetime) -> Memory:
+        """The same, and that a write to a job's pods was refused."""
+        before = self.failures.get(job, Failure(0, now, frozenset()))
+        failure = replace(before, count=before.count + 1, at=now, refused=why[:LONGEST_REFUSAL])
+        return replace(self, failures={**self.failures, job: failure})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +163,8 @@ class Decision:
         openings: The jobs to open, in this order.
         deletions: The pods to delete.
         waiting: The jobs that wait.
+        doubted: The pods that are not believed and do not wait, as jobs of one, and why.
+        errors: Jobs about which this program made a mistake; they wait, too.
         memory: For the next decision.
         cluster: The cluster as it will be then.
     """
@@ -126,5 +172,7 @@ class Decision:
     openings: tuple[Opening, ...]
     deletions: tuple[Deletion, ...]
     waiting: tuple[Waiting, ...]
+    doubted: tuple[Waiting, ...]
+    errors: tuple[tuple[Job, Exception], ...]
     memory: Memory
     cluster: Cluster

@@ -1,21 +1,24 @@
 """Nodes and pods as the API server has them, made into what a decision needs.
 
 Labels and annotations of pods are what people and other programs write: anything may stand there. What
-cannot be read, or would cost too much, becomes the pod's `problem`, in words, and its job waits.
+cannot be read, or would cost too much, becomes the pod's `problem`, in words, and its job waits. Of a pod
+that takes no node for a job only who it is and what it takes is kept: it may be as large as it likes.
 """
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from functools import lru_cache
+from itertools import chain
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from placement.model import (
     HOSTNAME,
     INDEX,
     JOB,
     LOOSE,
+    NEURON,
     NODE_CONFIG,
     OPENED,
     TOPOLOGY_KEY,
@@ -40,7 +43,19 @@ LIVE: Final = "fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
 """The query of a list of pods for those that have not ended."""
 
 MOST_CONDITIONS: Final = 200
-"""Parts of node affinity and tolerations of one worker; each is compared with every node."""
+"""Parts of node selector, node affinity and tolerations of one worker: a value is one, all others are four.
+
+They are compared with every node, and kept: 10,000 Pods of 200 parts take 150 MB.
+"""
+
+MOST_TEXT: Final = 4096
+"""Characters of these together; they are kept for as long as the pod is there."""
+
+MOST_RESOURCES: Final = 32
+"""Names of resources that one pod asks for."""
+
+MOST_GATES: Final = 16
+"""Scheduling gates of one pod."""
 
 MOST_WORKERS: Final = 100_000
 """More than any cluster has nodes; a number beyond it is a mistake."""
@@ -52,8 +67,18 @@ _NUMBER: Final = re.compile(r"[0-9]{1,6}", re.ASCII)
 _LAST_NUMBER: Final = re.compile(r"-([0-9]{1,6})$", re.ASCII)
 
 
+LONGEST_LABEL: Final = 63
+"""Characters of a label value."""
+
+CORE: Final = ("cpu", "memory", "ephemeral-storage", NEURON, f"{NEURON}core", f"{NEURON}device")
+"""Resources that are kept of a pod that asks for more than any node has."""
+
+_demands: WeakValueDictionary[tuple[Any, ...], Demand] = WeakValueDictionary()
+"""Those of the pods that are there."""
+
+
 class ContractError(ValueError):
-    """The annotations of a pod that takes a node cannot be read; the message says which and why."""
+    """What a pod that takes a node says cannot be read; the message says what and why."""
 
 
 def read_node(found: Object) -> Node:
@@ -78,23 +103,28 @@ def read_pod(found: Object) -> Pod | None:
     metadata, spec, status = (found.get(part) or {} for part in ("metadata", "spec", "status"))
     if status.get("phase") in ENDED:
         return None
+    gates = tuple(gate.get("name", "") for gate in spec.get("schedulingGates") or ())
     place, problem = None, ""
     try:
         place = read_place(metadata)
         problem = _excess(spec) if place else ""
     except ContractError as error:
         problem = str(error)
+    if len(gates) > MOST_GATES:
+        problem = f"it has {len(gates)} scheduling gates: at most {MOST_GATES} are looked at"
     return Pod(
         namespace=metadata.get("namespace", ""),
         name=metadata.get("name", ""),
         uid=metadata.get("uid", ""),
         version=metadata.get("resourceVersion", ""),
-        job=(metadata.get("labels") or {}).get(JOB) or (metadata.get("annotations") or {}).get(JOB, ""),
+        job=_job(metadata),
         loose=LOOSE in (metadata.get("labels") or {}),
         place=place,
         problem=problem,
-        gates=tuple(gate.get("name", "") for gate in spec.get("schedulingGates") or ()),
-        demand=read_demand(spec),
+        gates=gates[:MOST_GATES],
+        demand=read_demand(
+            spec if place and not problem else {**spec, "nodeSelector": {}, "affinity": {}, "tolerations": ()}
+        ),
         node=spec.get("nodeName") or "",
         opened=_opened(metadata, place, spec),
         started=_started(status),
@@ -124,38 +154,48 @@ def read_demand(spec: Object) -> Demand:
     """What a pod asks of a node; the same object for every pod that asks for the same."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    return _demand(
-        tuple(sorted((spec.get("nodeSelector") or {}).items())),
-        None if required is None else tuple(_term(term) for term in required.get("nodeSelectorTerms") or ()),
-        tuple(
-            Toleration(*(item.get(key) or "" for key in ("key", "operator", "value", "effect")))
-            for item in spec.get("tolerations") or ()
-        ),
-        tuple(sorted(requests(spec).items())),
+    selector = spec.get("nodeSelector") or {}
+    terms = (
+        None if required is None else tuple(_term(term) for term in required.get("nodeSelectorTerms") or ())
     )
-
-
-@lru_cache(maxsize=16384)
-def _demand(
-    selector: tuple[tuple[str, str], ...],
-    terms: tuple[Term, ...] | None,
-    tolerations: tuple[Toleration, ...],
-    asked: tuple[tuple[str, int], ...],
-) -> Demand:
-    return Demand(dict(selector), terms, tolerations, dict(asked))
+    tolerations = tuple(
+        Toleration(*(item.get(key) or "" for key in ("key", "operator", "value", "effect")))
+        for item in spec.get("tolerations") or ()
+    )
+    asked = {name: amount for name, amount in requests(spec).items() if amount}
+    if len(asked) > MOST_RESOURCES:  # no node has so many
+        asked = {name: amount for name, amount in asked.items() if name in CORE}
+    key = (tuple(sorted(selector.items())), terms, tolerations, tuple(sorted(asked.items())))
+    known = _demands.get(key)
+    if known is None:
+        known = _demands[key] = Demand(selector, terms, tolerations, asked)
+    return known
 
 
 def _excess(spec: Object) -> str:
     """Why a worker costs too much to find a node for; empty where it does not."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    selector, tolerations = spec.get("nodeSelector") or {}, spec.get("tolerations") or ()
     terms = required.get("nodeSelectorTerms") or ()
     expressions = [item for term in terms for kind in _KINDS for item in term.get(kind) or ()]
-    values = sum(len(item.get("values") or ()) for item in expressions)
-    count = len(terms) + len(expressions) + values + len(spec.get("tolerations") or ())
-    if count <= MOST_CONDITIONS:
+    values = [value for item in expressions for value in item.get("values") or ()]
+    count = 4 * (len(selector) + len(terms) + len(expressions) + len(tolerations)) + len(values)
+    keys = (item.get("key") or "" for item in expressions)
+    texts = chain(selector, selector.values(), keys, values, *(item.values() for item in tolerations))
+    length = sum(len(str(text)) for text in texts)
+    if count <= MOST_CONDITIONS and length <= MOST_TEXT:
         return ""
-    return f"its node affinity and tolerations have {count} parts: at most {MOST_CONDITIONS} are compared"
+    return (
+        f"its node selector, node affinity and tolerations have {count} parts of {length} characters: "
+        f"at most {MOST_CONDITIONS} parts of {MOST_TEXT} characters are compared"
+    )
+
+
+def _job(metadata: Object) -> str:
+    """The job of a pod; empty where it has none, or what stands there is too long for a label's value."""
+    said = (metadata.get("labels") or {}).get(JOB) or (metadata.get("annotations") or {}).get(JOB, "")
+    return said if len(said) <= LONGEST_LABEL else ""
 
 
 def _term(found: Object) -> Term:

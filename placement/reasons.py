@@ -6,6 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from common.texts import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -45,12 +47,12 @@ def explain(cluster: Cluster, waiting: Iterable[tuple[Job, str | Shortage]]) -> 
     known: dict[tuple[Shelf, bool], str] = {}
     for job, why in waiting:
         if isinstance(why, str):
-            yield job, clipped(why)
+            yield job, printable(why, LONGEST)
             continue
         key = (why.shelf, why.keeps)
         if key not in known:
             known[key] = listed(causes(cluster, why.shelf, job))
-        yield job, clipped("; ".join(part for part in (_headline(why), known[key]) if part))
+        yield job, printable("; ".join(part for part in (_headline(why), known[key]) if part), LONGEST)
 
 
 def listed(causes: Iterable[tuple[str, Cause]]) -> str:
@@ -62,11 +64,6 @@ def listed(causes: Iterable[tuple[str, Cause]]) -> str:
     for unit, cause in found:
         kinds[cause.kind].append((unit, cause))
     return "; ".join(_counted(kind, group) for kind, group in kinds.items())
-
-
-def clipped(text: str) -> str:
-    """A text that fits into an Event."""
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
 def units(count: int, size: int) -> str:

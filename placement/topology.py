@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final
 
 from placement.fit import misfit, unusable
-from placement.model import SERVER_2, SERVER_4
+from placement.model import HOSTNAME, SERVER_2, SERVER_4
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 SIZES: Final = {SERVER_4: 4, SERVER_2: 2}
 """Nodes of a whole unit, for the labels that nest: whoever takes a node of the smaller breaks the larger."""
+
+UNITS: Final = SIZES | {HOSTNAME: 1}
+"""Which node labels make units, and of how many nodes: those of the packaged table."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,59 +1,10 @@
-"""Small builders that every test may use: a plain MPIJob, and the request to create it."""
+"""What tests of several packages share: requests, and how many examples of a property are enough."""
 
 from typing import Any
 
+from hypothesis import settings
+
 from webhook.engine import Request
-
-IMAGE = "123456789012.dkr.ecr.us-west-2.amazonaws.com/ultraserver:mpijob"
-NODE = {"aws.amazon.com/neuroncore": 64}
-"""How much a node has of what it has not 16 of."""
-WORKER = ("spec", "mpiReplicaSpecs", "Worker", "template")
-LAUNCHER = ("spec", "mpiReplicaSpecs", "Launcher", "template")
-
-
-def mpijob(  # noqa: PLR0913 - each is something that a job may say
-    workers: int = 4,
-    *,
-    name: str = "train",
-    generate_name: str | None = None,
-    namespace: str | None = None,
-    annotations: dict[str, str] | None = None,
-    worker_spec: dict[str, Any] | None = None,
-    launcher_spec: dict[str, Any] | None = None,
-    resource: str | None = "aws.amazon.com/neuron",
-    amount: int | None = None,
-) -> dict[str, Any]:
-    """A plain MPIJob of a number of workers, as a data scientist writes it.
-
-    Args:
-        workers: how many.
-        name: of the job; not used where ``generate_name`` is given.
-        generate_name: the beginning of a name that the API server is to complete.
-        namespace: where the job says it belongs.
-        annotations: of the job.
-        worker_spec: further fields of the worker's pod spec.
-        launcher_spec: further fields of the launcher's pod spec.
-        resource: what each worker asks for; None for nothing.
-        amount: how much of it; None for all that a node has.
-    """
-    metadata: dict[str, Any] = {"name": name} if generate_name is None else {"generateName": generate_name}
-    metadata |= {"namespace": namespace} if namespace else {}
-    metadata |= {"annotations": annotations} if annotations else {}
-    asked = {"resources": {"limits": {resource: amount or NODE.get(resource, 16)}}} if resource else {}
-    launcher = {"containers": [{"name": "mpitest", "image": IMAGE}], **(launcher_spec or {})}
-    worker = {"containers": [{"name": "mpitest", "image": IMAGE, **asked}], **(worker_spec or {})}
-    return {
-        "apiVersion": "kubeflow.org/v2beta1",
-        "kind": "MPIJob",
-        "metadata": metadata,
-        "spec": {
-            "slotsPerWorker": 1,
-            "mpiReplicaSpecs": {
-                "Launcher": {"replicas": 1, "template": {"spec": launcher}},
-                "Worker": {"replicas": workers, "template": {"spec": worker}},
-            },
-        },
-    }
 
 
 def requested(
@@ -64,3 +15,8 @@ def requested(
 ) -> Request:
     """The creation of an object, as an endpoint hands it to the engine."""
     return Request(obj, namespace=namespace, uid=uid, username=username)
+
+
+def examples(count: int) -> settings:
+    """Tries a property with so many examples; the soak tries as many as its profile says."""
+    return settings(max_examples=count) if settings.get_current_profile_name() == "fixed" else settings()

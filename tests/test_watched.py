@@ -1,11 +1,12 @@
 """A value read from files: read again when they change, kept when they are broken."""
 
 import logging
-import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from webhook import watched
 from webhook.watched import UnusableError, Watched
 
 
@@ -58,14 +59,18 @@ def test_a_broken_file_is_read_once_told_once_and_the_last_good_value_kept(
     assert number.watched.problem == ""
 
 
-def test_a_file_that_may_do_later_is_tried_again_then_and_told_once(number: Number) -> None:
-    number.until = time.time() + 0.2
+def test_a_file_that_may_do_later_is_tried_again_then_and_told_once(
+    number: Number, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Mock(time=Mock(return_value=1000.0))
+    monkeypatch.setattr(watched, "time", clock)
+    number.until = 1005.0
     number.path.write_text("two")
     number.watched.refresh()
+    clock.time.return_value = 1004.9
     number.watched.refresh()
     assert number.reads == 2
-    while time.time() < number.until:
-        time.sleep(0.01)
+    clock.time.return_value = 1005.0
     number.watched.refresh()
     assert (number.reads, number.told) == (3, ["refused"])
 

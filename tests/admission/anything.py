@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from tests.helpers import LAUNCHER, WORKER, mpijob, requested
+from testbed.mpijob import LAUNCHER, WORKER, mpijob
+from tests.helpers import requested
 from webhook.engine import evaluate, keys
 from webhook.engine.tree import get
 from webhook.rules.load import load_default
@@ -20,27 +21,9 @@ if TYPE_CHECKING:
     import random
 
 WORDS = [
-    "",
-    "name",
-    "true",
-    "false",
-    "4",
-    "2",
-    "train",
-    "trn2u.48xlarge",
-    "wait-hostfilename",
-    "~1",
-    "[x]",
-    "-",
-    "spec",
-    "metadata",
-    "labels",
-    "containers",
-    "image",
-    "value",
-    keys.INJECT,
-    keys.JOB,
-    keys.ADDED,
+    *("", "name", "true", "false", "4", "2", "train", "trn2u.48xlarge", "wait-hostfilename", "~1"),
+    *("[x]", "-", "spec", "metadata", "labels", "containers", "image", "value"),
+    *(keys.INJECT, keys.JOB, keys.ADDED),
 ]
 LETTERS = "aZ09 ._-~/$()[]{}\"'\\\n\x00\x7fä\u2028\U0001f680"
 NUMBERS = [0, 1, -1, 2, 3, 4, 16, 2**31, 2**53 + 1, 2**63 - 1, -(2**63), 0.0, 0.5, -1.5, 1e300]
@@ -180,13 +163,3 @@ VALUES = ANYTHING.map(Anything.value)
 def mpijobs() -> st.SearchStrategy[Any]:
     """`Anything.mpijob`, for Hypothesis."""
     return ANYTHING.map(Anything.mpijob)
-
-
-def launcher_pods() -> st.SearchStrategy[Any]:
-    """`Anything.launcher_pod`, for Hypothesis."""
-    return ANYTHING.map(Anything.launcher_pod)
-
-
-def records() -> st.SearchStrategy[str]:
-    """`Anything.record`, for Hypothesis; lone surrogates are what only JSON's escapes can carry."""
-    return ANYTHING.map(Anything.record) | st.just('{"added": {"/\\ud800": "\\ud800"}, "uid": "\\ud800"}')

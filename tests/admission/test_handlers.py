@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import mpijob, requested
+from testbed.mpijob import mpijob
+from tests.helpers import requested
 from webhook.admission import handlers
 from webhook.admission.handlers import Handler
 from webhook.admission.review import Review
@@ -40,7 +41,7 @@ def test_a_mutated_job_passes_without_a_word(handler: Handler, workers: int) -> 
 def test_a_job_that_came_through_unmutated_is_told_with_the_way_out() -> None:
     outcome = answer(handlers.verify, mpijob(4))
     assert len(outcome.warnings) == 1
-    assert "apply it again when the webhook is up" in outcome.warnings[0]
+    assert "to it: delete it and apply it again when the webhook is up" in outcome.warnings[0]
     assert len(outcome.warnings[0]) <= 256
     assert (outcome.denials, outcome.operations) == ((), ())
 
@@ -49,6 +50,8 @@ def test_where_it_is_required_such_a_job_is_refused() -> None:
     outcome = answer(handlers.require, mpijob(4))
     assert len(outcome.denials) == 1
     assert outcome.operations == ()
+    # It was never stored, so there is nothing to delete.
+    assert "to it: apply it again when the webhook is up" in outcome.denials[0]
 
 
 @pytest.mark.parametrize("handler", [handlers.verify, handlers.require])

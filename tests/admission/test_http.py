@@ -12,8 +12,8 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from certs import development
+from testbed.mpijob import mpijob
 from tests.admission.reviews import UID, response, review, send, well_formed
-from tests.helpers import mpijob
 from webhook import limits
 from webhook.admission.app import create_app
 from webhook.engine import Outcome, Request

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
+from testbed.mpijob import WORKER, mpijob
 from tests.admission.reviews import UID, patched, response, review, send, well_formed
-from tests.helpers import WORKER, mpijob
 from webhook.engine import Request, keys
 from webhook.engine.identity import job_id
 from webhook.engine.tree import digest, get, put

@@ -1,1 +1,1 @@
-"""Attacks over loopback on the program as a user starts it; ``python -m tests.bench.attack`` for longer."""
+"""Attacks: on the program as a user starts it, and by reviews that are nearly right."""

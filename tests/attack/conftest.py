@@ -12,18 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
-    """A server for the tests of a module; all of them together must leave it as it was."""
+    """The server of all tests of one process; all of them together must leave it as it was."""
     with Subject(tmp_path_factory.mktemp("subject"), "--log-level", "warning") as running:
         yield running
-        assert running.worker_ids() == running.workers, running.log()[-3000:]
+        assert running.probe("/livez") == 200, running.log()[-3000:]
         assert "Traceback" not in running.log(), running.log()[-5000:]
 
 
 @pytest.fixture
 def subject(shared: Subject) -> Iterator[Subject]:
-    """The same server; it lives before and after each test."""
+    """The same server; the same processes serve before and after each test."""
     yield shared
-    assert shared.probe("/livez") == 200, shared.log()[-3000:]
     assert shared.worker_ids() == shared.workers, shared.log()[-3000:]

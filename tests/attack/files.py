@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import yaml
-from cryptography.hazmat.primitives import serialization
+
+from tests.attack.pairs import unusable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,35 +17,6 @@ if TYPE_CHECKING:
 
     from tests.attack.peers import Peers
     from tests.attack.subject import Subject
-
-DAY = timedelta(days=1)
-
-
-def pairs(subject: Subject) -> dict[str, tuple[bytes | None, bytes | None]]:
-    """Certificate and key, None for a file that is not there; none of them can be used."""
-    good, other = subject.issue(), subject.issue()
-    certificate, key = good.certificate_pem(), good.key_pem()
-    expired, future = subject.issue(5 * DAY), subject.issue(-2 * DAY)
-    locked = good.key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.BestAvailableEncryption(b"secret"),
-    )
-    return {
-        "expired": (expired.certificate_pem(), expired.key_pem()),
-        "not yet valid": (future.certificate_pem(), future.key_pem()),
-        "an encrypted key": (certificate, locked),
-        "half a certificate": (certificate[: len(certificate) // 2], key),
-        "half a key": (certificate, key[: len(key) // 2]),
-        "another's key": (certificate, other.key_pem()),
-        "garbage": (os.urandom(2000), os.urandom(2000)),
-        "text": (b"hello", b"hello"),
-        "empty": (b"", b""),
-        "no certificate": (None, key),
-        "no key": (certificate, None),
-        "no files": (None, None),
-        "the other way round": (key, certificate),
-    }
 
 
 def tables(subject: Subject, rules: int = 10_000) -> dict[str, bytes | None]:
@@ -80,12 +51,6 @@ def replaced(path: Path, content: bytes | None) -> None:
     fresh.replace(path)
 
 
-def pair_replaced(subject: Subject, certificate: bytes | None, key: bytes | None) -> None:
-    """Put a pair in the place of the one in use, the certificate first."""
-    replaced(subject.directory / "tls.crt", certificate)
-    replaced(subject.directory / "tls.key", key)
-
-
 def certificates_swapped(peers: Peers, seconds: float = 0.15) -> None:
     """One bad pair after the other, and a good one after each."""
     _round(peers, seconds, lambda: _bad_and_good_pairs(peers.subject))
@@ -107,13 +72,15 @@ def tables_swapped(peers: Peers, seconds: float = 0.3, rules: int = 10_000) -> N
 
 
 def _bad_and_good_pairs(subject: Subject) -> Iterator[None]:
-    for certificate, key in pairs(subject).values():
-        pair_replaced(subject, certificate, key)
+    files = subject.files
+    for certificate, key in unusable(files).values():
+        replaced(files.certificate, certificate)
+        replaced(files.key, key)
         yield
-        good = subject.issue()
-        replaced(subject.directory / "tls.crt", good.certificate_pem())
+        good = files.issue()
+        replaced(files.certificate, good.certificate_pem())
         yield
-        replaced(subject.directory / "tls.key", good.key_pem())
+        replaced(files.key, good.key_pem())
         yield
 
 

@@ -1,8 +1,9 @@
-"""Live reviews as an API server sends them, from a process: ``python -m tests.attack.live OPTIONS``.
+"""Live reviews as an API server sends them.
 
 HTTP/1.1 over TLS; several connections that are kept, one that is new for every review, and spare ones that
-carry nothing, as a Go client has. Steady: a fixed pace, whatever becomes of the others. Ends when standard
-input does, and prints what it counted.
+carry nothing, as a Go client has. Steady: a fixed pace, whatever becomes of the others.
+As a process of its own, ``python -m tests.attack.live OPTIONS``, it ends when standard input does, and prints
+what it counted.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import sys
 import threading
 import time
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 KEPT = 4
 SPARE = 8
@@ -37,10 +39,13 @@ class Count:
     """What became of the live reviews.
 
     Attributes:
-        slow: Reviews that were answered, but took longer than `SLOW_SECONDS`.
-        why: The first few failures, in words.
+        clients: How many send reviews; each has one under way at a time.
+        slow: Reviews that were answered, but took longer than `SLOW_SECONDS`, not counting the time in which
+            the server waited for a processor: that is the machine's, and what else runs on it.
+        why: The first few that failed or were slow, in words.
     """
 
+    clients: int = 0
     reviews: int = 0
     failed: int = 0
     slow: int = 0
@@ -122,33 +127,41 @@ def closed(sock: Any) -> bool:
 
 
 class Live:
-    """The threads, and what they count."""
+    """Clients, each in a thread, while this is entered; and what they count."""
 
-    def __init__(self, port: int, ca: str, *, long: bool) -> None:
-        self.port, self.context = port, ssl.create_default_context(cafile=ca)
-        self.sizes = (SHORT, LONG) if long else (SHORT,)
-        self.over, self.lock = threading.Event(), threading.Lock()
-        self.count, self.times = Count(), list[float]()
-        self.first = threading.Semaphore(0)
+    def __init__(self, port: int, ca: str, server: int, *, long: bool = False, few: bool = False) -> None:
+        self.port, self.context, self.server = port, ssl.create_default_context(cafile=ca), server
+        self.over, self.changed = threading.Event(), threading.Condition()
+        clients = [
+            (size, n) for size in ((SHORT, LONG) if long else (SHORT,)) for n in range(2 if few else KEPT + 1)
+        ]
+        self._spare = 1 if few else SPARE
+        self.count, self.times = Count(clients=len(clients)), list[float]()
+        self._threads = [threading.Thread(target=what) for what in (self.probes, self.spares)]
+        for size, n in clients:
+            given = {"name": f"{size}-{n}", "size": size, "kept": n > 0}
+            self._threads.append(threading.Thread(target=self.reviews, kwargs=given))
 
-    def run(self) -> Count:
-        """Review until standard input ends."""
-        work = [
-            lambda n=n, size=size: self.reviews(f"{size}-{n}", size, kept=n > 0)
-            for size in self.sizes
-            for n in range(KEPT + 1)
-        ]  # type: ignore[misc]
-        threads = [threading.Thread(target=what) for what in (*work, self.probes, self.spares)]
-        for thread in threads:
+    def __enter__(self) -> Self:
+        for thread in self._threads:
             thread.start()
-        for _ in work:
-            self.first.acquire()
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
-        sys.stdin.read()
+        self.wait_for(self.count.clients)
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.over.set()
-        for thread in threads:
+        for thread in self._threads:
             thread.join()
+
+    def wait_for(self, reviews: int) -> None:
+        """Wait until so many reviews have been answered or have failed."""
+        with self.changed:
+            found = self.changed.wait_for(lambda: self.count.reviews >= reviews, 3 * PATIENCE_SECONDS)
+        assert found, f"waited {3 * PATIENCE_SECONDS:.0f} s for {reviews} reviews: {self.count}"
+
+    def stop(self) -> Count:
+        """Wait for the answers that are due; what became of all of them."""
+        self.__exit__()
         self.count.slowest_ms = max(self.times) * 1000
         self.count.p99_ms = statistics.quantiles(self.times, n=100)[98] * 1000
         return self.count
@@ -158,23 +171,25 @@ class Live:
         client, number = Client(self.port, self.context), 0
         while not self.over.is_set():
             number += 1
-            uid, begun = f"{name}-{number}", time.monotonic()
+            uid, begun, before = f"{name}-{number}", time.monotonic(), processor_wait(self.server)
             problem = ""
             try:
                 status, said = client.ask("POST", "/mutate?timeout=10s", review(job(name, size), uid))
                 problem = wrong(status, said, uid)
             except (OSError, http.client.HTTPException) as error:
                 problem = f"{type(error).__name__}: {error}"
-            took = time.monotonic() - begun
-            with self.lock:
+            took, waited = time.monotonic() - begun, processor_wait(self.server) - before
+            slow = took - waited > SLOW_SECONDS and not problem
+            with self.changed:
                 self.times.append(took)
                 self.count.reviews += 1
                 self.count.failed += bool(problem)
-                self.count.slow += took > SLOW_SECONDS and not problem
-                if problem and len(self.count.why) < 5:
-                    self.count.why.append(f"{'kept' if kept else 'new'} {size}: {problem} ({took:.1f} s)")
-            if number == 1:
-                self.first.release()
+                self.count.slow += slow
+                if (problem or slow) and len(self.count.why) < 5:
+                    time_taken = f"{took:.1f} s, of which the server waited {waited:.1f} s for a processor"
+                    what = f"{'kept' if kept else 'new'} {size}"
+                    self.count.why.append(f"{what}: {problem or 'slow'} ({time_taken})")
+                self.changed.notify_all()
             if not kept:
                 client.connection.close()
             self.over.wait(max(PACE_SECONDS, PACE_SECONDS - took))
@@ -202,13 +217,24 @@ class Live:
                 held.remove(sock)
                 sock.close()
             try:
-                while len(held) < SPARE:
+                while len(held) < self._spare:
                     raw = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_SECONDS)
                     held.append(self.context.wrap_socket(raw, server_hostname="localhost"))
             except OSError:
                 continue  # in the next turn, then
         for sock in held:
             sock.close()
+
+
+def processor_wait(pid: int) -> float:
+    """Seconds that a process's first thread, the loop of the server, could run and had no processor so far.
+
+    0 where Linux does not count it, and for a process that has ended.
+    """
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except OSError:
+        return 0.0
 
 
 def wrong(status: int, said: bytes, uid: str) -> str:
@@ -224,10 +250,13 @@ def wrong(status: int, said: bytes, uid: str) -> str:
 
 
 def main() -> None:
-    """Run as the argument says."""
+    """Send reviews as the argument says until standard input ends."""
     given = json.loads(sys.argv[1])
-    found = Live(given["port"], given["ca"], long=given["long"]).run()
-    sys.stdout.write(json.dumps(asdict(found)) + "\n")
+    with Live(given["port"], given["ca"], given["server"], long=given["long"]) as live:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+        sys.stdout.write(json.dumps(asdict(live.stop())) + "\n")
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Self
 from tests.attack.live import Count
 from tests.attack.peers import Peers
 from tests.attack.processes import ROOT, MemoryWatch, memory_limit
-from tests.attack.subject import SERVE, Subject
+from tests.attack.subject import Subject
 
 if TYPE_CHECKING:
-    from tests.attack.attacks import Attack, Run
+    from tests.attack.attacks import Attack
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,15 @@ class Measured:
     log: str
 
 
-def measure(attack: Attack, run: Run, seconds: float, program: Path = SERVE) -> Measured:
-    """Start the program, attack it beside live reviews, and count."""
+def measure(attack: Attack, seconds: float) -> Measured:
+    """Start the program, attack it in the long form beside live reviews of another process, and count."""
     with (
         tempfile.TemporaryDirectory() as directory,
-        Subject(Path(directory), "--log-level", "warning", program=program) as subject,
+        Subject(Path(directory), "--log-level", "warning") as subject,
     ):
         with MemoryWatch(subject.process.pid) as memory, Reviews(subject, long=attack.large) as reviews:
-            with Peers(subject, seconds) as peers:
-                run(peers)
+            with Peers(subject, seconds=seconds) as peers:
+                attack.long(peers)
             count = reviews.stop()
             replaced = subject.worker_ids() != subject.workers
         return Measured(count, memory.peak, memory_limit(), replaced, subject.log())
@@ -57,6 +57,7 @@ class Reviews:
 
     def __init__(self, subject: Subject, *, long: bool = False) -> None:
         given = {"port": subject.port, "ca": str(subject.directory / "ca.crt"), "long": long}
+        given["server"] = subject.workers[0]
         self._command = [sys.executable, "-m", "tests.attack.live", json.dumps(given)]
 
     def __enter__(self) -> Self:

@@ -1,13 +1,16 @@
-"""What every attack is made of: connections that are held, and requests that are sent without regard."""
+"""What every attack is made of: connections that are held, bytes sent without regard, and every answer."""
 
 from __future__ import annotations
 
 import contextlib
+import math
+import re
 import resource
 import socket
 import ssl
 import threading
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 20.0
 FILES = 4096
 GET = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+DONE_SECONDS = 15.0
+"""Within which the server is done with a request, on a busy machine; it gives up slow ones after ten."""
 
 
 def post(body: bytes, path: str = "/mutate", length: int | None = None) -> bytes:
@@ -28,19 +33,16 @@ def post(body: bytes, path: str = "/mutate", length: int | None = None) -> bytes
 
 
 class Peers:
-    """The attackers of one server; what they hold is let go when this is left.
+    """The attackers of one server; what they hold is let go when this is left."""
 
-    Attributes:
-        until: ``time.monotonic()`` at which the attack is over.
-    """
-
-    def __init__(self, subject: Subject, seconds: float) -> None:
-        self.subject, self._seconds = subject, seconds
+    def __init__(self, subject: Subject, *, seconds: float = math.inf, turns: float = math.inf) -> None:
+        """An attack that lasts so long, or so many turns."""
+        self.subject, self._seconds, self._turns = subject, seconds, turns
+        self._lock, self._left = threading.Lock(), threading.Event()
         self.begin()
         self._open: set[socket.socket] = set()
-        self._context = ssl.create_default_context()
-        self._context.check_hostname = False
-        self._context.verify_mode = ssl.CERT_NONE
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self._context.check_hostname, self._context.verify_mode = False, ssl.CERT_NONE
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft < FILES <= hard:
             resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, hard))
@@ -49,20 +51,23 @@ class Peers:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._left.set()
         for sock in list(self._open):
             self.close(sock)
 
     def begin(self) -> None:
         """Count the time of the attack from now on: what it needs has been made."""
-        self.until = time.monotonic() + self._seconds
+        self._until = time.monotonic() + self._seconds
 
     def over(self) -> bool:
-        """Whether the attack has lasted as long as it should."""
-        return time.monotonic() >= self.until
+        """Whether the attack has lasted as long as it should; asked before each turn."""
+        with self._lock:
+            self._turns -= 1
+        return self._turns < 0 or time.monotonic() >= self._until
 
     def pause(self, seconds: float) -> None:
         """Wait, but not beyond the end."""
-        time.sleep(max(0.0, min(seconds, self.until - time.monotonic())))
+        self._left.wait(max(0.0, min(seconds, self._until - time.monotonic())))
 
     def tcp(self, port: int | None = None) -> socket.socket:
         """A TCP connection; the caller may forget it.
@@ -108,7 +113,7 @@ class Peers:
         said = b""
         with contextlib.suppress(OSError):
             sock = self.tcp(port) if port else self.tls()
-            sock.settimeout(max(0.1, self.until - time.monotonic()))
+            sock.settimeout(max(0.1, min(PATIENCE_SECONDS, self._until - time.monotonic())))
             with contextlib.suppress(OSError):
                 sock.sendall(request)
                 said = sock.recv(65536)
@@ -133,3 +138,48 @@ def end_of_sending(sock: socket.socket) -> None:
     """Half-close: the peer reads an end, and this side still hears what it says."""
     # The method of a TLS connection would forget its keys.
     socket.socket.shutdown(sock, socket.SHUT_WR)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer as it came."""
+
+    status: int
+    body: bytes
+
+
+def refuses(answer: Answer) -> bool:
+    """Whether an answer says that the request was wrong: 4xx, or a coding or version that is not known."""
+    return 400 <= answer.status < 500 or answer.status in {501, 505}
+
+
+def answers(subject: Subject, sent: bytes) -> list[Answer]:
+    """Everything that the server answers to bytes, until it closes or has nothing left to say.
+
+    This side ends its sending right behind them, so that a server that waits for more hears that none comes.
+    """
+    said = b""
+    with Peers(subject) as peers, contextlib.suppress(OSError):
+        sock = peers.tls()
+        sock.settimeout(DONE_SECONDS)
+        with contextlib.suppress(OSError):
+            sock.sendall(sent)
+            end_of_sending(sock)
+        while part := sock.recv(65536):
+            said += part
+    return parsed(said)
+
+
+def parsed(said: bytes) -> list[Answer]:
+    """The answers in a stream, ``100 Continue`` left out."""
+    found = []
+    while said:
+        head, _, said = said.partition(b"\r\n\r\n")
+        status = re.match(rb"HTTP/1\.[01] (\d{3}) ?", head)
+        assert status, f"no answer: {head[:200]!r}"
+        length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
+        size = int(length[1]) if length else 0
+        if status[1] != b"100":
+            found.append(Answer(int(status[1]), said[:size]))
+        said = said[size:]
+    return found

@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import ssl
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Self
 
-from certs import authority
+from testbed.plane.process import free_ports
+from testbed.waiting import until
+from tests.attack.pairs import new_files
 from tests.attack.processes import children
-from tests.cluster.process import free_ports
+from webhook.documents import dump_yaml
+from webhook.rules.load import default_draft
 
 SERVE = Path(sys.executable).with_name("ultraserver-webhook")
 START_SECONDS = 60
@@ -37,28 +37,19 @@ class Subject:
         said: What the program printed so far can be read from the file ``log``.
     """
 
-    def __init__(self, directory: Path, *options: str, program: Path = SERVE) -> None:
+    def __init__(self, directory: Path, *options: str) -> None:
         self.directory = directory
-        self.signer = authority.new_authority(datetime.now(UTC) - timedelta(days=10), timedelta(days=20))
+        self.files = new_files(directory)
         self.port, self.preview_port, self.metrics_port = free_ports(3)
-        pair = self.issue()
-        (directory / "tls.key").write_bytes(pair.key_pem())
-        (directory / "tls.crt").write_bytes(pair.certificate_pem())
-        (directory / "ca.crt").write_bytes(self.signer.certificate_pem())
-        show = [program, "rules", "show", "-o", "yaml"]
-        self.table = subprocess.run(show, check=True, capture_output=True, env=_environment()).stdout
+        (directory / "ca.crt").write_bytes(self.files.signer.certificate_pem())
+        self.table = dump_yaml(default_draft().raw).encode()
         (directory / "rules.yaml").write_bytes(self.table)
-        self.context = ssl.create_default_context(cafile=directory / "ca.crt")
-        self._command = [str(program), "serve", "--host", "127.0.0.1", "--port", str(self.port)]
+        self.context = self.files.client_context()
+        self._command = [str(SERVE), "serve", "--host", "127.0.0.1", "--port", str(self.port)]
         self._command += ["--preview-port", str(self.preview_port), "--metrics-port", str(self.metrics_port)]
         for name, file in {"tls-cert": "tls.crt", "tls-key": "tls.key", "rules": "rules.yaml"}.items():
             self._command += [f"--{name}", str(directory / file)]
         self._command += options
-
-    def issue(self, age: timedelta = timedelta(), lifetime: timedelta = timedelta(days=1)) -> authority.Pair:
-        """A pair for loopback that the server's authority issued so long ago."""
-        now = datetime.now(UTC) - age
-        return authority.issue(self.signer, now, lifetime, ["localhost"], ["127.0.0.1"])
 
     def __enter__(self) -> Self:
         with (self.directory / "log").open("wb") as log:
@@ -80,11 +71,11 @@ class Subject:
         return self
 
     def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while self.probe("/readyz") != 200:
+        def ready() -> bool:
             assert self.process.poll() is None, self.log()
-            assert time.monotonic() < deadline, self.log()
-            time.sleep(0.1)
+            return self.probe("/readyz") == 200
+
+        until(ready, "the program to be ready", START_SECONDS)
 
     def __exit__(self, *_: object) -> None:
         """Ask it to end; what an attack keeps busy is killed, with the processes of its own session."""

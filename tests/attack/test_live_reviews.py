@@ -1,26 +1,70 @@
-"""Beside every attack live reviews pass, in time, and the program stays within its memory."""
+"""Beside every attack live reviews are answered, and the program stays within its memory.
+
+In the quick tier attacks take a few turns and nothing is measured; attacks by connections are in
+``tests/serving/test_peers.py``. In the soak every attack lasts a minute and how long others wait is measured.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.attack.attacks import ATTACKS, Attack
-from tests.attack.live import SLOW_SECONDS
+from tests.attack.live import Live
 from tests.attack.measure import measure
+from tests.attack.peers import Peers
+from tests.attack.processes import MemoryWatch, memory_limit
 
-# How long others wait is a finding about the program only where nothing else loads the machine.
-pytestmark = pytest.mark.alone
-SECONDS = 4.0
+if TYPE_CHECKING:
+    from tests.attack.subject import Subject
+
+REVIEWS = 8
+SECONDS = 60.0
 
 
+@pytest.mark.limit(3, "megabytes of bodies are evaluated beside the reviews")
+@pytest.mark.parametrize(
+    "attack", [attack for attack in ATTACKS if attack.short], ids=lambda attack: attack.name
+)
+def test_live_reviews_are_answered_beside(attack: Attack, subject: Subject) -> None:
+    assert attack.short
+    with (
+        MemoryWatch(subject.process.pid) as memory,
+        Live(
+            subject.port,
+            str(subject.directory / "ca.crt"),
+            subject.workers[0],
+            long=attack.large,
+            few=True,
+        ) as live,
+    ):
+        with Peers(subject, turns=attack.turns) as peers:
+            attack.short(peers)
+        live.wait_for(REVIEWS)
+        count = live.stop()
+    assert (count.failed, count.probes_failed) == (0, 0), f"{count}\n{subject.log()[-3000:]}"
+    assert memory.peak < memory_limit(), f"{memory.peak >> 20} of {memory_limit() >> 20} MiB"
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
-def test_live_reviews_pass_beside(attack: Attack) -> None:
-    found = measure(attack, attack.short, SECONDS)
+def test_live_reviews_pass_in_time_beside(attack: Attack, record_property: pytest.RecordProperty) -> None:
+    """No live review takes longer than two seconds, see docs/attacks.md for why none.
+
+    Time in which the server's loop could run and had no processor is not counted; without that the slowest of
+    thousands took 1.6 s beside a load of 16 on two cores.
+    """
+    found = measure(attack, SECONDS)
     live = found.live
-    assert live.reviews >= 20
-    assert (live.failed, live.probes_failed) == (0, 0), f"{live}\n{found.log[-3000:]}"
-    # A small machine stands still for a moment by itself, so one in a hundred may be slow.
-    assert live.p99_ms < SLOW_SECONDS * 1000, f"{live}\n{found.log[-3000:]}"
+    row = (
+        f"| {attack.name} | {live.failed}, {live.slow}, of {live.reviews}; {found.peak >> 20} |"
+        f" slowest {live.slowest_ms:.0f} ms"
+    )
+    print(row)  # noqa: T201 - a row of docs/attacks.md, shown by -rP
+    record_property("measured", row)
+    assert live.reviews >= SECONDS  # one a second; a hundred are due
+    assert (live.failed, live.slow, live.probes_failed) == (0, 0, 0), f"{live}\n{found.log[-3000:]}"
     assert not found.replaced, found.log[-3000:]
     assert found.peak < found.limit, f"{found.peak >> 20} of {found.limit >> 20} MiB"
     assert "Traceback" not in found.log, found.log[-3000:]

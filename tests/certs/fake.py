@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import copy
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from certs import paths
 from certs.authority import service_names
+from certs.checks import unusable
 from certs.inputs import Policy
 from certs.rotate import Rotator, Target
 from tests.kube.fake import NOW, Clock, FakeApi
 
 if TYPE_CHECKING:
+    from certs.decide import Action
+    from certs.observed import Stored
+    from certs.rotate import PassResult
     from kube.api import Object
 
 __all__ = ["NOW", "Clock", "FakeApi"]
@@ -21,6 +27,8 @@ POLICY = Policy(tuple(service_names("webhook", NAMESPACE)))
 SECRET = f"{paths.secrets(NAMESPACE)}/tls"
 CA_SECRET = f"{paths.secrets(NAMESPACE)}/ca"
 PROVIDED_SECRET = f"{paths.secrets(NAMESPACE)}/provided"
+SETTLE = POLICY.settle + timedelta(seconds=1)  # a second more for the old one to go
+MUTATING = paths.webhook_configuration("mutating", "m")
 
 
 def configuration(kind: str, name: str, webhooks: int = 2, bundle: str | None = None) -> Object:
@@ -44,3 +52,28 @@ def installed() -> FakeApi:
 
 def rotator(api: FakeApi, clock: Clock, policy: Policy = POLICY) -> Rotator:
     return Rotator(api, TARGET, policy, clock)
+
+
+def actions(outcome: PassResult) -> list[Action]:
+    return [step.action for step in outcome.steps]
+
+
+def assert_whole(stored: Stored, clock: Clock) -> None:
+    """The stored leaf has its key, and verifies by its own Secret's bundle and by every caBundle."""
+    serving = stored.serving
+    bundles = [serving.bundle, *(held for hook in stored.hooks for held in hook.bundles)]
+    for bundle in bundles:
+        assert not unusable(serving, bundle, clock())
+
+
+def files(certificate: bytes, key: bytes, ca: bytes) -> dict[str, str]:
+    """A Secret's data."""
+    named = {"tls.crt": certificate, "tls.key": key, "ca.crt": ca}
+    return {name: base64.b64encode(text).decode() for name, text in named.items()}
+
+
+def ready() -> tuple[FakeApi, Clock]:
+    api, clock = installed(), Clock()
+    rotator(api, clock).run()
+    api.writes.clear()
+    return api, clock

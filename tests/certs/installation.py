@@ -22,18 +22,20 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from kube.client import KubernetesApi
-    from tests.cluster.controlplane import ControlPlane
-    from tests.cluster.kubectl import Kubectl
+    from testbed.plane.controlplane import ControlPlane
+    from testbed.plane.kubectl import Kubectl
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs" / "certificates.md"
+POLICY = REPOSITORY / "manifests" / "base" / "certificates" / "policy.yaml"
 NAMES = "ultraserver-webhook"
 
 
 def rights(name: str) -> list[dict[str, Any]]:
-    """The rights that the docs grant, for an installation that is called ``name``."""
+    """The rights that the docs grant, and what bounds them, for an installation that is called ``name``."""
     (block,) = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
-    return list(yaml.safe_load_all(block.replace(NAMES, name)))
+    texts = (block, POLICY.read_text(encoding="utf-8"))
+    return [each for text in texts for each in yaml.safe_load_all(text.replace(NAMES, name))]
 
 
 @dataclass(frozen=True)
@@ -101,16 +103,15 @@ def install(plane: ControlPlane, name: str, folder: Path) -> Installation:
     inside = plane.kubectl.create_namespace(name)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": f"{name}-certs"}}
     inside.create(account)
-    inside.apply({"apiVersion": "v1", "kind": "List", "items": rights(name)})
+    inside.create({"apiVersion": "v1", "kind": "List", "items": rights(name)})
     for kind in ("Mutating", "Validating"):
         inside.create(configuration(kind, name, "https://127.0.0.1:9/", {"matchLabels": {"no": "such"}}))
-    token = inside.run("create", "token", f"{name}-certs").stdout.strip()
+    token = inside.api.token(name, f"{name}-certs")
     config = json.loads(plane.kubeconfig.read_text(encoding="utf-8"))
     config["users"][0]["user"] = {"token": token}
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}.kubeconfig"
     path.write_text(json.dumps(config), encoding="utf-8")
-    # Asked in this process: a look by kubectl takes a tenth of a second, and hundreds are wanted.
     return Installation(name, inside, path, connect(plane.kubeconfig))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +14,17 @@ from certs.__main__ import main
 from certs.authority import issue, new_authority
 from certs.options import settings
 from kube import client
-from tests.certs.fake import CA_SECRET, NAMESPACE, PROVIDED_SECRET, SECRET, TARGET, configuration, installed
+from tests.certs.fake import (
+    CA_SECRET,
+    NAMESPACE,
+    PROVIDED_SECRET,
+    SECRET,
+    TARGET,
+    Clock,
+    configuration,
+    files,
+    installed,
+)
 
 if TYPE_CHECKING:
     from click.testing import Result
@@ -34,6 +44,26 @@ MUTATING = paths.webhook_configuration("mutating", "m")
 def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     made = installed()
     monkeypatch.setattr(client, "connect", lambda _: made)
+    return made
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The program's clock, which moves when it sleeps."""
+    made = Clock()
+
+    class Moved(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
+            assert tz is UTC
+            return made()
+
+    seconds = SimpleNamespace(
+        monotonic=lambda: made().timestamp(), sleep=lambda span: made.forward(timedelta(seconds=span))
+    )
+    monkeypatch.setattr("certs.options.datetime", Moved)
+    monkeypatch.setattr("certs.__main__.datetime", Moved)
+    monkeypatch.setattr("certs.__main__.time", seconds)
     return made
 
 
@@ -65,14 +95,18 @@ def test_rotate_replaces_what_is_forced(api: FakeApi) -> None:
 
 
 @pytest.mark.usefixtures("api")
-def test_rotate_can_wait_for_the_end_and_fails_when_it_does_not_come() -> None:
+def test_rotate_can_wait_for_the_end_and_fails_when_it_does_not_come(clock: Clock) -> None:
     certs("issue")
-    done = certs("rotate", "--force", "ca", "--wait", "10", "--settle-seconds", "0.2")
+    before = clock()
+    done = certs("rotate", "--force", "ca", "--wait", "30", "--settle-seconds", "5")
     assert done.exit_code == 0, done.output
     assert done.output.splitlines()[-1] == "keep: all is well"
-    late = certs("rotate", "--force", "ca", "--wait", "0.1")
+    assert timedelta(seconds=10) <= clock() - before <= timedelta(seconds=12)
+    before = clock()
+    late = certs("rotate", "--force", "ca", "--wait", "5")
     assert late.exit_code == 1
-    assert "not complete after 0.1 s" in late.output
+    assert "not complete after 5 s" in late.output
+    assert clock() - before == timedelta(seconds=5)
 
 
 def test_status_is_0_when_all_is_well_and_1_when_calls_fail(api: FakeApi) -> None:
@@ -84,7 +118,7 @@ def test_status_is_0_when_all_is_well_and_1_when_calls_fail(api: FakeApi) -> Non
     assert well.exit_code == 0
     lines = well.output.splitlines()
     assert [line.split()[0] for line in lines] == [
-        *("source", "authority", "leaf", "mutating", "validating", "next"),
+        *("source", "authority", "leaf", "mutating", "validating", "next")
     ]
     assert "90 days left" in lines[2] or "89 days left" in lines[2]
     assert lines[3] == "mutating   m has the bundle"
@@ -116,16 +150,15 @@ def test_status_names_what_the_leaf_lacks() -> None:
 
 
 def test_status_says_who_makes_the_certificate_and_force_is_refused_where_it_would_do_nothing(
-    api: FakeApi,
+    api: FakeApi, clock: Clock
 ) -> None:
     certs("issue")
     assert certs("status").output.startswith("source     this program\n")
-    signer = new_authority(datetime.now(UTC), timedelta(days=9))
-    pair = issue(signer, datetime.now(UTC), timedelta(days=5), ["webhook.hooks.svc"])
-    files = {"tls.crt": pair.certificate_pem(), "tls.key": pair.key_pem(), "ca.crt": signer.certificate_pem()}
-    data = {name: base64.b64encode(text).decode() for name, text in files.items()}
+    signer = new_authority(clock(), timedelta(days=9))
+    pair = issue(signer, clock(), timedelta(days=5), ["webhook.hooks.svc"])
+    data = files(pair.certificate_pem(), pair.key_pem(), signer.certificate_pem())
     api.put(PROVIDED_SECRET, {"metadata": {"name": "provided"}, "data": data})
-    assert certs("rotate", "--wait", "10", "--settle-seconds", "0.2").exit_code == 0
+    assert certs("rotate", "--wait", "30", "--settle-seconds", "5").exit_code == 0
     assert certs("status").output.startswith("source     the provided certificate\n")
     refused = certs("rotate", "--force", "leaf")
     assert refused.exit_code == 1
@@ -203,17 +236,10 @@ def test_names_are_the_services_and_the_extra_ones() -> None:
     assert given.policy.leaf_lifetime == timedelta(days=1)
 
 
-def test_an_ended_leaf_is_said_to_be_over(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("api")
+def test_an_ended_leaf_is_said_to_be_over(clock: Clock) -> None:
     certs("issue")
-    assert api.objects
-
-    class Later(datetime):
-        @classmethod
-        def now(cls, tz: object = None) -> Later:
-            assert tz is UTC
-            return cls.fromtimestamp(datetime.now(UTC).timestamp() + 100 * 86400, UTC)
-
-    monkeypatch.setattr("certs.__main__.datetime", Later)
+    clock.forward(timedelta(days=100))
     shown = certs("status")
     assert "(over)" in shown.output
     assert "wrong: there is no leaf to serve: it is good from" in shown.output

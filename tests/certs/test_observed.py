@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import re
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import pytest
@@ -14,8 +16,18 @@ from cryptography.x509.oid import NameOID
 
 from certs.authority import issue, new_authority
 from certs.decide import Action
-from certs.observed import TRUSTED_SINCE, bundle_pem, read_authority, read_bundle, read_hook, read_serving
-from tests.certs.fake import NOW, POLICY, SECRET, Clock, installed, rotator
+from certs.observed import (
+    STORED_AT,
+    TRUSTED_SINCE,
+    Hook,
+    ServingSecret,
+    bundle_pem,
+    read_authority,
+    read_bundle,
+    read_hook,
+    read_serving,
+)
+from tests.certs.fake import NOW, POLICY, SECRET, Clock, files, installed, rotator
 
 CA = new_authority(NOW, timedelta(days=9))
 OTHER = new_authority(NOW + timedelta(seconds=1), timedelta(days=9))
@@ -23,9 +35,7 @@ LEAF = issue(CA, NOW, timedelta(days=1), ["name"])
 
 
 def secret(crt: bytes, key: bytes, ca: bytes = b"", **annotations: str) -> dict[str, Any]:
-    files = {"tls.crt": crt, "tls.key": key, "ca.crt": ca}
-    encoded = {name: base64.b64encode(text).decode() for name, text in files.items()}
-    return {"metadata": {"annotations": annotations}, "data": encoded}
+    return {"metadata": {"annotations": annotations}, "data": files(crt, key, ca)}
 
 
 def test_a_good_secret_is_read_whole() -> None:
@@ -36,25 +46,41 @@ def test_a_good_secret_is_read_whole() -> None:
     assert held.pair.certificate == CA.certificate
     assert held.bundle == {CA.certificate, OTHER.certificate}
     assert held.trusted_since == NOW
-    assert read_serving(secret(LEAF.certificate_pem(), LEAF.key_pem())).leaf == LEAF.certificate
+    chain = LEAF.certificate_pem() + CA.certificate_pem()
+    raw = secret(chain, LEAF.key_pem(), CA.certificate_pem(), **{STORED_AT: NOW.isoformat()})
+    assert read_serving(raw) == ServingSecret(
+        raw, (LEAF.certificate, CA.certificate), "", frozenset({CA.certificate}), NOW
+    )
+
+
+ABSENT, UNREADABLE = "it does not exist", "its certificate or key cannot be read: .+"
+NONE, ONE = frozenset[x509.Certificate](), frozenset({CA.certificate})
 
 
 @pytest.mark.parametrize(
-    ("raw", "problem"),
+    ("raw", "problem", "bundle"),
     [
-        (None, "does not exist"),
-        ({}, "cannot be read"),
-        ({"data": None, "metadata": {"annotations": None}}, "cannot be read"),
-        ({"data": {"tls.crt": "***", "tls.key": "***"}}, "cannot be read"),
-        (secret(LEAF.certificate_pem(), b"no key"), "cannot be read"),
-        (secret(LEAF.certificate_pem(), OTHER.key_pem()), "not the certificate's"),
+        (None, ABSENT, NONE),
+        ({}, UNREADABLE, NONE),
+        ({"data": None, "metadata": {"annotations": None}}, UNREADABLE, NONE),
+        ({"data": {"tls.crt": "***", "tls.key": "***"}}, UNREADABLE, NONE),
+        (secret(b"text", b"", CA.certificate_pem()), UNREADABLE, ONE),
+        (secret(LEAF.certificate_pem(), b"no key"), UNREADABLE, NONE),
+        (
+            secret(LEAF.certificate_pem(), CA.key_pem(), CA.certificate_pem()),
+            "its private key is not the certificate's",
+            ONE,
+        ),
     ],
 )
-def test_what_cannot_be_used_has_a_reason_and_is_no_error(raw: dict[str, Any] | None, problem: str) -> None:
+def test_what_cannot_be_used_has_a_reason_and_is_no_error_and_keeps_its_authorities(
+    raw: dict[str, Any] | None, problem: str, bundle: frozenset[x509.Certificate]
+) -> None:
     serving, authority = read_serving(raw), read_authority(raw)
-    assert (serving.leaf, authority.pair) == (None, None)
-    assert problem in serving.problem
+    assert authority.pair is None
     assert authority.problem
+    assert re.fullmatch(problem, serving.problem)
+    assert (serving.raw, serving.chain, serving.bundle, serving.stored_at) == (raw, (), bundle, None)
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-11-21T12:00:00"])
@@ -74,13 +100,12 @@ def test_a_bundle_is_what_of_it_is_whole_and_equal_ones_are_written_alike() -> N
 
 
 def test_a_configuration_has_a_bundle_for_each_webhook() -> None:
-    encoded = base64.b64encode(CA.certificate_pem()).decode()
-    raw = {"webhooks": [{"clientConfig": {"caBundle": encoded}}, {"clientConfig": {}}, {}]}
-    assert read_hook("mutating", "m", raw).bundles == (
-        frozenset({CA.certificate}),
-        frozenset(),
-        frozenset(),
-    )
+    good = base64.b64encode(CA.certificate_pem()).decode()
+    not_only_base64 = f"{good[:8]}!{good[8:]}"
+    clients = [{"clientConfig": client} for client in ({"caBundle": good}, {"caBundle": not_only_base64}, {})]
+    raw = {"webhooks": [*clients, {}]}
+    bundles = (ONE, NONE, NONE, NONE)
+    assert read_hook("validating", "us", raw) == Hook("validating", "us", raw, bundles)
     assert read_hook("mutating", "m", {"webhooks": None}).bundles == ()
     assert read_hook("mutating", "m", None).raw is None
 
@@ -99,9 +124,14 @@ def test_certificates_that_another_program_made_are_served_on_and_replaced_step_
     assert len(rotator(api, clock).run().stored.authority.bundle) == 1
 
 
+@cache
+def rsa_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(65537, 2048)
+
+
 def foreign(names: tuple[str, ...]) -> tuple[bytes, bytes, bytes]:
     """An RSA leaf, its key and its authority."""
-    key = rsa.generate_private_key(65537, 2048)
+    key = rsa_key()
     builder = (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "foreign")]))

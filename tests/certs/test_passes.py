@@ -1,4 +1,4 @@
-"""What the loop of passes tells: metrics and log lines."""
+"""What the passes of the loop tell: metrics, log lines, and when the next one is due."""
 
 from __future__ import annotations
 
@@ -6,111 +6,112 @@ import logging
 import time
 import urllib.request
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from certs.inputs import Policy
 from certs.metrics import Metrics
 from certs.passes import Passes
-from kube.election import Elector
-from kube.loop import Loop
+from kube.backoff import JITTER
 from kube.metrics import serve
-from tests.certs.fake import NAMESPACE, PROVIDED_SECRET, Clock, FakeApi, installed, rotator
-from tests.kube.fake import InThread
-from tests.waiting import PATIENCE, until
+from testbed.plane.process import free_ports
+from testbed.waiting import PATIENCE
+from tests.certs.fake import POLICY, PROVIDED_SECRET, Clock, FakeApi, installed, rotator
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+INTERVAL = 60.0
 
 
 @dataclass
-class Running(InThread):
-    """A loop in a thread."""
+class Program:
+    """Passes, and what they told."""
 
-    api: FakeApi
+    policy: Policy = POLICY
+    api: FakeApi = field(default_factory=installed)
     metrics: Metrics = field(default_factory=Metrics)
 
     def __post_init__(self) -> None:
-        """Starts it."""
-        elector = Elector(self.api, NAMESPACE, "lease", "one", 1, Clock(), time.monotonic)
-        passes = Passes(rotator(self.api, Clock()), self.metrics, 0.02)
-        self.run_in_thread(Loop(elector, passes, self.metrics.leads))
+        """Begins in the present, which the metrics are about."""
+        self.clock = Clock(datetime.now(UTC))
+        self.run = Passes(rotator(self.api, self.clock, self.policy), self.metrics, INTERVAL)
+        self.metrics.leads(True)  # noqa: FBT003 - the loop calls it so
 
     def value(self, name: str, **labels: str) -> float | None:
         """A metric."""
         return self.metrics.registry.get_sample_value(f"ultraserver_certs_{name}", labels)
 
-    def until(self, name: str, least: float, **labels: str) -> None:
-        """Waits until a metric has come to a value."""
-        until(lambda: (self.value(name, **labels) or 0) >= least)
-
 
 @pytest.fixture
-def running() -> Iterator[Running]:
-    made = Running(installed())
-    yield made
-    made.end()
+def program() -> Program:
+    return Program()
 
 
-def test_a_leader_makes_and_keeps_and_tells(running: Running) -> None:
-    running.until("passes_total", 1, result="kept")
-    assert running.value("passes_total", result="changed") == 1
-    assert running.value("steps_total", step="issue-leaf") == 1
-    assert running.value("leader") == 1
-    assert running.value("trusted_authorities") == 1
-    leaf = running.value("expiry_timestamp_seconds", certificate="leaf")
-    authority = running.value("expiry_timestamp_seconds", certificate="authority")
+def test_a_leader_makes_and_keeps_and_tells(program: Program) -> None:
+    for _ in range(3):
+        assert INTERVAL * (1 - JITTER) <= program.run() <= INTERVAL * (1 + JITTER)
+    assert program.value("passes_total", result="changed") == 1
+    assert program.value("passes_total", result="kept") == 2
+    assert program.value("steps_total", step="issue-leaf") == 1
+    assert program.value("leader") == 1
+    assert program.value("trusted_authorities") == 1
+    leaf = program.value("expiry_timestamp_seconds", certificate="leaf")
+    authority = program.value("expiry_timestamp_seconds", certificate="authority")
     assert leaf
     assert authority
     assert 0 < leaf < authority
-    assert running.value("last_success_timestamp_seconds") == pytest.approx(time.time(), abs=60)
+    assert program.value("last_success_timestamp_seconds") == pytest.approx(time.time(), abs=60)
 
 
-def test_a_failure_is_counted_said_and_got_over(running: Running, caplog: pytest.LogCaptureFixture) -> None:
-    running.until("passes_total", 1, result="kept")
-    running.api.refuse = "secrets"
-    running.until("passes_total", 1, result="failed")
-    kept = running.value("passes_total", result="kept") or 0
-    running.api.refuse = ""
-    running.until("passes_total", kept + 1, result="kept")
+def test_the_next_pass_is_when_something_is_due_if_that_is_before_the_interval() -> None:
+    program = Program(Policy(POLICY.dns_names, settle=timedelta(seconds=20)))
+    program.run()
+    program.run.rotator.run(authority=True)
+    assert 0 < program.run() <= 20
+
+
+def test_a_failure_is_counted_said_and_got_over(program: Program, caplog: pytest.LogCaptureFixture) -> None:
+    program.run()
+    program.api.refuse = "secrets"
+    assert INTERVAL * (1 - JITTER) <= program.run() <= INTERVAL * (1 + JITTER)
+    assert program.value("passes_total", result="failed") == 1
+    program.api.refuse = ""
+    program.run()
+    assert program.value("passes_total", result="kept") == 1
     assert "a pass failed: GET" in caplog.text
 
 
-def test_a_follower_tells_no_expiry(running: Running) -> None:
-    running.until("leader", 1)
-    running.until("passes_total", 1, result="kept")
-    running.end()
-    assert running.value("leader") == 0
-    assert running.value("expiry_timestamp_seconds", certificate="leaf") is None
+def test_a_follower_tells_no_expiry(program: Program) -> None:
+    program.run()
+    assert program.value("expiry_timestamp_seconds", certificate="leaf")
+    program.metrics.leads(False)  # noqa: FBT003 - as above
+    assert program.value("leader") == 0
+    assert program.value("expiry_timestamp_seconds", certificate="leaf") is None
 
 
 def test_a_provided_certificate_is_told_and_so_is_one_that_cannot_be_served(
-    running: Running, caplog: pytest.LogCaptureFixture
+    program: Program, caplog: pytest.LogCaptureFixture
 ) -> None:
-    running.until("passes_total", 1, result="kept")
-    assert running.value("provided_certificate") == 0
-    running.api.put(PROVIDED_SECRET, {"metadata": {"name": "provided"}})
-    running.until("provided_certificate_refused", 1)
-    assert running.value("provided_certificate") == 0
-    # The metric comes before the line.
-    running.until("passes_total", (running.value("passes_total", result="kept") or 0) + 1, result="kept")
+    program.run()
+    assert program.value("provided_certificate") == 0
+    program.api.put(PROVIDED_SECRET, {"metadata": {"name": "provided"}})
+    program.run()
+    assert program.value("provided_certificate_refused") == 1
+    assert program.value("provided_certificate") == 0
     assert "the provided certificate is not served: its certificate or key cannot be read" in caplog.text
 
 
 def test_a_state_is_said_once_and_not_with_every_pass(
-    running: Running, caplog: pytest.LogCaptureFixture
+    program: Program, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "certs"):
-        running.until("passes_total", 5, result="kept")
-    assert caplog.text.count("all is well") <= 2
+        for _ in range(5):
+            program.run()
+    assert caplog.text.count("all is well") == 1
 
 
-def test_metrics_are_served_on_a_port_until_the_end(running: Running) -> None:
-    running.until("passes_total", 1, result="kept")
-    from tests.cluster.process import free_ports  # noqa: PLC0415
-
+def test_metrics_are_served_on_a_port_until_the_end(program: Program) -> None:
     (port,) = free_ports(1)
-    stop = serve(running.metrics.registry, "127.0.0.1", port)
+    stop = serve(program.metrics.registry, "127.0.0.1", port)
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as answer:
         text = answer.read().decode()
     stop()

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import base64
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from certs.authority import Pair, issue, new_authority
-from certs.checks import refused, unusable
+from certs.checks import unusable
 from certs.decide import Action
 from certs.observed import ServingSecret, read_serving
-from tests.certs.fake import CA_SECRET, NOW, POLICY, PROVIDED_SECRET, SECRET, rotator
-from tests.certs.test_rotate import SETTLE, actions, assert_whole, ready
+from tests.certs.fake import (
+    NOW,
+    POLICY,
+    PROVIDED_SECRET,
+    SECRET,
+    SETTLE,
+    actions,
+    assert_whole,
+    files,
+    ready,
+    rotator,
+)
 
 if TYPE_CHECKING:
     from tests.certs.fake import Clock, FakeApi
@@ -29,8 +37,7 @@ LEAF = issue(CA, NOW, 90 * DAY, POLICY.dns_names)
 def provide(
     api: FakeApi, leaf: Pair = LEAF, authority: bytes = CA.certificate_pem(), chain: bytes = b""
 ) -> None:
-    files = {"tls.crt": leaf.certificate_pem() + chain, "tls.key": leaf.key_pem(), "ca.crt": authority}
-    data = {name: base64.b64encode(text).decode() for name, text in files.items()}
+    data = files(leaf.certificate_pem() + chain, leaf.key_pem(), authority)
     api.put(PROVIDED_SECRET, {"metadata": {"name": "provided"}, "data": data})
 
 
@@ -69,35 +76,21 @@ def test_when_it_is_deleted_the_programs_own_authority_serves_again() -> None:
     assert rotator(api, clock).read().authority.bundle == before.authority.bundle
 
 
-def test_the_provided_secret_is_never_written() -> None:
-    api, clock = ready()
-    provide(api)
-    complete(api, clock)
-    clock.forward(80 * DAY)
-    complete(api, clock)
-    assert not [write for write in api.writes if "provided" in write]
-
-
-def test_on_a_new_installation_it_is_served_at_once() -> None:
-    api, clock = ready()
-    del api.objects[SECRET], api.objects[CA_SECRET]
-    provide(api)
-    assert rotator(api, clock).run().stored.serving.leaf == LEAF.certificate
-
-
-def test_before_it_ends_unrenewed_the_program_serves_its_own_and_says_why() -> None:
+def test_before_it_ends_unrenewed_the_program_serves_its_own_and_says_why_and_never_writes_it() -> None:
     api, clock = ready()
     provide(api)
     complete(api, clock)
     outcome = rotator(api, clock).run()
-    assert outcome.notes() == []
+    assert (outcome.refused, outcome.notes()) == ("", [])
     assert outcome.last.until == LEAF.certificate.not_valid_after_utc - 12 * POLICY.settle
     clock.now = outcome.last.until
     complete(api, clock)
     assert clock() < LEAF.certificate.not_valid_after_utc
     outcome = rotator(api, clock).run()
     assert outcome.stored.serving.leaf != LEAF.certificate
-    assert outcome.notes()[0].startswith("the provided certificate is not served: it ends at 2027-02-19")
+    assert not [write for write in api.writes if "provided" in write]
+    assert outcome.refused.startswith("it ends at 2027-02-19")
+    assert outcome.notes() == [f"the provided certificate is not served: {outcome.refused}"]
 
 
 def intermediate(signer: Pair) -> Pair:
@@ -138,30 +131,3 @@ def test_the_same_leaf_with_other_intermediates_is_taken_again() -> None:
     complete(api, clock)
     provide(api, chain=CA.certificate_pem())
     assert complete(api, clock) == [Action.TAKE]
-
-
-@pytest.mark.parametrize(
-    ("leaf", "authority", "why"),
-    [
-        (issue(CA, NOW, DAY, ["another.name"]), CA.certificate_pem(), "it lacks the name webhook.hooks.svc"),
-        (
-            issue(CA, NOW, timedelta(minutes=30), POLICY.dns_names),
-            CA.certificate_pem(),
-            "in less than 1:00:00",
-        ),
-        (LEAF, b"", "its ca.crt is missing or cannot be read"),
-        (LEAF, new_authority(NOW, DAY).certificate_pem(), "no trusted authority signed it"),
-        (LEAF, LEAF.certificate_pem(), "no trusted authority signed it"),
-        (Pair(LEAF.certificate, CA.key), CA.certificate_pem(), "its private key is not the certificate's"),
-    ],
-)
-def test_what_cannot_be_served_changes_nothing_and_has_a_reason(
-    leaf: Pair, authority: bytes, why: str
-) -> None:
-    api, clock = ready()
-    provide(api, leaf, authority)
-    outcome = rotator(api, clock).run()
-    assert (actions(outcome), outcome.last.action) == ([], Action.KEEP)
-    assert why in outcome.refused
-    assert why in outcome.notes()[0]
-    assert refused(outcome.stored.provided, POLICY, clock()) == outcome.refused

@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
+import base64
 from datetime import timedelta
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
 
-from certs import paths
 from certs.authority import signed_by
 from certs.checks import unusable
 from certs.decide import Action
-from kube.api import ApiError, ConflictError
-from tests.certs.fake import CA_SECRET, NOW, POLICY, SECRET, TARGET, Clock, configuration, installed, rotator
+from kube.api import ApiError
+from tests.certs.fake import (
+    CA_SECRET,
+    MUTATING,
+    NOW,
+    POLICY,
+    SECRET,
+    SETTLE,
+    Clock,
+    actions,
+    assert_whole,
+    configuration,
+    installed,
+    ready,
+    rotator,
+)
 
 if TYPE_CHECKING:
-    from certs.observed import Stored
     from certs.rotate import PassResult
-    from tests.certs.fake import FakeApi
-
-SETTLE = POLICY.settle + timedelta(seconds=1)  # a second more for the old one to go
-MUTATING = paths.webhook_configuration("mutating", "m")
-
-
-def actions(outcome: PassResult) -> list[Action]:
-    return [step.action for step in outcome.steps]
-
-
-def assert_whole(stored: Stored, clock: Clock) -> None:
-    """The stored leaf has its key, and verifies by its own Secret's bundle and by every caBundle."""
-    serving = stored.serving
-    bundles = [serving.bundle, *(held for hook in stored.hooks for held in hook.bundles)]
-    for bundle in bundles:
-        assert not unusable(serving, bundle, clock())
-
-
-def ready() -> tuple[FakeApi, Clock]:
-    api, clock = installed(), Clock()
-    rotator(api, clock).run()
-    api.writes.clear()
-    return api, clock
 
 
 def test_a_first_pass_makes_everything_and_a_second_one_nothing() -> None:
@@ -87,15 +78,6 @@ def test_an_authority_is_replaced_in_steps_that_never_break_a_call() -> None:
     assert len(third.stored.authority.bundle) == 1
     assert third.stored.authority.bundle.isdisjoint(old.authority.bundle)
     assert_whole(third.stored, clock)
-
-
-def test_a_leaf_is_replaced_at_once_and_once() -> None:
-    api, clock = ready()
-    old = rotator(api, clock).read().serving.leaf
-    outcome = rotator(api, clock).run(leaf=True)
-    assert actions(outcome) == [Action.ISSUE]
-    assert outcome.stored.serving.leaf not in {None, old}
-    assert api.writes == ["PUT tls"]
 
 
 def test_two_who_ask_for_the_same_replace_it_once() -> None:
@@ -197,7 +179,9 @@ def test_a_stranger_who_undoes_every_write_is_reported_and_not_fought_for_ever()
 
     def undo() -> None:
         api.before_write = undo
-        api.put(SECRET, {**api.objects[SECRET], "data": {}})
+        api.put(SECRET, {"metadata": {"name": "tls", "annotations": {"n": str(next(numbers))}}, "data": {}})
+
+    numbers = count()
 
     api.before_write = undo
     undo()
@@ -205,10 +189,46 @@ def test_a_stranger_who_undoes_every_write_is_reported_and_not_fought_for_ever()
         rotator(api, clock).run()
 
 
-def test_the_fake_is_as_strict_as_the_real_one() -> None:
+# ---- What was lost or overwritten -------------------------------------------------------------------------
+
+
+def test_with_both_secrets_lost_the_caBundle_still_trusts_what_replicas_serve() -> None:  # noqa: N802
+    api, clock = ready()
+    served = rotator(api, clock).read().serving
+    del api.objects[SECRET], api.objects[CA_SECRET]
+    outcome = rotator(api, clock).run()
+    assert_whole(outcome.stored, clock)
+    assert all(not unusable(served, held, clock()) for hook in outcome.stored.hooks for held in hook.bundles)
+    clock.forward(SETTLE)
+    assert len(rotator(api, clock).run().stored.authority.bundle) == 1
+
+
+def test_a_wrong_caBundle_is_repaired_and_nothing_else_written() -> None:  # noqa: N802
+    for wrong in ("", "bm9uc2Vuc2U=", "not base64", api_of_another_authority()):
+        api, clock = ready()
+        api.put(MUTATING, configuration("mutating", "m", bundle=wrong))
+        outcome = rotator(api, clock).run()
+        assert actions(outcome) == [Action.TRUST]
+        assert outcome.steps[0].broken
+        assert api.writes == ["PATCH m"]
+        assert_whole(outcome.stored, clock)
+
+
+def api_of_another_authority() -> str:
     api, _ = ready()
-    secret = api.objects[SECRET]
-    with pytest.raises(ConflictError):
-        api.create(paths.secrets(TARGET.namespace), secret)
-    with pytest.raises(ConflictError):
-        api.replace(SECRET, {**secret, "metadata": {"name": "tls", "resourceVersion": "0"}})
+    bundle: str = api.objects[MUTATING]["webhooks"][0]["clientConfig"]["caBundle"]
+    return bundle
+
+
+def test_only_the_webhook_that_differs_is_patched() -> None:
+    api, clock = ready()
+    one = api.get(MUTATING) or {}
+    good = one["webhooks"][0]["clientConfig"]["caBundle"]
+    del one["webhooks"][1]["clientConfig"]["caBundle"]
+    # Equal but for its form: another program may have written it.
+    text = base64.b64decode(good) + b"\n# a comment\n"
+    one["webhooks"][0]["clientConfig"]["caBundle"] = base64.b64encode(text).decode()
+    api.put(MUTATING, one)
+    rotator(api, clock).run()
+    held = [entry["clientConfig"]["caBundle"] for entry in api.objects[MUTATING]["webhooks"]]
+    assert held == [base64.b64encode(text).decode(), good]

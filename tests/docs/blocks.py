@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-ELSEWHERE = {"docs/init-script.md": "shows what containers print: tests/cluster/realnodes has real ones"}
+ELSEWHERE = {"docs/init-script.md": "shows what containers print: tests/nodes has real ones"}
 """Documents whose blocks are not looked at here, and why."""
 
 _FENCE = re.compile(r"^(`{3,})([^`\n]*)\n(.*?)^\1[ ]*$", re.MULTILINE | re.DOTALL)
@@ -54,6 +55,7 @@ class Block:
         return Step(f"{self.where}: $ {command}", command, output if shown else None)
 
 
+@cache
 def documents() -> list[str]:
     """Every document of the project, by its path in the repository."""
     found = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")]
@@ -70,6 +72,7 @@ def blocks_of(document: str) -> list[Block]:
     return [] if document in ELSEWHERE else read_blocks(document)
 
 
+@cache
 def read_blocks(document: str) -> list[Block]:
     """The fenced blocks of a document, whichever it is."""
     text = text_of(document)

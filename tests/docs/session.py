@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import shlex
+import signal
 import subprocess
 import sys
+import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.docs.blocks import REPOSITORY
+from click.testing import CliRunner
+
+from testbed.waiting import PATIENCE
+from tests.docs.blocks import REPOSITORY, blocks_of, documents
+from webhook.cli import main
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tests.docs.blocks import Block, Step
+
+PROGRAM = "ultraserver-webhook"
 
 CI = {
     "make lint": ".ci/run",
@@ -24,15 +35,20 @@ CI = {
     "make release": ".ci/run",
     "make release-before": ".ci/run",
     "make test": ".ci/run",
+    "make test-plane": ".ci/run",
+    "make test-nodes": ".ci/run",
     ".ci/run": "CI itself",
 }
-"""Commands that take minutes, and the step of CI that runs them."""
+"""Commands that take minutes, and what runs them."""
+
+HOURS = {"make test-soak": "a release needs its record, see CONTRIBUTING.md"}
+"""Commands that take hours, and who runs them."""
 
 ON_LOOPBACK = ("make run", "curl ", "ultraserver-webhook review ")
 """Beginnings of commands that need the webhook of ``make run``: tests/docs/test_commands.py has one."""
 
 ON_A_CLUSTER = ("make cluster", "export KUBECONFIG=", "alias kubectl=", "kubectl ")
-"""Beginnings of commands that need a control plane: tests/cluster/test_readme.py has one."""
+"""Beginnings of commands that need a control plane: tests/plane/test_readme.py has one."""
 
 SETUP = ("python3 -m venv ", "git clone ", "docker build ", ".venv/bin/pytest", ".venv/bin/pip install")
 """Beginnings of commands that make what a test runs in, or need what no test machine has."""
@@ -50,15 +66,43 @@ MASKS = {
 
 def is_run_here(step: Step) -> bool:
     """Whether a command is run with what this repository alone has."""
-    return not (
-        step.command in CI or step.command.startswith((*SETUP, *ON_LOOPBACK, *ON_A_CLUSTER, *MEASURES))
-    )
+    elsewhere = (*SETUP, *ON_LOOPBACK, *ON_A_CLUSTER, *MEASURES)
+    return step.command not in CI | HOURS and not step.command.startswith(elsewhere)
+
+
+def is_one_program(command: str) -> bool:
+    """Whether a command line is our program and its arguments, with nothing for a shell to do."""
+    return command.startswith(f"{PROGRAM} ") and not set(command) & set("|&;<>()$`\\*?[]#~{}\n")
+
+
+def documents_with(wanted: Callable[[Step], bool]) -> list[str]:
+    """The documents that show such a command; there is one, or a test of them would pass by doing nothing."""
+    found = [
+        document
+        for document in documents()
+        if any(wanted(step) for block in blocks_of(document) for step in block.steps())
+    ]
+    assert found, "no document shows such a command"
+    return found
 
 
 def write_file(block: Block, folder: Path) -> None:
     """Puts the file that a block is the content of where the commands run."""
     if block.file:
         (folder / block.file).write_text(block.text, encoding="utf-8")
+
+
+def run_in_process(command: str, folder: Path) -> tuple[str, int]:
+    """The same as ``run`` for a command that ``is_one_program``, without a process: its start costs most."""
+    _, *words = shlex.split(command)
+    with contextlib.chdir(folder):
+        done = CliRunner().invoke(main, words, prog_name=PROGRAM, catch_exceptions=False)
+    return done.output, done.exit_code
+
+
+def run_cheaply(command: str, folder: Path, last: int = 0) -> tuple[str, int]:
+    """The same as ``run``, in this process where that is possible."""
+    return run_in_process(command, folder) if is_one_program(command) else run(command, folder, last)
 
 
 def run(
@@ -111,3 +155,49 @@ def _line(line: str) -> str:
     if line.strip() == "...":
         return r"(?:.*\n)*?"
     return re.escape(line.rstrip()).replace(re.escape("..."), ".*") + r"[ ]*\n"
+
+
+@dataclass
+class Made:
+    """A target of make that stays in the foreground: what it said until it was ready, and after Ctrl-C."""
+
+    said: str = ""
+    rest: str = ""
+
+
+@contextlib.contextmanager
+def make(ready: str, *words: str) -> Iterator[Made]:
+    """Runs make as in a terminal, with the environment of the tests, until it says ``ready``; then Ctrl-C."""
+    command = ["make", "--no-print-directory", f"BIN={Path(sys.executable).parent}", *words]
+    env = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
+    with subprocess.Popen(
+        command,
+        cwd=REPOSITORY,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        made = Made()
+        # Ends the reading below if it is not ready in time.
+        stop = threading.Timer(PATIENCE, os.killpg, (process.pid, signal.SIGTERM))
+        stop.start()
+        try:
+            for line in process.stdout:
+                made.said += line
+                if ready in line:
+                    break
+            stop.cancel()
+            assert ready in made.said, f"make {words}: no {ready!r} in {PATIENCE:.0f} s but:\n{made.said}"
+            yield made
+        finally:
+            stop.cancel()
+            # As a terminal does at Ctrl-C: to the whole group.
+            os.killpg(process.pid, signal.SIGINT)
+            try:
+                made.rest, _ = process.communicate(timeout=PATIENCE)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGTERM)  # leaving the context would wait for it
+                raise

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from webhook.rules.load import load_default
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SHAPES = ("shape", "workers", "node config", "together", "apart", "topology key")
 RULES = ("rule", "on", "why")
@@ -36,7 +41,7 @@ def updated(text: str) -> str:
     return text
 
 
-def _markdown(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _markdown(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return "".join(map(_row, (head, ("---",) * len(head), *rows)))
 
 

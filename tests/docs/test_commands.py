@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.process import free_ports
+from testbed.plane.process import free_ports
 from tests.docs import session
 from tests.docs.blocks import REPOSITORY, blocks_of, documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-READY = "Ctrl-C stops it."
+    from tests.docs.blocks import Step
 
 
-@pytest.mark.parametrize("document", documents())
+@pytest.mark.limit(10, "commands with a pipe are processes")
+@pytest.mark.parametrize("document", session.documents_with(session.is_run_here))
 def test_commands_print_what_is_shown(document: str, tmp_path: Path) -> None:
     folder, status = session.folder_with_examples(tmp_path), 0
     for block in blocks_of(document):
         session.write_file(block, folder)
         for step in filter(session.is_run_here, block.steps()):
-            printed, status = session.run(step.command, folder, status)
+            printed, status = session.run_cheaply(step.command, folder, status)
             # 1 is an answer (a difference, a wrong table); more is a mistake unless the document says so.
             assert status <= 1 or "$ echo $?" in block.text, f"{step.where}\n{printed}"
             session.assert_printed(step, printed)
+
+
+@pytest.mark.limit(5, "starts the program")
+def test_a_process_prints_and_returns_what_the_program_does_in_this_one(tmp_path: Path) -> None:
+    folder = session.folder_with_examples(tmp_path)
+    line = "ultraserver-webhook preview examples/four-node.yaml"
+    assert session.is_one_program(line)
+    assert session.run(line, folder) == session.run_in_process(line, folder)
 
 
 @dataclass(frozen=True)
@@ -58,50 +63,30 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """``make run``, with the environment that the tests run in and a port and certificates of its own."""
     certificates = tmp_path_factory.mktemp("certs")
     (port,) = free_ports(1)
-    own = [f"BIN={Path(sys.executable).parent}", f"PORT={port}", f"CERTS={certificates}"]
-    command = ["make", "--no-print-directory", "--old-file=.venv/.run", "run", *own]
-    with subprocess.Popen(
-        command,
-        cwd=REPOSITORY,
-        env={key: value for key, value in os.environ.items() if not key.startswith("MAKE")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        assert process.stdout is not None
-        said = ""
-        for line in process.stdout:
-            said += line
-            if READY in line:
-                break
-        yield Served(port, certificates, said)
-        # As a terminal does at Ctrl-C: to the whole group.
-        os.killpg(process.pid, signal.SIGINT)
-        process.communicate(timeout=90)
+    own = ("--old-file=.venv/.run", "run", f"PORT={port}", f"CERTS={certificates}")
+    with session.make("Ctrl-C stops it.", *own) as made:
+        yield Served(port, certificates, made.said)
 
 
-@pytest.mark.parametrize("document", documents())
-def test_make_run_and_its_clients_print_what_is_shown(
-    document: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    blocks = [block for block in blocks_of(document) if block.file or block.steps()]
-    steps = [step for block in blocks for step in block.steps()]
-    if not any(step.command.startswith(session.ON_LOOPBACK) for step in steps):
-        return
-    if any(step.command.startswith("curl") for step in steps) and shutil.which("curl") is None:
-        pytest.skip("curl is not installed")
-    served = request.getfixturevalue("served")
+def is_on_loopback(step: Step) -> bool:
+    return step.command.startswith(session.ON_LOOPBACK)
+
+
+@pytest.mark.limit(5, "curl is a process")
+@pytest.mark.parametrize("document", session.documents_with(is_on_loopback))
+def test_make_run_and_its_clients_print_what_is_shown(document: str, tmp_path: Path, served: Served) -> None:
     folder = session.folder_with_examples(tmp_path)
-    for block in blocks:
+    for block in blocks_of(document):
         session.write_file(block, folder)
-        for step in block.steps():
+        for step in filter(is_on_loopback, block.steps()):
             if step.command.startswith("make run"):
                 session.assert_printed(step, served.documented(served.said))
-            elif step.command.startswith(session.ON_LOOPBACK):
-                printed, status = session.run(served.own(step.command), folder)
-                assert status == 0, f"{step.where}\n{printed}"
-                session.assert_printed(step, served.documented(printed))
+                continue
+            if step.command.startswith("curl ") and shutil.which("curl") is None:
+                pytest.skip("curl is not installed")
+            printed, status = session.run_cheaply(served.own(step.command), folder)
+            assert status == 0, f"{step.where}\n{printed}"
+            session.assert_printed(step, served.documented(printed))
 
 
 def test_ci_runs_what_is_left_to_it() -> None:

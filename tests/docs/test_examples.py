@@ -9,6 +9,11 @@ from webhook.documents import read_documents
 from webhook.rules.load import load_text
 
 EXAMPLES = [block for document in documents() for block in blocks_of(document) if block.language == "yaml"]
+TABLES = [block for block in EXAMPLES if "kind: RuleTable" in block.text and "broken" not in block.file]
+
+
+def test_there_are_examples() -> None:
+    assert TABLES
 
 
 @pytest.mark.parametrize("block", EXAMPLES, ids=lambda block: block.where)
@@ -16,10 +21,6 @@ def test_yaml_is_read(block: Block) -> None:
     assert read_documents(block.text, block.where)
 
 
-@pytest.mark.parametrize(
-    "block",
-    [block for block in EXAMPLES if "kind: RuleTable" in block.text and "broken" not in block.file],
-    ids=lambda block: block.where,
-)
+@pytest.mark.parametrize("block", TABLES, ids=lambda block: block.where)
 def test_rule_tables_load(block: Block) -> None:
     assert load_text(block.text, block.where).rules

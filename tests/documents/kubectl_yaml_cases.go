@@ -7,6 +7,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -55,14 +56,17 @@ func main() {
 	if err := json.NewDecoder(os.Stdin).Decode(&texts); err != nil {
 		panic(err)
 	}
-	results := []result{}
+	// One case a line.
+	separator := "[\n "
 	for _, text := range texts {
-		results = append(results, read(text))
+		var line bytes.Buffer
+		encoder := json.NewEncoder(&line)
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(read(text)); err != nil {
+			panic(err)
+		}
+		fmt.Print(separator, strings.TrimSpace(line.String()))
+		separator = ",\n "
 	}
-	encoder := json.NewEncoder(os.Stdout)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", " ")
-	if err := encoder.Encode(results); err != nil {
-		panic(err)
-	}
+	fmt.Print("\n]\n")
 }

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tests.helpers import LAUNCHER, WORKER, mpijob
+from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from webhook.engine import keys
 from webhook.engine.tree import digest, put
 from webhook.rules.load import load_default

@@ -4,6 +4,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from webhook.engine import record
+from webhook.engine.tree import drop
+
 KEYS = st.sampled_from(["a", "b/c", "d~e", "", "name", "é", "-", "0", "spec", "labels"])
 SCALARS = (
     st.none()
@@ -66,6 +69,15 @@ EXPRESSIONS = st.lists(
     max_size=2,
 )
 NODE_TERMS = st.lists(optional(matchExpressions=EXPRESSIONS, matchFields=st.just([])), max_size=3)
+CLAIMS = [
+    f"ultraserver-webhook.io/{key}"
+    for key in ("job", "workers", "node-config", "topology-key", "index", "opened")
+]
+GATES = st.lists(
+    st.sampled_from(["ultraserver-webhook.io/whole-job", "example.com/mine", "example.com/other"]),
+    unique=True,
+    max_size=3,
+).map(lambda names: [{"name": name} for name in names])
 LABELS = st.dictionaries(
     st.sampled_from(["team", "a/b", "ultraserver-webhook.io/job"]),
     st.sampled_from(["x", "default.other"]),
@@ -84,7 +96,7 @@ AFFINITY = optional(
     ),
     podAntiAffinity=optional(requiredDuringSchedulingIgnoredDuringExecution=TERMS),
     nodeAffinity=optional(
-        requiredDuringSchedulingIgnoredDuringExecution=optional(nodeSelectorTerms=NODE_TERMS),
+        requiredDuringSchedulingIgnoredDuringExecution=optional(nodeSelectorTerms=NODE_TERMS)
     ),
 )
 
@@ -102,13 +114,18 @@ SPEC = st.fixed_dictionaries(
         "nodeSelector": st.none() | st.dictionaries(st.sampled_from([ZONE, "a/b"]), st.just("x"), max_size=2),
         "initContainers": st.none() | INIT,
         "volumes": st.none() | VOLUMES,
+        "schedulingGates": st.none() | GATES,
         "tolerations": st.just([{"operator": "Exists"}]),
     },
 )
 TEMPLATE = st.fixed_dictionaries(
     {"spec": SPEC},
     optional={
-        "metadata": st.none() | optional(labels=LABELS, annotations=st.dictionaries(KEYS, st.just("v")))
+        "metadata": st.none()
+        | optional(
+            labels=LABELS,
+            annotations=st.dictionaries(KEYS | st.sampled_from(CLAIMS), st.just("v"), max_size=4),
+        )
     },
 )
 
@@ -170,3 +187,18 @@ def broken_jobs(draw: st.DrawFn) -> dict[str, Any]:
     holder, key = draw(st.sampled_from(places))
     holder[key] = draw(JSON)
     return job
+
+
+def without_claims(template: dict[str, Any]) -> dict[str, Any]:
+    """A template without what is never its author's."""
+    for path in record.CLAIMS:
+        template = drop(template, path)
+    return record.without_gate(template)
+
+
+def without_void(node: Any) -> Any:
+    """The object without nulls and empty parents, which say nothing and which taking back removes."""
+    if isinstance(node, dict):
+        kept = {key: without_void(value) for key, value in node.items()}
+        return {key: value for key, value in kept.items() if value not in (None, {}, []) or value is False}
+    return [without_void(item) for item in node] if isinstance(node, list) else node

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import mpijob
+from testbed.mpijob import mpijob
 from webhook.engine import Request, evaluate, keys
 from webhook.engine.identity import first_uid, job_id
 from webhook.rules.load import load_default
@@ -78,7 +78,8 @@ def test_a_label_that_the_user_set_is_replaced_and_the_user_is_told() -> None:
     outcome = evaluate(TABLE, Request(job, "default", "uid"))
     after = outcome.after["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["metadata"]
     assert after["labels"][keys.JOB] == "default.thief"
-    assert any("is the webhook's own" in warning for warning in outcome.warnings)
+    place = "/spec/mpiReplicaSpecs/Worker/template/metadata/labels/ultraserver-webhook.io~1job"
+    assert outcome.warnings == (f'replaced yours: {place} is the webhook\'s own, not "default.victim"',)
 
 
 def test_a_job_that_is_opted_out_cannot_carry_anothers_label_either() -> None:

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from testbed.mpijob import LAUNCHER, mpijob
 from tests.engine.hostile import pod
-from tests.helpers import LAUNCHER, mpijob, requested
+from tests.helpers import requested
 from webhook.engine import evaluate, keys
 from webhook.engine.tree import get
 from webhook.rules.load import load_default

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import mpijob
+from testbed.mpijob import mpijob
 from webhook.engine import Request, evaluate, keys
 from webhook.engine.budget import Budget
 from webhook.engine.record import Record, read, strip, write
@@ -25,7 +25,7 @@ def mutated(job: Any, table: Any = TABLE) -> Any:
 
 def stripped(template: Any) -> Any:
     """A template without what its record names, which costs no more than it may."""
-    bare, _ = strip(template, read(template), Budget(template))
+    bare, *_ = strip(template, read(template), Budget(template))
     return bare
 
 
@@ -105,29 +105,23 @@ def test_a_record_says_which_table_it_came_from() -> None:
     assert json.loads(text)["table"] == TABLE.revision
 
 
-@pytest.mark.parametrize("kind", ["matchExpressions", "matchFields"])
-def test_a_term_that_is_another_one_plus_what_a_rule_adds_keeps_its_own_expression(kind: str) -> None:
-    ours = {"key": "neuron.amazonaws.com/ultraserver-server-id-4", "operator": "Exists"}
-    a, b = ({"key": key, "operator": "In", "values": ["x"]} for key in "ab")
-    terms = [{kind: [ours, a, b]}, {kind: [a, b]}, {kind: [a, b]}]
-    required = {
-        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    }
-    once = evaluate(load_default(), Request(mpijob(4, worker_spec={"affinity": required}))).after
-    again = evaluate(load_default(), Request(once))
-    assert again.operations == ()
-    spec = again.after["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
-    kept = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert kept["nodeSelectorTerms"][0][kind][:1] == [ours]
+OURS = {"key": "neuron.amazonaws.com/ultraserver-server-id-4", "operator": "Exists"}
+A, B = ({"key": key, "operator": "In", "values": ["x"]} for key in "ab")
+NEAR: list[list[Any]] = [
+    *([{kind: [OURS, A, B]}, {kind: [A, B]}, {kind: [A, B]}] for kind in ("matchExpressions", "matchFields")),
+    [
+        *({"matchFields": some} for some in ([A, B, OURS], [A, OURS], [A, B], [A])),
+        *({"matchExpressions": some} for some in ([A, B, OURS], [B], [A, B])),
+    ],
+]
 
 
-def test_terms_that_differ_by_what_a_rule_adds_are_each_taken_back_once() -> None:
-    ours = {"key": "neuron.amazonaws.com/ultraserver-server-id-4", "operator": "Exists"}
-    a, b = ({"key": key, "operator": "In", "values": ["x"]} for key in "ab")
-    fields = [{"matchFields": some} for some in ([a, b, ours], [a, ours], [a, b], [a])]
-    terms = [*fields, *({"matchExpressions": some} for some in ([a, b, ours], [b], [a, b]))]
-    required = {
-        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    }
-    once = evaluate(load_default(), Request(mpijob(4, worker_spec={"affinity": required}))).after
-    assert evaluate(load_default(), Request(once)).operations == ()
+@pytest.mark.parametrize("terms", NEAR)
+def test_terms_that_differ_by_what_a_rule_adds_keep_their_own_expressions(terms: list[Any]) -> None:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    once = mutated(mpijob(4, worker_spec={"affinity": {"nodeAffinity": required}}))
+    assert evaluate(TABLE, Request(once)).operations == ()
+    affinity = worker(once)["spec"]["affinity"]["nodeAffinity"]
+    kept = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    for before, after in zip(terms, kept, strict=True):
+        assert all(after[kind][: len(some)] == some for kind, some in before.items())

@@ -1,19 +1,19 @@
-"""The way of an upgrade: jobs as every released version mutated them, through the present table."""
+"""Upgrades: jobs as every released version mutated them, through the present table."""
 
 import copy
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.strategies import jobs
-from tests.engine.test_properties import without_void
-from tests.helpers import LAUNCHER, WORKER, mpijob
-from tests.released import FOLDER, cases
+from testbed.mpijob import LAUNCHER, WORKER, mpijob
+from tests import released
+from tests.engine.strategies import jobs, without_void
+from tests.released import Kept, __main__, cases, versions
 from tests.rules.tables import EXTENDS
-from webhook.documents import read_documents
 from webhook.engine import Request, evaluate
 from webhook.engine.outcome import Verdict
 from webhook.engine.table import Table
@@ -21,7 +21,6 @@ from webhook.engine.tree import canonical, get, put, same
 from webhook.rules.load import load_default, load_text
 
 TABLE = load_default()
-FILES = sorted(FOLDER.glob("*/*.yaml"))
 REPLICAS = ("spec", "mpiReplicaSpecs", "Worker", "replicas")
 
 CHANGES: dict[str, Any] = {
@@ -36,30 +35,31 @@ def renamed(job: Any, name: str) -> Any:
     return put(job, ("metadata", "name"), name) if get(job, ("metadata", "name")) else job
 
 
-def released(path: Path) -> Any:
-    (document,) = read_documents(path.read_text(encoding="utf-8"), str(path))
-    return document.value
+def after(table: Table, job: Any, namespace: str = "default", uid: str = "now", username: str = "ada") -> Any:
+    return evaluate(table, Request(job, namespace, uid, username)).after
 
 
-def after(table: Table, job: Any, namespace: str = "default", uid: str = "now") -> Any:
-    return evaluate(table, Request(job, namespace, uid, "ada")).after
+every_job = pytest.mark.parametrize(
+    "kept",
+    [kept for version in versions().values() for kept in version.values()],
+    ids=lambda kept: f"{kept.version}/{kept.case}",
+)
 
 
 @pytest.mark.parametrize("namespace", ["default", "elsewhere"])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@every_job
 def test_a_job_of_an_earlier_version_becomes_what_its_author_would_get_today(
-    path: Path, change: Any, namespace: str
+    kept: Kept, change: Any, namespace: str
 ) -> None:
-    found = released(path)
-    uid = found["request"]["uid"]
-    exported = after(TABLE, change(found["mutated"]), namespace, uid)
-    assert same(exported, after(TABLE, change(found["job"]), namespace, uid))
+    uid = kept.request["uid"]
+    exported = after(TABLE, change(kept.mutated), namespace, uid)
+    assert same(exported, after(TABLE, change(kept.job), namespace, uid))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_the_init_containers_of_an_earlier_version_get_todays_commands_whole(path: Path) -> None:
-    containers = get(after(TABLE, released(path)["mutated"]), (*LAUNCHER, "spec", "initContainers"))
+@every_job
+def test_the_init_containers_of_an_earlier_version_get_todays_commands_whole(kept: Kept) -> None:
+    containers = get(after(TABLE, kept.mutated), (*LAUNCHER, "spec", "initContainers"))
     fresh = get(after(TABLE, mpijob(4)), (*LAUNCHER, "spec", "initContainers"))
     commands = {item["name"]: item["command"] for item in containers}
     assert [commands[item["name"]] for item in fresh] == [item["command"] for item in fresh]
@@ -67,17 +67,30 @@ def test_the_init_containers_of_an_earlier_version_get_todays_commands_whole(pat
     assert commands.get("mine", ["sh"])[0] == "sh"
 
 
-def test_every_case_is_there_in_every_version_and_one_has_other_scripts_than_today() -> None:
-    versions = {path.parent.name for path in FILES}
-    assert {(path.parent.name, path.stem) for path in FILES} == {
-        (v, case) for v in versions for case in cases()
-    }
-    texts = [path.read_text(encoding="utf-8") for path in FILES if path.parent.name == "0.1.0-other-scripts"]
-    assert all("another release's" in text for text in texts)
+def test_every_version_has_every_case_and_one_has_other_scripts_than_today() -> None:
+    assert "0.1.0" in versions()
+    assert all(set(version) == set(cases()) for version in versions().values())
+    others = versions()["0.1.0-other-scripts"].values()
+    assert all("another release's wait script" in canonical(kept.mutated) for kept in others)
+
+
+def test_the_program_keeps_what_the_present_version_makes_of_every_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(released, "FOLDER", tmp_path)
+    monkeypatch.setattr(released, "SCRIPTS", tmp_path / "scripts")
+    monkeypatch.setattr(sys, "argv", ["python -m tests.released", "9.9.9"])
+    __main__.main()
+    kept = versions.__wrapped__()["9.9.9"]
+    assert {name: found.job for name, found in kept.items()} == cases()
+    assert all(same(found.mutated, after(TABLE, found.job, **found.request)) for found in kept.values())
+    assert len(list((tmp_path / "scripts").iterdir())) == 2
+    with pytest.raises(FileExistsError):
+        __main__.main()
 
 
 def test_what_another_webhook_added_behind_a_script_that_changed_stays_beside_it() -> None:
-    job = copy.deepcopy(released(FOLDER / "0.1.0-other-scripts" / "four-node.yaml")["mutated"])
+    job = copy.deepcopy(versions()["0.1.0-other-scripts"]["four-node"].mutated)
     sidecar = {"name": "istio-init", "image": "istio", "command": ["istio", "b", "a", "b"]}
     get(job, (*LAUNCHER, "spec"))["initContainers"].append(sidecar)
     stored = after(TABLE, job)
@@ -119,6 +132,8 @@ def unordered(obj: Any) -> Any:
     return obj
 
 
+# Half of the usual number of examples: each evaluates three times.
+@settings(max_examples=settings().max_examples // 2)
 @given(jobs(named=True), st.sampled_from(sorted(TABLES)), st.sampled_from(sorted(TABLES)))
 def test_whatever_table_a_job_went_through_before_this_ones_result_is_that_of_the_authors_job(
     job: Any, first: str, second: str

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.engine.strategies import JSON, broken_jobs, jobs
-from tests.helpers import LAUNCHER, WORKER, mpijob, requested
+from tests.helpers import examples, requested
 from tests.t9k import SHAPES, t9k_mpijob
 from webhook.engine import Outcome, evaluate, keys, record, update
 from webhook.engine.table import Table
@@ -98,6 +99,7 @@ def test_what_an_applied_file_takes_out_is_put_back(table: Table) -> None:
     assert outcome.warnings == ()
 
 
+@examples(25)
 @given(jobs(), st.sampled_from([TABLE, REQUIREMENTS]))
 def test_a_file_that_is_applied_again_changes_nothing_whatever_is_in_it(job: Any, table: Table) -> None:
     stored = evaluate(table, requested(suspended(job))).after
@@ -119,6 +121,7 @@ KUEUES = {
 }
 
 
+@examples(25)
 @given(
     jobs(),
     st.fixed_dictionaries({key: st.just(value) | st.just({}) for key, value in KUEUES.items()}),
@@ -148,6 +151,7 @@ def test_an_update_that_takes_nothing_out_comes_out_without_a_patch(
     assert back is None or back.operations == ()
 
 
+@examples(25)
 @given(jobs() | broken_jobs() | JSON, jobs() | broken_jobs() | JSON, JSON, st.integers(0, 9))
 def test_the_patch_of_any_update_applies_and_a_second_one_has_nothing_to_do(
     before: Any, new: Any, status: Any, workers: int
@@ -167,6 +171,18 @@ def test_the_patch_of_any_update_applies_and_a_second_one_has_nothing_to_do(
     again = update(TABLE, requested(outcome.after, uid="another"), stored)
     assert again is not None
     assert again.operations == ()
+
+
+CLAIMED = [
+    ("annotations", key) for key in (keys.JOB, keys.WORKERS, keys.TOPOLOGY_KEY, keys.INDEX, keys.OPENED)
+]
+
+
+def test_a_gate_that_creation_did_not_add_is_not_taken_over_later() -> None:
+    stored, mine = created(written()), {"name": "example.com/mine"}
+    path = (*WORKER, "spec", "schedulingGates")
+    after = updated(stored, put(stored, path, [{"name": keys.GATE}, mine])).after
+    assert get(after, path) == [mine]
 
 
 @pytest.mark.parametrize("lost", ["wait-hostfilename", "ultraserver-init-container"])
@@ -196,8 +212,8 @@ def test_a_term_of_a_persons_own_gets_the_requirement_that_was_in_the_others() -
     assert after == [{"matchExpressions": [other, ours]}]
 
 
-@pytest.mark.parametrize("lost", [("annotations", keys.ADDED), ("labels", keys.JOB)])
-def test_record_and_job_label_are_as_they_were(lost: tuple[str, str]) -> None:
+@pytest.mark.parametrize("lost", [("annotations", keys.ADDED), ("labels", keys.JOB), *CLAIMED])
+def test_record_and_claims_are_as_they_were(lost: tuple[str, str]) -> None:
     stored = created(written())
     assert same(updated(stored, drop(stored, (*WORKER, "metadata", *lost))).after, stored)
     forged = put(stored, (*WORKER, "metadata", *lost), "team-b.victim")
@@ -334,7 +350,7 @@ def test_a_job_without_workers_for_a_while_keeps_what_was_added() -> None:
 
 def test_a_job_of_many_node_selector_terms_gets_its_requirement_back_in_each() -> None:
     job = written()
-    terms = [{"matchExpressions": [{**ZONE, "values": [f"zone-{number}"]}]} for number in range(1000)]
+    terms = [{"matchExpressions": [{**ZONE, "values": [f"zone-{number}"]}]} for number in range(300)]
     path = (*WORKER, "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     job = put(job, (*path, "nodeSelectorTerms"), terms)
     stored = created(job)

@@ -1,0 +1,1 @@
+"""Tests of the text of the init scripts; ``tests/plane/initscript`` runs them."""

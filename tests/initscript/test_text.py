@@ -72,6 +72,7 @@ def test_bash_accepts_it(stage: Stage) -> None:
 
 
 @stages
+@pytest.mark.limit(5, "shellcheck itself takes that long")
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck here")
 def test_shellcheck_finds_nothing(stage: Stage, tmp_path: Path) -> None:
     whole = tmp_path / f"{stage}.sh"

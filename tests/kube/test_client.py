@@ -1,4 +1,4 @@
-"""The edge to the API server: what its answers become. The real one is asked in ``tests/cluster``."""
+"""The edge to the API server: what its answers become. The real one is asked in ``tests/plane``."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from kube import client
 from kube.api import ApiError, ConflictError, ForbiddenError, GoneError
 from kube.client import KubernetesApi, connect, connect_as_user
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
 class Server(ThreadingHTTPServer):
-    """Answers everything with ``answer`` and remembers what was asked."""
+    """Answers everything with ``answer``, or what ``answers`` makes of the path; remembers what was asked."""
 
     answer: tuple[int, bytes] = (200, b"{}")
+    answers: Callable[[str], bytes] | None = None
+    authorization: str | None = None
     more = 0
     """Bytes that are promised behind the answer, and come only when `silent` is set."""
 
@@ -40,7 +44,8 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         asked = json.loads(body) if body else None
         server.asked.append((self.command, self.path, self.headers["Content-Type"], asked))
-        status, text = server.answer
+        server.authorization = self.headers["Authorization"]
+        status, text = (200, server.answers(self.path)) if server.answers else server.answer
         self.send_response(status)
         self.send_header("Content-Length", str(len(text) + server.more))
         self.end_headers()
@@ -57,7 +62,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[Server]:
     with Server() as made:
-        thread = threading.Thread(target=made.serve_forever)
+        thread = threading.Thread(target=made.serve_forever, args=(0.01,))
         thread.start()
         yield made
         made.shutdown()
@@ -69,13 +74,13 @@ def api(server: Server, tmp_path: Path) -> KubernetesApi:
     return connect(kubeconfig(tmp_path, f"http://127.0.0.1:{server.server_port}"))
 
 
-def kubeconfig(folder: Path, url: str) -> Path:
+def kubeconfig(folder: Path, url: str, bearer: str = "t") -> Path:
     path = folder / "kubeconfig"
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "c", "cluster": {"server": url}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
+        "users": [{"name": "u", "user": {"token": bearer}}],
         "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
         "current-context": "x",
     }
@@ -148,6 +153,24 @@ def test_nobody_there_is_an_error(tmp_path: Path) -> None:
         connect(kubeconfig(tmp_path, "http://127.0.0.1:1")).get("/a")
 
 
+@pytest.mark.parametrize("token", ["se\ncret", "se\r\ncret", "secre\u0165", "se\0cret"])
+def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(
+    server: Server, tmp_path: Path, token: str
+) -> None:
+    api = connect(kubeconfig(tmp_path, f"http://127.0.0.1:{server.server_port}", token))
+    with pytest.raises(ApiError, match="GET /a: the bearer token has a line end") as caught:
+        api.get("/a")
+    with pytest.raises(ApiError, match="replace it in the kubeconfig"), api.stream("/a"):
+        pass
+    assert "cre" not in str(caught.value)
+    assert not server.asked
+
+
+def test_a_line_end_after_a_token_is_left_out(server: Server, tmp_path: Path) -> None:
+    connect(kubeconfig(tmp_path, f"http://127.0.0.1:{server.server_port}", "secret\n")).get("/a")
+    assert server.authorization == "Bearer secret"
+
+
 def test_without_a_kubeconfig_or_a_pod_the_way_out_is_said(tmp_path: Path) -> None:
     with pytest.raises(ApiError, match="name a --kubeconfig"):
         connect(None)
@@ -168,10 +191,32 @@ def test_a_user_has_the_namespace_of_the_context(tmp_path: Path) -> None:
         connect_as_user(tmp_path / "none", None)
 
 
-def test_a_right_that_lacks_can_be_told_from_other_failures(server: Server, api: KubernetesApi) -> None:
-    server.answer = (403, b'{"message": "nodes is forbidden"}')
-    with pytest.raises(ForbiddenError, match="GET /a: 403 nodes is forbidden"):
-        api.get("/a")
+def test_a_page_that_is_too_long_is_read_as_several(
+    server: Server, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "PAGE_BYTES", 8000)
+    items = ["."] * 600 + ["large" * 600] * 5 + ["larger" * 2000] + ["."] * 100
+    longest = []
+
+    def answer(path: str) -> bytes:
+        query = {key: int(value) for key, value in parse_qsl(urlsplit(path).query)}
+        begin, end = query.get("continue", 0), query.get("continue", 0) + query["limit"]
+        longest.append(query["limit"])
+        found = {
+            "metadata": {"continue": str(end)} if end < len(items) else {},
+            "items": [f"{number}{text}" for number, text in enumerate(items[begin:end], begin)],
+        }
+        return json.dumps(found).encode()
+
+    server.answers = answer
+    pages = list(api.pages("/a"))
+    assert [text for page in pages for text in page["items"]] == [
+        f"{i}{text}" for i, text in enumerate(items)
+    ]
+    # Where objects are small again, so are not the pages; the one that is too long by itself is read, too.
+    assert longest[0] == client.PAGE
+    assert max(len(json.dumps(page)) for page in pages) < 13_000
+    assert longest[-1] > 1
 
 
 def test_a_collection_is_read_page_by_page(server: Server, api: KubernetesApi) -> None:
@@ -201,7 +246,7 @@ def test_a_watch_gives_events_whole_however_they_arrive(server: Server, api: Kub
 def test_a_watch_that_says_nothing_for_long_ends_without_an_error(
     server: Server, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kube.client.IDLE_SECONDS", 0.5)
+    monkeypatch.setattr("kube.client.IDLE_SECONDS", 0.1)
     server.answer, server.more = (200, b""), 10
     with api.stream("/a") as events:
         assert list(events) == []

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-import pytest
-
-from kube.api import ApiError, leases
+from kube.api import leases
 from kube.election import Elector
 from tests.kube.fake import Clock, FakeApi
 
@@ -91,9 +89,3 @@ def test_a_lease_that_is_given_back_is_free_at_once_and_only_its_holder_can() ->
     assert two.lead()
     one.release()
     assert api.objects[PATH]["spec"]["holderIdentity"] == "two"
-
-
-def test_a_server_that_cannot_be_asked_is_an_error() -> None:
-    api = FakeApi(refuse="leases")
-    with pytest.raises(ApiError):
-        candidate(api, "one", Watch()).lead()

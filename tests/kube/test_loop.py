@@ -2,121 +2,184 @@
 
 from __future__ import annotations
 
+import heapq
 import logging
-import time
 from dataclasses import dataclass, field
+from itertools import count, pairwise
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kube.api import leases
+from kube.backoff import JITTER
 from kube.election import Elector
 from kube.loop import LEAST_SECONDS, Loop
-from tests.kube.fake import Clock, FakeApi, InThread
-from tests.waiting import until
+from tests.kube.fake import Clock, FakeApi
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import threading
+    from collections.abc import Callable
 
 NAMESPACE = "hooks"
 LEASE = f"{leases(NAMESPACE)}/lease"
+RENEWED = 10
+"""Seconds between two tries to hold a Lease of 30, about."""
 
 
 @dataclass
-class Running(InThread):
-    """A loop in a thread, and when it did passes."""
+class Running:
+    """A loop whose clock jumps to the end of each wait, or to what happens before.
+
+    Attributes:
+        next_pass: What each pass says: seconds until the next one.
+        passes: When there was one.
+        led: When there was an election, and whether it was won.
+        able: Whether it could do the work.
+    """
 
     api: FakeApi = field(default_factory=FakeApi)
-    wait: float = 60.0
-    duration: int = 1
+    next_pass: float = 60.0
+    duration: int = 3 * RENEWED
+    now: float = 0.0
     passes: list[float] = field(default_factory=list)
-    led: list[bool] = field(default_factory=list)
+    led: list[tuple[float, bool]] = field(default_factory=list)
+    able: bool = True
 
     def __post_init__(self) -> None:
-        """Starts it."""
-        elector = Elector(self.api, NAMESPACE, "lease", "one", self.duration, Clock(), time.monotonic)
-        self.run_in_thread(Loop(elector, self.work, self.led.append))
+        """Makes the loop."""
+        elector = Elector(self.api, NAMESPACE, "lease", "one", self.duration, Clock(), lambda: self.now)
+        self.loop = Loop(
+            elector, self.work, lambda leads: self.led.append((self.now, leads)), self.wait, lambda: self.able
+        )
+        self._happens: list[tuple[float, int, Callable[[], object]]] = []
+        self._numbers = count()
 
     def work(self) -> float:
         """A pass."""
-        self.passes.append(time.monotonic())
-        return self.wait
+        self.passes.append(self.now)
+        return self.next_pass
+
+    def at(self, seconds: float, what: Callable[[], object]) -> None:
+        """Has something happen then."""
+        heapq.heappush(self._happens, (seconds, next(self._numbers), what))
+
+    def run(self, seconds: float) -> None:
+        """Runs for so long."""
+        self.at(seconds, self.loop.stop)
+        self.loop.run()
+
+    def wait(self, signal: threading.Event, seconds: float) -> bool:
+        """Waits."""
+        end = self.now + seconds
+        while not signal.is_set() and self._happens and self._happens[0][0] <= end:
+            at, _, what = heapq.heappop(self._happens)
+            self.now = max(self.now, at)
+            what()
+        self.now = self.now if signal.is_set() else end
+        return signal.is_set()
+
+    def hold(self, who: str) -> None:
+        """Gives the Lease to somebody, as an administrator may."""
+        lease = self.api.objects.get(LEASE, {"metadata": {"name": "lease"}})
+        self.api.put(LEASE, {**lease, "spec": {"holderIdentity": who}})
 
 
-@pytest.fixture
-def running() -> Iterator[Running]:
-    made = Running()
-    yield made
-    made.end()
-
-
-def test_a_leader_works_at_once_and_then_when_it_is_time() -> None:
-    running = Running(wait=0.0)
-    until(lambda: len(running.passes) >= 3)
-    running.end()
-    assert running.led[0]
-    pauses = [after - before for before, after in zip(running.passes, running.passes[1:], strict=False)]
-    assert min(pauses) >= LEAST_SECONDS
+@pytest.mark.parametrize(("next_pass", "pause"), [(0.0, LEAST_SECONDS), (7.0, 7.0)])
+def test_a_leader_works_at_once_and_then_when_it_is_time(next_pass: float, pause: float) -> None:
+    running = Running(next_pass=next_pass)
+    running.run(99.5 * pause)
+    assert running.passes == pytest.approx([pause * number for number in range(100)])
 
 
 def test_it_can_be_woken_and_renews_no_more_often_for_it() -> None:
     running = Running(duration=600)
-    until(lambda: running.passes)
-    for number in range(2, 5):
-        running.loop.wake()
-        until(lambda number=number: len(running.passes) == number)
-    assert running.api.writes == ["POST lease"]
-    running.end()
+    for at in (5, 6, 50):
+        running.at(at, running.loop.wake)
+    running.run(100)
+    assert running.passes == [0, 5, 6, 50]
+    assert running.api.writes == ["POST lease", "PUT lease"]  # taken and given back
 
 
-def test_however_often_it_is_woken_passes_keep_their_distance(running: Running) -> None:
-    until(lambda: running.passes)
-    while len(running.passes) < 4:
-        running.loop.wake()
-    pauses = [after - before for before, after in zip(running.passes, running.passes[1:], strict=False)]
-    assert min(pauses) >= LEAST_SECONDS
+def test_however_often_it_is_woken_passes_keep_their_distance() -> None:
+    running = Running()
+    for number in range(100):
+        running.at(number / 100, running.loop.wake)
+    running.run(0.95)
+    assert running.passes == pytest.approx([LEAST_SECONDS * number for number in range(10)])
 
 
-def test_it_keeps_the_lease_between_passes_that_are_far_apart(running: Running) -> None:
-    until(lambda: len([write for write in running.api.writes if "lease" in write]) >= 3)
-    assert len(running.passes) == 1
-    assert all(running.led)
-
-
-def test_the_lease_is_given_back_at_the_end(running: Running) -> None:
-    until(lambda: running.passes)
-    running.end()
+def test_it_keeps_the_lease_between_passes_that_are_far_apart_and_gives_it_back_at_the_end() -> None:
+    running = Running(next_pass=1000)
+    running.run(100)
+    assert running.passes == [0]
+    *elections, end = running.led
+    assert all(leads for _, leads in elections)
+    gaps = [after - before for (before, _), (after, _) in pairwise(elections)]
+    assert len(gaps) >= 8
+    assert all(RENEWED * (1 - JITTER) <= gap <= RENEWED * (1 + JITTER) for gap in gaps)
+    assert running.api.writes == ["POST lease", *["PUT lease"] * (len(gaps) + 1)]
+    assert end == (100, False)
     assert running.api.objects[LEASE]["spec"]["holderIdentity"] == ""
-    assert running.led[-1] is False
 
 
 def test_a_follower_does_nothing_and_follows_when_the_lease_is_free(caplog: pytest.LogCaptureFixture) -> None:
-    api = FakeApi()
-    api.put(LEASE, {"metadata": {"name": "lease"}, "spec": {"holderIdentity": "other"}})
+    running = Running(duration=30)
+    running.hold("other")
+    running.at(3, running.loop.wake)
+    running.at(20, lambda: running.hold(""))
     with caplog.at_level(logging.INFO, "kube"):
-        running = Running(api)
-        time.sleep(0.2)
-        assert running.passes == []
-        api.objects[LEASE]["spec"]["holderIdentity"] = ""
-        until(lambda: running.passes)
-        running.end()
-    assert "became leader" in caplog.text
+        running.run(60)
+    assert 20 < running.passes[0] <= 20 + RENEWED * (1 + JITTER)
+    assert caplog.messages == ["became leader"]
+
+
+def test_who_loses_the_lease_stops_and_works_at_once_when_it_has_it_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    running = Running()
+    running.at(15, lambda: running.hold("other"))
+    running.at(40, lambda: running.hold(""))
+    with caplog.at_level(logging.INFO, "kube"):
+        running.run(55)
+    first, second = running.passes
+    assert first == 0
+    assert 40 < second <= 40 + RENEWED * (1 + JITTER)
+    assert caplog.messages == ["became leader", "no longer leader", "became leader"]
+
+
+def test_who_cannot_do_the_work_leaves_the_lease_to_another_and_works_as_soon_as_it_can() -> None:
+    running = Running(able=False, next_pass=1000)
+    running.at(3.5, lambda: setattr(running, "able", True))
+    running.at(60, lambda: setattr(running, "able", False))
+    running.run(60 + RENEWED * (1 + JITTER))
+    assert running.passes == [4]
+    assert running.api.objects[LEASE]["spec"]["holderIdentity"] == ""
+    assert not running.led[-1][1]
+
+
+def test_a_pass_that_raises_ends_the_program_and_leaves_the_lease_to_another() -> None:
+    def mistake() -> float:
+        raise LookupError
+
+    running = Running()
+    running.loop.work = mistake
+    with pytest.raises(LookupError):
+        running.run(60)
+    assert running.api.objects[LEASE]["spec"]["holderIdentity"] == ""
 
 
 def test_without_a_lease_to_be_had_nothing_is_done_and_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
     running = Running(FakeApi(refuse="leases"))
-    until(lambda: running.led)
-    running.end()
+    running.run(30)
     assert running.passes == []
-    assert not any(running.led)
+    assert len(running.led) >= 3
+    assert not any(leads for _, leads in running.led)
     assert "cannot acquire lease" in caplog.text
 
 
-def test_a_lease_that_cannot_be_given_back_is_said(
-    running: Running, caplog: pytest.LogCaptureFixture
-) -> None:
-    until(lambda: running.passes)
-    running.api.refuse = "leases"
-    running.loop.stop()
-    running.end()
-    assert "was not released" in caplog.text or "cannot acquire lease" in caplog.text
+def test_a_lease_that_cannot_be_given_back_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    running = Running()
+    running.at(1, lambda: setattr(running.api, "refuse", "leases"))
+    running.run(2)
+    assert "was not released" in caplog.text
+    assert running.led[-1] == (2, False)

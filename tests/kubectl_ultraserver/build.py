@@ -11,7 +11,7 @@ from kubectl_ultraserver.seen import Fleet, Work
 from placement.model import GATE, INDEX, JOB, NODE_CONFIG, SERVER_4, TOPOLOGY_KEY, WORKERS
 from placement.read import read_pod
 from placement.topology import Topology
-from tests.helpers import mpijob
+from testbed.mpijob import mpijob
 from tests.placement.world import NOW, TRN2U, servers
 from webhook.engine import keys
 
@@ -135,8 +135,14 @@ def case(found: Work, **known: Any) -> Case:
         "metadata": {"name": "ultraserver-webhook", "creationTimestamp": "2026-11-21T09:00:00Z"},
         "webhooks": [{"failurePolicy": "Ignore"}],
     }
-    given = {"lease": lease, "registration": registration, "asked": True, **known}
+    given = {"lease": lease, "registration": registration, "asked": True, "rules": rules(), **known}
     return Case(found, NOW, **given)
+
+
+def rules(line: str = "", **metadata: Any) -> Object:
+    """The ConfigMap of an installation whose rule table is the packaged one, but for a line."""
+    head = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
+    return {"metadata": metadata, "data": {"rules.yaml": head + line}}
 
 
 def event(kind: str, name: str, reason: str, message: str, component: str = "", **more: Any) -> Object:

@@ -7,42 +7,27 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
-from kube.api import ForbiddenError
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.listing import Lister
+from tests.docs.blocks import REPOSITORY
 from tests.kube.fake import FakeApi
-from tests.kubectl_ultraserver.build import NAMESPACE, stored, workers
+from tests.kubectl_ultraserver.build import NAMESPACE, rules, stored, workers
 from tests.placement.stored import path_of, store_nodes
+from webhook.engine import keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-    from kube.api import Object
 
 MPIJOBS = f"/apis/kubeflow.org/v2beta1/namespaces/{NAMESPACE}/mpijobs"
 
 
-class PagedApi(FakeApi):
-    """The API server in memory, which lists in pages of two."""
-
-    def pages(self, path: str) -> Iterator[Object]:
-        """Read a collection; `refuse` may name its path."""
-        if self.refuse and self.refuse == path.partition("?")[0]:
-            raise ForbiddenError(f'GET {path}: 403 pods is forbidden: User "ada" cannot list')
-        kind = path.partition("?")[0].rpartition("/")[2]
-        inside = path.partition("?")[0].removesuffix(kind) if "/namespaces/" in path else "/"
-        found = [raw for at, raw in self.objects.items() if f"/{kind}/" in at and at.startswith(inside)]
-        for start in range(0, max(len(found), 1), 2):
-            yield {"items": found[start : start + 2]}
-
-
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> PagedApi:
+def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     """Three UltraServers, and a job on the first."""
-    made = PagedApi()
+    made = FakeApi(page=2)
     store_nodes(made, 3)
     made.put("/apis", {"groups": [{"versions": [{"groupVersion": "kubeflow.org/v2beta1"}]}]})
     made.put(f"{MPIJOBS}/train", stored())
@@ -58,7 +43,7 @@ def run(*words: str, **options: Any) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
-def test_verify_exits_with_what_it_found(api: PagedApi) -> None:
+def test_verify_exits_with_what_it_found(api: FakeApi) -> None:
     assert run("verify", "train")[0] == 0
     del api.objects[f"/api/v1/namespaces/{NAMESPACE}/pods/train-worker-3"]
     code, out, _ = run("verify", "mpijob/train")
@@ -69,7 +54,7 @@ def test_verify_exits_with_what_it_found(api: PagedApi) -> None:
     assert err == "error: there is no job nobody in namespace team\n"
 
 
-def test_json_has_everything(api: PagedApi) -> None:
+def test_json_has_everything(api: FakeApi) -> None:
     assert api.objects
     verdict = json.loads(run("verify", "train", "-o", "json")[1])
     assert verdict["whole"] is True
@@ -83,7 +68,7 @@ def test_json_has_everything(api: PagedApi) -> None:
     assert [server["id"] for server in shown["ultraservers"]] == ["us-02", "us-03"]
 
 
-def test_colours_are_for_terminals_that_want_them(api: PagedApi) -> None:
+def test_colours_are_for_terminals_that_want_them(api: FakeApi) -> None:
     assert api.objects
     escape = re.compile("\x1b\\[")
     assert escape.search(run("topology", color=True)[1])
@@ -91,7 +76,7 @@ def test_colours_are_for_terminals_that_want_them(api: PagedApi) -> None:
     assert not escape.search(run("topology")[1])
 
 
-def test_a_terminal_that_knows_fewer_signs_gets_question_marks(api: PagedApi) -> None:
+def test_a_terminal_that_knows_fewer_signs_gets_question_marks(api: FakeApi) -> None:
     stray = workers("x", 1, ["n2-0"], size=1)[0]
     stray["metadata"] |= {"labels": {}, "ownerReferences": [{"name": "\u2192", "controller": True}]}
     api.put(path_of(stray), stray)
@@ -100,7 +85,7 @@ def test_a_terminal_that_knows_fewer_signs_gets_question_marks(api: PagedApi) ->
     assert "A team/?\n" in done.stdout
 
 
-def test_an_error_with_a_name_that_somebody_made_up_commands_nothing(api: PagedApi) -> None:
+def test_an_error_with_a_name_that_somebody_made_up_commands_nothing(api: FakeApi) -> None:
     stray = workers("x", 1, ["n2-0"], size=1)[0]
     stray["metadata"] |= {
         "name": "x",
@@ -110,31 +95,31 @@ def test_an_error_with_a_name_that_somebody_made_up_commands_nothing(api: PagedA
     api.put(path_of(stray), stray)
     code, _, err = run("verify", "trains")
     assert code == 2
-    assert "train  2J" in err
+    assert r"train\x1b\x9b2J" in err
     assert err.strip().isprintable()
     assert run("topology", "-o", "json")[1].replace("\n", "").isprintable()
 
 
-def test_a_picture_that_cannot_be_written_is_an_error(api: PagedApi, tmp_path: Path) -> None:
+def test_a_picture_that_cannot_be_written_is_an_error(api: FakeApi, tmp_path: Path) -> None:
     assert api.objects
     code, _, err = run("topology", "--svg", str(tmp_path / "no" / "x.svg"))
     assert code == 2
     assert err == f"error: {tmp_path}/no/x.svg: No such file or directory\n"
 
 
-def test_who_may_not_list_all_pods_sees_those_of_the_namespace(api: PagedApi) -> None:
-    api.refuse = "/api/v1/pods"
+def test_who_may_not_list_all_pods_sees_those_of_the_namespace(api: FakeApi) -> None:
+    api.refuse = "GET /api/v1/pods?"
     code, out, _ = run("verify", "train")
     assert code == 0
     assert "note: pods of other namespaces were not looked at: cannot list pods: " in out
-    api.refuse = "/api/v1/nodes"
+    api.refuse = "GET /api/v1/nodes"
     code, _, err = run("verify", "train")
     assert code == 2
     assert err.startswith("error: cannot list nodes: ")
     assert "it needs the right to list nodes: docs/kubectl.md" in err
 
 
-def test_pods_that_hold_no_neuron_node_are_not_kept(api: PagedApi) -> None:
+def test_pods_that_hold_no_neuron_node_are_not_kept(api: FakeApi) -> None:
     elsewhere = workers("web", 1, ["somewhere"], size=1)[0]
     waits = workers("waits", 1, size=1)[0]
     for pod in (elsewhere, waits):
@@ -143,7 +128,18 @@ def test_pods_that_hold_no_neuron_node_are_not_kept(api: PagedApi) -> None:
     assert names == [f"train-worker-{index}" for index in range(4)]
 
 
-def test_a_job_that_is_written_wrongly_is_refused(api: PagedApi) -> None:
+def test_why_asks_the_rule_table_where_the_manifests_put_it(api: FakeApi) -> None:
+    built = yaml.safe_load((REPOSITORY / "manifests/base/kustomization.yaml").read_text(encoding="utf-8"))
+    (name,) = [made["name"] for made in built["configMapGenerator"]]
+    api.put(f"/api/v1/namespaces/{built['namespace']}/configmaps/{name}", rules("mode: off\n"))
+    api.put(f"{MPIJOBS}/train", stored(mutated=False))
+    for pod in workers("train", 4, ["n1-0", "n1-1", "n1-2", "n1-3"]):
+        del pod["metadata"]["labels"][keys.JOB]
+        api.put(path_of(pod), pod)
+    assert "added nothing: the whole rule table is switched off" in run("why", "train")[1]
+
+
+def test_a_job_that_is_written_wrongly_is_refused(api: FakeApi) -> None:
     assert api.objects
     code, _, err = run("why", "a/b/c")
     assert code == 2
@@ -151,7 +147,7 @@ def test_a_job_that_is_written_wrongly_is_refused(api: PagedApi) -> None:
 
 
 def test_a_list_that_takes_long_tells_how_far_it_is_where_somebody_looks(
-    api: PagedApi, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    api: FakeApi, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kubectl_ultraserver.listing.SLOW_SECONDS", 0.0)
     Lister(api, progress=False).fleet(NAMESPACE)

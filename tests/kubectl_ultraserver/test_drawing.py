@@ -18,6 +18,7 @@ from kubectl_ultraserver.terminal import drawn, explained, verified
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
 from placement.model import INSTANCE_TYPE, JOB, NO_SERVER, SERVER_4, Node
+from tests.helpers import examples
 from tests.kubectl_ultraserver.build import THREE, case, fleet, unscheduled, work, workers
 from tests.placement.world import TRN2U, changed
 
@@ -101,6 +102,7 @@ def test_a_thousand_ultraservers_are_as_large_as_a_few() -> None:
 NAMES = st.text(max_size=80)
 
 
+@examples(30)
 @given(
     st.lists(
         st.builds(

@@ -9,6 +9,11 @@ import pytest
 from kubectl_ultraserver.names import JobName, belongs, job_of, parse, unknown
 from placement.model import JOB
 
+MPI = {
+    "training.kubeflow.org/job-name": "train",
+    "training.kubeflow.org/operator-name": "mpi-operator",
+}
+
 
 def pod(labels: dict[str, str], **more: Any) -> dict[str, Any]:
     return {"metadata": {"namespace": "team", "name": "p", "labels": labels, **more}}
@@ -43,22 +48,8 @@ def test_what_is_no_name_is_refused_with_an_example(text: str) -> None:
     ("found", "called", "is_its"),
     [
         (pod({"training.kubeflow.org/job-name": "train"}), "train", True),
-        (
-            pod(
-                {"training.kubeflow.org/job-name": "train"}
-                | {"training.kubeflow.org/operator-name": "mpi-operator"}
-            ),
-            "mpijob/train",
-            True,
-        ),
-        (
-            pod(
-                {"training.kubeflow.org/job-name": "train"}
-                | {"training.kubeflow.org/operator-name": "mpi-operator"}
-            ),
-            "jobset/train",
-            False,
-        ),
+        (pod(MPI), "mpijob/train", True),
+        (pod(MPI), "jobset/train", False),
         (pod({"jobset.sigs.k8s.io/jobset-name": "train"}, **owned("Job", "train-w-0")), "train", True),
         (pod({}, **owned("JobSet", "train")), "jobset/train", True),
         (pod({}, **owned("JobSet", "train")), "mpijob/train", False),

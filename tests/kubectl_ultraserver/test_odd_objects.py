@@ -11,6 +11,7 @@ from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.terminal import explained
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
+from tests.helpers import examples
 from tests.kubectl_ultraserver.build import NAMESPACE, case, pod, stored, work, workers
 
 if TYPE_CHECKING:
@@ -18,32 +19,10 @@ if TYPE_CHECKING:
 
 WORDS = st.sampled_from(
     [
-        "conditions",
-        "type",
-        "status",
-        "reason",
-        "message",
-        "Failed",
-        "True",
-        "False",
-        "QuotaReserved",
-        "spec",
-        "queueName",
-        "trn2u",
-        "clusterQueue",
-        "resourceGroups",
-        "flavors",
-        "admissionChecks",
-        "state",
-        "suspend",
-        "Admitted",
-        "metadata",
-        "ownerReferences",
-        "uid-of-train",
-        "name",
-        "train",
-        "runPolicy",
-        "resources",
+        *("conditions", "type", "status", "reason", "message", "Failed", "True", "False", "QuotaReserved"),
+        *("spec", "queueName", "trn2u", "clusterQueue", "resourceGroups", "flavors", "admissionChecks"),
+        *("state", "suspend", "Admitted", "metadata", "ownerReferences", "uid-of-train", "name", "train"),
+        *("runPolicy", "resources"),
     ]
 )
 ODD = st.recursive(
@@ -54,6 +33,7 @@ ODD = st.recursive(
 MAPS = st.dictionaries(WORDS, ODD, max_size=5)
 
 
+@examples(15)
 @given(MAPS, st.lists(MAPS, max_size=2), MAPS, MAPS, st.lists(MAPS, max_size=2), ODD, st.booleans())
 def test_why_answers_whatever_kueues_objects_and_the_jobs_status_are(  # noqa: PLR0913, PLR0917
     status: Object,
@@ -92,6 +72,7 @@ def test_names_that_are_no_texts_do_not_break_the_quotas() -> None:
     assert why(case(work([], job=stored()), workloads=(owned,), **known))
 
 
+@examples(15)
 @given(
     st.sampled_from(["1", "2", "4", "3", "", "x"]),
     st.sampled_from(["0", "3", "99999", "-1", "x", ""]),

@@ -67,10 +67,7 @@ def test_ranks_of_single_nodes_go_by_the_workers_number() -> None:
 
 def test_a_job_over_two_servers_straddles() -> None:
     assert said(verify(work(workers("train", 4, ["n1-0", "n1-1", "n1-2", "n2-0"])))) == [
-        (
-            "straddles",
-            "us-01 has 3 of its workers, and node config 4 needs 4: " + ", ".join(NAMES[:3]),
-        ),
+        ("straddles", "us-01 has 3 of its workers, and node config 4 needs 4: " + ", ".join(NAMES[:3])),
         ("straddles", "us-02 has 1 of its workers, and node config 4 needs 4: train-worker-3"),
     ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,11 +17,13 @@ from tests.kubectl_ultraserver.build import (
     event,
     gated,
     launcher,
+    rules,
     stored,
     unscheduled,
     work,
     workers,
 )
+from tests.nodes.commands import steps
 from tests.placement.world import changed
 from webhook.engine import keys
 
@@ -169,7 +173,7 @@ def untouched(**known: Any) -> tuple[str, str]:
 
 def test_a_job_that_was_not_mutated_says_why() -> None:
     assert untouched()[0] == (
-        "added nothing, though the packaged table would: it was not called, or did not answer "
+        "added nothing, though the rule table would: it was not called, or did not answer "
         "(its failurePolicy is Ignore)"
     )
     assert untouched(registration=None)[0] == (
@@ -206,6 +210,38 @@ def test_a_job_that_opted_out_or_is_no_candidate_says_so() -> None:
     )
 
 
+def test_after_the_kill_switch_it_is_the_switch_that_is_named_and_no_outage() -> None:
+    (step,) = steps("docs/operations.md", "The kill switch")
+    off = json.loads(shlex.split(step.command)[-1])
+    assert untouched(rules=off) == ("added nothing: the whole rule table is switched off", "")
+    assert untouched(rules=rules("mode: shadow\n"))[0].startswith(
+        "added nothing: the whole rule table only reports"
+    )
+    # Switched on again since.
+    on = rules(managedFields=[{"manager": "kubectl", "time": "2026-11-21T11:59:00Z"}])
+    assert untouched(rules=on)[0] == (
+        "added nothing: the rule table would now, and was changed after the job was created"
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [({}, "may not be read"), (None, "is not there"), (rules("mode: perhaps\n"), "is broken")],
+)
+def test_where_the_installations_table_cannot_be_asked_it_is_said_that_it_was_not(
+    found: Object | None, why: str
+) -> None:
+    text, _ = untouched(rules=found)
+    assert text.startswith("added nothing, though the packaged table would: it was not called")
+    assert text.endswith(f"; the installation's rule table {why}")
+
+
+def test_what_an_installations_rows_refuse_is_said_with_their_words() -> None:
+    refusal = "shapes: [{name: four-node, deny: no jobs of four nodes here}]\n"
+    text, _ = untouched(rules=rules(refusal))
+    assert text == "added nothing, and the rule table would refuse the job: no jobs of four nodes here"
+
+
 def test_what_may_not_be_read_is_not_claimed() -> None:
     assert "no MutatingWebhookConfiguration" not in untouched(registration=None, asked=False)[0]
 
@@ -238,11 +274,7 @@ def test_an_image_that_cannot_be_pulled_is_said_once_for_all_pods() -> None:
         waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}
         pod["status"] = {"phase": "Pending", "containerStatuses": [{"name": "mpitest", "state": waiting}]}
     assert said(case(work(pods, job=stored()))) == [
-        (
-            "pod",
-            "train-worker-0",
-            f"{ALL}: container mpitest is waiting: ImagePullBackOff: not found",
-        )
+        ("pod", "train-worker-0", f"{ALL}: container mpitest is waiting: ImagePullBackOff: not found")
     ]
 
 

@@ -1,1 +1,1 @@
-"""The manifests as kustomize builds them, without a cluster."""
+"""What the manifests hold that needs no kubectl: their rule tables."""

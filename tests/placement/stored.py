@@ -27,6 +27,9 @@ class View:
         self.lost = ""
         self.listed = True
 
+    def check(self) -> None:
+        """Nothing: nobody's thread can end here."""
+
     def wait(self, seconds: float) -> bool:
         """Whether it has listed."""
         assert seconds == 0

@@ -12,27 +12,12 @@ from tests.kube.fake import FakeApi
 from tests.placement.stored import pods, store_job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-    from kube.api import Object
-
-
-class ListingApi(FakeApi):
-    """With lists of pods, one to a page."""
-
-    def pages(self, path: str) -> Iterator[Object]:
-        """Read a collection in pages."""
-        self._refuse(f"LIST {path}")
-        for name, raw in list(self.objects.items()):
-            if "/pods/" in name and name.startswith(path.removesuffix("/pods")):
-                yield {"items": [raw]}
-        yield {"items": None}
 
 
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> ListingApi:
-    made = ListingApi()
+def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
+    made = FakeApi(page=1)
     for namespace, name in (("team", "a"), ("team", "b"), ("other", "a")):
         store_job(made, name, 4, namespace)
     monkeypatch.setattr(program, "connect", lambda _: made)
@@ -43,7 +28,7 @@ def call(*arguments: str) -> Result:
     return CliRunner().invoke(program.main, arguments)
 
 
-def waiting(api: ListingApi) -> set[str]:
+def waiting(api: FakeApi) -> set[str]:
     return {
         f"{pod['metadata']['namespace']}/{pod['metadata']['name'].split('-')[0]}"
         for pod in pods(api)
@@ -52,22 +37,22 @@ def waiting(api: ListingApi) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ["team/a", "team/team.a"])
-def test_one_job_is_let_through(api: ListingApi, name: str) -> None:
+def test_one_job_is_let_through(api: FakeApi, name: str) -> None:
     done = call("open", name)
     assert done.exit_code == 0, done.output
-    assert done.output.splitlines()[0] == "opened pod team/a-worker-0 of job team/a"
+    assert "opened pod team/a-worker-0 of job team/a" in done.output.splitlines()
     assert len(done.output.splitlines()) == 5
     assert waiting(api) == {"team/b", "other/a"}
 
 
-def test_all_are(api: ListingApi) -> None:
+def test_all_are(api: FakeApi) -> None:
     done = call("open", "--all")
     assert done.exit_code == 0
     assert waiting(api) == set()
 
 
 @pytest.mark.parametrize("arguments", [[], ["team/a", "--all"]])
-def test_which_has_to_be_said(api: ListingApi, arguments: list[str]) -> None:
+def test_which_has_to_be_said(api: FakeApi, arguments: list[str]) -> None:
     done = call("open", *arguments)
     assert done.exit_code == 2
     assert "name one job as namespace/name, or give --all" in done.output
@@ -75,14 +60,14 @@ def test_which_has_to_be_said(api: ListingApi, arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", ["team/c", "nowhere/a", "a"])
-def test_a_job_that_does_not_wait_is_an_error(api: ListingApi, name: str) -> None:
+def test_a_job_that_does_not_wait_is_an_error(api: FakeApi, name: str) -> None:
     done = call("open", name)
     assert done.exit_code == 1
     assert f"no pod waits for {name}" in done.output
     assert len(waiting(api)) == 3
 
 
-def test_what_cannot_be_opened_is_named_and_the_rest_is_opened(api: ListingApi) -> None:
+def test_what_cannot_be_opened_is_named_and_the_rest_is_opened(api: FakeApi) -> None:
     api.refuse = "PATCH /api/v1/namespaces/team/pods/a-worker-1"
     done = call("open", "team/a")
     assert done.exit_code == 1
@@ -91,11 +76,11 @@ def test_what_cannot_be_opened_is_named_and_the_rest_is_opened(api: ListingApi) 
     assert len([pod for pod in pods(api, "a-") if not pod["spec"]["schedulingGates"]]) == 4
 
 
-def test_pods_that_cannot_be_listed_are_an_error_in_words(api: ListingApi) -> None:
-    api.refuse = "LIST"
+def test_pods_that_cannot_be_listed_are_an_error_in_words(api: FakeApi) -> None:
+    api.refuse = "GET /api/v1/pods"
     done = call("open", "--all")
     assert done.exit_code == 1
-    assert done.output.startswith("Error: LIST /api/v1/pods: 403 forbidden")
+    assert done.output.startswith("Error: GET /api/v1/pods: 403 forbidden")
 
 
 def test_without_a_cluster_it_says_so(tmp_path: Path) -> None:

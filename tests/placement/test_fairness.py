@@ -10,25 +10,25 @@ from placement.plan import Policy
 from tests.placement.simulation import Arrival, simulate
 from tests.placement.world import HOUR, MINUTE, servers
 
-NODES = list(servers(5).values())
-LASTS = 40
-LARGE = Arrival(60, "large", 16, 30)
+NODES = list(servers(3).values())
+LASTS, END = 40, 240
+LARGE = Arrival(60, "large", 8, 30)
 
 
 def stream(workers: int, *, priority: int = 0) -> list[Arrival]:
-    """Five hours of jobs that arrive a quarter faster than the cluster can serve them."""
+    """Four hours of jobs that arrive a quarter faster than the cluster can serve them."""
     every = LASTS * workers / len(NODES) / 1.25
     return [
         Arrival(round(number * every, 2), f"s{number}", workers, LASTS, priority)
-        for number in range(int(300 / every))
+        for number in range(int(END / every))
     ]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
-def test_sixteen_workers_are_placed_within_patience_and_the_length_of_the_jobs_before_them(
+def test_eight_workers_are_placed_within_patience_and_the_length_of_the_jobs_before_them(
     workers: int,
 ) -> None:
-    run = simulate(NODES, [*stream(workers), LARGE], Policy(patience=10 * MINUTE), end=300)
+    run = simulate(NODES, [*stream(workers), LARGE], Policy(patience=10 * MINUTE), end=END)
     # Jobs that waited already when it came have their turn before it: those of the hour before, a quarter
     # more than were served. The stream itself is no faster.
     queue = 60 * 0.25
@@ -36,25 +36,25 @@ def test_sixteen_workers_are_placed_within_patience_and_the_length_of_the_jobs_b
 
 
 def test_single_nodes_are_kept_too_for_a_job_of_several() -> None:
-    # Fifteen workers fill no pairs: node config 1, as the stream, with which it could share nodes.
-    odd = Arrival(60, "odd", 15, 30)
-    run = simulate(NODES, [*stream(1), odd], Policy(patience=10 * MINUTE), end=300)
+    # Seven workers fill no pairs: node config 1, as the stream, with which it could share nodes.
+    odd = Arrival(60, "odd", 7, 30)
+    run = simulate(NODES, [*stream(1), odd], Policy(patience=10 * MINUTE), end=END)
     assert run.started["odd"] - odd.at <= 10 + 2 * LASTS + 60 * 0.25
 
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_without_the_end_of_patience_they_would_starve(workers: int) -> None:
-    run = simulate(NODES, [*stream(workers), LARGE], Policy(patience=timedelta(days=9)), end=300)
+    run = simulate(NODES, [*stream(workers), LARGE], Policy(patience=timedelta(days=9)), end=END)
     assert "large" not in run.started
 
 
 def test_small_jobs_pass_while_the_large_one_is_patient() -> None:
     small = [Arrival(61 + number, f"late{number}", 4, 1) for number in range(5)]
-    long = [Arrival(0, "long", 16, 200)]
+    long = [Arrival(0, "long", 8, 200)]
     run = simulate(NODES, [*long, LARGE, *small], Policy(patience=HOUR), end=150)
     assert all(run.started[arrival.name] == arrival.at for arrival in small)
 
 
 def test_more_important_jobs_may_starve_others() -> None:
-    run = simulate(NODES, [*stream(4, priority=1), LARGE], Policy(patience=10 * MINUTE), end=300)
+    run = simulate(NODES, [*stream(4, priority=1), LARGE], Policy(patience=10 * MINUTE), end=END)
     assert "large" not in run.started

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from kube.api import ApiError, ConflictError, ForbiddenError
-from placement.events import AGAIN, LEAST, PER_PASS, Reporter
+from placement.events import AGAIN, LEAST, PER_NAMESPACE, PER_PASS, Reporter
 from placement.metrics import Metrics
 from placement.model import OPENED, SERVER_4
 from placement.passes import Passes
@@ -30,14 +30,7 @@ class Program:
         self.api, self.clock, self.metrics = api, Clock(), Metrics()
         self.nodes, self.pods = views(api)
         self.run = Passes(
-            api,
-            self.nodes,
-            self.pods,
-            Policy(),
-            Reporter(api, "one"),
-            self.metrics,
-            self.clock,
-            **changes,
+            api, self.nodes, self.pods, Policy(), Reporter(api, "one"), self.metrics, self.clock, **changes
         )
 
     def figure(self, name: str) -> float:
@@ -148,9 +141,63 @@ def test_who_cannot_see_does_nothing(api: FakeApi) -> None:
     program = Program(api)
     program.nodes.lost = "connection refused"
     assert 8 <= program.run() <= 12
+    assert not program.run.sees()
     program.nodes.lost, program.pods.listed = "", False
     program.run()
+    assert not program.run.sees()
     assert not api.writes
+    program.pods.listed = True
+    assert program.run.sees()
+
+
+def test_a_write_that_is_refused_is_tried_after_a_pause_and_people_are_told(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_job(api, "a", 4)
+    api.refuse = "PATCH /api/v1/namespaces/team/pods/a-worker-2"
+    patched, patch = list[str](), api.patch
+    monkeypatch.setattr(api, "patch", lambda path, *given: (patched.append(path), patch(path, *given))[1])
+    program = Program(api)
+    program.run()
+    tried = len(patched)
+    program.run()
+    program.run()
+    assert len(patched) == tried
+    [text] = [text for name, _, text in told(api) if name == "a-worker-0"]
+    assert "refused to change its pods: PATCH /api/v1/namespaces/team/pods/a-worker-2" in text
+    store_job(api, "b", 8)  # all there is: nothing is held by what was pinned already
+    program.run()
+    assert {gates for _, gates in state(api, "b-").values()} == {0}
+
+
+def test_once_a_pod_of_a_job_was_refused_the_many_others_are_not_tried(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patched = list[str]()
+
+    def refuse(path: str, *_: Any) -> Any:
+        patched.append(path)
+        threading.Event().wait(0.01)  # as long as a call takes
+        raise ApiError("PATCH: 422")
+
+    monkeypatch.setattr(api, "patch", refuse)
+    store_nodes(api, 50)
+    store_job(api, "a", 200)
+    Program(api).run()
+    assert 1 <= len(patched) < 100
+
+
+def test_what_others_wrote_meanwhile_is_no_refusal(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    def conflict(*_: Any) -> Any:
+        raise ConflictError("PATCH: 409")
+
+    store_job(api, "a", 4)
+    program = Program(api)
+    with monkeypatch.context() as patched:
+        patched.setattr(api, "patch", conflict)
+        program.run()
+    program.run()
+    assert {gates for _, gates in state(api).values()} == {0}
 
 
 def test_a_pass_ends_before_the_lease_does_and_the_next_goes_on(
@@ -286,15 +333,19 @@ def test_a_job_whose_pods_are_being_made_is_not_worth_telling(api: FakeApi) -> N
     assert told(api) == [("a-worker-0", "Waiting", "1 of 4 workers exist")]
 
 
-def test_a_burst_of_jobs_is_not_one_of_events(api: FakeApi) -> None:
+def test_a_burst_of_jobs_is_not_one_of_events_and_keeps_no_other_namespace_waiting(api: FakeApi) -> None:
     for number in range(PER_PASS + 10):
-        pod = worker(f"j{number}", 0, 4)
+        pod = worker(f"j{number}", 0, 4, "many")
+        api.put(path_of(pod), pod)
+    for number in range(PER_PASS):
+        pod = worker("other", 0, 4, f"n{number}")
         api.put(path_of(pod), pod)
     program = Program(api)
     program.run()
+    assert sum(name.startswith("j") for name, _, _ in told(api)) == PER_NAMESPACE
     assert len(told(api)) == PER_PASS
     program.run()
-    assert len(told(api)) == PER_PASS + 10
+    assert len(told(api)) == PER_PASS + 2 * PER_NAMESPACE
 
 
 def test_an_event_that_cannot_be_written_stops_nothing(api: FakeApi) -> None:
@@ -360,7 +411,7 @@ def test_a_pod_made_anew_under_the_same_name_is_not_meant(api: FakeApi) -> None:
     anew = worker("a", 0, 4)
     anew["metadata"]["uid"] = "another"
     api.put(path_of(anew), anew)
-    with pytest.raises(Exception, match=r"uid|test"):
+    with pytest.raises(ApiError, match=r": 422 .*test"):
         release(api, old)
     with pytest.raises(ConflictError):
         delete(api, old)

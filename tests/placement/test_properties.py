@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from placement.decide import decide
 from placement.jobs import jobs_of
 from placement.topology import Topology
+from tests.helpers import examples
 from tests.placement.world import (
     HOUR,
     MINUTE,
@@ -115,6 +116,7 @@ def openings(decision: Decision) -> Iterator[tuple[int, list[frozenset[str]]]]:
         )
 
 
+@examples(50)
 @given(clusters(), tenants(), queues())
 def test_every_opening_is_whole_and_nothing_is_given_twice(
     nodes: list[Node], there: list[Pod], waiting: list[Pod]
@@ -134,6 +136,7 @@ def test_every_opening_is_whole_and_nothing_is_given_twice(
     }
 
 
+@examples(50)
 @given(clusters(), tenants(), queues())
 def test_no_job_waits_that_could_have_been_placed_beside_those_before_it(
     nodes: list[Node], there: list[Pod], waiting: list[Pod]
@@ -153,6 +156,7 @@ def test_no_job_waits_that_could_have_been_placed_beside_those_before_it(
             assert not possible((*before, need), free)
 
 
+@examples(50)
 @given(clusters(), tenants(), queues(), st.integers(0, 60))
 def test_a_crash_after_any_write_changes_nothing_in_the_end(
     nodes: list[Node], there: list[Pod], waiting: list[Pod], writes: int
@@ -165,6 +169,7 @@ def test_a_crash_after_any_write_changes_nothing_in_the_end(
     assert not decide(topology, after, NOW).openings
 
 
+@examples(50)
 @given(clusters(), tenants(), queues(), st.lists(st.sampled_from(NAMES), max_size=4), st.integers(0, 60))
 def test_whatever_turns_sick_nothing_that_runs_is_touched_and_nothing_is_held_in_part_for_long(
     nodes: list[Node], there: list[Pod], waiting: list[Pod], sick: list[str], writes: int

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from placement import model
 from placement.model import HOSTNAME, SERVER_4, Demand, Expression, Place, Taint, Term, Toleration
 from placement.quantities import requests
-from placement.read import MOST_CONDITIONS, read_node, read_pod
+from placement.read import MOST_CONDITIONS, MOST_GATES, MOST_RESOURCES, MOST_TEXT, read_node, read_pod
+from tests.helpers import examples
 
 INDEX = "training.kubeflow.org/replica-index"
 CONTRACT = {
@@ -173,6 +174,7 @@ def test_a_contract_that_cannot_be_read_is_told_in_words(metadata: dict[str, Any
     assert len(found.problem) < 200
 
 
+@examples(15)
 @given(st.dictionaries(st.sampled_from([*CONTRACT, model.OPENED, model.JOB, INDEX]), st.text(max_size=80)))
 def test_whatever_is_written_a_pod_can_be_read(said: dict[str, str]) -> None:
     found = read_pod(pod(metadata={"annotations": CONTRACT | said, "labels": {INDEX: "3"} | said}))
@@ -192,8 +194,54 @@ def test_whatever_is_written_a_pod_can_be_read(said: dict[str, str]) -> None:
 def test_what_would_be_compared_with_every_node_for_long_is_not(asked: dict[str, Any]) -> None:
     found = read_pod(pod(spec=asked))
     assert found
-    assert f"at most {MOST_CONDITIONS} are compared" in found.problem
+    assert f"at most {MOST_CONDITIONS} parts of " in found.problem
     assert found.place  # where it runs already, its unit stays its own
+
+
+LONG = {
+    "nodeSelector": {f"key-{number}": "v" * 200 for number in range(40)},
+    "affinity": node_affinity({"matchExpressions": [{"key": "k", "values": ["v" * 5000]}]})["affinity"],
+    "tolerations": [{"key": "k" * 5000}],
+}
+
+
+@pytest.mark.parametrize("part", LONG)
+def test_what_a_worker_asks_of_nodes_is_kept_up_to_a_length(part: str) -> None:
+    found = read_pod(pod(spec={part: LONG[part]}))
+    assert found
+    assert f"at most {MOST_CONDITIONS} parts of {MOST_TEXT} characters are compared" in found.problem
+    assert found.demand.parts == 0
+
+
+def test_of_a_pod_that_takes_no_node_it_is_kept_who_it_is_and_what_it_takes() -> None:
+    asked = {"cpu": "1", "none": "0"}
+    spec = {**LONG, "containers": [{"resources": {"requests": asked}}], "schedulingGates": []}
+    found = read_pod(pod(spec=spec, metadata={"annotations": {}}))
+    assert found
+    assert (found.problem, found.demand.parts, found.demand.requests) == ("", 0, {"cpu": 1000})
+
+
+def test_resources_that_no_node_has_are_not_kept() -> None:
+    asked = {f"example.com/{number}": "1" for number in range(MOST_RESOURCES)} | {
+        "aws.amazon.com/neuron": "4"
+    }
+    found = read_pod(pod(spec={"containers": [{"resources": {"requests": asked}}]}))
+    assert found
+    assert found.demand.requests == {"aws.amazon.com/neuron": 4000}
+
+
+def test_a_pod_of_very_many_gates_waits_and_says_so() -> None:
+    gates = [{"name": model.GATE}, *({"name": f"example.com/{number}"} for number in range(MOST_GATES))]
+    found = read_pod(pod(spec={"schedulingGates": gates}))
+    assert found
+    assert (found.gated, len(found.gates)) == (True, MOST_GATES)
+    assert f"at most {MOST_GATES}" in found.problem
+
+
+def test_a_job_that_is_longer_than_a_label_can_be_is_none() -> None:
+    found = read_pod(pod(metadata={"labels": {INDEX: "7"}, "annotations": {model.JOB: "j" * 64}}))
+    assert found
+    assert found.job == ""
 
 
 def test_what_people_ask_of_nodes_is_compared() -> None:

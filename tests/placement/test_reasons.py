@@ -9,8 +9,9 @@ import pytest
 
 from placement.decide import decide
 from placement.model import Place
+from placement.plan import Policy
 from placement.reasons import LONGEST, units
-from placement.topology import Topology
+from placement.topology import UNITS, Topology
 from tests.placement.world import HOUR, NOW, bound, changed, foreign, job, on, servers, waiting
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ MANY = servers(40)
 
 
 def why(nodes: Iterable[Node], pods: Iterable[Pod], name: str = "a") -> str:
-    return waiting(decide(Topology(nodes), pods, NOW))[name]
+    return waiting(decide(Topology(nodes), pods, NOW, Policy(units=UNITS | {"rack": 8})))[name]
 
 
 def running(name: str, *numbers: int) -> list[Pod]:

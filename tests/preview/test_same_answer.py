@@ -69,7 +69,7 @@ def _shown(text: str) -> Any:
     return shown
 
 
-@settings(deadline=None)
+@settings(max_examples=settings.default.max_examples // 5)
 @given(JOBS)
 def test_preview_says_the_same_as_mutate_for_the_same_object(obj: Any) -> None:
     text = json.dumps(obj)
@@ -80,7 +80,7 @@ def test_preview_says_the_same_as_mutate_for_the_same_object(obj: Any) -> None:
     assert _previewed(_shown(text)) == _mutated(document.value, there)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=settings.default.max_examples // 20)
 @given(JOBS)
 def test_the_command_line_says_the_same_as_the_preview(obj: Any) -> None:
     text = json.dumps(obj)

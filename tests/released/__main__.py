@@ -4,9 +4,8 @@ import argparse
 from unittest.mock import patch
 
 from tests.helpers import requested
-from tests.released import FOLDER, cases
+from tests.released import cases, write
 from webhook import initscript
-from webhook.documents import dump_yaml
 from webhook.engine import evaluate
 from webhook.rules.load import load_default
 
@@ -18,7 +17,7 @@ def _other(stage: initscript.Stage) -> str:
 
 
 def main() -> None:
-    """Writes the folder of one version; refuses one that is there."""
+    """Writes the file of one version; refuses one that is there."""
     parser = argparse.ArgumentParser(prog="python -m tests.released")
     parser.add_argument("version")
     parser.add_argument(
@@ -27,20 +26,16 @@ def main() -> None:
         help="with init scripts of another text than the packaged ones",
     )
     arguments = parser.parse_args()
-    folder = FOLDER / arguments.version
-    folder.mkdir(parents=True)
     with patch.object(initscript, "text", _other if arguments.other_scripts else PACKAGED):
         table = load_default()
-    for name, job in cases().items():
-        asked = requested(job)
-        request = {"namespace": asked.namespace, "uid": asked.uid, "username": asked.username}
-        found = {
-            "table": table.revision,
-            "request": request,
-            "job": job,
-            "mutated": evaluate(table, asked).after,
-        }
-        (folder / f"{name}.yaml").write_text(dump_yaml(found), encoding="utf-8")
+    asked = requested({})
+    write(
+        arguments.version,
+        table.revision,
+        {"namespace": asked.namespace, "uid": asked.uid, "username": asked.username},
+        {name: evaluate(table, requested(job)).operations for name, job in cases().items()},
+        {stage: PACKAGED(stage) for stage in initscript.STAGES},
+    )
 
 
 if __name__ == "__main__":

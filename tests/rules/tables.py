@@ -1,5 +1,7 @@
 """Small tables laid over the packaged one, and a look at what comes of them."""
 
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,9 +22,29 @@ HEAD = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\n"
 EXTENDS = HEAD + "extends: default\n"
 """Three lines, so that what a test writes starts on the fourth."""
 
+WHOLE = (
+    HEAD
+    + """
+candidates:
+  requests: [example.com/chip]
+  instanceTypeLabel: example.com/type
+  instanceTypes: [big]
+workloads:
+  - name: gang
+    kinds: [example.com/v1/Gang]
+    groups: [{role: worker, template: /spec/pods, replicas: /spec/size, takesNodes: true}]
+shapes:
+  - {name: any, workers: multiple of 1, nodeConfig: 1}
+rules:
+  - {name: label, reason: A label., match: {role: worker}, add: {metadata: {labels: {size: $(job.workers)}}}}
+"""
+)
+"""A table that has nothing of the packaged one, nor the sections that a table may lack."""
+
 SOURCE = "mine.yaml"
 
 
+@cache
 def extended(text: str) -> Table:
     """The packaged table with a text laid over it."""
     return load_text(EXTENDS + text, SOURCE)
@@ -50,11 +72,37 @@ def unrecorded(obj: Any) -> Any:
     return obj
 
 
+def mounted(folder: Path, version: str, **files: str) -> Path:
+    """A ConfigMap as the kubelet mounts and changes it: files in a folder of links, swapped at once."""
+    (folder / version).mkdir()
+    for name, text in files.items():
+        (folder / version / f"{name}.yaml").write_text(EXTENDS + text)
+    (folder / "..data_tmp").symlink_to(version)
+    (folder / "..data_tmp").rename(folder / "..data")
+    for name in files:
+        if not (link := folder / f"{name}.yaml").is_symlink():
+            link.symlink_to(f"..data/{name}.yaml")
+    for link in folder.glob("*.yaml"):
+        if link.stem not in files:
+            link.unlink()
+    return folder
+
+
 def parsed(text: str) -> Any:
     """The value of one YAML document."""
     (document,) = read_documents(text)
     return document.value
 
+
+DOCUMENTED = (
+    "ultraserver-nodes",
+    "apart-from-other-jobs",
+    "together-required",
+    "together-preferred",
+    "wait-hostfilename",
+    "ultraserver-init",
+)
+"""The rules of the packaged table that the UltraServer document has."""
 
 PACKAGED = "packaged default"
 

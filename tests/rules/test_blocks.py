@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import WORKER, mpijob
+from testbed.mpijob import WORKER, mpijob
+from tests.helpers import examples
 from tests.rules.tables import after, extended, outcome
 from webhook.engine.tree import Json, get
 from webhook.rules.load import load_default
@@ -58,6 +59,7 @@ def terms(obj: Json, kind: str) -> Json:
     return get(obj, ("spec", "affinity", kind, REQUIRED))
 
 
+@examples(50)
 @given(index=st.integers(0, 4000), size=st.sampled_from([2, 4]))
 def test_consecutive_workers_are_one_block_and_a_pod_is_of_the_block_that_it_selects(
     index: int, size: int
@@ -85,6 +87,7 @@ def test_consecutive_workers_are_one_block_and_a_pod_is_of_the_block_that_it_sel
     ]
 
 
+@examples(50)
 @given(
     index=st.integers(0, 99).map(str) | st.text(max_size=4),
     size=st.sampled_from(["4", "2", "0", "-4", "4.0", "many", "9" * 40]),
@@ -248,6 +251,12 @@ def test_switched_off_by_one_row_no_job_has_blocks() -> None:
 JOB = {OURS + "job": "default.train"}
 INDEX = "batch.kubernetes.io/job-completion-index"
 RANK = {"env": [{"name": "PET_NODE_RANK", "value": "6"}]}
+OF_TRAINING_OPERATOR = {
+    MPI + "operator-name": "mpijob-controller",
+    MPI + "job-name": "train",
+    MPI + "replica-type": "worker",
+    MPI + "replica-index": "5",
+}
 NUMBERED: dict[str, tuple[dict[str, str], dict[str, str], dict[str, Any], str]] = {
     "an Indexed Job": ({INDEX: "6"}, {}, {}, "1"),
     "a Job without numbers": ({}, {}, {}, ""),
@@ -259,6 +268,7 @@ NUMBERED: dict[str, tuple[dict[str, str], dict[str, str], dict[str, Any], str]] 
         "",
     ),
     "a LeaderWorkerSet": ({"group-index": "2", "worker-index": "5"}, {"size": "8"}, {}, "5"),
+    "an MPIJob of training-operator": (OF_TRAINING_OPERATOR, {}, {}, "1"),
     "a PyTorchJob with a master": ({"pytorch": "5"}, {}, RANK, "1"),
     "a PyTorchJob without": ({"pytorch": "8"}, {}, {}, "2"),
 }
@@ -291,7 +301,7 @@ def test_a_pod_of_another_kind_is_of_the_block_that_its_number_says(
         assert made == plain
         return
     (term,) = terms(made, "podAffinity")
-    job = {MPI + "job-name": "train"} if "pytorch" in labels else JOB
+    job = {MPI + "job-name": "train"} if MPI + "job-name" in found else JOB
     assert term["labelSelector"] == {"matchLabels": {**job, OURS + "block": block}}
     assert terms(made, "podAntiAffinity")[0]["labelSelector"]["matchLabels"] == job
 

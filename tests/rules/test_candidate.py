@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import mpijob
+from testbed.mpijob import mpijob
 from tests.rules.tables import EXTENDS, Expected, after, extended, outcome, same_problems
 from webhook.engine.tree import get
 from webhook.rules.load import load_default

@@ -4,19 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import IMAGE, WORKER, mpijob
-from tests.rules.tables import after, extended, outcome, parsed, unrecorded
+from testbed.mpijob import IMAGE, WORKER, mpijob
+from tests.rules.tables import DOCUMENTED, after, extended, outcome, parsed, unrecorded
 from webhook.engine.tree import get, put
 from webhook.rules.load import load_default
 
-DOCUMENTED = (
-    "ultraserver-nodes",
-    "apart-from-other-jobs",
-    "together-required",
-    "together-preferred",
-    "wait-hostfilename",
-    "ultraserver-init",
-)
 INIT_IMAGE = "123456789012.dkr.ecr.us-west-2.amazonaws.com/ultraserver:init-container"
 _OTHERS = [rule.name for rule in load_default().rules if rule.name not in DOCUMENTED]
 TABLE = extended(
@@ -147,16 +139,6 @@ def test_the_documents_yaml_is_left_alone_without_a_warning(workers: int) -> Non
     assert [text for text in found.warnings if not text.startswith(f"{workers} nodes form no pairs")] == []
 
 
-@pytest.mark.parametrize("workers", AFFINITY)
-def test_the_packaged_table_adds_the_documents_terms_first(workers: int) -> None:
-    theirs = after(load_default(), mpijob(workers))
-    ours = get(_worker_spec(workers), ("affinity",)) or {}
-    for kind, strictness in ours.items():
-        for how, terms in strictness.items():
-            found = get(theirs, (*WORKER, "spec", "affinity", kind, how))
-            assert found[: len(terms)] == terms
-
-
 @pytest.mark.parametrize("workers", [2, 4, 16])
 def test_the_packaged_table_adds_no_term_twice_to_the_documents_yaml(workers: int) -> None:
     found = outcome(load_default(), _documented(workers))
@@ -185,43 +167,10 @@ def test_odd_counts_are_told_that_they_form_no_pairs() -> None:
         assert outcome(TABLE, mpijob(workers)).warnings == ()
 
 
-@pytest.mark.parametrize(
-    ("workers", "config", "shape"),
-    [(4, "4", "four-node"), (4, "2", "multi-pair"), (4, "1", "singles"), (8, "2", "multi-pair")],
-)
-def test_the_annotation_for_the_node_config_is_stronger_than_the_shapes_order(
-    workers: int, config: str, shape: str
-) -> None:
-    job = mpijob(workers, annotations={"ultraserver-webhook.io/node-config": config})
-    facts = outcome(TABLE, job).facts
-    assert (facts["shape"], facts["nodeConfig"]) == (shape, config)
-
-
 def test_the_documents_environment_variable_in_the_job_says_the_same_as_the_annotation() -> None:
     env = [{"name": "NEURON_ULTRASERVER_NODE_CONFIG", "value": "2"}]
     job = put(mpijob(4), (*WORKER, "spec", "initContainers"), [{"name": "mine", "env": env}])
     assert outcome(TABLE, job).facts["nodeConfig"] == "2"
-
-
-@pytest.mark.parametrize(
-    "resource", ["aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice"]
-)
-def test_workers_that_ask_for_any_neuron_resource_are_placed(resource: str) -> None:
-    assert unrecorded(after(TABLE, mpijob(4, resource=resource))) == {
-        **_documented(4),
-        "spec": put(
-            _documented(4)["spec"],
-            ("mpiReplicaSpecs", "Worker", "template", "spec", "containers"),
-            mpijob(4, resource=resource)["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"][
-                "containers"
-            ],
-        ),
-    }
-
-
-def test_workers_that_ask_for_nothing_of_neuron_are_left_alone() -> None:
-    for resource in (None, "nvidia.com/gpu"):
-        assert outcome(TABLE, mpijob(4, resource=resource)).operations == ()
 
 
 def test_hyperpods_instance_type_is_kept_where_the_job_selects_it() -> None:

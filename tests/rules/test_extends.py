@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tests.helpers import LAUNCHER, WORKER, mpijob
-from tests.rules.tables import HEAD, SOURCE, after, extended, outcome
+from testbed.mpijob import LAUNCHER, WORKER, mpijob
+from tests.rules.tables import SOURCE, WHOLE, after, extended, outcome
 from webhook.engine.tree import get
 from webhook.rules.load import load_default, load_text
 
@@ -52,9 +52,10 @@ rules: [{name: ultraserver-nodes, reason: Because we say so.}]
     assert "together-required" not in outcome(table, mpijob(4)).fired()
 
 
-def test_a_new_shape_is_tried_before_the_packaged_ones() -> None:
+def test_new_shapes_are_tried_before_the_packaged_ones_in_the_order_of_their_file() -> None:
     table = extended("""
 shapes:
+  - {name: eight, workers: 8, nodeConfig: 1}
   - name: quad-pairs
     workers: multiple of 8
     nodeConfig: 2
@@ -62,19 +63,9 @@ shapes:
     together: preferred
     apart: required
 """)
-    assert outcome(table, mpijob(8)).facts["shape"] == "quad-pairs"
+    shapes = {workers: outcome(table, mpijob(workers)).facts["shape"] for workers in (8, 12, 16)}
+    assert shapes == {8: "eight", 12: "multi-node", 16: "quad-pairs"}
     assert outcome(table, mpijob(16)).facts["nodeConfig"] == "2"
-    assert outcome(table, mpijob(12)).facts["shape"] == "multi-node"
-
-
-def test_new_shapes_are_tried_in_the_order_of_their_file() -> None:
-    table = extended("""
-shapes:
-  - {name: few, workers: 3, nodeConfig: 1}
-  - {name: threes, workers: multiple of 3, nodeConfig: 1}
-""")
-    assert outcome(table, mpijob(3)).facts["shape"] == "few"
-    assert outcome(table, mpijob(6)).facts["shape"] == "threes"
 
 
 def test_a_shape_may_refuse_and_say_why() -> None:
@@ -154,13 +145,6 @@ def test_a_new_instance_type_makes_candidates_and_is_chosen_where_it_is_first() 
     assert outcome(load_default(), theirs).fired() == ()
 
 
-def test_a_job_that_selects_an_instance_type_the_table_does_not_have_is_left_alone() -> None:
-    theirs = mpijob(worker_spec={"nodeSelector": {"node.kubernetes.io/instance-type": "trn1.32xlarge"}})
-    found = outcome(load_default(), theirs)
-    assert found.operations == ()
-    assert found.reason.startswith("its own selection of nodes leaves out trn2u.48xlarge")
-
-
 KIND = """
 workloads:
   - name: gang
@@ -186,25 +170,6 @@ def test_a_new_workload_kind_needs_no_python() -> None:
     assert outcome(load_default(), gang).operations == ()
 
 
-WHOLE = (
-    HEAD
-    + """
-candidates:
-  requests: [example.com/chip]
-  instanceTypeLabel: example.com/type
-  instanceTypes: [big]
-workloads:
-  - name: gang
-    kinds: [example.com/v1/Gang]
-    groups: [{role: worker, template: /spec/pods, replicas: /spec/size, takesNodes: true}]
-shapes:
-  - {name: any, workers: multiple of 1, nodeConfig: 1}
-rules:
-  - {name: label, reason: A label., match: {role: worker}, add: {metadata: {labels: {size: $(job.workers)}}}}
-"""
-)
-
-
 def test_a_whole_other_table_has_nothing_of_the_packaged_one() -> None:
     table = load_text(WHOLE, SOURCE)
     chip = {"containers": [{"name": "x", "resources": {"limits": {"example.com/chip": 1}}}]}
@@ -220,7 +185,3 @@ def test_the_revision_changes_with_the_content_and_not_with_comments() -> None:
     assert extended("# a comment\n").revision == extended("").revision
     assert extended("values: {waitSeconds: '60'}").revision != extended("").revision
     assert load_text(WHOLE, "a").revision == load_text(WHOLE + "# more\n", "b").revision
-
-
-def test_loading_is_the_same_every_time() -> None:
-    assert load_default() == load_default()

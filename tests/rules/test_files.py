@@ -4,15 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.rules.test_extends import WHOLE
+from tests.rules.tables import EXTENDS, HEAD, WHOLE, mounted
 from webhook import limits
 from webhook.engine.table import Mode, Table
 from webhook.rules.load import file_draft, load_file, load_text, load_texts
 from webhook.rules.problems import TableError
 from webhook.rules.source import TableSource
 
-HEAD = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\n"
-EXTENDS = HEAD + "extends: default\n"
 ROW = "rules:\n  - name: {0}\n    reason: for {0}\n    match: {{role: worker}}\n    warn: {0}\n"
 
 
@@ -114,20 +112,6 @@ def test_all_files_together_have_the_bounds_of_one() -> None:
         load_texts([(f"{at}.yaml", EXTENDS) for at in range(limits.TABLE_FILES + 1)], "table")
 
 
-def mounted(folder: Path, version: str, **files: str) -> Path:
-    """A ConfigMap as the kubelet mounts and changes it."""
-    written(folder / version, **files)
-    (folder / "..data_tmp").symlink_to(version)
-    (folder / "..data_tmp").rename(folder / "..data")
-    for name in files:
-        if not (link := folder / f"{name}.yaml").is_symlink():
-            link.symlink_to(f"..data/{name}.yaml")
-    for link in folder.glob("*.yaml"):
-        if link.stem not in files:
-            link.unlink()
-    return folder
-
-
 def test_a_file_that_is_added_changed_or_taken_away_is_a_change(tmp_path: Path) -> None:
     source = TableSource(mounted(tmp_path, "..1", rules=""))
     assert source.table().revision == load_text(EXTENDS, "x").revision
@@ -145,9 +129,10 @@ def test_a_file_that_is_added_changed_or_taken_away_is_a_change(tmp_path: Path) 
     assert source.watched.problem == ""
 
 
-def test_a_directory_that_goes_away_leaves_the_last_good_table_in_use(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["", "rules.yaml"], ids=["directory", "file"])
+def test_a_table_that_goes_away_leaves_the_last_good_one_in_use(tmp_path: Path, name: str) -> None:
     folder = written(tmp_path / "rules", rules=ROW.format("a"))
-    source = TableSource(folder)
+    source = TableSource(folder / name)
     good = source.table()
     folder.rename(tmp_path / "gone")
     source.refresh()

@@ -1,13 +1,13 @@
 """Clusters of several fleets: which jobs are left alone and why, and Pods of no placed job."""
 
+import copy
 from typing import Any
 
 import pytest
 
-from tests.helpers import WORKER, mpijob
-from tests.released import FOLDER
+from testbed.mpijob import WORKER, mpijob
+from tests.released import versions
 from tests.rules.tables import EXTENDS, after, extended, outcome, same_problems
-from webhook.documents import read_documents
 from webhook.engine import evaluate
 from webhook.engine.outcome import Request
 from webhook.engine.record import ANNOTATIONS
@@ -34,6 +34,7 @@ def family(operator: str, *values: str) -> dict[str, Any]:
 
 
 ELSEWHERE = {
+    "type": {"nodeSelector": {"node.kubernetes.io/instance-type": "trn1.32xlarge"}},
     "family": {"nodeSelector": {FAMILY: "trn1"}},
     "older label": {"nodeSelector": {"beta.kubernetes.io/instance-type": "inf2.48xlarge"}},
     "EKS Auto Mode": {"nodeSelector": {"eks.amazonaws.com/instance-category": "inf"}},
@@ -168,6 +169,7 @@ def test_a_job_of_fewer_devices_than_a_node_has_is_left_alone_unless_it_or_the_t
         ("aws.amazon.com/neuroncore", 64, True),
         ("aws.amazon.com/neuroncore", 128, True),
         ("aws.amazon.com/neurondevice", 8, False),
+        ("aws.amazon.com/neurondevice", 16, True),
     ],
 )
 def test_a_node_has_16_devices_and_64_cores_or_more(resource: str, number: int, *, placed: bool) -> None:
@@ -213,8 +215,8 @@ def test_two_containers_that_share_a_node_make_a_candidate() -> None:
 
 
 def test_a_job_that_an_earlier_version_took_and_this_one_leaves_loses_what_was_added() -> None:
-    (document,) = read_documents((FOLDER / "0.1.0-early" / "four-node.yaml").read_text(encoding="utf-8"))
-    mutated, written = document.value["mutated"], document.value["job"]
+    kept = copy.deepcopy(versions()["0.1.0-early"]["four-node"])
+    mutated, written = kept.mutated, kept.job
     for job in (mutated, written):
         get(job, (*WORKER, "spec", "containers", 0, "resources"))["limits"] = {NEURON: 8}
     found = evaluate(TABLE, Request(mutated, "default", "now", "ada"))

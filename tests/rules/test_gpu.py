@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import LAUNCHER, WORKER, mpijob
+from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.rules.tables import after, extended, outcome, parsed, unrecorded
 from webhook.engine.tree import get, put
 from webhook.rules.load import load_default

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.helpers import IMAGE, mpijob
+from testbed.mpijob import IMAGE, mpijob
 from tests.rules.tables import after, extended, outcome
 from webhook.rules.load import load_default
 
@@ -63,24 +63,6 @@ def test_the_terms_of_training_operators_workers_need_no_label_of_the_operators(
     worker = after(load_default(), mpijob_v1())["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
     assert "training.kubeflow.org" not in str(worker["spec"]["affinity"])
     assert "ultraserver-webhook.io/job" in str(worker["spec"]["affinity"])
-
-
-@pytest.mark.parametrize("operator", ["mpi-operator", "mpijob-controller"])
-def test_workers_of_both_operators_get_their_block(operator: str) -> None:
-    labels = {"operator-name": operator, "job-name": "train", "replica-type": "worker", "replica-index": "5"}
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "labels": {f"training.kubeflow.org/{key}": value for key, value in labels.items()},
-            "annotations": {
-                "ultraserver-webhook.io/block-size": "4",
-                "ultraserver-webhook.io/topology-key": "neuron.amazonaws.com/ultraserver-server-id-4",
-            },
-        },
-        "spec": {"containers": [{"name": "x", "image": IMAGE}]},
-    }
-    assert outcome(load_default(), pod).after["metadata"]["labels"]["ultraserver-webhook.io/block"] == "1"
 
 
 @pytest.mark.parametrize(

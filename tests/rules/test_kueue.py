@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import LAUNCHER, WORKER, mpijob
+from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.rules.tables import after, extended, outcome
 from webhook.engine.tree import Json, get
 from webhook.rules.load import load_default

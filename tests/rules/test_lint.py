@@ -287,6 +287,11 @@ def test_loading_refuses(text: str, expected: Expected) -> None:
     same_problems(EXTENDS + text, expected)
 
 
+def test_a_rule_that_selects_by_the_job_label_may_need_the_row_that_sets_it() -> None:
+    text, _ = LINT["selecting by the job label without adding it"]
+    load_text(EXTENDS + text.replace("    match:", "    needs: job-label\n    match:"), SOURCE)
+
+
 def test_everything_is_reported_at_once_in_the_order_of_the_file() -> None:
     text = "\n".join(
         ["rules:", "  - {name: x, reason: r, match: {role: worker}}"]

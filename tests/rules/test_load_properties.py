@@ -4,15 +4,17 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.rules.tables import EXTENDS, SOURCE
+from tests.helpers import examples
+from tests.rules.tables import EXTENDS, SOURCE, WHOLE, parsed
 from webhook.documents import dump_yaml
 from webhook.rules.load import default_draft, draft_of, load_default, load_text
 from webhook.rules.problems import Problem, TableError
 
 DEFAULT = default_draft().raw
+SMALL, SMALL_LINES = parsed(WHOLE), WHOLE.splitlines(keepends=True)
 LINES = files("webhook.rules").joinpath("default.yaml").read_text(encoding="utf-8").splitlines(keepends=True)
 
 PLACEHOLDERS = [
@@ -41,7 +43,6 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=10,
 )
-PATIENT = settings(deadline=None)
 
 
 def _loads_or_refuses(text: str | bytes) -> None:
@@ -73,22 +74,24 @@ def _placed(node: Any, path: tuple[str | int, ...], value: Any) -> Any:
     return {key: _placed(item, path[1:], value) if key == path[0] else item for key, item in node.items()}
 
 
-PLACES = _places(DEFAULT)
-
-
-@PATIENT
 @given(VALUES)
 def test_an_arbitrary_value_as_a_table(value: Any) -> None:
     _loads_or_refuses(json.dumps(value))
 
 
-@PATIENT
-@given(st.sampled_from(PLACES), VALUES)
+@examples(5)
+@given(st.sampled_from(_places(DEFAULT)), VALUES)
 def test_the_packaged_table_with_anything_anywhere(place: tuple[str | int, ...], value: Any) -> None:
     _loads_or_refuses(json.dumps(_placed(DEFAULT, place, value)))
 
 
-@PATIENT
+@examples(60)
+@given(st.sampled_from(_places(SMALL)), VALUES)
+def test_a_small_table_with_anything_anywhere(place: tuple[str | int, ...], value: Any) -> None:
+    _loads_or_refuses(json.dumps(_placed(SMALL, place, value)))
+
+
+@examples(40)
 @given(
     st.dictionaries(
         st.sampled_from(["values", "candidates", "workloads", "shapes", "rules", "mode"]),
@@ -110,19 +113,27 @@ def test_anything_laid_over_the_packaged_table(over: dict[str, Any]) -> None:
     _loads_or_refuses(json.dumps({**head, **over}))
 
 
-@PATIENT
-@given(
-    st.integers(0, len(LINES) - 1),
-    st.integers(0, 20),
-    st.sampled_from(["", " ", "\t", "- ", "x: ", "? ", "&a "]),
-)
+SLIPS = st.sampled_from(["", " ", "\t", "- ", "x: ", "? ", "&a "])
+
+
+def _slipped(lines: list[str], line: int, column: int, slip: str) -> str:
+    text = lines[line]
+    return "".join([*lines[:line], text[:column] + slip + text[column + (not slip) :], *lines[line + 1 :]])
+
+
+@examples(5)
+@given(st.integers(0, len(LINES) - 1), st.integers(0, 20), SLIPS)
 def test_the_packaged_table_with_a_slip_of_the_keyboard(line: int, column: int, slip: str) -> None:
-    text = LINES[line]
-    slipped = [*LINES[:line], text[:column] + slip + text[column + (not slip) :], *LINES[line + 1 :]]
-    _loads_or_refuses("".join(slipped))
+    _loads_or_refuses(_slipped(LINES, line, column, slip))
 
 
-@PATIENT
+@examples(60)
+@given(st.integers(0, len(SMALL_LINES) - 1), st.integers(0, 20), SLIPS)
+def test_a_small_table_with_a_slip_of_the_keyboard(line: int, column: int, slip: str) -> None:
+    _loads_or_refuses(_slipped(SMALL_LINES, line, column, slip))
+
+
+@examples(60)
 @given(st.binary(max_size=60))
 def test_arbitrary_bytes_behind_a_good_beginning(tail: bytes) -> None:
     _loads_or_refuses(EXTENDS.encode() + tail)

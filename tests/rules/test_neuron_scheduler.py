@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import mpijob
-from tests.rules.tables import EXTENDS, Expected, after, extended, outcome, parsed, same_problems
+from testbed.mpijob import mpijob
+from tests.rules.tables import EXTENDS, Expected, after, extended, outcome, same_problems
 from webhook.engine.tree import get
 from webhook.rules.load import load_default
 
@@ -21,13 +21,13 @@ WORDS = (
 )
 
 
-def on_types(*names: str, but: str = "none") -> dict[str, Any]:
-    """An affinity to nodes of one of the types, but not of one."""
+def on_types(*names: str, but: str = "none", more: Any = None) -> dict[str, Any]:
+    """An affinity to nodes of one of the types, but not of one; or to those of more expressions."""
     expressions = [
         {"key": TYPE, "operator": "In", "values": list(names)},
         {"key": TYPE, "operator": "NotIn", "values": [but]},
     ]
-    terms = [{"matchExpressions": expressions}]
+    terms = [{"matchExpressions": each} for each in (expressions, more) if each]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     return {"affinity": {"nodeAffinity": required}}
 
@@ -95,23 +95,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "trn1.32xlarge",
     ),
     "a term that leaves the type open": (
-        pod(
-            SEVEN,
-            affinity={
-                "nodeAffinity": {
-                    "requiredDuringSchedulingIgnoredDuringExecution": {
-                        "nodeSelectorTerms": [
-                            {
-                                "matchExpressions": [
-                                    {"key": TYPE, "operator": "In", "values": ["trn1.32xlarge"]}
-                                ]
-                            },
-                            {"matchExpressions": [{"key": "pool", "operator": "Exists"}]},
-                        ]
-                    }
-                }
-            },
-        ),
+        pod(SEVEN, **on_types("trn1.32xlarge", more=[{"key": "pool", "operator": "Exists"}])),
         "",
     ),
     "an affinity that takes a type out again": (
@@ -178,6 +162,7 @@ GETS: dict[str, tuple[dict[str, Any], str | None]] = {
     ),
     "none": (pod({"nvidia.com/gpu": 8}), None),
     "a scheduler of its own": (pod({NEURON: 4}, schedulerName="volcano"), "volcano"),
+    "the document's, which names it already": (pod({CORES: 9}, schedulerName="my-scheduler"), "my-scheduler"),
 }
 
 
@@ -217,38 +202,13 @@ def test_a_job_that_gets_the_scheduler_still_waits_for_all_its_nodes_where_place
     assert "schedulingGates" not in named
 
 
-def test_the_pod_of_the_document_is_for_its_scheduler_already() -> None:
-    text = """\
-apiVersion: v1
-kind: Pod
-metadata: {name: nrt-test}
-spec:
-  restartPolicy: Never
-  schedulerName: my-scheduler
-  containers:
-    - name: nrt-test
-      command: [sleep]
-      image: nrt-test
-      resources:
-        limits: {cpu: "4", memory: 4Gi, aws.amazon.com/neuroncore: 9}
-        requests: {cpu: "1", memory: 1Gi}
-"""
-    obj = parsed(text)
-    assert outcome(SCHEDULER, obj).after["spec"]["schedulerName"] == "my-scheduler"
-    del obj["spec"]["schedulerName"]
-    assert outcome(SCHEDULER, obj).after["spec"]["schedulerName"] == "my-scheduler"
-
-
 ROW = "rules:\n  - name: x\n    reason: r\n    warn: w\n    match: {role: any, "
 PROBLEMS: dict[str, tuple[str, Expected]] = {
     "a type that does not accept one device": (
         "deviceCounts: {trn9.large: [4, 8]}\n",
         [(4, "/deviceCounts/trn9.large", "one device is valid on every instance type: add 1")],
     ),
-    "no numbers": (
-        "deviceCounts: {trn9.large: some}\n",
-        [(4, "/deviceCounts/trn9.large", "'some' is not")],
-    ),
+    "no numbers": ("deviceCounts: {trn9.large: some}\n", [(4, "/deviceCounts/trn9.large", "'some' is not")]),
     "a least number of nothing": (
         ROW + "requests: {aws.amazon.com/neuron: 0}}\n",
         [(8, "/rules/0/match/requests/aws.amazon.com~1neuron", "0 is less than")],

@@ -10,90 +10,46 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.cluster import podschema
-from webhook.documents import read_documents
+from testbed.mpijob import mpijob
+from testbed.plane import podschema
+from tests.rules.tables import after, parsed
 from webhook.engine import placeholders
+from webhook.rules.load import load_default
 
 TEXT = files("webhook.rules").joinpath("podtemplate.schema.json").read_text(encoding="utf-8")
 SCHEMA = json.loads(TEXT)
 VALIDATOR = Draft202012Validator(SCHEMA)
 
-# Copied from the UltraServer document: its multi-node worker, its launcher's init containers and volume.
-DOCUMENT = read_documents("""
-metadata:
-  labels: {ultraserver-webhook.io/job: $(job.id)}
-spec:
-  nodeSelector:
-    node.kubernetes.io/instance-type: trn2u.48xlarge
-  affinity:
-    podAntiAffinity:
-      requiredDuringSchedulingIgnoredDuringExecution:
-      - labelSelector:
-          matchExpressions:
-          - key: training.kubeflow.org/job-name
-            operator: NotIn
-            values:
-            - $(job.name)
-          matchLabels:
-            training.kubeflow.org/job-role: worker
-        namespaceSelector: {}
-        topologyKey: neuron.amazonaws.com/ultraserver-server-id-4
-    podAffinity:
-      preferredDuringSchedulingIgnoredDuringExecution:
-      - weight: 100
-        podAffinityTerm:
-          labelSelector:
-            matchLabels:
-              training.kubeflow.org/job-role: worker
-              training.kubeflow.org/job-name: $(job.name)
-          topologyKey: neuron.amazonaws.com/ultraserver-server-id-4
-    nodeAffinity:
-      requiredDuringSchedulingIgnoredDuringExecution:
-        nodeSelectorTerms:
-        - matchExpressions:
-          - {key: neuron.amazonaws.com/ultraserver-server-id-4, operator: Exists}
-  initContainers:
-  - name: wait-hostfilename
-    image: 123456789012.dkr.ecr.us-west-2.amazonaws.com/ultraserver:mpijob
-    command:
-    - bash
-    - -cx
-    - |
-      if [[ $(cat /etc/mpi/discover_hosts.sh | wc -l) != 1 ]]; then
-        echo "Ready"
-      fi
-    resources: {}
-    volumeMounts:
-    - mountPath: /etc/mpi
-      name: mpi-job-config
-    - mountPath: /root/.ssh
-      name: ssh-auth
-  - name: ultraserver-init-container
-    image: 123456789012.dkr.ecr.us-west-2.amazonaws.com/ultraserver:init-container
-    securityContext: $(launcher.securityContext)
-    env:
-    - name: NEURON_ULTRASERVER_NODE_CONFIG
-      value: "4"
-    volumeMounts:
-    - mountPath: /root/ultraserver_init
-      name: ultraserver-init
-    resources:
-      limits: {cpu: 1, memory: 1.5Gi, aws.amazon.com/neuron: "16", hugepages-2Mi: $(value.pages)}
-    readinessProbe:
-      httpGet: {port: http}
-    livenessProbe:
-      tcpSocket: {port: 22}
-  volumes:
-  - name: ultraserver-init
-    emptyDir: {}
-  - name: shm
-    emptyDir: {medium: Memory, sizeLimit: 1e9}
-  tolerations:
-  - {key: aws.amazon.com/neuron, operator: Exists, effect: NoSchedule}
-  imagePullSecrets:
-  - name: pull
-  schedulerName: my-scheduler
-""")[0].value
+
+def _fragment() -> Any:
+    """What the packaged table adds to a job, with fields and placeholders that its rows do not have."""
+    roles = after(load_default(), mpijob(16))["spec"]["mpiReplicaSpecs"]
+    launcher, worker = (roles[role]["template"] for role in ("Launcher", "Worker"))
+    wait, init = launcher["spec"]["initContainers"]
+    more = parsed("""
+securityContext: $(launcher.securityContext)
+resources:
+  limits: {cpu: 1, memory: 1.5Gi, aws.amazon.com/neuron: "16", hugepages-2Mi: $(value.pages)}
+readinessProbe:
+  httpGet: {port: http}
+livenessProbe:
+  tcpSocket: {port: 22}
+""")
+    spec = parsed("""
+volumes:
+- name: shm
+  emptyDir: {medium: Memory, sizeLimit: 1e9}
+tolerations:
+- {key: aws.amazon.com/neuron, operator: Exists, effect: NoSchedule}
+imagePullSecrets:
+- name: pull
+schedulerName: my-scheduler
+""")
+    spec["volumes"] += launcher["spec"]["volumes"]
+    return {**worker, "spec": {**worker["spec"], **spec, "initContainers": [wait, init | more]}}
+
+
+FRAGMENT = _fragment()
 
 
 def violations(fragment: Any) -> list[tuple[str, str]]:
@@ -101,8 +57,8 @@ def violations(fragment: Any) -> list[tuple[str, str]]:
 
 
 def changed(path: str, value: object, *, drop: str = "") -> dict[str, Any]:
-    """The document's fragment with one value set, and one key beside it dropped."""
-    fragment = deepcopy(DOCUMENT)
+    """The fragment with one value set, and one key beside it dropped."""
+    fragment = deepcopy(FRAGMENT)
     *parents, last = [int(part) if part.isdigit() else part for part in path.split("/")]
     node: Any = fragment
     for part in parents:
@@ -116,8 +72,8 @@ def test_the_schema_itself_is_valid() -> None:
     Draft202012Validator.check_schema(SCHEMA)
 
 
-def test_the_documents_fragments_are_taken() -> None:
-    assert violations(DOCUMENT) == []
+def test_what_the_packaged_table_adds_is_taken() -> None:
+    assert violations(FRAGMENT) == []
     assert violations({}) == []
     assert violations({"spec": {"containers": [{"name": "main", "env": [{"name": "A"}]}]}}) == []
 
@@ -183,7 +139,7 @@ def test_it_is_small_enough_for_an_editor() -> None:
 
 def test_a_fragment_is_checked_in_no_time() -> None:
     started = time.process_time()
-    assert violations(DOCUMENT) == []
+    assert violations(FRAGMENT) == []
     assert time.process_time() - started < 0.5
 
 

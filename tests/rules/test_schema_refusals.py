@@ -94,8 +94,6 @@ TEXTS: dict[str, tuple[str, Expected]] = {
     "two documents": (HEAD + "---\n" + HEAD, [(1, "", "a rule table is one document, here are 2")]),
     "a list": ("- a\n", [(1, "", "['a'] is not of type 'object'")]),
     "no YAML": (EXTENDS + "rules: [\n", [(5, "", "did not find expected node content")]),
-    "a tab": (EXTENDS + "rules:\n\t- a\n", [(5, "", "found character that cannot start any token")]),
-    "a key twice": (EXTENDS + "rules: []\nrules: []\n", [(5, "", "key 'rules' twice in one map")]),
     "another version": (HEAD.replace("v1alpha1", "v2"), [(1, "/apiVersion", "must be ")]),
     "another kind": (EXTENDS.replace("RuleTable", "Table"), [(2, "/kind", 'must be "RuleTable"')]),
     "another base": (EXTENDS.replace("default", "mine"), [(3, "/extends", 'must be "default"')]),

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import mpijob
-from tests.rules.tables import EXTENDS, RULE, SOURCE, Expected, outcome, same_problems
+from testbed.mpijob import mpijob
+from tests.rules.tables import EXTENDS, Expected, outcome, same_problems
+from tests.t9k import t9k_mpijob
 from webhook.engine.table import Table
-from webhook.rules.load import load_file, load_text
+from webhook.rules.load import load_file
 
 KINDS = Path(__file__).parent.parent / "data" / "workloads" / "kinds.yaml"
 JOB_LABEL = "ultraserver-webhook.io/job"
@@ -46,35 +47,9 @@ OPENS: dict[str, tuple[dict[str, Any], str, int]] = {
         "mpijob-v1",
         4,
     ),
-    "T9k's MPIJob with spec.worker": (
-        named("batch.tensorstack.dev/v1beta1/MPIJob", {"worker": {"replicas": 8, "template": pod()}}),
-        "t9k-mpijob",
-        8,
-    ),
+    "T9k's MPIJob with spec.worker": (t9k_mpijob("worker", 8), "t9k-mpijob", 8),
     "T9k's MPIJob with replicaSpecs and an empty launcher template": (
-        named(
-            "batch.tensorstack.dev/v1beta1/MPIJob",
-            {
-                "replicaSpecs": [
-                    {"type": "launcher", "replicas": 1, "template": {}},
-                    {
-                        "type": "worker",
-                        "replicas": 4,
-                        "template": {
-                            "spec": {
-                                "containers": [
-                                    {
-                                        "name": "mpi-worker",
-                                        "image": "i",
-                                        "resources": {"limits": {"aws.amazon.com/neuron": 16}},
-                                    }
-                                ]
-                            }
-                        },
-                    },
-                ]
-            },
-        ),
+        t9k_mpijob("replicaSpecs"),
         "t9k-mpijob-replicas",
         4,
     ),
@@ -209,9 +184,7 @@ def launcher_pod(**labels: str) -> dict[str, Any]:
             "training.kubeflow.org/job-name": "x",
             **labels,
         },
-        "annotations": {
-            "ultraserver-webhook.io/hostfile": "/root/ultraserver_init/new_hostfile",
-        },
+        "annotations": {"ultraserver-webhook.io/hostfile": "/root/ultraserver_init/new_hostfile"},
     }
     template = pod(metadata=meta)
     template["spec"]["volumes"] = [{"name": "ultraserver-init", "emptyDir": {}}]
@@ -319,17 +292,6 @@ NEVER: dict[str, tuple[str, Expected]] = {
         WORKLOAD + "    groups: [{role: a, template: ''}, {role: b, template: /t}]\n",
         [(7, "/workloads/0/groups/0/template", "a Pod is its own template")],
     ),
-    "selecting by the job label without setting it": (
-        RULE + f"    add: {{spec: {{affinity: {{podAffinity: {{{REQUIRED}: [\n"
-        "      {topologyKey: t, labelSelector: {matchLabels: {ultraserver-webhook.io/job: x}}}]}}}}\n",
-        [
-            (
-                9,
-                f"/rules/0/add/spec/affinity/podAffinity/{REQUIRED}/0",
-                "selects by",
-            )
-        ],
-    ),
 }
 
 
@@ -337,8 +299,3 @@ NEVER: dict[str, tuple[str, Expected]] = {
 def test_a_row_that_can_never_fire_is_refused_with_the_reason(case: str) -> None:
     text, expected = NEVER[case]
     same_problems(EXTENDS + text, expected)
-
-
-def test_a_rule_may_need_the_row_that_sets_the_job_label() -> None:
-    text = NEVER["selecting by the job label without setting it"][0]
-    load_text(EXTENDS + text.replace("    match:", "    needs: job-label\n    match:"), SOURCE)

@@ -1,4 +1,7 @@
-"""Starts real servers on loopback, and talks to them over real sockets."""
+"""Starts real servers on loopback, and talks to them over real sockets.
+
+A server takes half a second of a processor to start, so the tests of a module share those of equal settings.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,13 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from certs import authority
+from tests.attack.pairs import Files, new_files
+from tests.attack.processes import children
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,41 +33,12 @@ PATIENCE = 30.0
 """Seconds within which anything that a test waits for happens, on a busy machine."""
 
 
-@dataclass
-class Files:
-    """Certificate files of one authority, as a mounted Secret has them."""
-
-    directory: Path
-    signer: authority.Pair
-    log: list[str] = field(default_factory=list)
-
-    @property
-    def certificate(self) -> Path:
-        """Where the server reads its certificate."""
-        return self.directory / "tls.crt"
-
-    @property
-    def key(self) -> Path:
-        """Where the server reads its key."""
-        return self.directory / "tls.key"
-
-    def issue(self, days: int = 1) -> authority.Pair:
-        """A new pair, not yet in the files."""
-        return authority.issue(
-            self.signer, datetime.now(UTC), timedelta(days=days), ["localhost"], ["127.0.0.1"]
-        )
-
-    def client_context(self) -> ssl.SSLContext:
-        """What an API server has: trust in this authority only."""
-        return ssl.create_default_context(cadata=self.signer.certificate_pem().decode())
-
-
 class Server:
     """A running server.
 
     Attributes:
         ports: The listeners' ports, in order.
-        startup: Seconds from starting the process to its first answer.
+        workers: The processes that served when it began; there may be more.
     """
 
     def __init__(self, files: Files, stack: ExitStack, **settings: Any) -> None:
@@ -80,7 +53,6 @@ class Server:
             "loglevel": "debug",
             **settings,
         }
-        begun = time.monotonic()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.serving.program", json.dumps(given)],
             cwd=ROOT,
@@ -88,20 +60,37 @@ class Server:
             text=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
-        self._listening = threading.Event()
+        self._listening, self._said = threading.Event(), threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         stack.callback(self.stop)
         assert self._listening.wait(PATIENCE), self.log()
         assert self.ports, self.log()
+        self.asked()
+        self.workers = {*children(self.process.pid)}
+
+    def asked(self) -> None:
+        """Wait until it answers: a client that a stalled machine makes too slow tries again."""
+        deadline = time.monotonic() + PATIENCE
+        while not self._answers(deadline):
+            pass
+
+    def _answers(self, deadline: float) -> bool:
         with self.client() as client:
-            assert client.get("/") == 200
-        self.startup = time.monotonic() - begun
+            try:
+                assert client.get("/") == 200, client.content
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise AssertionError(self.log()) from error
+                return False
+            return True
 
     def _read(self) -> None:
         assert self.process.stderr is not None
         for line in self.process.stderr:
-            self.lines.append(line)
+            with self._said:
+                self.lines.append(line)
+                self._said.notify_all()
             if "Listening at:" in line:
                 self.ports = [int(port) for port in re.findall(r"https?://127\.0\.0\.1:(\d+)", line)]
                 self._listening.set()
@@ -111,20 +100,19 @@ class Server:
         """What the server has logged so far."""
         return "".join(self.lines)
 
-    def wait_for(self, what: Callable[[], bool], message: str) -> None:
-        """Wait, within `PATIENCE`, until ``what`` is true."""
-        deadline = time.monotonic() + PATIENCE
-        while not what():
-            assert time.monotonic() < deadline, f"{message}\n{self.log()}"
-            time.sleep(0.05)
+    def wait_for(self, text: str) -> None:
+        """Wait until the server has logged a text."""
+        with self._said:
+            found = self._said.wait_for(lambda: text in self.log(), PATIENCE)
+        assert found, f"waited {PATIENCE:.0f} s for {text!r} in the log:\n{self.log()}"
 
     def tcp(self, listener: int = 0) -> socket.socket:
-        """A TCP connection, closed at the end of the test."""
+        """A TCP connection."""
         sock = socket.create_connection(("127.0.0.1", self.ports[listener]), timeout=PATIENCE)
         return self.stack.enter_context(sock)
 
     def tls(self, context: ssl.SSLContext | None = None, **arguments: Any) -> ssl.SSLSocket:
-        """A TLS connection, its handshake done, closed at the end of the test."""
+        """A TLS connection, its handshake done."""
         sock = (context or self.context).wrap_socket(self.tcp(), server_hostname="localhost", **arguments)
         return self.stack.enter_context(sock)
 
@@ -192,16 +180,50 @@ def answer(sock: socket.socket) -> bytes:
 
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
-    """A serving certificate in files."""
-    made = Files(tmp_path, authority.new_authority(datetime.now(UTC), timedelta(days=2)))
-    pair = made.issue()
-    made.key.write_bytes(pair.key_pem())
-    made.certificate.write_bytes(pair.certificate_pem())
-    return made
+    """A serving certificate in files, for one test."""
+    return new_files(tmp_path)
 
 
 @pytest.fixture
 def start(files: Files) -> Iterator[Callable[..., Server]]:
-    """Starts a server with the settings given; it is stopped at the end of the test."""
+    """Starts a server for one test."""
     with ExitStack() as stack:
         yield lambda **settings: Server(files, stack, **settings)
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
+    """The module's server of given settings, which is started when it is first asked for."""
+    running: dict[str, Server] = {}
+    made = new_files(tmp_path_factory.mktemp("shared"))
+    with ExitStack() as stack:
+
+        def shared(**settings: Any) -> Server:
+            key = json.dumps(settings, sort_keys=True)
+            if key not in running:
+                running[key] = Server(made, stack, **settings)
+            return running[key]
+
+        yield shared
+        for server in running.values():  # at the same time, before each is waited for
+            server.process.terminate()
+
+
+@pytest.fixture
+def shared(servers: Callable[..., Server]) -> Iterator[Callable[..., Server]]:
+    """`servers`; the connections of a test are closed at its end, and the same processes must still serve."""
+    used: dict[Server, ExitStack] = {}
+
+    def server(**settings: Any) -> Server:
+        found = servers(**settings)
+        if found not in used:
+            used[found], found.stack = found.stack, ExitStack()
+        return found
+
+    yield server
+    for found, stack in used.items():
+        found.stack.close()
+        found.stack = stack
+        found.asked()
+        assert found.workers <= {*children(found.process.pid)}, found.log()
+        assert "Traceback" not in found.log(), found.log()

@@ -29,10 +29,13 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
     status = "200 OK"
     if path in {"/echo", "/mutate"}:
         body = environ["wsgi.input"].read()
-    elif path.startswith("/sleep/"):
+    elif path == "/until":
         print("asleep", file=sys.stderr, flush=True)  # noqa: T201 - so that a test knows
-        gevent.sleep(float(path.removeprefix("/sleep/")))
+        while not Path(environ["QUERY_STRING"]).exists():
+            gevent.sleep(0.01)
         body = b"slept"
+    elif path == "/held":
+        body = b"%d" % environ["gunicorn.socket"]._peers.held  # noqa: SLF001 - what a limit counts
     elif path == "/fail":
         raise RuntimeError("the application failed")
     elif path == "/large":

@@ -16,7 +16,7 @@ from gunicorn.workers.ggevent import GeventWorker
 from webhook.server import Application, Limits, Listener, TlsFiles
 
 if TYPE_CHECKING:
-    from tests.serving.conftest import Files
+    from tests.attack.pairs import Files
 
 
 def parameters(function: object) -> list[str]:

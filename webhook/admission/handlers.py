@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from common.texts import printable
 from webhook.admission.review import Review
 from webhook.engine import Outcome, Request, evaluate, record, update
 from webhook.engine.evaluate import kind_of
@@ -47,15 +48,17 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
     if not (again.operations or again.denials):
         return replace(again, warnings=())
     missing = "; ".join(outcome.denials) or ", ".join(outcome.fired()[:3]) or "another job's terms are in it"
-    way_out = "delete it and apply it again when the webhook is up"
-    said = f"admitted without what ultraserver-webhook does to it: {way_out} ({missing})"
+    came, way_out = ("came", "apply it") if refuse else ("admitted", "delete it and apply it")
+    said = f"{came} without what ultraserver-webhook does to it: {way_out} again when the webhook is up"
+    said = f"{said} ({missing})"
     other = _other_table(table, review.request.object)
     if other:
         # Replicas reload a new table one after the other, which is no reason to refuse what one mutated.
-        refuse, said = False, f"mutated by rule table {other[:40]}, this replica has {table.revision}"
+        refuse = False
+        said = f"mutated by rule table {printable(other, 40)}, this replica has {table.revision}"
     left: dict[str, Any] = {"after": review.request.object, "operations": ()}
     if refuse:
-        return replace(outcome, **left, warnings=(), denials=(said.replace("admitted", "came", 1),))
+        return replace(outcome, **left, warnings=(), denials=(said,))
     return replace(outcome, **left, warnings=(said,), denials=())
 
 

@@ -1,6 +1,6 @@
 """Evaluating a table against an object: the one function behind every endpoint and command."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import Final
@@ -16,7 +16,7 @@ from webhook.engine.outcome import JobError, Outcome, Request, State, bounded, c
 from webhook.engine.patch import Operation, patched
 from webhook.engine.shapes import choose_shape
 from webhook.engine.table import Mode, Table
-from webhook.engine.tree import Json, Path, WrongTypeError, get, pointer, put, shown
+from webhook.engine.tree import Json, Path, WrongTypeError, get, pointer, put, same, shown
 from webhook.engine.values import placeholder_values
 from webhook.engine.workloads import WORKER, Workload
 
@@ -62,6 +62,9 @@ def kind_of(obj: Json) -> str:
 Records = Mapping[Path, record.Record]
 """The records of an object that count, by the path of the template."""
 
+Claims = Mapping[Path, Mapping[str, Json]]
+"""What an author wrote that is the webhook's own (`record.claims`), by the path of the template."""
+
 FACTS: Final = {
     "shape": "shape.name",
     "nodeConfig": "shape.nodeConfig",
@@ -82,7 +85,7 @@ def _evaluate(table: Table, request: Request) -> Outcome:
     if found is None:
         rows = " or ".join(row.name for row in table.workloads_of(kind_of(request.object)))
         return Outcome(table.revision, f"it is no {rows} by their `when`", request.object)
-    job, records, ignored = found
+    job, records, ignored, claimed = found
     progress = Progress(job.object, warnings=ignored)
     opted = injection(job.object)
     facts = {"workload": job.workload.name}
@@ -97,7 +100,7 @@ def _evaluate(table: Table, request: Request) -> Outcome:
             facts |= {fact: values()[placeholder] for fact, placeholder in FACTS.items()}
         apply_rules(Subject(table, job, candidate, shape), values, progress)
         _write_records(table, uid, progress)
-    _label_message(job, request, records, progress)
+    progress.warnings += _not_taken_over(claimed, progress.object)
     after, patch = request.object, list[Operation]()
     if not progress.denials:
         after, patch = patched(after, progress.object, (group.template for group in job.groups))
@@ -113,11 +116,12 @@ def _evaluate(table: Table, request: Request) -> Outcome:
     )
 
 
-def opened(table: Table, request: Request) -> tuple[Job, Records, list[str]] | None:
+def opened(table: Table, request: Request) -> tuple[Job, Records, list[str], Claims] | None:
     """The object opened by the first workload whose kind and ``when`` it has; None if it has none.
 
     Returns:
-        The job as its author wrote it, the records of what was added to it, and what to say of others.
+        The job as its author wrote it, the records of what was added to it, what to say of others, and what
+        its author claimed.
 
     Raises:
         JobError: if a number of its pods cannot be read.
@@ -125,26 +129,27 @@ def opened(table: Table, request: Request) -> tuple[Job, Records, list[str]] | N
     """
     budget = Budget(request.object)
     for workload in table.workloads_of(kind_of(request.object)):
-        base, records, ignored = _base(workload, request.object, budget)
+        base, records, ignored, claimed = _base(workload, request.object, budget)
         if is_of(workload, base):
-            return open_job(workload, base, request), records, ignored
+            return open_job(workload, base, request), records, ignored, claimed
     return None
 
 
-def _base(workload: Workload, obj: Json, budget: Budget) -> tuple[Json, Records, list[str]]:
-    """The object without what an earlier evaluation added to it, its records, and what to say of others."""
+def _base(workload: Workload, obj: Json, budget: Budget) -> tuple[Json, Records, list[str], Claims]:
+    """The object without what an earlier evaluation added to it and without claims, and what these were."""
     records: dict[Path, record.Record] = {}
     ignored: list[str] = []
+    claims: dict[Path, dict[str, Json]] = {}
     for _, path in template_paths(workload, obj):
         key, template = record_key(path), get(obj, path)
         found = record.read(template, key)
-        bare, counted = record.strip(template, found, budget, key)
+        bare, counted, claims[path] = record.strip(template, found, budget, key)
         obj = obj if bare is template else put(obj, path, bare)
         if found and counted:
             records[path] = found
         elif found:
             ignored.append(OVERDONE.format(pointer((*path, *record.ANNOTATIONS, key))))
-    return obj, records, ignored
+    return obj, records, ignored, claims
 
 
 def _first_uid(job: Job, request: Request, records: Records) -> str:
@@ -166,11 +171,12 @@ def _write_records(table: Table, uid: str, progress: Progress) -> None:
             progress.object = put(progress.object, path, template)
 
 
-def _label_message(job: Job, request: Request, records: Records, progress: Progress) -> None:
-    """Tells a person whose own job label was not taken over."""
-    for path in (group.template for group in job.groups):
-        label = (*path, *record.JOB_LABEL)
-        theirs, ours = get(request.object, label), get(progress.object, label)
-        if theirs is not None and theirs != ours and path not in records:
-            place = pointer(label)
-            progress.warnings.append(f"replaced yours: {place} is the webhook's own, not {shown(theirs, 40)}")
+def _not_taken_over(claimed: Claims, after: Json) -> Iterator[str]:
+    """What to tell a person whose own claims are not in the object any more."""
+    for path, claims in claimed.items():
+        ours = record.claims(get(after, path))
+        for place, theirs in claims.items():
+            if not same(theirs, ours.get(place)):
+                what = "replaced" if place in ours else "removed"
+                at = pointer(path) + place
+                yield f"{what} yours: {at} is the webhook's own, not {shown(theirs, 40)}"

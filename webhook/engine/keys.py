@@ -13,6 +13,15 @@ NODE_CONFIG: Final = PREFIX + "node-config"
 JOB: Final = PREFIX + "job"
 """Label on the worker template: unique to a job in the cluster, always computed, never taken over."""
 
+WORKERS: Final = PREFIX + "workers"
+TOPOLOGY_KEY: Final = PREFIX + "topology-key"
+INDEX: Final = PREFIX + "index"
+OPENED: Final = PREFIX + "opened"
+"""Annotations for the program that places jobs. Rows write them on pod templates, it the last one on Pods."""
+
+GATE: Final = PREFIX + "whole-job"
+"""Scheduling gate behind which a Pod waits for that program."""
+
 BLOCK: Final = PREFIX + "block"
 """Label on a Pod that takes a node: the number of its block of consecutive workers in the job."""
 

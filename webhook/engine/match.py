@@ -47,8 +47,8 @@ def matched(match: Match, subject: Subject) -> list[Path] | str:
         path: next(_failed_template(match, subject, path), None) for path in subject.job.paths(match.role)
     }
     paths = [path for path, why in failures.items() if why is None]
-    if not paths:
-        return str(next(iter(failures.values())))  # of several templates the first says why
+    if not paths or (match.every and len(paths) < len(failures)):
+        return next(filter(None, failures.values()))  # of several templates the first says why
     return next(_failed_object(match, subject.job), None) or paths
 
 

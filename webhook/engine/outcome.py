@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from common.texts import printable
 from webhook.engine.patch import Operation
 from webhook.engine.tree import Json
 
@@ -101,11 +102,14 @@ class Outcome:
 
 
 def cut(message: str) -> str:
-    """A message of bounded length; the beginning says what it is about, and the end the way out."""
-    if len(message) <= LONGEST_MESSAGE:
-        return message
-    half = LONGEST_MESSAGE // 2
-    return f"{message[: half - 2]} … {message[1 - half :]}"
+    """A message of one printable line of bounded length, which may quote whatever an object says.
+
+    The beginning says what it is about, and the end the way out.
+    """
+    if len(message) > LONGEST_MESSAGE:
+        half = LONGEST_MESSAGE // 2
+        message = f"{message[: half - 2]} … {message[1 - half :]}"
+    return printable(" ".join(message.splitlines()), LONGEST_MESSAGE)
 
 
 def bounded(messages: Iterable[str]) -> tuple[str, ...]:

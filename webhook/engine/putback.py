@@ -19,7 +19,7 @@ CHARACTERS: Final = 4
 
 
 def put_back(stored: Json, new: Json, at: Path, budget: Budget) -> Json:
-    """The new template with all that the stored one has by its record; record and job label are as stored.
+    """The new template with all that the stored one has by its record; record and claims are as stored.
 
     What the new template has otherwise at the same place stays. Elements of a list that are their own
     identity, affinity terms for one, have no such place: a changed one stays beside ours.
@@ -37,10 +37,10 @@ def put_back(stored: Json, new: Json, at: Path, budget: Budget) -> Json:
     found = record.read(stored)
     result = new if found is None else _with_additions(stored, found, new, at, budget)
     # Who a job is, is never taken over from anybody else; the record speaks of what was added at creation.
-    for mark in ((*record.ANNOTATIONS, keys.ADDED), record.JOB_LABEL):
+    for mark in ((*record.ANNOTATIONS, keys.ADDED), *record.CLAIMS):
         value = get(stored, mark)
         result = drop(result, mark) if value is None else put(result, mark, value)
-    return result
+    return result if record.is_gated(stored) else record.without_gate(result)
 
 
 def _with_additions(stored: Json, found: Record, new: Json, at: Path, budget: Budget) -> Json:

@@ -13,10 +13,14 @@ from webhook.engine import keys
 from webhook.engine.budget import Budget, OverBudgetError
 from webhook.engine.lists import Kind, kind
 from webhook.engine.takeback import take_back
-from webhook.engine.tree import Json, drop, get, parse_pointer, put
+from webhook.engine.tree import Json, drop, get, maps_at, parse_pointer, pointer, put, shared
 
 ANNOTATIONS = ("metadata", "annotations")
 JOB_LABEL = ("metadata", "labels", keys.JOB)
+_PLACING = (keys.JOB, keys.WORKERS, keys.NODE_CONFIG, keys.TOPOLOGY_KEY, keys.INDEX, keys.OPENED)
+CLAIMS = (JOB_LABEL, *((*ANNOTATIONS, key) for key in _PLACING))
+"""What says whose a job's pods are and what nodes they hold: computed, and never taken over from anybody."""
+GATES = ("spec", "schedulingGates")
 
 
 @dataclass(frozen=True)
@@ -67,14 +71,36 @@ def write(template: Json, record: Record, key: str = keys.ADDED) -> Json:
     return put(template, (*ANNOTATIONS, key), text)
 
 
-def strip(template: Json, record: Record | None, budget: Budget, key: str = keys.ADDED) -> tuple[Json, bool]:
-    """The template as it was before the webhook: without what the record names, the record and the job label.
+def claims(template: Json) -> dict[str, Json]:
+    """What a template has of the claims, and of the gate that goes with them, by the place in it."""
+    found = {pointer(path): value for path in CLAIMS if (value := get(template, path)) is not None}
+    return found | ({pointer((*GATES, f"[{keys.GATE}]")): keys.GATE} if is_gated(template) else {})
 
-    The job label goes even where no record names it: its value is computed, never taken over. On a Pod it
-    comes from the template and stays.
+
+def is_gated(template: Json) -> bool:
+    """Whether its pods wait for the program that places them."""
+    return any(gate.get("name") == keys.GATE for gate in maps_at(template, GATES))
+
+
+def without_gate(template: Json) -> Json:
+    """The template without the gate behind which pods wait for the program that places them."""
+    gates = get(template, GATES)
+    if not isinstance(gates, list):
+        return template
+    kept = shared(gates, [gate for gate in gates if get(gate, ("name",)) != keys.GATE])
+    return put(template, GATES, kept) if kept or kept is gates else drop(template, GATES)
+
+
+def strip(
+    template: Json, record: Record | None, budget: Budget, key: str = keys.ADDED
+) -> tuple[Json, bool, dict[str, Json]]:
+    """The template as its author may have written it: without what the record names, the record, and claims.
+
+    Claims go even where no record names them. On a Pod they come from the template and stay.
 
     Returns:
-        The template, and whether the record counted: one that costs more than the budget is none.
+        The template, whether the record counted (one that costs more than the budget is none), and the
+        claims that no record names.
     """
     counted = record is not None
     if record:
@@ -83,4 +109,9 @@ def strip(template: Json, record: Record | None, budget: Budget, key: str = keys
         except OverBudgetError:
             counted = False
     template = drop(template, (*ANNOTATIONS, key))
-    return (drop(template, JOB_LABEL) if key == keys.ADDED else template), counted
+    if key != keys.ADDED:
+        return template, counted, {}
+    claimed = claims(template)
+    for path in CLAIMS:
+        template = drop(template, path)
+    return without_gate(template), counted, claimed

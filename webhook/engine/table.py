@@ -113,6 +113,7 @@ class Match:
         requests: the template asks for one of these resources, for at least this number; 0 is any amount.
         volume: the template has a volume of one of these names.
         template: allowed values by place in the template; what is not there, or empty, is the empty text.
+        every: whether all of the role's templates have to meet the conditions on templates.
         unsupported_count: a container asks for a number of one of these that its instance type does not take.
         fields: allowed values by name of a workload's field; ``*`` and ``?`` as in file names.
         labels: the same by key of a label of the object; one that it does not have is the empty text.
@@ -129,6 +130,7 @@ class Match:
     requests: Mapping[str, int] = field(default_factory=dict)
     volume: tuple[str, ...] = ()
     template: Mapping[Place, tuple[str, ...]] = field(default_factory=dict)
+    every: bool = False
     unsupported_count: tuple[str, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

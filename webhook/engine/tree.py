@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import is_
 from typing import Any, Final
 
+from common.texts import printable
+
 Json = Any
 """A value as ``json.loads`` gives it. Never changed in place by the engine."""
 
@@ -188,6 +190,5 @@ def text_of(value: Json) -> str:
 
 
 def shown(value: Json, limit: int = 60) -> str:
-    """A value as JSON for a message, cut to a length in characters."""
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    """A value as JSON for a message, printable and cut to a length in characters."""
+    return printable(json.dumps(value, ensure_ascii=False, sort_keys=True), limit)

@@ -2,6 +2,7 @@
 
 import click
 
+from common.texts import printable
 from webhook.engine.outcome import State, Verdict
 from webhook.preview.run import Preview
 
@@ -25,7 +26,7 @@ def summary(item: Preview) -> str:
     """Verdict, shape, the rules that fired, warnings and denials of one document."""
     outcome = item.outcome
     verdict = click.style(outcome.verdict, fg=_VERDICT[outcome.verdict])
-    lines = [f"{item.source}: {item.title}: {verdict}: {outcome.reason}"]
+    lines = [f"{item.source}: {printable(item.title)}: {verdict}: {outcome.reason}"]
     if "shape" in outcome.facts:
         facts = outcome.facts
         lines.append(

@@ -100,7 +100,7 @@ def _count(raw: Json) -> Count:
 
 def _rule(raw: Mapping[str, Any]) -> Rule:
     match = raw["match"]
-    plain = {key: match[key] for key in ("role", "named", "mountTaken") if key in match}
+    plain = {key: match[key] for key in ("role", "named", "every", "mountTaken") if key in match}
     candidate = match.get("candidate", True)
     made = {
         "candidate": None if candidate == "any" else candidate,

@@ -32,6 +32,7 @@ def _when(rule: Rule) -> str:
     parts += [f"workload {'|'.join(match.workload)}"] if match.workload else []
     parts += [] if match.named is None else ["named" if match.named else "unnamed"]
     parts += [f"asks for {'|'.join(match.requests_shown())}"] if match.requests else []
+    parts += ["every template"] if match.every else []
     wrong = "|".join(match.unsupported_count)
     parts += [f"asks for a number of {wrong} that its instance type does not accept"] if wrong else []
     template = {str(place): values for place, values in match.template.items()}

@@ -36,9 +36,13 @@ class TableSource:
             OSError: if a file cannot be read.
         """
         self._path = path
-        first = load_file(path) if path else table or load_default()
         what = f"rule table {path or 'of the package'}"
-        self.watched = Watched(what, lambda: table_files(path) if path else (), lambda: first, log)
+
+        # `Watched` reads after its first look at the files: what changes in between differs from that look.
+        def first() -> Table:
+            return load_file(path) if path else table or load_default()
+
+        self.watched = Watched(what, lambda: table_files(path) if path else (), first, log)
 
     def table(self) -> Table:
         """The newest table that could be used."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import gevent
 from gevent import getcurrent, socket, ssl
-from gevent.util import wrap_errors
 from gunicorn.util import close_graceful
 
 if TYPE_CHECKING:
@@ -100,11 +99,7 @@ class Peer:
         Returns:
             What to wait by before the next one; None after the last.
         """
-        step = self._peers.handshakes.spawn(wrap_errors(OSError, self.sock.do_handshake))
-        try:
-            error = step.get()
-        finally:
-            step.wait()  # the socket is not closed, nor its number given to another, under the thread's hands
+        error = self._peers.handshakes.do(self.sock.do_handshake)
         if isinstance(error, ssl.SSLWantReadError):
             return socket.wait_read  # type: ignore[no-any-return]
         if isinstance(error, ssl.SSLWantWriteError):

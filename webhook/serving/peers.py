@@ -6,16 +6,14 @@ import time
 from typing import TYPE_CHECKING
 
 from gevent import getcurrent
-from gevent.threadpool import ThreadPool
 
+from webhook.serving.handshakes import Handshakes
 from webhook.serving.peer import Peer, RefusedError, State, gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from webhook.serving.settings import Limits
-
-_HANDSHAKE_THREADS = 2
 
 
 class Peers:
@@ -41,7 +39,7 @@ class Peers:
         }
         self._all: set[Peer] = set()
         self.held = 0
-        self.handshakes = ThreadPool(_HANDSHAKE_THREADS)
+        self.handshakes = Handshakes()
 
     def __len__(self) -> int:
         return len(self._all)

@@ -13,7 +13,8 @@ from collections.abc import Callable
 import jsonpatch
 import orjson
 
-from tests.helpers import mpijob, requested
+from testbed.mpijob import mpijob
+from tests.helpers import requested
 from webhook.admission.app import create_app
 from webhook.admission.review import decode, encode
 from webhook.client import admission_review

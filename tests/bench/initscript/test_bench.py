@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from tests.initscript.harness import Fleet
-from tests.initscript.run import container, settings
+from tests.plane.initscript.harness import Fleet
+from tests.plane.initscript.run import container, settings
 from webhook.initscript import Stage
 
 pytestmark = pytest.mark.fleet
@@ -60,7 +60,7 @@ def table(found: dict[int, dict[str, float]]) -> str:
     return "\n".join([*lines, ""])
 
 
-@pytest.mark.bench
+@pytest.mark.soak
 def test_time_grows_far_less_than_the_number_of_workers(capsys: pytest.CaptureFixture[str]) -> None:
     sizes = (4, 16, 64)
     found = {size: measure(size) for size in sizes}

@@ -1,0 +1,43 @@
+"""Which workers are believed: what a pod says about its place is a claim of whoever could write it.
+
+A pod that is not believed holds what it truly has, its node and its devices, and nothing more. It counts for
+no job; who looks at it is told why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from placement.model import NODE_CONFIG, TOPOLOGY_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from placement.model import Place, Pod
+    from placement.topology import Topology
+
+
+def believed(pods: Iterable[Pod], nodes: Topology, units: Mapping[str, int]) -> Iterator[Pod]:
+    """The pods, those that are not believed as pods of no job with a `problem`.
+
+    Args:
+        pods: As they were read.
+        nodes: All nodes.
+        units: Which node labels make units, and of how many nodes.
+    """
+    for pod in pods:
+        why = pod.place and _doubt(pod, pod.place, nodes, units)
+        yield replace(pod, job="", place=None, problem=why) if why else pod
+
+
+def _doubt(pod: Pod, place: Place, nodes: Topology, units: Mapping[str, int]) -> str | None:
+    if units.get(place.key) != place.size:
+        return (
+            f"annotations {NODE_CONFIG} and {TOPOLOGY_KEY} name units of {place.size} nodes by the label "
+            f"{place.key[:80]!r}: there are none here"
+        )
+    node = nodes.nodes.get(pod.node)
+    if node is not None and place.key not in node.labels:
+        return f"it is on node {node.name}, which has no label {place.key}: that is in no unit"
+    return None

@@ -1,0 +1,171 @@
+"""Jobs one by one or in a burst, through MPIJob, webhook, operator and scheduler; what became of them."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from testbed.experiment.judge import overlooked, wholly_free
+from testbed.experiment.stage import TEAMS
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from testbed.experiment.judge import Key, Standing
+    from testbed.experiment.stage import Stage
+
+SIZES = {"one": (1, 2, 4, 8, 16), "burst": (4, 8, 16)}
+OVERLOAD = 1.5
+"""A burst asks for so many times the nodes that are healthy, in whole UltraServers."""
+
+QUIET_SECONDS = 10.0
+"""Without any change for so long, jobs stand where they stand: Kueue takes seconds for its turn."""
+
+
+@dataclass
+class Result:
+    """What became of the jobs.
+
+    Attributes:
+        whole: Jobs that were placed whole.
+        straddle: Jobs that were placed across more units than they fill.
+        stuck: Jobs that never had all their nodes.
+        held: Nodes that were held by jobs which had not all of theirs, when nothing moved any more.
+        jobs: All jobs.
+        overlooked: Jobs of a burst that waited although there was room, when nothing moved any more.
+        seconds: How long those took that were placed whole.
+        at_work: Nodes in whole jobs, and the healthy ones: of a burst before any job ended, of arrivals on
+            average until the last one came.
+    """
+
+    whole: int = 0
+    straddle: int = 0
+    stuck: int = 0
+    held: int = 0
+    jobs: int = 0
+    overlooked: int = 0
+    seconds: list[float] = field(default_factory=list)
+    at_work: tuple[int, int] = (0, 0)
+
+    def count(self, standing: Standing) -> None:
+        """Count a job where it stands."""
+        self.jobs += 1
+        self.whole += standing.whole
+        self.straddle += standing.straddles
+        self.stuck += not standing.placed
+
+    def line(self) -> str:
+        """The last line."""
+        return (
+            f"whole {self.whole} straddle {self.straddle} stuck {self.stuck} held {self.held} of {self.jobs}"
+        )
+
+
+def one_by_one(
+    stage: Stage,
+    jobs: int,
+    chance: random.Random,
+    say: Callable[[str], object],
+    settle: float = QUIET_SECONDS,
+) -> Result:
+    """Apply jobs for which there is room, each when the one before stands; end some to make room."""
+    result = Result()
+    fits = tuple(size for size in SIZES["one"] if size <= len(stage.healthy))
+    for number in range(jobs):
+        workers = chance.choice(fits)
+        now = stage.standings()
+        while not wholly_free(workers, stage.usable, _taken(now), stage.labels):
+            # Jobs that hold nodes without working never end; only those that work do.
+            working = sorted(key for key, found in now.items() if found.placed)
+            if not working:
+                break
+            stage.finish(chance.choice(working))
+            now = stage.standings()
+        if not wholly_free(workers, stage.usable, _taken(now), stage.labels):
+            workers = 1
+        began = time.monotonic()
+        key = stage.apply(f"job-{number}", workers, chance.choice(TEAMS))
+        found = _stand(stage, key, settle)
+        if found.whole:
+            result.seconds.append(time.monotonic() - began)
+        result.count(found)
+        state = "whole" if found.whole else "straddles" if found.straddles else "stuck"
+        say(f"{number + 1:3} {key[0]}/{key[1]} of {workers}: {state}")
+    result.held = sum(found.held for found in stage.standings().values())
+    return result
+
+
+def burst(
+    stage: Stage,
+    chance: random.Random,
+    say: Callable[[str], object],
+    settle: float = QUIET_SECONDS,
+    patience: float = 0.0,
+) -> Result:
+    """Apply jobs for more nodes than there are, at once; then let those end that work, until none is left.
+
+    Args:
+        stage: Where.
+        chance: Decides about sizes and namespaces.
+        say: Told how it goes.
+        settle: Seconds without any change after which jobs stand where they stand.
+        patience: The same while something could be done still; see `Stage.quiet`.
+    """
+    healthy, asked, number = len(stage.healthy), 0, 0
+    fits = tuple(size for size in SIZES["burst"] if size <= healthy)
+    while asked < OVERLOAD * healthy:
+        workers = chance.choice(fits)
+        stage.apply(f"job-{number}", workers, chance.choice(TEAMS))
+        asked, number = asked + workers, number + 1
+    result = Result()
+    now = stage.quiet(settle, patience=patience)
+    result.held = sum(found.held for found in now.values())
+    result.overlooked = len(overlooked(now, stage.usable, stage.labels))
+    result.at_work = (sum(found.workers for found in now.values() if found.whole), healthy)
+    say(
+        f"{number} jobs for {asked} nodes: {result.at_work[0]} of {healthy} nodes at work, {result.held} held"
+    )
+    while done := [key for key, found in now.items() if found.placed]:
+        for key in done:
+            result.count(now[key])
+            stage.finish(key)
+        if not stage.jobs:
+            break
+        now = stage.quiet(settle, patience=patience)
+        say(f"{len(done)} jobs ended; {sum(found.placed for found in now.values())} of {len(now)} have nodes")
+    for found in stage.standings().values():
+        result.count(found)
+    return result
+
+
+def summary(result: Result) -> list[str]:
+    """The figures beside the last line."""
+    lines = []
+    if result.seconds:
+        times = sorted(result.seconds)
+        lines.append(f"seconds until whole: median {statistics.median(times):.1f}, longest {times[-1]:.1f}")
+    if result.at_work[1]:
+        lines.append(f"nodes at work: {result.at_work[0]} of {result.at_work[1]} healthy")
+    return lines
+
+
+def _taken(now: dict[Key, Standing]) -> set[str]:
+    return {name for found in now.values() for name in found.nodes}
+
+
+def _stand(stage: Stage, key: Key, settle: float) -> Standing:
+    """Where a job stands when it has all its nodes, or nothing moves any more."""
+    deadline, since, before = time.monotonic() + max(60.0, 3 * settle), time.monotonic(), -1
+    while True:
+        found = stage.standings()[key]
+        now = time.monotonic()
+        if len(found.nodes) != before:
+            before, since = len(found.nodes), now
+        # A job of which nothing is bound yet may still be on its way through operator and program.
+        patience = settle if found.nodes else 3 * settle
+        if found.placed or now - since > patience or now > deadline:
+            return found
+        time.sleep(0.1)  # noqa: TID251 - that nothing changes is no event

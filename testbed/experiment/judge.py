@@ -1,0 +1,122 @@
+"""What became of jobs, from the labels of nodes and where their workers are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from testbed.plane import nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kube.api import Object
+
+UNIT = {4: nodes.SERVER_ID_4, 2: nodes.SERVER_ID_2}
+JOB_NAME = "training.kubeflow.org/job-name"
+Key = tuple[str, str]
+"""Namespace and name of a job."""
+
+
+def config_of(workers: int) -> int:
+    """The node config that the packaged table gives to a number of workers."""
+    return 4 if workers % 4 == 0 else 2 if workers % 2 == 0 else 1
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a job stands.
+
+    Attributes:
+        workers: How many it has.
+        nodes: The nodes that its workers are bound to.
+        units: How many units those are in.
+    """
+
+    workers: int
+    nodes: tuple[str, ...]
+    units: int
+
+    @property
+    def placed(self) -> bool:
+        """Whether every worker has a node."""
+        return len(self.nodes) == self.workers
+
+    @property
+    def whole(self) -> bool:
+        """Whether they are in as few units as they fill."""
+        return self.placed and self.units * config_of(self.workers) == self.workers
+
+    @property
+    def straddles(self) -> bool:
+        """Whether every worker has a node, but not in whole units: the init script refuses such a job."""
+        return self.placed and not self.whole
+
+    @property
+    def held(self) -> int:
+        """Nodes that are held and do no work."""
+        return 0 if self.placed else len(self.nodes)
+
+
+def standings(
+    jobs: Mapping[Key, int], pods: Iterable[Object], labels: Mapping[str, Mapping[str, str]]
+) -> dict[Key, Standing]:
+    """Where every job stands.
+
+    Args:
+        jobs: Its number of workers, for each job.
+        pods: The worker pods.
+        labels: Of every node.
+    """
+    return from_nodes(jobs, map(where_is, pods), labels)
+
+
+def where_is(pod: Object) -> tuple[Key, str]:
+    """The job of a worker, and its node; empty where it has none, or is being deleted."""
+    metadata = pod["metadata"]
+    node = "" if "deletionTimestamp" in metadata else pod["spec"].get("nodeName", "")
+    return (metadata["namespace"], metadata["labels"][JOB_NAME]), node
+
+
+def from_nodes(
+    jobs: Mapping[Key, int], pods: Iterable[tuple[Key, str]], labels: Mapping[str, Mapping[str, str]]
+) -> dict[Key, Standing]:
+    """The same, from what `where_is` says of every worker."""
+    where: defaultdict[Key, list[str]] = defaultdict(list)
+    for key, node in pods:
+        if node:
+            where[key].append(node)
+    found = {}
+    for key, workers in jobs.items():
+        unit = UNIT.get(config_of(workers), "kubernetes.io/hostname")
+        on = where.get(key, [])
+        found[key] = Standing(workers, tuple(sorted(on)), len({labels[name][unit] for name in on}))
+    return found
+
+
+def wholly_free(
+    workers: int, healthy: Iterable[str], taken: Iterable[str], labels: Mapping[str, Mapping[str, str]]
+) -> bool:
+    """Whether there are enough wholly free groups for a job of so many workers."""
+    size = config_of(workers)
+    free = set(healthy) - set(taken)
+    if size == 1:
+        return len(free) >= workers
+    units: defaultdict[str, int] = defaultdict(int)
+    for name in free:
+        units[labels[name][UNIT[size]]] += 1
+    return sum(count == size for count in units.values()) * size >= workers
+
+
+def overlooked(
+    found: Mapping[Key, Standing], healthy: Iterable[str], labels: Mapping[str, Mapping[str, str]]
+) -> list[Key]:
+    """The jobs that wait although there is room for them, or hold a part of their nodes."""
+    taken = {name for standing in found.values() for name in standing.nodes}
+    free = set(healthy)
+    return [
+        key
+        for key, standing in found.items()
+        if not standing.placed and (standing.nodes or wholly_free(standing.workers, free, taken, labels))
+    ]

@@ -1,0 +1,331 @@
+"""A control plane of one's own with UltraServers, the webhook as a policy says, and the program."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import yaml
+
+from kube.client import KubernetesApi, connect
+from testbed.experiment import native
+from testbed.experiment.judge import Key, Standing, overlooked, standings, wholly_free
+from testbed.mpijob import mpijob
+from testbed.plane import kueue, nodes, webhook
+from testbed.plane.controlplane import ControlPlane
+from testbed.plane.jobs import JOB_NAME, ROLE, end
+from testbed.waiting import PATIENCE, NotYetError
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from kube.api import Object
+    from testbed.plane.process import Program
+
+MANIFESTS = webhook.REPOSITORY / "manifests"
+COMPONENT = MANIFESTS / "components" / "placement"
+NAMESPACE = "ultraserver-webhook"
+ACCOUNT = "ultraserver-placement"
+TEAMS = ("team-a", "team-b", "team-c")
+MPIJOBS = "/apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs"
+WORKER = f"{ROLE}=worker"
+WORKERS = f"/api/v1/pods?labelSelector={quote(WORKER, safe='')}"
+POLICIES = ("placement", "kueue", "webhook", "document", "selector", *native.GROUPS)
+OWNED = ("jobs.batch", "services", "configmaps", "secrets")
+"""What mpi-operator makes for a job beside its workers."""
+
+
+def table(policy: str) -> str:
+    """The rule table of a policy."""
+    if policy == "placement":
+        return (COMPONENT / "30-placement.yaml").read_text(encoding="utf-8")
+    packaged = yaml.safe_load((webhook.REPOSITORY / "webhook/rules/default.yaml").read_text(encoding="utf-8"))
+    off, more = [], []
+    if policy == "selector" or policy in native.GROUPS:
+        off = [rule["name"] for rule in packaged["rules"] if rule["name"] != "ultraserver-nodes"]
+        more = native.rules(policy) if policy in native.GROUPS else []
+    elif policy == "document":
+        off = ["apart-across-namespaces", "nodes-with-server-id", "blocks"]
+    head = {"apiVersion": packaged["apiVersion"], "kind": "RuleTable", "extends": "default"}
+    return json.dumps(head | {"rules": [*({"name": name, "mode": "off"} for name in off), *more]})
+
+
+@dataclass
+class Stage:
+    """What a test or an experiment acts on.
+
+    Attributes:
+        plane: The control plane.
+        api: Its API server, as the administrator.
+        labels: Of every node.
+        sick: The nodes that are cordoned.
+        jobs: The number of workers of every job that was applied and not deleted.
+        policy: How jobs are placed.
+        queue: The Kueue queue that jobs name, if any.
+    """
+
+    plane: ControlPlane
+    api: KubernetesApi
+    labels: dict[str, dict[str, str]]
+    sick: set[str] = field(default_factory=set)
+    jobs: dict[Key, int] = field(default_factory=dict)
+    policy: str = "placement"
+    queue: str = ""
+    _programs: int = 0
+
+    @property
+    def healthy(self) -> set[str]:
+        """The UltraServer nodes of which the whole server is healthy."""
+        broken = {self.labels[name][nodes.SERVER_ID_4] for name in self.sick}
+        return {
+            name
+            for name, found in self.labels.items()
+            if nodes.SERVER_ID_4 in found and found[nodes.SERVER_ID_4] not in broken
+        }
+
+    @property
+    def usable(self) -> set[str]:
+        """The UltraServer nodes that are healthy themselves."""
+        return {name for name, found in self.labels.items() if nodes.SERVER_ID_4 in found} - self.sick
+
+    def start_program(self, kubeconfig: Path | None = None, **options: float | str) -> Program:
+        """Start ``python -m placement run``, under the account that the manifests give it."""
+        self._programs += 1
+        name = f"placement-{self._programs}"
+        command = [
+            sys.executable,
+            "-m",
+            "placement",
+            "run",
+            "--kubeconfig",
+            str(kubeconfig or self.plane.account(NAMESPACE, ACCOUNT)),
+        ]
+        command += ["--namespace", NAMESPACE, "--identity", name, "--log-format", "text"]
+        command += [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
+        return self.plane.programs.start(name, command, cwd=webhook.REPOSITORY, env=dict(os.environ))
+
+    def apply(
+        self,
+        name: str,
+        workers: int,
+        namespace: str = TEAMS[0],
+        more: Mapping[str, str] | None = None,
+        **changes: object,
+    ) -> Key:
+        """Create an MPIJob, with more labels if given and changes to its spec."""
+        document = mpijob(workers, name=name)
+        document["spec"] |= changes
+        document["metadata"]["labels"] = dict(more or {})
+        if self.policy in native.GROUPS:
+            for group in native.groups(self.policy, name, workers):
+                self.api.create(f"/apis/{native.VERSION}/namespaces/{namespace}/podgroups", group)
+        return self.create(document, namespace)[0]
+
+    def create(self, document: Object, namespace: str = TEAMS[0]) -> tuple[Key, Object]:
+        """Create an MPIJob, in the stage's queue if there is one; its key, and what is stored."""
+        metadata = document["metadata"]
+        if self.queue:
+            metadata["labels"] = {kueue.QUEUE: self.queue} | metadata.get("labels", {})
+        stored = self.api.create(MPIJOBS.format(namespace), document)
+        key = (namespace, str(stored["metadata"]["name"]))
+        self.jobs[key] = document["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
+        return key, stored
+
+    def finish(self, key: Key) -> None:
+        """Delete a job and its pods at once: there is no kubelet that would end them."""
+        namespace, name = key
+        self.api.delete(f"{MPIJOBS.format(namespace)}/{name}")
+        end(self.plane.kubectl.in_namespace(namespace), "pods", "-l", f"{JOB_NAME}={name}")
+        del self.jobs[key]
+
+    def clear(self) -> None:
+        """End every job, uncordon every node, and wait until nothing is left that a job owned.
+
+        mpi-operator gives a new job no pods while a Service, say, of its name is still the old one's, and
+        looks again after pauses that double.
+        """
+        for key in list(self.jobs):
+            self.finish(key)
+        for name in list(self.sick):
+            self.cordon(name, cordoned=False)
+        # Kueue finds a Workload by the job's name: a new job would be let in by an old one's.
+        for kind in (*OWNED, *([kueue.WORKLOADS] if self.policy == "kueue" else [])):
+            self.plane.kubectl.wait_for(_nobodys, kind, "-A")
+
+    def pods(self, key: Key) -> list[Object]:
+        """The pods of a job, by name."""
+        found = self.plane.kubectl.in_namespace(key[0]).get_json("pods", "-l", f"{JOB_NAME}={key[1]}")
+        return sorted(found["items"], key=lambda pod: str(pod["metadata"]["name"]))
+
+    def workers(self) -> list[Object]:
+        """Every worker pod; those that are being deleted are ended, as a kubelet would end them."""
+        return self._ended([pod for page in self.api.pages(WORKERS) for pod in page["items"]])
+
+    def _ended(self, pods: list[Object]) -> list[Object]:
+        for metadata in (pod["metadata"] for pod in pods):
+            if "deletionTimestamp" in metadata:
+                self.end(metadata["namespace"], metadata["name"])
+        return pods
+
+    def end(self, namespace: str, name: str) -> None:
+        """Take a pod away at once."""
+        self.api.delete(f"/api/v1/namespaces/{namespace}/pods/{name}?gracePeriodSeconds=0")
+
+    def standings(self) -> dict[Key, Standing]:
+        """Where every job stands."""
+        return standings(self.jobs, self.workers(), self.labels)
+
+    def quiet(self, seconds: float, most: float = 120.0, patience: float = 0.0) -> dict[Key, Standing]:
+        """Where every job stands when nothing has changed for a while, and every worker exists.
+
+        Args:
+            seconds: For how long.
+            most: After how long it is told all the same.
+            patience: For how long, as long as nodes are held in part or there is room for a job that waits:
+                on a busy machine somebody may be about to do something about it.
+        """
+        last: list[tuple[str, str, bool]] = []
+        began = since = time.monotonic()
+        while True:
+            pods = self.workers()
+            seen = sorted(
+                (pod["metadata"]["uid"], pod["spec"].get("nodeName", ""), "schedulingGates" in pod["spec"])
+                for pod in pods
+            )
+            found = standings(self.jobs, pods, self.labels)
+            now = time.monotonic()
+            if seen != last or len(seen) < sum(self.jobs[key] for key in self._let_in(found)):
+                last, since = seen, now
+            enough = max(seconds, patience) if overlooked(found, self.usable, self.labels) else seconds
+            if now - since >= enough or now - began >= max(most, 2 * patience):
+                return found
+            time.sleep(0.2)  # noqa: TID251 - that nothing changes is no event
+
+    def _let_in(self, found: dict[Key, Standing]) -> list[Key]:
+        """The jobs that have pods, or are about to: all of them, without Kueue."""
+        if not self.queue:
+            return list(found)
+        jobs = (self.api.get("/apis/kubeflow.org/v2beta1/mpijobs") or {}).get("items", [])
+        waits = {
+            (job["metadata"]["namespace"], job["metadata"]["name"])
+            for job in jobs
+            if job["spec"]["runPolicy"].get("suspend")
+        }
+        taken = {name for standing in found.values() for name in standing.nodes}
+        return [
+            key
+            for key, workers in self.jobs.items()
+            # Kueue is still at work as long as there is room for a job that waits.
+            if key not in waits or wholly_free(workers, self.usable, taken, self.labels)
+        ]
+
+    def wait(
+        self, condition: Callable[[dict[Key, Standing]], object], seconds: float = PATIENCE
+    ) -> dict[Key, Standing]:
+        """Follow the workers until something holds of where the jobs stand.
+
+        Raises:
+            NotYetError: It does not come about; with what was seen last, and what the programs say.
+        """
+
+        def holds(found: Object) -> object:
+            return condition(standings(self.jobs, self._ended(found["items"]), self.labels))
+
+        with self._explained():
+            found = self.plane.kubectl.wait_for(holds, "pods", "-A", "-l", WORKER, timeout=seconds)
+        return standings(self.jobs, found["items"], self.labels)
+
+    def follow(self, key: Key, condition: Callable[[list[Object]], object]) -> list[Object]:
+        """Follow the pods of a job, by name, until something holds of them.
+
+        Raises:
+            NotYetError: See `wait`.
+        """
+        inside = self.plane.kubectl.in_namespace(key[0])
+        with self._explained():
+            found = inside.wait_for(
+                lambda pods: condition(pods["items"]), "pods", "-l", f"{JOB_NAME}={key[1]}"
+            )
+        return list(found["items"])
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Adds to an error what the programs say that place jobs."""
+        try:
+            yield
+        except NotYetError as error:
+            said = [
+                f"{program.name}:\n{program.tail()}"
+                for program in self.plane.programs.running
+                if program.name.startswith(("placement", "kueue", "mpi-operator"))
+            ]
+            raise NotYetError("\n\n".join([str(error), *said])) from None
+
+    def cordon(self, name: str, *, cordoned: bool = True) -> None:
+        """Make a node unschedulable, or schedulable."""
+        operation = {"op": "add", "path": "/spec/unschedulable", "value": cordoned}
+        self.api.patch(f"/api/v1/nodes/{name}", [operation])
+        (self.sick.add if cordoned else self.sick.discard)(name)
+
+    def as_program(self) -> KubernetesApi:
+        """The API server, as the program sees it."""
+        return connect(self.plane.account(NAMESPACE, ACCOUNT))
+
+
+@contextlib.contextmanager
+def staged(
+    folder: Path,
+    policy: str = "placement",
+    ultraservers: int = 6,
+    say: Callable[[str], None] | None = None,
+    plane: type[ControlPlane] = ControlPlane,
+) -> Iterator[Stage]:
+    """A control plane with the webhook of a policy; the program is started by whoever wants it."""
+    with contextlib.ExitStack() as stack:
+        running = stack.enter_context(plane(folder, say=say))
+        fleet = nodes.ultraserver_nodes(ultraservers) + nodes.plain_nodes(1)
+        nodes.create(running.kubectl, fleet)
+        for team in TEAMS:
+            running.kubectl.create_namespace(team)
+        running.kubectl.create_namespace(NAMESPACE)
+        for part in ("rbac.yaml", "policy.yaml"):
+            for document in yaml.safe_load_all((COMPONENT / part).read_text(encoding="utf-8")):
+                running.kubectl.create(document)
+        rules = folder / "rules.yaml"
+        rules.write_text(table(policy), encoding="utf-8")
+        server = webhook.start(running.programs, folder / "webhook", rules)
+        document = webhook.configuration(server)
+        stack.enter_context(webhook.registered(running.kubectl.in_namespace(TEAMS[0]), document))
+        labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in fleet}
+        stage = Stage(running, connect(running.kubeconfig), labels, policy=policy)
+        if policy == "kueue":
+            kueue.start(running)
+            kueue.queues(running, *TEAMS)
+            stage.queue = kueue.LOCAL_QUEUE
+        yield stage
+
+
+def _nobodys(found: Object) -> bool:
+    """Whether nothing is left that a job owned."""
+    owners = [owner for each in found["items"] for owner in each["metadata"].get("ownerReferences") or ()]
+    return not any(owner["kind"] == "MPIJob" for owner in owners)
+
+
+def make_sick(stage: Stage, share: float, chance: random.Random) -> None:
+    """Cordon one node in a share of the UltraServers."""
+    servers = sorted(
+        {found[nodes.SERVER_ID_4] for found in stage.labels.values() if nodes.SERVER_ID_4 in found}
+    )
+    for server in chance.sample(servers, round(share * len(servers))):
+        members = sorted(
+            name for name, found in stage.labels.items() if found.get(nodes.SERVER_ID_4) == server
+        )
+        stage.cordon(chance.choice(members))

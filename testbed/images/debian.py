@@ -1,0 +1,43 @@
+"""The small Debian that images are built on: which one, and where it comes from."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from typing import TYPE_CHECKING
+
+from testbed.plane.process import ClusterError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SUITE = "trixie"
+"""The release of Debian whose Python is the one that the Dockerfile names."""
+INCLUDE = "ca-certificates,python3,python3-venv"
+
+
+def archive(cache: Path) -> Path:
+    """Where it is kept, or will be."""
+    return cache / f"debian-{hashlib.sha256(f'{SUITE} {INCLUDE}'.encode()).hexdigest()[:16]}.tar"
+
+
+def mirror() -> str:
+    """Where this machine's apt gets Debian from.
+
+    Raises:
+        ClusterError: apt knows of no place.
+    """
+    if found := _mirrors():
+        return found[0]
+    # apt tells by its lists, which images of Debian often come without.
+    done = subprocess.run(["apt-get", "update", "-qq"], check=False, capture_output=True, text=True)
+    if found := _mirrors():
+        return found[0]
+    raise ClusterError(f"apt does not say where it gets Debian from, after apt-get update:\n{done.stderr}")
+
+
+def _mirrors() -> list[str]:
+    asked = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Origin: Debian", "Created-By: Packages"]
+    done = subprocess.run(asked, check=False, capture_output=True, text=True)
+    # Beside the release there are its updates, and security in a place of its own.
+    return [line for line in done.stdout.splitlines() if line.rstrip("/").endswith("/debian")]

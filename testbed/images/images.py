@@ -1,0 +1,135 @@
+"""Images without a registry: archives made by hand, and the store that nodes have them in from the start."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import json
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.kits.kit import CACHE, keep_newest
+from testbed.kits.progress import say
+from testbed.nodes import configs
+from testbed.nodes.namespaces import PATH, Namespaces
+from testbed.plane.process import ClusterError, Programs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+READY_SECONDS = 60.0
+SEARCHED = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+BUSYBOX = "localhost/busybox:1"
+
+
+def archive(out: Path, name: str, files: Mapping[str, Path], entrypoint: Sequence[str] = ()) -> Path:
+    """Writes an archive, as ``docker save`` does, of an image with a few programs.
+
+    Args:
+        out: the archive.
+        name: of the image, with its tag.
+        files: what it holds, by the place in it.
+        entrypoint: what it runs.
+    """
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        for place, source in files.items():
+            _add(tar, place.lstrip("/"), source.read_bytes(), 0o755)
+    content = layer.getvalue()
+    config = {
+        "architecture": "amd64",
+        "os": "linux",
+        "config": {"Env": [SEARCHED], "Entrypoint": list(entrypoint)},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(content).hexdigest()}"]},
+    }
+    configured = json.dumps(config).encode()
+    config_name = f"{hashlib.sha256(configured).hexdigest()}.json"
+    manifest = [{"Config": config_name, "RepoTags": [name], "Layers": ["layer.tar"]}]
+    with tarfile.open(out, "w") as tar:
+        for member, data in (
+            (config_name, configured),
+            ("layer.tar", content),
+            ("manifest.json", json.dumps(manifest).encode()),
+        ):
+            _add(tar, member, data, 0o644)
+    return out
+
+
+def _add(tar: tarfile.TarFile, name: str, data: bytes, mode: int) -> None:
+    info = tarfile.TarInfo(name)
+    info.size, info.mode = len(data), mode
+    tar.addfile(info, io.BytesIO(data))
+
+
+def small(folder: Path, tools: Path) -> list[Path]:
+    """The two images that need nothing built beside the nodes' programs: pause and busybox."""
+    busybox = shutil.which("busybox", path=PATH)
+    if busybox is None:
+        raise ClusterError("busybox is not there: apt-get install busybox-static")
+    return [
+        archive(folder / "pause.tar", configs.PAUSE, {"/pause": tools / "pause"}, ["/pause"]),
+        archive(folder / "busybox.tar", BUSYBOX, {"/bin/busybox": Path(busybox)}, ["/bin/busybox"]),
+    ]
+
+
+def store(archives: Sequence[Path], tools: Path) -> Path:
+    """A folder with what containerd keeps once it has imported all archives; kept for the next time."""
+    digest = hashlib.sha256()
+    for one in archives:
+        with one.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    # Their folder has the name of what they were built by; another containerd may keep images differently.
+    digest.update(tools.name.encode())
+    target = CACHE / "image-stores" / digest.hexdigest()[:16]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / ".lock").open("w") as lock:
+        # A second process waits here, and then finds it filled.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.is_dir():
+            say(f"importing {len(archives)} images for the nodes, once")
+            _import(archives, tools, target)
+            keep_newest(target.parent)
+    return target
+
+
+def _import(archives: Sequence[Path], tools: Path, target: Path) -> None:
+    with Namespaces() as namespaces, Programs(target.parent / "logs") as programs:
+        root = namespaces.folder / "root"
+        root.mkdir()
+        for path in ("/run", "/var/lib"):
+            namespaces.run(["mount", "-t", "tmpfs", "tmpfs", path])
+        namespaces.run(["mkdir", "/var/lib/containerd"])
+        namespaces.run(["mount", "--bind", str(root), "/var/lib/containerd"])
+        config = namespaces.folder / "containerd.toml"
+        config.write_text(configs.containerd(namespaces.folder), encoding="utf-8")
+        ctr = [*namespaces.enter(), str(tools / "ctr"), "--namespace=k8s.io"]
+
+        def answers() -> bool:
+            return not subprocess.run([*ctr, "version"], check=False, capture_output=True).returncode
+
+        command = [*namespaces.enter(), str(tools / "containerd"), f"--config={config}"]
+        program = programs.start("containerd", command, env={"PATH": f"{tools}:{PATH}"})
+        program.wait_ready(answers, READY_SECONDS)
+        for one in archives:
+            done = subprocess.run(
+                [*ctr, "images", "import", str(one)], check=False, capture_output=True, text=True
+            )
+            if done.returncode:
+                raise ClusterError(f"containerd does not take {one}:\n{done.stdout}{done.stderr}")
+        programs.stop(program)
+        root.rename(target)
+
+
+def fill(folder: Path, source: Path) -> None:
+    """Gives a node the store: by hard links, as nothing changes in it but the databases."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cp", "-a", "--link", str(source), str(folder)], check=True)
+    for database in source.glob("io.containerd.*/*.db"):
+        copy = folder / database.relative_to(source)
+        copy.unlink()
+        shutil.copy2(database, copy)

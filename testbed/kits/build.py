@@ -1,0 +1,132 @@
+"""Builds the programs of the cluster tests into a cache directory: ``python -m testbed.kits.build``.
+
+The versions are those of the ``go.mod`` of each kit. What is built is found again by the hash of everything
+that decides it, and a directory counts only once its marker is written, which happens last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+if __package__:
+    from testbed.kits import golang, progress
+    from testbed.kits.kit import Kit
+else:  # run as a script: the folder of this file is the import path
+    import golang  # type: ignore[import-not-found,no-redef]
+    import progress  # type: ignore[import-not-found,no-redef]
+    from kit import Kit  # type: ignore[import-not-found,no-redef]
+
+HERE = Path(__file__).resolve().parent
+CRD = "kubeflow.org_mpijobs.yaml"
+
+CONTROL_PLANE = Kit(
+    name="cluster-tools",
+    folder=HERE / "kubernetes",
+    main="k8s.io/kubernetes",
+    programs={
+        "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+        "etcd": "go.etcd.io/etcd/server/v3",
+        "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+        "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+        "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+        "mpi-operator": "github.com/kubeflow/mpi-operator/cmd/mpi-operator",
+    },
+    # Without these `kubectl version` fails, and clients cannot parse what the server says it is.
+    stamps={
+        f"{package}.{name}": value
+        for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+        for name, value in (("gitVersion", "{version}"), ("gitMajor", "{major}"), ("gitMinor", "{minor}"))
+    },
+    edited="github.com/kubeflow/mpi-operator",
+    file="cmd/mpi-operator/app/server.go",
+    # The operator's health check has a fixed port on all addresses and ends the operator when that port is
+    # taken: two control planes could not stand beside each other, and nothing here may leave loopback.
+    edits={
+        "healthCheckPort = 8080": "healthCheckPort = 0",
+        'fmt.Sprintf(":%d", healthCheckPort)': 'fmt.Sprintf("127.0.0.1:%d", healthCheckPort)',
+    },
+    carried=f"manifests/base/{CRD}",
+    variable="KUBEBUILDER_ASSETS",
+)
+
+KUEUE = Kit(
+    name="kueue",
+    folder=HERE / "controllers",
+    main="sigs.k8s.io/kueue",
+    programs={"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
+    stamps={"sigs.k8s.io/kueue/pkg/version.GitVersion": "{version}"},
+    edited="sigs.k8s.io/kueue",
+    file="cmd/kueue/main.go",
+    # A folder of the machine, which two of them would share, and which the tests may not write to.
+    edits={'"/etc/kueue/metrics/certs"': 'os.Getenv("KUEUE_METRICS_CERTIFICATES")'},
+    carried="config",
+    variable="KUEUE_ASSETS",
+)
+
+
+TRAINING_OPERATOR = "github.com/kubeflow/training-operator"
+TRAINER = "github.com/kubeflow/trainer/v2"
+
+CONTROLLERS = Kit(
+    name="controllers",
+    folder=HERE / "controllers",
+    main=TRAINING_OPERATOR,
+    programs={
+        "jobset": "sigs.k8s.io/jobset",
+        "lws": "sigs.k8s.io/lws/cmd",
+        "training-operator": f"{TRAINING_OPERATOR}/cmd/training-operator.v1",
+        "trainer": f"{TRAINER}/cmd/trainer-controller-manager",
+    },
+    stamps={},
+    edited=TRAINING_OPERATOR,
+    file="cmd/training-operator.v1/main.go",
+    # It makes its own certificates, and waits until a kubelet has mounted them: nobody would. Its webhook's
+    # certificates are made by the tests, as those of the others are, and it listens on loopback.
+    edits={
+        "defer close(certsReady)": "close(certsReady)",
+        "err = cert.ManageCerts(mgr, certGenerationConfig, certsReady); err != nil": (
+            "_ = certGenerationConfig; err != nil"
+        ),
+        "Port: webhookServerPort,": 'Host: "127.0.0.1", Port: webhookServerPort,',
+    },
+    carried="manifests",
+    variable="CONTROLLERS_ASSETS",
+    more={
+        "jobset-manifests": ("sigs.k8s.io/jobset", "config"),
+        "lws-manifests": ("sigs.k8s.io/lws", "config"),
+        "trainer-manifests": (TRAINER, "manifests"),
+    },
+)
+
+KITS: dict[str, Kit] = {each.name: each for each in (CONTROL_PLANE, KUEUE, CONTROLLERS)}
+
+
+def _kit(name: str) -> Kit:
+    if name not in KITS:
+        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(KITS)}")
+    return KITS[name]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Builds what is missing and says where it is."""
+    parser = argparse.ArgumentParser(prog="python -m testbed.kits.build", description=__doc__)
+    # Not `choices`: Python 3.11 looks for the empty list of "none given" among them.
+    parser.add_argument("kits", nargs="*", type=_kit, metavar="KIT", help=" or ".join(KITS) + "; all without")
+    for kit in parser.parse_args(arguments).kits or KITS.values():
+        kit.build()
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (progress.PhaseError, golang.ToolchainError, LookupError) as error:
+        sys.exit(f"cluster tools: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)

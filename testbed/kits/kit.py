@@ -1,0 +1,221 @@
+"""Programs that are built together from one ``go.mod``, and found again by the hash of what decides them."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if __package__:
+    from testbed.kits import golang, progress
+else:  # below build.py as a script: the folder of this file is the import path
+    import golang  # type: ignore[import-not-found,no-redef]
+    import progress  # type: ignore[import-not-found,no-redef]
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ultraserver-webhook"
+MARKER = "complete.json"
+# Begins the names of what stands beside the programs while they are built.
+SCRATCH = ".cluster-tools-"
+
+
+def required(file: Path, module: str) -> str:
+    """The version of ``module`` that a ``go.mod`` requires, for example ``v1.36.3``.
+
+    Raises:
+        LookupError: it requires none.
+    """
+    for line in file.read_text(encoding="utf-8").splitlines():
+        words = line.removeprefix("require").split()
+        if words[:1] == [module] and len(words) > 1:
+            return words[1]
+    raise LookupError(f"{file} does not require {module}")
+
+
+def build_once(
+    target: Path,
+    missing: Callable[[Path], object],
+    build: Callable[[Path, Path, golang.Go], None],
+    what: str,
+) -> None:
+    """Builds what is missing; a second build of the same waits, and then finds it built.
+
+    Args:
+        target: where it is to be.
+        missing: what the target lacks.
+        build: builds it into the target; the second folder is beside it, and is removed afterwards.
+        what: it is, for the person who waits.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / f"{SCRATCH}lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not missing(target):
+            return
+        go = golang.find(CACHE / "go-toolchain", progress.say)
+        progress.say(f"building {what}, once, with {go.version}")
+        for remains in target.parent.glob(f"{SCRATCH}build-*"):
+            shutil.rmtree(remains)  # of a build that was killed: who has the lock is the only builder
+        with tempfile.TemporaryDirectory(prefix=f"{SCRATCH}build-", dir=target.parent) as staging:
+            build(target, Path(staging), go)
+
+
+def keep_newest(folder: Path, count: int = 3) -> None:
+    """Removes all but the last few of what a folder keeps by recipe or commit; each may take a gigabyte."""
+    kept = [path for path in folder.iterdir() if re.fullmatch("[0-9a-f]{16}|[0-9a-f]{40}", path.name)]
+    for old in sorted(kept, key=lambda path: path.stat().st_mtime)[:-count]:
+        shutil.rmtree(old)
+
+
+@dataclass(frozen=True)
+class Kit:
+    """What is built from one ``go.mod``.
+
+    Attributes:
+        name: of its folder in the cache.
+        folder: where its ``go.mod`` is.
+        main: the module whose version is the kit's.
+        programs: package by name of the program.
+        stamps: variables of packages that hold what the programs say their version is.
+        edited: the module of which a file is edited, and something is carried.
+        file: the file in it.
+        edits: what stands there once, and what is to stand there instead.
+        carried: a file or folder of that module that is copied beside the programs, so that the tests need
+            neither Go nor a network afterwards.
+        variable: an environment variable that says where the programs are.
+        more: further folders that are copied, by their name there: a module and a path in it each.
+    """
+
+    name: str
+    folder: Path
+    main: str
+    programs: Mapping[str, str]
+    stamps: Mapping[str, str]
+    edited: str
+    file: str
+    edits: Mapping[str, str]
+    carried: str
+    variable: str
+    more: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def version(self) -> str:
+        """The release that ``go.mod`` names, for example ``v1.36.3``."""
+        return required(self.folder / "go.mod", self.main)
+
+    def build_flags(self) -> list[str]:
+        """The flags of ``go build``; they hold the version that the programs report about themselves."""
+        version = self.version()
+        major, minor, _ = version.removeprefix("v").split(".")
+        values = {"version": version, "major": major, "minor": minor}
+        stamps = [f"-X {variable}={value.format(**values)}" for variable, value in self.stamps.items()]
+        # Stamping would ask git about a repository that the main packages are not from.
+        return ["-trimpath", "-buildvcs=false", "-ldflags", " ".join(["-s", "-w", *stamps])]
+
+    def contents(self) -> list[str]:
+        """What a whole directory has: the programs, and what is carried."""
+        return [*self.programs, Path(self.carried).name, *self.more]
+
+    def recipe(self) -> str:
+        """The hash of all that decides what is built."""
+        digest = hashlib.sha256()
+        for name in ("go.mod", "go.sum"):
+            digest.update((self.folder / name).read_bytes())
+        parts = [self.build_flags(), self.programs, self.edits, Path(self.carried).name]
+        parts += [self.more] if self.more else []
+        digest.update(json.dumps(parts).encode())
+        return digest.hexdigest()[:16]
+
+    def directory(self, environ: Mapping[str, str] = os.environ) -> Path:
+        """Where the programs are, or will be: as ``variable`` says, or in this recipe's own cache."""
+        chosen = environ.get(self.variable)
+        return Path(chosen).expanduser().absolute() if chosen else CACHE / self.name / self.recipe()
+
+    def missing(self, target: Path) -> list[str]:
+        """What ``target`` lacks before it can be used: nothing, when it was built whole by this recipe."""
+        try:
+            marker = json.loads((target / MARKER).read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError, json.JSONDecodeError):
+            return self.contents()
+        if marker.get("recipe") != self.recipe():
+            return self.contents()
+        return [name for name in self.contents() if not (target / name).exists()]
+
+    def build(self) -> None:
+        """Builds what is missing and says where it is."""
+        start = time.monotonic()
+        target = self.directory()
+        if not self.missing(target):
+            progress.say(f"{self.name} are ready in {target}")
+            return
+        build_once(target, self.missing, self._build_into, f"{self.main} {self.version()}")
+        progress.say(f"{self.name} are ready in {target} after {time.monotonic() - start:.0f} s")
+
+    def _build_into(self, target: Path, staging: Path, go: golang.Go) -> None:
+        """Builds every program in ``staging`` and moves them to ``target``, the marker last."""
+        report = progress.Progress(len(self.programs) + 1)
+        modules = go.command("list", "-deps", "-f", "{{.ImportPath}}", "tool")
+        report.phase("modules", modules, cwd=self.folder, env=go.env, counted=progress.PACKAGES)
+        source = self._editable(go, staging)
+        out = staging / "out"
+        out.mkdir()
+        for name, package in self.programs.items():
+            flags = [f"-modfile={staging / 'modfile' / 'go.mod'}", *self.build_flags()]
+            command = go.command("build", "-v", *flags, "-o", str(out / name), package)
+            report.phase(name, command, cwd=self.folder, env=go.env, counted=progress.PACKAGES)
+        carried = out / Path(self.carried).name
+        if (source / self.carried).is_dir():
+            shutil.copytree(source / self.carried, carried)
+        else:
+            shutil.copyfile(source / self.carried, carried)
+        for name, (module, path) in self.more.items():
+            # Files as new ones: what is in the module cache is read-only.
+            shutil.copytree(self._source(go, module) / path, out / name, copy_function=shutil.copyfile)
+        for folder, _, _ in os.walk(out):
+            Path(folder).chmod(0o755)
+        target.mkdir(parents=True, exist_ok=True)
+        (target / MARKER).unlink(missing_ok=True)
+        for built in out.iterdir():
+            if (target / built.name).is_dir():
+                shutil.rmtree(target / built.name)
+            built.replace(target / built.name)
+        marker = staging / MARKER
+        marker.write_text(json.dumps({"recipe": self.recipe(), "version": self.version()}), encoding="utf-8")
+        marker.replace(target / MARKER)
+
+    def _editable(self, go: golang.Go, staging: Path) -> Path:
+        """Copies the source of ``edited``, edits it, and writes a go.mod that builds from the copy.
+
+        Go's own ``-overlay`` does not reach files in the module cache, hence the copy.
+        """
+        copy = staging / "source"
+        shutil.copytree(self._source(go, self.edited), copy, copy_function=shutil.copyfile)
+        for folder, _, _ in os.walk(copy):
+            # The module cache is read-only; its copy has to be removed again.
+            Path(folder).chmod(0o755)
+        edited = copy / self.file
+        text = edited.read_text(encoding="utf-8")
+        for old, new in self.edits.items():
+            if text.count(old) != 1:
+                raise LookupError(f"{self.file} of {self.edited} no longer has exactly one {old!r}")
+            text = text.replace(old, new)
+        edited.write_text(text, encoding="utf-8")
+        modfile = staging / "modfile" / "go.mod"
+        modfile.parent.mkdir()
+        replacement = f"\nreplace {self.edited} => {copy}\n"
+        own = (self.folder / "go.mod").read_text(encoding="utf-8")
+        modfile.write_text(own + replacement, encoding="utf-8")
+        shutil.copyfile(self.folder / "go.sum", modfile.with_name("go.sum"))
+        return copy
+
+    def _source(self, go: golang.Go, module: str) -> Path:
+        """The folder of a module in the module cache."""
+        return Path(go.output("list", "-m", "-f", "{{.Dir}}", module, folder=self.folder))

@@ -1,0 +1,120 @@
+"""Builds the programs of a node into a cache directory: ``python -m testbed.kits.nodes``.
+
+Kubelet, kube-proxy, containerd with its shim and command line, and CoreDNS are built from the modules
+beside this file; with them the Pods' pause process and the tests' device plugin.
+They are kept apart from the control plane's programs, which most tests need and these few do not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.kits import build, golang, progress
+from testbed.kits.kit import CACHE, build_once, keep_newest, required
+
+MODULES = Path(__file__).resolve().parent
+CONTAINERD = "github.com/containerd/containerd/v2"
+
+
+@dataclass(frozen=True)
+class Module:
+    """A folder with a ``go.mod``.
+
+    Attributes:
+        programs: the package that each program is built from, by the program's name.
+        tags: of ``go build``: what is left out.
+        links: values that are linked in beside the version of Kubernetes.
+    """
+
+    programs: dict[str, str]
+    tags: str = ""
+    links: str = ""
+
+
+def modules() -> dict[str, Module]:
+    """What is built, by the name of the folder."""
+    version = required(MODULES / "containerd" / "go.mod", CONTAINERD)
+    return {
+        "kubernetes": Module(
+            {
+                "kubelet": "k8s.io/kubernetes/cmd/kubelet",
+                "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
+                "pause": "./pause",
+                "neuron": "./neuron",
+            }
+        ),
+        "containerd": Module(
+            {name: f"{CONTAINERD}/cmd/{name}" for name in ("containerd", "containerd-shim-runc-v2", "ctr")},
+            tags="no_btrfs no_devmapper no_zfs",
+            links=f"-X {CONTAINERD}/version.Version={version}",
+        ),
+        "coredns": Module({"coredns": "."}),
+    }
+
+
+def programs() -> list[str]:
+    """The names of everything that is built."""
+    return [name for module in modules().values() for name in module.programs]
+
+
+def flags(module: Module) -> list[str]:
+    """The flags of ``go build`` for one module."""
+    *plain, links = build.CONTROL_PLANE.build_flags()
+    return ["-mod=readonly", *plain, f"{links} {module.links}", "-tags", module.tags]
+
+
+def recipe() -> str:
+    """The hash of all that decides what is built."""
+    digest = hashlib.sha256()
+    for file in sorted(file for folder in modules() for file in (MODULES / folder).rglob("*")):
+        if file.is_file():
+            digest.update(f"{file.relative_to(MODULES)}\n".encode() + file.read_bytes())
+    digest.update(json.dumps([[module.programs, flags(module)] for module in modules().values()]).encode())
+    return digest.hexdigest()[:16]
+
+
+def directory() -> Path:
+    """Where the programs are, or will be."""
+    return CACHE / "node-tools" / recipe()
+
+
+def missing(target: Path) -> list[str]:
+    """What ``target`` lacks: nothing, when it was built whole. The folder appears only then."""
+    return [name for name in programs() if not (target / name).is_file()]
+
+
+def build_into(target: Path, staging: Path, go: golang.Go) -> None:
+    """Builds every program in ``staging`` and moves them to ``target`` as a whole."""
+    out, report = staging / "out", progress.Progress(len(programs()))
+    out.mkdir()
+    for folder, module in modules().items():
+        for name, package in module.programs.items():
+            command = go.command("build", "-v", *flags(module), "-o", str(out / name), package)
+            report.phase(name, command, cwd=MODULES / folder, env=go.env, counted=progress.PACKAGES)
+    shutil.rmtree(target, ignore_errors=True)
+    out.rename(target)
+    keep_newest(target.parent)
+
+
+def main() -> int:
+    """Builds what is missing and says where it is."""
+    start, target = time.monotonic(), directory()
+    if missing(target):
+        build_once(target, missing, build_into, "the programs of a node")
+    progress.say(f"the nodes' programs are ready in {target} after {time.monotonic() - start:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (progress.PhaseError, golang.ToolchainError, LookupError) as error:
+        sys.exit(f"node tools: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)

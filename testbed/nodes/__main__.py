@@ -1,0 +1,53 @@
+"""A control plane with real nodes to look at: ``python -m testbed.nodes`` stays until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+from testbed.images import product
+from testbed.kits.progress import say
+from testbed.nodes import story
+from testbed.nodes.namespaces import scratch
+from testbed.nodes.plugin import SYSFS
+from testbed.plane.kubectl import KubectlError
+from testbed.plane.process import ClusterError, end_as_by_ctrl_c, wait_for_ctrl_c
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def main() -> int:
+    """Starts everything, says how to use it, and waits for Ctrl-C."""
+    parser = argparse.ArgumentParser(prog="python -m testbed.nodes", description=__doc__)
+    parser.add_argument("--nodes", type=int, choices=(1, 2, 4), default=4, help="how many (default: 4)")
+    options = parser.parse_args()
+    end_as_by_ctrl_c()
+    try:
+        with scratch() as folder:
+            _serve(folder, options.nodes)
+    except KeyboardInterrupt:
+        say("stopped; nothing is left running")
+    except (ClusterError, KubectlError, AssertionError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def _serve(folder: Path, count: int) -> None:
+    with story.plane(folder, product.built(), count, say) as (running, _):
+        say(f"{count} real nodes of one UltraServer, with 16 devices each; no others")
+        say(f"\n  export KUBECONFIG={shlex.quote(str(running.kubeconfig))}")
+        say(f"  alias kubectl={shlex.quote(str(running.kubectl.binary))}")
+        say("\nThe product is not installed. In the repository:\n")
+        say(f"  kubectl apply -k {story.OVERLAY.relative_to(story.REPOSITORY)}")
+        job = story.JOB.relative_to(story.REPOSITORY)
+        say(f"  kubectl apply -f {job}{'' if count == len(SYSFS) else '  # waits: it is for four nodes'}\n")
+        say(f"logs are in {running.programs.logs}; Ctrl-C stops everything")
+        wait_for_ctrl_c()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""Calls of the API server whose answers are text or have warnings: logs, metrics, creates by dry run."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import re
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import urllib3
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SECONDS = 30.0
+
+
+class Caller:
+    """Calls with the rights of a kubeconfig, as ``testbed.plane.credentials`` writes it.
+
+    Args:
+        kubeconfig: of the user that calls.
+    """
+
+    def __init__(self, kubeconfig: Path) -> None:
+        config = json.loads(kubeconfig.read_text(encoding="utf-8"))
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        self._server = cluster["server"]
+        self._pool = urllib3.PoolManager(
+            maxsize=8,
+            ca_certs=cluster["certificate-authority"],
+            headers={"Authorization": f"Bearer {user['token']}"},
+            timeout=SECONDS,
+            retries=False,
+        )
+
+    def text(self, path: str) -> str:
+        """The answer to a GET; nothing where it is an error, or none comes."""
+        with contextlib.suppress(urllib3.exceptions.HTTPError):
+            answer = self._pool.request("GET", f"{self._server}{path}")
+            return answer.data.decode(errors="replace") if answer.status == HTTPStatus.OK else ""
+        return ""
+
+    def lines(self, path: str, seconds: float) -> Iterator[str]:
+        """The lines of an answer, each as soon as it is there; it ends where none comes for so long."""
+        timeout = urllib3.Timeout(connect=SECONDS, read=seconds)
+        answer = self._pool.request("GET", f"{self._server}{path}", preload_content=False, timeout=timeout)
+        left = b""
+        with contextlib.closing(answer), contextlib.suppress(urllib3.exceptions.HTTPError):
+            for part in answer.stream(65536) if answer.status == HTTPStatus.OK else ():
+                *whole, left = (left + part).split(b"\n")
+                yield from (line.decode(errors="replace") for line in whole)
+
+    def post(self, path: str, document: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        """Posts an object.
+
+        Returns:
+            The answer, and what was said against it: the message of a refusal, or warnings.
+        """
+        try:
+            response = self._pool.request("POST", f"{self._server}{path}", json=document)
+        except urllib3.exceptions.HTTPError as error:
+            return {}, str(error)
+        answer = response.json()
+        if response.status != HTTPStatus.CREATED:
+            return {}, str(answer.get("message"))
+        # Each is `299 - "text"`.
+        said = (re.sub(r'^\d+ \S+ "(.*)"$', r"\1", line) for line in response.headers.getlist("Warning"))
+        return answer, "\n".join(f"Warning: {line}" for line in said)
+
+
+@functools.cache
+def caller(kubeconfig: Path) -> Caller:
+    """The caller of a kubeconfig; its connections are kept."""
+    return Caller(kubeconfig)

@@ -1,0 +1,62 @@
+"""Forwards ports of this machine's loopback to the same ports of a plane's own loopback.
+
+Run as a script: ``forward.py PID PORT...`` listens here and then enters the network of process PID; a socket
+stays in the network that it was made in, so what is accepted here is connected to there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+
+INSIDE = "--inside"
+
+
+async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copies until either side is done."""
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        return  # The other direction sees the same, and the connection is closed either way.
+    finally:
+        writer.close()
+
+
+async def serve(listeners: list[socket.socket]) -> None:
+    """Accepts on every listener for ever."""
+    for listener in listeners:
+        port = listener.getsockname()[1]
+
+        async def connect(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int = port
+        ) -> None:
+            try:
+                far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                writer.close()  # Nothing listens there yet.
+                return
+            await asyncio.gather(copy(reader, far_writer), copy(far_reader, writer))
+
+        await asyncio.start_server(connect, sock=listener)
+    await asyncio.Event().wait()
+
+
+def main() -> None:
+    """Listens, enters the other network, serves."""
+    if sys.argv[1] == INSIDE:
+        asyncio.run(serve([socket.socket(fileno=int(number)) for number in sys.argv[2:]]))
+        return
+    listeners = [socket.create_server(("127.0.0.1", int(port))) for port in sys.argv[2:]]
+    for listener in listeners:
+        listener.set_inheritable(True)
+    numbers = [str(listener.fileno()) for listener in listeners]
+    command = ["nsenter", f"--target={sys.argv[1]}", "--net", "--", sys.executable, "-S", __file__]
+    os.execvp(command[0], [*command, INSIDE, *numbers])  # noqa: S606 - nothing of it is anybody's input
+
+
+if __name__ == "__main__":
+    main()

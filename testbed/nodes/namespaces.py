@@ -1,0 +1,137 @@
+"""Namespaces for a plane and its nodes, which end with the process that asked for them, in whatever way."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from testbed.kits.kit import CACHE
+from testbed.nodes import keeper
+from testbed.nodes.keeper import CGROUPS
+from testbed.plane.process import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import IO
+
+KEEPER = Path(__file__).with_name("keeper.py")
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PROGRAMS = ("unshare", "nsenter", "setpriv", "ip", "mount", "runc", "nft", "conntrack", "busybox")
+CNI = Path("/usr/lib/cni")
+FOLDERS = CACHE / "real-nodes"
+
+
+def unusable() -> str:
+    """Why this machine cannot have real nodes; empty where it can."""
+    if os.geteuid():
+        return "namespaces, mounts and control groups need root"
+    lacking = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
+    if not (CNI / "bridge").is_file():
+        lacking.append(f"{CNI}/bridge (containernetworking-plugins)")
+    if lacking:
+        return f"{', '.join(lacking)} missing; .ci/run installs them"
+    if not (CGROUPS / "memory" / "cgroup.procs").is_file():
+        return f"{CGROUPS} has no version 1 hierarchies, and version 2 was never tried"
+    return ""
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder of this process's; if it is killed, the start of the next plane removes it."""
+    FOLDERS.mkdir(parents=True, exist_ok=True)
+    folder = FOLDERS.resolve() / secrets.token_hex(4)
+    held = keeper.make(folder, 0o700)
+    try:
+        yield folder
+    finally:
+        keeper.remove_folder(folder)
+        os.close(held)
+
+
+class Namespaces:
+    """The namespaces of one plane; use as a context manager.
+
+    Attributes:
+        cgroup: the name of the control group that everything is below, in every hierarchy.
+        folder: on a disk that containers can be unpacked on; removed at the end.
+    """
+
+    def __init__(self) -> None:
+        name = secrets.token_hex(4)
+        self.cgroup = f"{keeper.PREFIX}{name}"
+        self.folder = FOLDERS.resolve() / name
+        self._keeper: subprocess.Popen[str] | None = None
+        self.first = 0
+        """The process id, outside, of the first process inside."""
+
+    def __enter__(self) -> Self:
+        if reason := unusable():
+            raise ClusterError(f"no real nodes here: {reason}")
+        FOLDERS.mkdir(parents=True, exist_ok=True)
+        try:
+            keeper.collect(FOLDERS.resolve())
+        except OSError as error:
+            raise ClusterError(f"what a killed plane left cannot be removed: {error}") from error
+        self._keeper = subprocess.Popen(
+            [sys.executable, "-S", str(KEEPER), str(self.folder), self.cgroup],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        said = _pipe(self._keeper.stdout).readline()
+        if not said:
+            self.__exit__()
+            raise ClusterError("no real nodes here: the namespaces could not be made, see above")
+        self.first = int(said)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._keeper is None:
+            return
+        _pipe(self._keeper.stdin).close()
+        code = self._keeper.wait()
+        _pipe(self._keeper.stdout).close()
+        if code:
+            raise ClusterError(
+                f"control groups {self.cgroup} or {self.folder} could not be removed, see above"
+            )
+
+    @property
+    def keeper(self) -> int:
+        """The process id of the keeper."""
+        return self._keeper.pid if self._keeper else 0
+
+    def enter(self, process: int | None = None) -> list[str]:
+        """The start of a command that runs inside; with a process id, in that process's namespaces."""
+        target = self.first if process is None else process
+        return ["nsenter", f"--target={target}", "--net", "--mount", "--pid", "--uts", "--ipc", "--"]
+
+    def run(self, command: Sequence[str], process: int | None = None) -> str:
+        """Runs a command inside and returns what it prints.
+
+        Raises:
+            ClusterError: its exit status was not zero.
+        """
+        done = subprocess.run(
+            [*self.enter(process), *command],
+            check=False,
+            capture_output=True,
+            text=True,
+            env={"PATH": PATH},
+        )
+        if done.returncode:
+            raise ClusterError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+
+def _pipe(pipe: IO[str] | None) -> IO[str]:
+    if pipe is None:
+        raise ClusterError("the keeper has no pipes")
+    return pipe

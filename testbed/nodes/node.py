@@ -1,0 +1,188 @@
+"""One node: containerd, kubelet and kube-proxy in namespaces of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.nodes import configs
+from testbed.nodes.namespaces import PATH
+from testbed.plane.process import ClusterError
+from testbed.waiting import PATIENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from testbed.nodes.addresses import Place
+    from testbed.nodes.namespaces import Namespaces
+    from testbed.plane.process import Program, Programs
+
+SETUP = Path(__file__).with_name("node.sh")
+
+
+class Node:
+    """A node and its programs.
+
+    Args:
+        place: its name and addresses.
+        namespaces: of the plane.
+        programs: what starts and stops its programs.
+        tools: the folder of the programs of a node.
+        credentials: the folder with its kubeconfigs and certificates.
+    """
+
+    def __init__(
+        self, place: Place, namespaces: Namespaces, programs: Programs, tools: Path, credentials: Path
+    ) -> None:
+        self.place = place
+        self.folder = namespaces.folder / place.name
+        self._namespaces, self._programs, self._tools = namespaces, programs, tools
+        self._credentials = credentials
+        self._process = 0
+        self._running: dict[str, Program] = {}
+
+    def join(self) -> None:
+        """Makes its namespaces and connects them to the plane's network."""
+        self.folder.mkdir(exist_ok=True)
+        spaces = ["unshare", "--net", "--mount", "--uts", "--propagation=private", "sleep", "infinity"]
+        holder = self._start("holder", spaces, self._namespaces.first)
+        holder.wait_ready(lambda: _child(holder.pid, "sleep") > 0, PATIENCE)
+        self._process = _child(holder.pid, "sleep")
+        # As the processes inside know it: `ip` asks for it there.
+        inner = Path(f"/proc/{self._process}/status").read_text(encoding="ascii")
+        pid = next(line for line in inner.splitlines() if line.startswith("NSpid:")).split()[-1]
+        link, place = f"node{self.place.number}", self.place
+        self._namespaces.run(["ip", "link", "add", link, "type", "veth", "peer", "eth0", "netns", pid])
+        self._namespaces.run(["ip", "link", "set", link, "master", "nodes", "up"])
+        self._namespaces.run(["ip", "route", "add", place.pods, "via", place.address])
+        cgroup = self._namespaces.cgroup
+        self.run("sh", str(SETUP), place.name, place.address, place.gateway, str(self.folder), cgroup)
+
+    def start_runtime(self) -> None:
+        """Starts containerd."""
+        networks = self.folder / "networks"
+        networks.mkdir(exist_ok=True)
+        network = configs.pod_network(self.place, self.folder / "addresses")
+        (networks / "10-pods.conflist").write_text(network, encoding="utf-8")
+        config = self._write("containerd.toml", configs.containerd(networks))
+        self._running["containerd"] = self._start("containerd", ["containerd", f"--config={config}"])
+
+    def wait_runtime(self) -> None:
+        """Waits until containerd answers."""
+        self._running["containerd"].wait_ready(self._runtime_answers, PATIENCE)
+
+    def start_kubelet(self) -> None:
+        """Starts the kubelet and kube-proxy; the API server says when the node is ready."""
+        place = self.place
+        cgroup = f"/{self._namespaces.cgroup}/{place.name}"
+        resolv = self._write("resolv.conf", "")
+        config = self._write("kubelet.json", configs.kubelet(place, cgroup, self._credentials, resolv))
+        labels = ",".join(f"{key}={value}" for key, value in place.labels.items())
+        kubelet = ["kubelet", f"--config={config}", f"--kubeconfig={self._kubeconfig(place.name)}"]
+        kubelet += ["--root-dir=/var/lib/kubelet", f"--hostname-override={place.name}"]
+        kubelet += [f"--node-ip={place.address}", f"--node-labels={labels}", "--v=2"]
+        self._running["kubelet"] = self._start("kubelet", kubelet)
+
+    def wait_kubelet(self, ready: Callable[[], bool]) -> None:
+        """Waits until the API server says that the node is ready.
+
+        Raises:
+            ClusterError: it ended, or the time is over; the message quotes its log.
+        """
+        self._running["kubelet"].wait_ready(ready, PATIENCE)
+
+    def start_proxy(self, config: Path) -> None:
+        """Starts kube-proxy."""
+        command = ["kube-proxy", f"--config={config}", f"--hostname-override={self.place.name}"]
+        self._running["kube-proxy"] = self._start("kube-proxy", command)
+
+    def start_program(self, name: str, command: list[str]) -> Program:
+        """Starts a further program on the node: a device plugin, for example."""
+        self._running[name] = self._start(name, command)
+        return self._running[name]
+
+    def kill(self, *names: str) -> None:
+        """SIGKILL to programs of the node, all at once; Pods live on, as they do on a real node."""
+        for name in names:
+            os.killpg(self._running[name].pid, signal.SIGKILL)
+        for name in names:
+            self._programs.stop(self._running.pop(name))
+
+    def die(self) -> None:
+        """Ends the node as a power cut does: kubelet, containerd and kube-proxy at once, and its network.
+
+        Nothing answers any more, with no reset and no "unreachable" either: as in a routed network, whoever
+        sends it something still finds the way to it.
+        """
+        link, address = f"node{self.place.number}", self.place.address
+        hardware = self.run("cat", "/sys/class/net/eth0/address").strip()
+        way = ["lladdr", hardware, "dev", "nodes", "nud", "permanent"]
+        self._namespaces.run(["ip", "neighbour", "replace", address, *way])
+        self._namespaces.run(["ip", "link", "set", link, "down"])
+        self.kill("kubelet", "containerd", "kube-proxy")
+
+    def revive(self, proxy: Path) -> None:
+        """Starts again what ``die`` ended; its Pods were out of reach and live on.
+
+        Args:
+            proxy: the configuration of kube-proxy.
+        """
+        link, address = f"node{self.place.number}", self.place.address
+        self._namespaces.run(["ip", "link", "set", link, "up"])
+        self._namespaces.run(["ip", "neighbour", "del", address, "dev", "nodes"])
+        self.start_runtime()
+        self.wait_runtime()
+        self.start_kubelet()
+        self.start_proxy(proxy)
+
+    def run(self, *command: str) -> str:
+        """Runs a command on the node and returns what it prints.
+
+        Raises:
+            ClusterError: its exit status was not zero.
+        """
+        return self._namespaces.run(command, self._process)
+
+    def ctr(self, *command: str) -> str:
+        """Runs containerd's own client, for what the kubelet runs.
+
+        Raises:
+            ClusterError: its exit status was not zero.
+        """
+        return self.run(str(self._tools / "ctr"), "--namespace=k8s.io", *command)
+
+    def path(self, inside: str) -> Path:
+        """A path of the node's as others see it."""
+        return Path(f"/proc/{self._process}/root{inside}")
+
+    def _runtime_answers(self) -> bool:
+        try:
+            self.run(str(self._tools / "ctr"), "version")
+        except ClusterError:
+            return False
+        return True
+
+    def _kubeconfig(self, user: str) -> Path:
+        return self._credentials / f"{user}.kubeconfig"
+
+    def _write(self, name: str, content: str) -> Path:
+        path = self.folder / name
+        path.write_text(content, encoding="utf-8")
+        return path
+
+    def _start(self, name: str, command: list[str], process: int | None = None) -> Program:
+        env: Mapping[str, str] = {"PATH": f"{self._tools}:{PATH}", "HOME": str(self.folder)}
+        enter = self._namespaces.enter(process or self._process)
+        return self._programs.start(f"{self.place.name}-{name}", [*enter, *command], env=env)
+
+
+def _child(pid: int, name: str) -> int:
+    """The child of a process, once it is the program ``name``; until then 0."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+        comm = Path(f"/proc/{children[0]}/comm").read_text(encoding="ascii") if children else ""
+    except FileNotFoundError:
+        return 0
+    return int(children[0]) if comm.strip() == name else 0

@@ -1,0 +1,172 @@
+"""The whole story on real nodes: the product installed with kubectl, and the README's job to its end."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.images import images, product
+from testbed.kits import nodes as build
+from testbed.nodes.plane import RealPlane
+from testbed.nodes.plugin import DEVICES, RESOURCE, SYSFS, NeuronPlugin, ultraserver
+from testbed.plane import nodes
+from testbed.plane.load import places
+from testbed.waiting import PATIENCE, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from testbed.plane.kubectl import Kubectl, Object
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+OVERLAY = REPOSITORY / "manifests" / "overlays" / "eks"
+JOB = REPOSITORY / "examples" / "four-node.yaml"
+NAMESPACE = "ultraserver-webhook"
+ADDED = "ultraserver-webhook.io/added"
+SECONDS = 240.0
+"""Within which a job ends and a Deployment is there, on a busy machine."""
+
+
+@contextlib.contextmanager
+def plane(
+    folder: Path, archives: Sequence[Path], count: int = 4, say: Callable[[str], None] | None = None
+) -> Iterator[tuple[RealPlane, dict[str, NeuronPlugin]]]:
+    """A plane with nodes of one UltraServer, and the device plugin of each by its name.
+
+    Args:
+        folder: where data, credentials, kubeconfig and logs go.
+        archives: the images that every node has, pause and busybox excepted.
+        count: of nodes.
+        say: gets a line for every program and node that is ready.
+    """
+    small = images.small(folder, build.directory())
+    with RealPlane(folder, ultraserver()[:count], [*small, *archives], say) as running:
+        nodes = zip(running.nodes.items(), SYSFS, strict=False)
+        yield running, {name: NeuronPlugin(node, sysfs) for (name, node), sysfs in nodes}
+
+
+def install(kubectl: Kubectl) -> Kubectl:
+    """Installs the product as docs/install.md says, waits until it serves, and returns kubectl for it.
+
+    Raises:
+        KubectlError: it was refused.
+        NotYetError: a Deployment is not there in time, or does not place jobs.
+    """
+    kubectl.run("apply", "-k", str(OVERLAY))
+    own = kubectl.in_namespace(NAMESPACE)
+    for name in ("ultraserver-webhook-certs", "ultraserver-webhook"):
+        rolled_out(own, name)
+    until(lambda: places(kubectl.kubeconfig, "default"), "a job that the webhook places")
+    return own
+
+
+def rolled_out(own: Kubectl, name: str) -> None:
+    """Waits until all Pods of a Deployment are of its present template, and available.
+
+    Raises:
+        NotYetError: they are not, in time.
+    """
+
+    def complete(found: Object) -> bool:
+        wanted, status = found["spec"]["replicas"], found.get("status", {})
+        seen = status.get("observedGeneration", 0) >= found["metadata"]["generation"]
+        counts = ("replicas", "updatedReplicas", "availableReplicas")
+        return seen and {status.get(count, 0) for count in counts} == {wanted}
+
+    own.wait_for(complete, "deployment", name, timeout=SECONDS)
+
+
+def serving(kubectl: Kubectl) -> set[str]:
+    """The images of the serving Pods that are there to stay."""
+    selected = ("pods", "-l", "app.kubernetes.io/component=serving")
+    pods = kubectl.in_namespace(NAMESPACE).get_json(*selected)["items"]
+    return {
+        pod["spec"]["containers"][0]["image"] for pod in pods if "deletionTimestamp" not in pod["metadata"]
+    }
+
+
+def tag(running: RealPlane, version: str) -> None:
+    """Gives the product's images on every node the name of another version as well."""
+    for name in product.TARGETS.values():
+        image = f"docker.io/library/{name}"
+        for node in running.nodes.values():
+            node.ctr("images", "tag", "--force", f"{image}:{product.version()}", f"{image}:{version}")
+
+
+def all_offered(kubectl: Kubectl, names: Iterable[str]) -> None:
+    """Waits until nodes have all their devices.
+
+    Raises:
+        NotYetError: one has not, in time.
+    """
+    for name in names:
+        offered(kubectl, name, RESOURCE, DEVICES)
+
+
+def offered(kubectl: Kubectl, node: str, resource: str, count: int) -> None:
+    """Waits until a node has so many devices for Pods.
+
+    Raises:
+        NotYetError: it has not, in time.
+    """
+
+    def holds(found: Object) -> bool:
+        return bool(found["status"]["allocatable"].get(resource) == str(count))
+
+    kubectl.wait_for(holds, "node", node, timeout=PATIENCE)
+
+
+def of_job(name: str, role: str) -> str:
+    """The selector of a job's Pods of a role, ``launcher`` or ``worker``."""
+    return f"training.kubeflow.org/job-name={name},training.kubeflow.org/job-role={role}"
+
+
+def launchers(kubectl: Kubectl, name: str = "demo") -> list[Object]:
+    """The Pods of a job's launcher, the newest first: one that failed stays beside the one that follows."""
+    return newest(kubectl.get_json("pods", "-l", of_job(name, "launcher")))
+
+
+def newest(found: Object) -> list[Object]:
+    """The Pods of a List, the newest first."""
+    return sorted(found["items"], key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
+
+
+def over(job: Object) -> bool:
+    """Whether mpi-operator says of an MPIJob that it has ended, well or not."""
+    conditions = job.get("status", {}).get("conditions", ())
+    return any(item["status"] == "True" and item["type"] in {"Succeeded", "Failed"} for item in conditions)
+
+
+def ended(kubectl: Kubectl, name: str = "demo") -> Object:
+    """The last Pod of a job's launcher, once the job has ended.
+
+    Raises:
+        NotYetError: it has not, in time.
+    """
+    kubectl.wait_for(over, "mpijob", name, timeout=SECONDS)
+    return launchers(kubectl, name)[0]
+
+
+def placed(inside: Kubectl, name: str, count: int) -> list[Object]:
+    """The workers of a job, once each runs, and every one on a node of its own in one UltraServer.
+
+    Raises:
+        NotYetError: they do not, in time.
+    """
+
+    def run(found: Object) -> bool:
+        return [pod["status"]["phase"] for pod in found["items"]] == ["Running"] * count
+
+    found: list[Object] = inside.wait_for(run, "pods", "-l", of_job(name, "worker"), timeout=SECONDS)["items"]
+    labels = {
+        item["metadata"]["name"]: item["metadata"]["labels"] for item in inside.get_json("nodes")["items"]
+    }
+    on = {pod["spec"]["nodeName"] for pod in found}
+    assert (len(on), len({labels[node][nodes.SERVER_ID_4] for node in on})) == (count, 1)
+    return found
+
+
+def containers(pod: Object) -> Iterable[str]:
+    """The names of a Pod's containers, in the order in which they run."""
+    return [container["name"] for kind in ("initContainers", "containers") for container in pod["spec"][kind]]

@@ -1,0 +1,90 @@
+"""A control plane to look at: ``python -m testbed.plane`` stays until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+from testbed.kits.progress import say
+from testbed.plane import nodes, webhook
+from testbed.plane.controlplane import ControlPlane
+from testbed.plane.kubectl import KubectlError
+from testbed.plane.process import ClusterError, end_as_by_ctrl_c, wait_for_ctrl_c
+
+JOB = """\
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata:
+  name: demo
+spec:
+  mpiReplicaSpecs:
+    Launcher:
+      template:
+        spec:
+          containers:
+          - {name: mpitest, image: example.invalid/ultraserver:mpijob}
+    Worker:
+      replicas: 4
+      template:
+        spec:
+          containers:
+          - name: mpitest
+            image: example.invalid/ultraserver:mpijob
+            resources: {limits: {aws.amazon.com/neuron: 16}}
+"""
+
+
+def main() -> int:
+    """Starts everything, says how to use it, and waits to be told to stop."""
+    parser = argparse.ArgumentParser(prog="python -m testbed.plane", description=__doc__)
+    parser.add_argument(
+        "--ultraservers", type=int, default=24, help="how many, of four nodes each (default: 24)"
+    )
+    parser.add_argument("--plain-nodes", type=int, default=2, help="nodes without accelerators (default: 2)")
+    parser.add_argument("--rules", type=Path, help="a rule table other than the packaged one")
+    parser.add_argument("--no-webhook", action="store_true", help="the control plane alone")
+    options = parser.parse_args()
+    end_as_by_ctrl_c()
+    try:
+        with tempfile.TemporaryDirectory(prefix="ultraserver-cluster-") as folder:
+            _serve(Path(folder), options)
+    except KeyboardInterrupt:
+        say("stopped; nothing is left running")
+    except (ClusterError, KubectlError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def _serve(folder: Path, options: argparse.Namespace) -> None:
+    with contextlib.ExitStack() as stack:
+        running = stack.enter_context(ControlPlane(folder, say=say))
+        kubectl = running.kubectl
+        fleet = nodes.ultraserver_nodes(options.ultraservers) + nodes.plain_nodes(options.plain_nodes)
+        if fleet:
+            nodes.create(kubectl, fleet)
+        say(f"{len(fleet)} nodes, {options.ultraservers} UltraServers")
+        if not options.no_webhook:
+            rules = options.rules.absolute() if options.rules else None
+            server = webhook.start(running.programs, folder / "webhook", rules)
+            inside = kubectl.in_namespace("default")
+            stack.enter_context(webhook.registered(inside, webhook.configuration(server)))
+            say(f"the webhook is registered and asked at {server.url}/mutate")
+        job = folder / "job.yaml"
+        job.write_text(JOB, encoding="utf-8")
+        program = shlex.quote(str(kubectl.binary))
+        say(f"\n  export KUBECONFIG={shlex.quote(str(running.kubeconfig))}")
+        say(f"  alias kubectl={program}")
+        say(f"\n  kubectl apply -f {job}")
+        say("  kubectl get mpijob demo -o yaml")
+        say("  kubectl get pods -o wide\n")
+        say(f"logs are in {running.programs.logs}; Ctrl-C stops everything")
+        wait_for_ctrl_c()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,229 @@
+"""etcd, API server, controller manager, scheduler and mpi-operator on loopback, as child processes."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import ssl
+import urllib.parse
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from testbed.kits import build
+from testbed.plane import credentials
+from testbed.plane.kubectl import Kubectl, KubectlError
+from testbed.plane.process import ClusterError, Programs, free_ports, supervised
+from testbed.waiting import PATIENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from testbed.plane.kubectl import Object
+
+OPERATOR_NAMESPACE = "mpi-operator"
+OPERATOR = Path(__file__).with_name("mpi-operator.yaml")
+"""Namespace, service account and role, as in the manifests of mpi-operator 0.8.0; no more rights."""
+MPIJOB_CRD = "mpijobs.kubeflow.org"
+
+
+def answers_ok(url: str, ca: Path | None = None) -> bool:
+    """Whether a GET of ``url`` on loopback is answered with 200, over TLS that ``ca`` vouches for."""
+    parts = urllib.parse.urlsplit(url)
+    host, port = parts.hostname or "127.0.0.1", parts.port
+    if ca is None:
+        connection = http.client.HTTPConnection(host, port, timeout=2)
+    else:
+        context = ssl.create_default_context(cafile=ca)
+        connection = http.client.HTTPSConnection(host, port, timeout=2, context=context)
+    with contextlib.closing(connection):
+        try:
+            connection.request("GET", parts.path)
+            return connection.getresponse().status == http.HTTPStatus.OK
+        except (OSError, http.client.HTTPException):
+            return False
+
+
+class ControlPlane:
+    """A whole control plane; use it as a context manager.
+
+    Args:
+        folder: where its data, credentials, kubeconfig and logs go.
+        tools: where the programs are; as ``build.CONTROL_PLANE.directory()`` says when not given.
+        say: told a line for every program that is ready.
+
+    Attributes:
+        flags: further flags of a program, by its name.
+    """
+
+    flags: Mapping[str, Mapping[str, object]] = {}
+
+    def __init__(
+        self, folder: Path, tools: Path | None = None, say: Callable[[str], None] | None = None
+    ) -> None:
+        self.folder = folder
+        self.tools = tools or build.CONTROL_PLANE.directory()
+        self.programs = Programs(folder / "logs")
+        self._say = say or (lambda _: None)
+        etcd, etcd_peer, api, manager, scheduler = free_ports(5)
+        self._ports = {"etcd": etcd, "etcd-peer": etcd_peer, "manager": manager, "scheduler": scheduler}
+        self.server = f"https://127.0.0.1:{api}"
+        self._credentials = self._issue(folder / "credentials")
+        self.kubeconfig = self._credentials.kubeconfig("admin", self.server)
+        self.kubectl = Kubectl(self.tools / "kubectl", self.kubeconfig)
+
+    def __enter__(self) -> Self:
+        lacking = build.CONTROL_PLANE.missing(self.tools)
+        if lacking:
+            raise ClusterError(f"{self.tools} lacks {', '.join(lacking)}: make cluster-tools builds them")
+        with contextlib.ExitStack() as undo:
+            undo.enter_context(self.programs)
+            self._prepare()
+            self._start_etcd()
+            self._start_api_server()
+            self._define_jobs()
+            self._start_controllers()
+            self._start_operator()
+            self._stop = undo.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.close()
+
+    def _issue(self, folder: Path) -> credentials.Credentials:
+        """Makes the credentials; a plane that others than its own programs talk to has more."""
+        return credentials.issue(folder)
+
+    def _prepare(self) -> None:
+        """What has to be there before the first program is started: here, nothing."""
+
+    def _command(self, name: str, flags: dict[str, object], dashes: str) -> list[str]:
+        """The command line of a program; a plane that is elsewhere starts it elsewhere."""
+        return [str(self.tools / name), *(f"{dashes}{flag}={value}" for flag, value in flags.items())]
+
+    def account(self, namespace: str, name: str) -> Path:
+        """A kubeconfig with a token of a service account."""
+        return self._credentials.token_kubeconfig(name, self.kubectl.api.token(namespace, name), self.server)
+
+    def _launch(
+        self,
+        name: str,
+        flags: dict[str, object],
+        ready: Callable[[], bool],
+        dashes: str = "--",
+        *,
+        again: bool = False,
+    ) -> None:
+        command = self._command(name, flags | dict(self.flags.get(name, {})), dashes)
+        if again:
+            command = supervised(command)
+        # Nothing of the caller's environment: a KUBECONFIG in it would win over the flags in mpi-operator.
+        env = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin"}
+        program = self.programs.start(name, command, env=env, cwd=self.folder)
+        program.wait_ready(ready, PATIENCE)
+        self._say(f"{name} is ready")
+
+    def _start_etcd(self) -> None:
+        url = f"http://127.0.0.1:{self._ports['etcd']}"
+        peer = f"http://127.0.0.1:{self._ports['etcd-peer']}"
+        flags: dict[str, object] = {
+            "name": "default",
+            "data-dir": self.folder / "etcd",
+            "listen-client-urls": url,
+            "advertise-client-urls": url,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": f"default={peer}",
+            # The data die with the control plane; waiting for the disk would only slow the tests down.
+            "unsafe-no-fsync": "true",
+        }
+        self._launch("etcd", flags, lambda: answers_ok(f"{url}/health"))
+
+    def _start_api_server(self) -> None:
+        made = self._credentials
+        flags: dict[str, object] = {
+            "etcd-servers": f"http://127.0.0.1:{self._ports['etcd']}",
+            "bind-address": "127.0.0.1",
+            "advertise-address": "127.0.0.1",
+            "secure-port": urllib.parse.urlsplit(self.server).port,
+            "endpoint-reconciler-type": "none",
+            "service-cluster-ip-range": "10.0.0.0/24",
+            "authorization-mode": "RBAC",
+            "token-auth-file": made.token_file,
+            "tls-cert-file": made.certificate,
+            "tls-private-key-file": made.key,
+            "cert-dir": made.folder,
+            "service-account-issuer": self.server,
+            "service-account-key-file": made.accounts_key,
+            "service-account-signing-key-file": made.accounts_key,
+            # It would taint every node as not ready, and nobody is there to take the taint off again.
+            "disable-admission-plugins": "TaintNodesByCondition",
+        }
+        self._launch("kube-apiserver", flags, lambda: answers_ok(f"{self.server}/readyz", made.ca))
+
+    def _start_controllers(self) -> None:
+        made = self._credentials
+        common: dict[str, object] = {
+            "bind-address": "127.0.0.1",
+            "leader-elect": "false",
+            "tls-cert-file": made.certificate,
+            "tls-private-key-file": made.key,
+            "kube-api-qps": 200,
+            "kube-api-burst": 400,
+        }
+        own: dict[str, object] = {
+            # No kubelet renews a lease, so the node controller would soon call every node dead.
+            "controllers": "*,-nodelifecycle",
+            "service-account-private-key-file": made.accounts_key,
+            "root-ca-file": made.ca,
+            "use-service-account-credentials": "true",
+        }
+        for name, user, port, flags in (
+            ("kube-controller-manager", "controller-manager", self._ports["manager"], common | own),
+            ("kube-scheduler", "scheduler", self._ports["scheduler"], common),
+        ):
+            config = made.kubeconfig(user, self.server)
+            configs = {f"{use}kubeconfig": config for use in ("", "authentication-", "authorization-")}
+            url = f"https://127.0.0.1:{port}/healthz"
+            self._launch(
+                name,
+                flags | configs | {"secure-port": port},
+                lambda url=url: answers_ok(url, made.ca),  # type: ignore[misc]
+            )
+
+    def _define_jobs(self) -> None:
+        """Make MPIJob known before the garbage collector looks which kinds there are.
+
+        It looks every half a minute. What a job of a kind that it does not know yet owned stays for so long
+        or longer, and a new job of the same name gets no pods meanwhile.
+        """
+        self.kubectl.run("create", "-f", str(self.tools / build.CRD))
+        # Not `kubectl wait`: it fails on a definition so new that it has no conditions yet.
+        self.kubectl.wait_for(established, "crd", MPIJOB_CRD)
+        self.kubectl.wait_for(lambda _: True, "mpijobs", "--all-namespaces")
+
+    def _start_operator(self) -> None:
+        self.kubectl.run("create", "-f", str(OPERATOR))
+        flags: dict[str, object] = {
+            "kubeConfig": self._credentials.kubeconfig("mpi-operator", self.server),
+            "lock-namespace": OPERATOR_NAMESPACE,
+            "monitoring-port": 0,
+            "kube-api-qps": 200,
+            "kube-api-burst": 400,
+            "controller-queue-rate-limit": 200,
+            "controller-queue-burst": 400,
+        }
+        # It ends by itself when it cannot renew its lease for five seconds.
+        self._launch("mpi-operator", flags, self._operator_leads, dashes="-", again=True)
+
+    def _operator_leads(self) -> bool:
+        try:
+            leases = self.kubectl.in_namespace(OPERATOR_NAMESPACE).get_json("leases")
+        except KubectlError:
+            return False
+        return any(lease["spec"].get("holderIdentity") for lease in leases["items"])
+
+
+def established(definition: Object) -> bool:
+    """Whether the API server serves what a CustomResourceDefinition defines."""
+    conditions = definition.get("status", {}).get("conditions") or []
+    return any((item["type"], item["status"]) == ("Established", "True") for item in conditions)

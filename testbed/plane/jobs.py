@@ -1,0 +1,137 @@
+"""What tests of the webhook on the control plane share: jobs in bulk, their parts, a second webhook."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+from typing import TYPE_CHECKING
+
+import yaml
+
+from testbed.plane import webhook
+from webhook.engine import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from testbed.plane.controlplane import ControlPlane
+    from testbed.plane.kubectl import Kubectl, Object
+
+ROLE = "training.kubeflow.org/job-role"
+JOB_NAME = "training.kubeflow.org/job-name"
+# What the API server writes itself, and a person who copies an object takes out.
+SERVERS_OWN = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+
+
+def together(*documents: Object) -> Object:
+    """A List: kubectl sends what is in it one by one, and is started once."""
+    return {"apiVersion": "v1", "kind": "List", "items": list(documents)}
+
+
+def text(document: Object) -> str:
+    """An object as kubectl reads it from its standard input."""
+    return json.dumps(document)
+
+
+def template(job: Object, role: str) -> Object:
+    """The pod template of ``Launcher`` or ``Worker``."""
+    found: Object = job["spec"]["mpiReplicaSpecs"][role]["template"]
+    return found
+
+
+def without_record(found: Object) -> Object:
+    """A pod template without the webhook's record of what it added."""
+    found = copy.deepcopy(found)
+    del found["metadata"]["annotations"][keys.ADDED]
+    for key in ("annotations", "labels"):
+        if not found["metadata"].get(key, True):
+            del found["metadata"][key]
+    if not found["metadata"]:
+        del found["metadata"]
+    return found
+
+
+def exported(kubectl: Kubectl, name: str) -> Object:
+    """``kubectl get -o yaml``, without what a person has to take out to create it again."""
+    return own_part(yaml.safe_load(kubectl.run("get", "mpijob", name, "-o", "yaml").stdout))
+
+
+def own_part(job: Object) -> Object:
+    """A stored job without what the API server wrote into it."""
+    metadata = {key: value for key, value in job["metadata"].items() if key not in SERVERS_OWN}
+    return {key: value for key, value in job.items() if key != "status"} | {"metadata": metadata}
+
+
+def workers_of(pods: Iterable[Object]) -> list[Object]:
+    """The pods that are workers."""
+    return [pod for pod in pods if pod["metadata"]["labels"].get(ROLE) == "worker"]
+
+
+def clear(inside: Kubectl) -> None:
+    """Deletes the jobs of a namespace and their pods, so that the nodes are free."""
+    for kind in ("mpijobs", "jobs", "pods"):
+        end(inside, kind)
+
+
+def end(inside: Kubectl, kind: str, *select: str) -> None:
+    """Deletes what there is of a kind, and what controllers still make of it, until nothing is left.
+
+    Pods at once: there is no kubelet that would end them.
+    """
+    ended: set[str] = set()
+
+    def gone(found: Object) -> bool:
+        there = {item["metadata"]["uid"] for item in found["items"]}
+        if there - ended:
+            inside.delete(kind, *select, at_once=kind == "pods")
+        ended.update(there)
+        return not there
+
+    inside.wait_for(gone, kind, *select)
+
+
+@contextlib.contextmanager
+def borrowed_namespace(
+    control_plane: ControlPlane, name: str, labels: dict[str, str] | None = None
+) -> Iterator[Kubectl]:
+    """A namespace for several tests; its jobs are deleted afterwards."""
+    inside = control_plane.kubectl.create_namespace(name, labels)
+    try:
+        yield inside
+    finally:
+        clear(inside)
+
+
+@contextlib.contextmanager
+def second_webhook(
+    control_plane: ControlPlane,
+    name: str,
+    table: str,
+    kinds: Iterable[Object] = (),
+    probe: Object = webhook.PROBE,
+) -> Iterator[Kubectl]:
+    """A webhook with a table of its own for one namespace, which is left alone by the packaged one.
+
+    Args:
+        control_plane: that asks it.
+        name: of the registration and of the namespace.
+        table: the rules, as YAML.
+        kinds: further rows of the registration's ``rules``: kinds other than MPIJob that it is asked about.
+        probe: an object of a kind that the control plane knows and the webhook is asked about.
+    """
+    folder = control_plane.folder / name
+    folder.mkdir()
+    rules = folder / "rules.yaml"
+    rules.write_text(table, encoding="utf-8")
+    running = webhook.start(control_plane.programs, folder, rules, name)
+    labels = {webhook.INJECT: "disabled", "asked": name}
+    registration = webhook.configuration(running, name, {"matchLabels": {"asked": name}})
+    registration["webhooks"][0]["rules"] += kinds
+    with (
+        contextlib.ExitStack() as stopping,
+        borrowed_namespace(control_plane, name, labels) as inside,
+        webhook.registered(inside, registration, probe),
+    ):
+        stopping.callback(control_plane.programs.stop, running.program)
+        yield inside

@@ -1,0 +1,121 @@
+"""Kueue on a control plane: its own manifests and rights, as a process on loopback."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import yaml
+
+from testbed.kits import build
+from testbed.plane import managers, webhook
+from testbed.plane.controlplane import answers_ok
+from testbed.plane.process import ClusterError, free_ports, supervised
+from testbed.waiting import PATIENCE, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from testbed.plane.controlplane import ControlPlane
+    from testbed.plane.kubectl import Object
+    from testbed.plane.process import Program
+
+NAMESPACE = "kueue-system"
+ACCOUNT = "kueue-controller-manager"
+QUEUE = "kueue.x-k8s.io/queue-name"
+WORKLOADS = "workloads.kueue.x-k8s.io"
+LOCAL_QUEUE = "training"
+EXAMPLE = webhook.REPOSITORY / "examples" / "kueue.yaml"
+
+
+def start(plane: ControlPlane) -> Program:
+    """Installs Kueue for MPIJobs and waits until it is ready and the API server asks it.
+
+    Raises:
+        ClusterError: it is not built, or does not come up.
+    """
+    tools = build.KUEUE.directory()
+    if lacking := build.KUEUE.missing(tools):
+        raise ClusterError(f"{tools} lacks {', '.join(lacking)}: make cluster-tools builds them")
+    folder = plane.folder / "kueue"
+    folder.mkdir()
+    webhook.development_certificates(folder)
+    port, health = free_ports(2)
+    parts = managers.manifests(plane, tools / "config" / "default")
+    at = managers.at(parts, f"https://127.0.0.1:{port}", folder / "ca.crt")
+    webhooks = managers.install(plane, at)
+    command = [
+        str(tools / "kueue"),
+        f"--config={_configuration(folder, port, health)}",
+        # Its server for questions about queues would listen on all addresses.
+        "--feature-gates=VisibilityOnDemand=false",
+        "--zap-log-level=2",
+    ]
+    program = plane.programs.start(
+        "kueue",
+        # It ends where the API server does not serve its kinds yet, which established ones may be late for.
+        supervised(command),
+        env={
+            "HOME": str(plane.folder),
+            "PATH": "/usr/bin:/bin",
+            "KUBECONFIG": str(plane.account(NAMESPACE, ACCOUNT)),
+            "KUEUE_METRICS_CERTIFICATES": str(folder),
+        },
+        cwd=plane.folder,
+    )
+    program.wait_ready(lambda: answers_ok(f"http://127.0.0.1:{health}/readyz"), PATIENCE)
+    for part in webhooks:
+        plane.kubectl.create(part)
+    _wait_until_asked(plane)
+    return program
+
+
+def queues(plane: ControlPlane, *namespaces: str) -> None:
+    """What the example has, with its queue in each of the namespaces."""
+    *shared, _ = yaml.safe_load_all(EXAMPLE.read_text(encoding="utf-8"))
+    for part in shared:
+        plane.kubectl.create(part)
+    for namespace in namespaces:
+        queue(plane, namespace)
+
+
+def queue(plane: ControlPlane, namespace: str, name: str = LOCAL_QUEUE) -> None:
+    """The example's LocalQueue, in a namespace and by a name, once Kueue takes jobs from it."""
+    *_, found = yaml.safe_load_all(EXAMPLE.read_text(encoding="utf-8"))
+    found["metadata"] = {"name": name, "namespace": namespace}
+    plane.kubectl.create(found)
+    plane.kubectl.in_namespace(namespace).wait_for(_active, "localqueue", name)
+
+
+def _active(queue: Object) -> bool:
+    conditions = queue.get("status", {}).get("conditions") or []
+    return any((item["type"], item["status"]) == ("Active", "True") for item in conditions)
+
+
+def _configuration(folder: Path, port: int, health: int) -> Path:
+    found = {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+        "kind": "Configuration",
+        "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
+        "metrics": {"bindAddress": "0"},
+        "webhook": {"host": "127.0.0.1", "port": port, "certDir": str(folder)},
+        "leaderElection": {"leaderElect": False},
+        "internalCertManagement": {"enable": False},
+        "clientConnection": {"qps": 200, "burst": 400},
+        "integrations": {"frameworks": ["kubeflow.org/mpijob"]},
+    }
+    path = folder / "configuration.json"
+    path.write_text(json.dumps(found), encoding="utf-8")
+    return path
+
+
+def _wait_until_asked(plane: ControlPlane) -> None:
+    """Waits until a dry run of a job with a queue comes back suspended."""
+    job = {**webhook.PROBE, "metadata": {"name": "probe", "labels": {QUEUE: "probe"}}}
+    inside = plane.kubectl.in_namespace("default")
+
+    def suspended() -> bool:
+        found = inside.create(job, "--dry-run=server")
+        return bool(found["spec"]["runPolicy"].get("suspend"))
+
+    until(suspended, "a call of Kueue's webhook")

@@ -1,0 +1,115 @@
+"""Nodes that exist as objects only: UltraServers, and plain machines beside them.
+
+A Pod that the scheduler binds to one of them stays Pending. Nothing runs, and nothing needs to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from testbed.plane.kubectl import Kubectl
+
+LABEL = "neuron.amazonaws.com/ultraserver-"
+SERVER_ID_2 = LABEL + "server-id-2"
+SERVER_ID_4 = LABEL + "server-id-4"
+NODE_ID_2 = LABEL + "node-id-2"
+NODE_ID_4 = LABEL + "node-id-4"
+MODE = LABEL + "mode"
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+TRN2U = "trn2u.48xlarge"
+NODES_PER_ULTRASERVER = 4
+
+# What the machines offer once the device plugin and the kubelet have spoken.
+TRN2U_CAPACITY = {
+    "cpu": "192",
+    "memory": "2097152Mi",
+    "pods": "110",
+    "aws.amazon.com/neuron": "16",
+    # 16 devices of 8 cores, of which the runtime takes two for one unless told otherwise.
+    "aws.amazon.com/neuroncore": "64",
+    "vpc.amazonaws.com/efa": "16",
+    "hugepages-2Mi": "5128Mi",
+}
+TRN1 = "trn1.32xlarge"
+TRN1_CAPACITY = {
+    "cpu": "128",
+    "memory": "524288Mi",
+    "pods": "110",
+    "aws.amazon.com/neuron": "16",
+    "aws.amazon.com/neuroncore": "32",
+}
+PLAIN_CAPACITY = {"cpu": "16", "memory": "65536Mi", "pods": "110"}
+
+Node = dict[str, Any]
+
+
+def ultraserver_nodes(count: int) -> list[Node]:
+    """The nodes of ``count`` UltraServers, four each, always the same ones."""
+    nodes = []
+    for index in range(count * NODES_PER_ULTRASERVER):
+        server, position = divmod(index, NODES_PER_ULTRASERVER)
+        pair, half = divmod(position, 2)
+        labels = {
+            MODE: "1_2_4",
+            SERVER_ID_4: _identifier(f"server-{server}"),
+            NODE_ID_4: str(position),
+            SERVER_ID_2: _identifier(f"server-{server}-pair-{pair}"),
+            NODE_ID_2: str(half),
+        }
+        nodes.append(_node(_name(10, index), TRN2U, labels, TRN2U_CAPACITY))
+    return nodes
+
+
+def plain_nodes(count: int, instance_type: str = "m5.4xlarge") -> list[Node]:
+    """Nodes without accelerators, where launchers may go as well."""
+    return [_node(_name(20, index), instance_type, {}, PLAIN_CAPACITY) for index in range(count)]
+
+
+def trn1_nodes(count: int) -> list[Node]:
+    """Nodes with devices that are in no UltraServer: their plugin says nothing of one."""
+    return [_node(_name(30, index), TRN1, {}, TRN1_CAPACITY) for index in range(count)]
+
+
+def create(kubectl: Kubectl, nodes: list[Node]) -> None:
+    """Makes all the nodes."""
+    kubectl.create({"apiVersion": "v1", "kind": "List", "items": nodes})
+
+
+def _identifier(what: str) -> str:
+    """Sixteen letters and digits, as the device driver reports them, the same in every run."""
+    number = int.from_bytes(hashlib.sha256(what.encode()).digest())
+    digits = "0123456789abcdefghijklmnopqrstuvwxyz"
+    letters = ""
+    for _ in range(16):
+        number, digit = divmod(number, len(digits))
+        letters += digits[digit]
+    return letters
+
+
+def _name(subnet: int, index: int) -> str:
+    return f"ip-172-32-{subnet + index // 250}-{index % 250 + 1}.ap-southeast-4.compute.internal"
+
+
+def _node(name: str, instance_type: str, labels: Mapping[str, str], capacity: Mapping[str, str]) -> Node:
+    common = {
+        INSTANCE_TYPE: instance_type,
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "topology.kubernetes.io/region": "ap-southeast-4",
+        "topology.kubernetes.io/zone": "ap-southeast-4a",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": common | dict(labels)},
+        "status": {
+            "capacity": dict(capacity),
+            "allocatable": dict(capacity),
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+        },
+    }

@@ -1,0 +1,75 @@
+"""``kubectl ultraserver`` as a person has it: found by the real kubectl, in the context's namespace."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from click.testing import CliRunner
+
+from kubectl_ultraserver.__main__ import FAILED, main
+from testbed.waiting import NotYetError, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from testbed.plane.kubectl import Kubectl
+
+
+def plugin(inside: Kubectl, *words: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs ``kubectl ultraserver WORDS`` with a namespace given as in any kubectl command."""
+    found = [str(inside.binary.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    where = ["-n", inside.namespace] if inside.namespace else []
+    return subprocess.run(
+        [str(inside.binary), "ultraserver", *words, *where],
+        env=os.environ
+        | {"KUBECONFIG": str(kubeconfig or inside.kubeconfig), "PATH": ":".join(found), "KUBERC": "off"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+def eventually(inside: Kubectl, words: list[str], holds: Callable[[Any], object]) -> Any:
+    """What a command says as JSON, once something holds of it; asked in this process, without kubectl.
+
+    Raises:
+        NotYetError: it does not come about; the message has what was said last.
+    """
+    where = ["-n", inside.namespace or "default", "--kubeconfig", str(inside.kubeconfig), "-o", "json"]
+    said = ""
+
+    def found() -> Any:
+        nonlocal said
+        done = CliRunner().invoke(main, [*words, *where])
+        assert done.exit_code < FAILED, done.output
+        said = done.stdout
+        answer = json.loads(said)
+        return answer if holds(answer) else None
+
+    try:
+        return until(found, f"what kubectl ultraserver {' '.join(words)} says")
+    except NotYetError as error:
+        raise NotYetError(f"{error}; it says:\n{said}") from None
+
+
+def texts(found: Any) -> list[str]:
+    """The findings of ``why``, each as ``KIND NAME: TEXT``."""
+    return [f"{item['kind']} {item['name']}: {item['text']}" for item in found["findings"]]
+
+
+def account(inside: Kubectl, name: str, folder: Path) -> Path:
+    """A kubeconfig of a new service account, which may do nothing yet."""
+    inside.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
+    token = inside.api.token(inside.namespace or "default", name)
+    given = yaml.safe_load(inside.kubeconfig.read_text(encoding="utf-8"))
+    given["users"][0]["user"] = {"token": token}
+    given["contexts"][0]["context"]["namespace"] = inside.namespace
+    path = folder / f"{name}.kubeconfig"
+    path.write_text(yaml.safe_dump(given), encoding="utf-8")
+    return path

@@ -1,0 +1,197 @@
+"""Makes ``webhook/rules/podtemplate.schema.json`` from the OpenAPI that Kubernetes publishes.
+
+Run ``python -m testbed.plane.podschema OPENAPI_FILE > webhook/rules/podtemplate.schema.json``. The file is
+``api/openapi-spec/v3/api__v1_openapi.json`` of the Go module ``k8s.io/kubernetes``, whose version is read
+from the path. The output depends on the input alone.
+
+What a rule adds is a part of a pod template, so a struct asks for no field, with two exceptions: an element
+of a list that is merged by key must have its key (``x-kubernetes-list-map-keys``), and an element of an
+atomic list is added whole, so it needs all that Kubernetes needs.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+Schema = dict[str, Any]
+
+ROOT = "PodSpec"
+# What Kubernetes takes (suffixes: suffix.go of apimachinery's ``resource``), or a text with a placeholder.
+QUANTITY = r"^([+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?|.*\$\(.*)$"
+SPECIAL: dict[str, Schema] = {
+    "IntOrString": {"type": ["integer", "string"]},
+    "Quantity": {"type": ["number", "string"], "pattern": QUANTITY},
+    # The rest of ObjectMeta is an identity or the API server's own.
+    "ObjectMeta": {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "annotations": {"type": "object", "additionalProperties": {"type": "string"}},
+            "finalizers": {"type": "array", "items": {"type": "string"}},
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+        },
+    },
+}
+WHOLE = {
+    "SecurityContext": r"^\$\([a-z][A-Za-z0-9]*\.securityContext\)$",
+    "ResourceRequirements": r"^\$\([a-z][A-Za-z0-9]*\.resources\)$",
+}
+"""Structs for which a placeholder may stand: those that ``webhook.engine.placeholders`` has as maps."""
+
+FORBIDDEN = {"PodSpec": {"ephemeralContainers"}}
+"""Fields that the type has and no pod template may use."""
+
+_SELECTS = ["In", "NotIn", "Exists", "DoesNotExist"]
+VALUES = {
+    ("LabelSelectorRequirement", "operator"): _SELECTS,
+    ("NodeSelectorRequirement", "operator"): [*_SELECTS, "Gt", "Lt"],
+}
+"""What the API server takes there; the OpenAPI has it in prose only. Source: types.go of apimachinery's
+``meta/v1`` and of ``k8s.io/api/core/v1``."""
+
+LONGEST = 140
+
+
+class Generator:
+    """One OpenAPI document to one JSON Schema."""
+
+    def __init__(self, openapi: Schema) -> None:
+        self.types = {name.rsplit(".", 1)[1]: body for name, body in openapi["components"]["schemas"].items()}
+        self.partial = self._reach(ROOT, through_atomic=False)
+
+    def schema(self, comment: str) -> Schema:
+        """The whole schema."""
+        names = sorted(self._reach(ROOT, through_atomic=True) | {"ObjectMeta"})
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$comment": comment,
+            "title": "A part of a pod template",
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"metadata": _ref("ObjectMeta"), "spec": _ref(ROOT)},
+            "$defs": {name: self._definition(name) for name in names},
+        }
+
+    def _fields(self, name: str) -> dict[str, Schema]:
+        if name in SPECIAL:
+            return {}
+        hidden = FORBIDDEN.get(name, set())
+        found = self.types[name].get("properties", {})
+        return {key: found[key] for key in sorted(found) if key not in hidden}
+
+    def _reach(self, name: str, *, through_atomic: bool) -> set[str]:
+        """The types below a type; without atomic lists, those of which a rule may give a part."""
+        found, todo = set(), [name]
+        while todo:
+            if (current := todo.pop()) not in found:
+                found.add(current)
+                for field in self._fields(current).values():
+                    if through_atomic or field.get("x-kubernetes-list-type") != "atomic":
+                        todo += _references(field)
+        return found
+
+    def _definition(self, name: str) -> Schema:
+        if name in SPECIAL:
+            return SPECIAL[name]
+        body = self.types[name]
+        if body.get("type") != "object":
+            return {"type": body["type"]}
+        made: Schema = {"type": "object", "additionalProperties": False}
+        if name in WHOLE:
+            made |= {"type": ["object", "string"], "pattern": WHOLE[name]}
+        if name not in self.partial and body.get("required"):
+            made["required"] = sorted(body["required"])
+        made["properties"] = {
+            key: _described(field) | self._type(field) | _values(name, key)
+            for key, field in self._fields(name).items()
+        }
+        return made
+
+    def _type(self, field: Schema) -> Schema:
+        if references := list(_references({key: field[key] for key in ("allOf", "$ref") if key in field})):
+            return _ref(references[0])
+        made: Schema = {"type": field["type"]}
+        if "additionalProperties" in field:
+            made["additionalProperties"] = self._type(field["additionalProperties"])
+        if "items" in field:
+            items = self._type(field["items"])
+            if required := self._required(field):
+                items["required"] = required
+            made["items"] = items
+        return made
+
+    def _required(self, field: Schema) -> list[str]:
+        """What an element of a list must have, where its type does not ask for it already."""
+        names = list(_references(field["items"]))
+        if not names or names[0] not in self.partial:
+            return []
+        item = self.types[names[0]]
+        if keys := field.get("x-kubernetes-list-map-keys"):
+            # A key with a default, as a port's protocol, may be left out.
+            return sorted(key for key in keys if not item["properties"][key].get("default"))
+        return sorted(item.get("required", []))
+
+
+def _described(field: Schema) -> Schema:
+    description = _short(field.get("description", ""))
+    return {"description": description} if description else {}
+
+
+def _values(name: str, key: str) -> Schema:
+    return {"enum": VALUES[name, key]} if (name, key) in VALUES else {}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _references(node: object) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"].rsplit(".", 1)[1]
+        for value in node.values():
+            yield from _references(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _references(value)
+
+
+def _short(text: str) -> str:
+    """The first sentence that says something; editors show it beside a completion."""
+    text = " ".join(text.split()).removeprefix("Required. ").removeprefix("Optional: ")
+    sentence = re.split(r"(?<=\.)(?<!e\.g\.)(?<!i\.e\.) ", text, maxsplit=1)[0]
+    return sentence if len(sentence) <= LONGEST else sentence[:LONGEST].rsplit(" ", 1)[0] + " …"
+
+
+def render(schema: Schema) -> str:
+    """JSON with one definition a line: short, and a diff shows which type changed."""
+
+    def compact(value: object) -> str:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+    lines = [f"{compact(key)}:{compact(value)}" for key, value in schema.items() if key != "$defs"]
+    definitions = ",\n".join(f"{compact(name)}:{compact(body)}" for name, body in schema["$defs"].items())
+    return "{\n" + ",\n".join(lines) + ',\n"$defs":{\n' + definitions + "\n}\n}\n"
+
+
+def main(path: Path) -> str:
+    """The schema's text, from a file of the module's folder.
+
+    Raises:
+        ValueError: if the path does not name the module's version.
+    """
+    version = re.search(r"k8s\.io/kubernetes@(v[0-9.]+)/(.*)", str(path.absolute()))
+    if version is None:
+        raise ValueError(
+            f"{path} is not in a module folder k8s.io/kubernetes@vX.Y.Z, so its version is unknown"
+        )
+    source = f"{version[2]} of k8s.io/kubernetes {version[1]} (Apache-2.0)"
+    comment = f"Made by testbed/plane/podschema.py from {source}."
+    return render(Generator(json.loads(path.read_text(encoding="utf-8"))).schema(comment))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(main(Path(sys.argv[1])))

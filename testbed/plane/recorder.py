@@ -1,0 +1,115 @@
+"""A webhook inside the test process: sees what the API server sends, and answers as it is told."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.server
+import json
+import ssl
+import threading
+from typing import TYPE_CHECKING, Any
+
+from testbed.plane import webhook
+from webhook.admission.handlers import mutate
+from webhook.admission.review import decode, encode
+from webhook.rules.load import load_default
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+Review = dict[str, Any]
+Patch = list[dict[str, Any]]
+
+
+class Recorder:
+    """Answers reviews and keeps what was asked and answered, in order.
+
+    Attributes:
+        url: where it is asked.
+        seen: pairs of a review's request and the response to it.
+    """
+
+    def __init__(self, url: str, answer: Callable[[Review], Review]) -> None:
+        self.url = url
+        self.seen: list[tuple[Review, Review]] = []
+        self._answer = answer
+
+    def answer(self, review: Review) -> Review:
+        """The answer to a review, which is kept."""
+        answered = self._answer(review)
+        self.seen.append((review["request"], answered["response"]))
+        return answered
+
+
+def patching(patch: Callable[[Review], Patch]) -> Callable[[Review], Review]:
+    """Answers with what ``patch`` makes of the request's object."""
+
+    def answer(review: Review) -> Review:
+        operations = base64.b64encode(json.dumps(patch(review["request"]["object"])).encode()).decode()
+        response = {"uid": review["request"]["uid"], "allowed": True}
+        response |= {"patchType": "JSONPatch", "patch": operations}
+        return {key: review[key] for key in ("apiVersion", "kind")} | {"response": response}
+
+    return answer
+
+
+def mutating(review: Review) -> Review:
+    """Answers as the webhook does, with the packaged table."""
+    found = decode(json.dumps(review).encode())
+    answered: Review = json.loads(encode(found.uid, mutate(load_default(), found)))
+    return answered
+
+
+def patch_of(response: Review) -> Patch:
+    """The operations of a response, none where it has no patch."""
+    patch: Patch = json.loads(base64.b64decode(response["patch"])) if "patch" in response else []
+    return patch
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    """A server that keeps silent about clients that go away."""
+
+    def handle_error(self, *_: object) -> None:
+        """The API server drops spare connections, which is no news."""
+
+
+@contextlib.contextmanager
+def recording(folder: Path, answer: Callable[[Review], Review]) -> Iterator[Recorder]:
+    """Serves a recorder on loopback.
+
+    Args:
+        folder: has the development certificates of a webhook, or gets them.
+        answer: from a review to an answer.
+    """
+    if not (folder / "tls.crt").exists():
+        webhook.development_certificates(folder)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        timeout = 10
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            answered = json.dumps(recorder.answer(json.loads(body))).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(answered)
+
+        def log_message(self, *_: object) -> None:
+            """Nobody reads it."""
+
+    with _Server(("127.0.0.1", 0), Handler) as server:
+        # The handshake is left to the thread of the connection: one silent client must not stop the others.
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        recorder = Recorder(f"https://127.0.0.1:{server.server_port}", answer)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield recorder
+        finally:
+            server.shutdown()
+            thread.join()

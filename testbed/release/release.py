@@ -1,0 +1,230 @@
+"""Writes what a release is: ``python -m testbed.release.release [--dirty [--keep] | --before]``.
+
+A release is a folder with all that an installation needs, so that nobody needs a clone: wheel and sdist,
+the two images as archives, the bill of materials, a file for ``kubectl apply`` for each overlay, checksums.
+The same commit gives the same files, but for the images: their Debian is that of the day.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.images import product
+from testbed.kits import kit, progress
+from testbed.plane import kubectl
+from testbed.plane.process import ClusterError, end_as_by_ctrl_c
+from testbed.release import record, source
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DIST = product.REPOSITORY / "dist"
+BILL = DIST / "sbom.cdx.json"
+SUMS = "SHA256SUMS"
+ABOUT = "release.json"
+OWN_FILES = frozenset({"bring-your-own-certificate"})
+"""Overlays that need files of the user; docs/install.md has another way for each."""
+BEFORE = "603d9fda2c928e9cdd75d1f7ad77697f4b3069c4"
+"""The commit of the release before this one: 0.1.0."""
+
+
+def folder(version: str) -> Path:
+    """Where the release of this checkout is, or will be."""
+    return DIST / f"release-{version}"
+
+
+def before() -> Path:
+    """Where the release before this one is, or will be."""
+    return kit.CACHE / "releases" / BEFORE
+
+
+def not_held() -> str:
+    """Why this clone cannot have the release before; empty where it can."""
+    if source.held(BEFORE) or not source.shallow():
+        return ""
+    return f"this clone is shallow, and lacks the commit of the release before, {BEFORE}"
+
+
+def stale() -> str:
+    """Why ``dist`` has no release that installs what this checkout would; empty where it has."""
+    about = folder(product.version()) / ABOUT
+    if not about.is_file():
+        return "there is no release of this checkout: make release"
+    made = json.loads(about.read_text(encoding="utf-8"))
+    try:
+        with source.checkout() as now:
+            if made.get("installed") == installed(now):
+                return ""
+        way_out = "make release DIRTY=1" if source.changes() else "make release"
+    except source.ReleaseError as error:
+        return str(error)
+    return f"{about.parent} is of another state of this checkout: {way_out}"
+
+
+def installed(state: source.Source) -> list[str]:
+    """Git's names of all that decides what is installed."""
+    return state.part([*product.context(), "manifests", "examples"])
+
+
+class Writer:
+    """Writes the files of a release.
+
+    Args:
+        state: what it is made of.
+        files: the files of that.
+        out: the folder to write into.
+        report: gets every step.
+    """
+
+    def __init__(self, state: source.Source, files: Path, out: Path, report: progress.Progress) -> None:
+        self._state, self._files, self._out, self._report = state, files, out, report
+        self._env = {**os.environ, "SOURCE_DATE_EPOCH": state.date()}
+
+    def packages(self) -> None:
+        """Wheel and sdist."""
+        command = [sys.executable, "-m", "hatchling", "build", "--directory", str(self._out)]
+        self._report.phase("wheel, sdist", command, cwd=self._files, env=self._env)
+
+    def manifests(self, overlays: Sequence[str]) -> None:
+        """What ``kubectl apply --kustomize`` would apply, as a file for each overlay."""
+        binary = str(kubectl.program())
+        for name in overlays:
+            path = f"manifests/overlays/{name}"
+            command = [binary, "kustomize", path, f"--output={self._out}/install-{name}.yaml"]
+            self._report.phase(f"install-{name}.yaml", command, cwd=self._files, env=self._env)
+
+    def images(self, built: Path) -> None:
+        """The archives of the product's images, from the folder that they were built in."""
+        version = product.version(self._files)
+        for target, name in product.TARGETS.items():
+            shutil.copyfile(built / f"{target}.tar", self._out / f"{name}-{version}.tar")
+
+    def sums(self) -> None:
+        """What it is made of, and the checksums of all files, as ``sha256sum --check`` reads them."""
+        about = {
+            "version": product.version(self._files),
+            "commit": self._state.commit,
+            "tree": self._state.tree,
+            "installed": installed(self._state),
+        }
+        (self._out / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+        lines = []
+        for path in sorted(self._out.iterdir()):
+            with path.open("rb") as file:
+                lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {path.name}\n")
+        (self._out / SUMS).write_text("".join(lines), encoding="utf-8")
+
+
+def overlays(files: Path) -> list[str]:
+    """The overlays that a release has a file of."""
+    found = {path.name for path in (files / "manifests" / "overlays").iterdir()}
+    return sorted(found - OWN_FILES)
+
+
+def write(state: source.Source, soak: Path | None = None) -> Path:
+    """Writes the release of this checkout, whose images and bill of materials are there.
+
+    Args:
+        state: what it is made of.
+        soak: the record of its soak, which goes with it; None for one to try out.
+    """
+    target = folder(product.version())
+    DIST.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".release-", dir=DIST) as scratch:
+        files, out = state.export(Path(scratch) / "source"), Path(scratch) / "out"
+        out.mkdir()
+        names = overlays(files)
+        writer = Writer(state, files, out, progress.Progress(1 + len(names)))
+        writer.packages()
+        writer.manifests(names)
+        progress.say("images, bill of materials and checksums")
+        writer.images(product.directory())
+        shutil.copyfile(BILL, out / BILL.name)
+        if soak:
+            shutil.copyfile(soak, out / "soak.json")
+        writer.sums()
+        shutil.rmtree(target, ignore_errors=True)
+        out.rename(target)
+    return target
+
+
+def write_before() -> Path:
+    """Builds the release before this one from its commit, once; it is kept in the cache.
+
+    Raises:
+        ReleaseError: this clone does not have it.
+    """
+    if not source.held(BEFORE):
+        raise source.ReleaseError(
+            f"this clone is whole and has no commit {BEFORE}, of which the release before this one is made: "
+            f"BEFORE in {Path(__file__).name} has to name it as it is called now"
+        )
+    commit = source.committed(BEFORE)
+    with product.building() as scratch:
+        if before().is_dir():
+            return before()
+        progress.say(f"building the release before this one, of commit {BEFORE[:12]}, once")
+        files, built, out = commit.export(scratch / "source"), scratch / "built", scratch / "out"
+        built.mkdir()
+        out.mkdir()
+        report = progress.Progress(9 + product.new_steps())
+        builder = product.Builder(built, report)
+        builder.below()
+        builder.product(files)
+        writer = Writer(commit, files, out, report)
+        writer.packages()
+        writer.manifests(["eks"])
+        writer.images(built)
+        writer.sums()
+        before().parent.mkdir(exist_ok=True)
+        out.rename(before())
+        kit.keep_newest(before().parent)
+    return before()
+
+
+def main() -> int:
+    """Writes one release and says where it is."""
+    parser = argparse.ArgumentParser(prog="python -m testbed.release.release")
+    parser.add_argument("--dirty", action="store_true", help="of the checkout as it is, committed or not")
+    parser.add_argument(
+        "--before", action="store_true", help="the release before, which a test upgrades from"
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="do nothing where there is one that installs the same"
+    )
+    options = parser.parse_args()
+    end_as_by_ctrl_c()
+    start = time.monotonic()
+    if options.before and not_held():
+        progress.say(f"{not_held()}: it is not built, and the test of an upgrade is left out")
+        return 0
+    if options.keep and not stale():
+        return 0
+    if options.before:
+        target = write_before()
+    elif options.dirty:
+        with source.checkout() as state:
+            target = write(state)
+    else:
+        state = source.clean()
+        target = write(state, record.of(state.commit).path())
+    progress.say(f"the release is in {target} after {time.monotonic() - start:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (progress.PhaseError, ClusterError, source.ReleaseError, FileNotFoundError) as error:
+        sys.exit(f"release: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)

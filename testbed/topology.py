@@ -1,0 +1,74 @@
+"""What workers have under /sys/class/neuron_device, as the driver writes it."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+Sysfs = dict[str, str]
+
+SERVERS = ("1f2e3d4c5b6a7988", "0a1b2c3d4e5f6071", "2233445566778899", "0011223344556677")
+
+
+def trn2u(server: str, node: int) -> Sysfs:
+    """A node of a whole Trn2 UltraServer: four good links, two-node ids of its vertical pairs."""
+    pair = f"{int(server, 16) - node // 2:016x}"
+    return {
+        "ultraserver_mode": "1,3,4",
+        "server_id_4": server,
+        "node_id_4": str(node),
+        "server_id_2": pair,
+        "node_id_2": str(node % 2),
+    }
+
+
+def trn3(reservation: str, node: int) -> Sysfs:
+    """A node of a Trn3 UltraServer."""
+    return {"ultraserver_mode": "1,3,4", "reservation_id": reservation, "node_id": str(node), "node_cnt": "4"}
+
+
+def servers(workers: int, kind: str = "trn2u") -> list[Sysfs]:
+    """Workers in whole UltraServers, handed out in an order that is not the topology's."""
+    make = {"trn2u": trn2u, "trn3": trn3}[kind]
+    names = [f"{0x9000000000000000 - 0x1000 * number:016x}" for number in range((workers + 3) // 4)]
+    nodes = [make(name, node) for node in (2, 0, 3, 1) for name in names]
+    return nodes[:workers]
+
+
+def pairs(workers: int) -> list[Sysfs]:
+    """Workers in pairs that can do two nodes but not four, over the horizontal links."""
+    return [
+        {
+            "ultraserver_mode": "2,4",
+            "server_id_4": "0000000000000000",
+            "node_id_4": "-1",
+            "server_id_2": SERVERS[number // 2],
+            "node_id_2": str(1 - number % 2),
+        }
+        for number in range(workers)
+    ]
+
+
+def single() -> Sysfs:
+    """A node that is not in a working UltraServer."""
+    return {
+        "ultraserver_mode": "4",
+        "server_id_4": "0000000000000000",
+        "node_id_4": "-1",
+        "server_id_2": "0000000000000000",
+        "node_id_2": "-1",
+    }
+
+
+def changed(topology: Iterable[Sysfs], number: int, **files: str) -> list[Sysfs]:
+    """The same workers with some files of one of them replaced."""
+    result = [dict(sysfs) for sysfs in topology]
+    result[number].update(files)
+    return result
+
+
+def write(device: Path, sysfs: Mapping[str, str]) -> None:
+    """Write files that may be read meanwhile: each value whole, the mode once the ids are there."""
+    device.mkdir(parents=True, exist_ok=True)
+    for file in sorted(sysfs, key="ultraserver_mode".__eq__):
+        fresh = device.with_name(f"{device.name}.new")
+        fresh.write_text(f"{sysfs[file]}\n", encoding="utf-8")
+        fresh.replace(device / file)

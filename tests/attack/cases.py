@@ -1,0 +1,274 @@
+"""Plain, rich, mutated, forged and other reviews; each follows from a seed and a number."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import orjson
+
+from testbed.mpijob import LAUNCHER, WORKER, mpijob
+from tests.admission.anything import PLACES, PREFERRED, REQUIRED, TEMPLATE_PLACES, Anything, placed
+from tests.helpers import requested
+from webhook.engine import evaluate, keys
+from webhook.engine.tree import get
+from webhook.rules.load import load_default
+
+SIZES = [1, 2, 3, 4, 6, 8, 16, 64]
+SERVER_ID = "neuron.amazonaws.com/ultraserver-server-id-"
+RECORD = ("metadata", "annotations", keys.ADDED)
+KINDS = [
+    ("apps/v1", "Deployment"),
+    ("batch/v1", "Job"),
+    ("kubeflow.org/v1", "MPIJob"),
+    ("batch.tensorstack.dev/v1beta1", "MPIJob"),
+    ("v1", "ConfigMap"),
+    ("kubeflow.org/v2beta1", "MPIJobList"),
+]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A review of a creation.
+
+    Attributes:
+        kind: Which family it is of, for counting.
+        obj: The object.
+        request: Further fields of the review's request.
+    """
+
+    kind: str
+    obj: Any
+    request: dict[str, Any] = field(default_factory=dict)
+
+
+@cache
+def _mutated(workers: int, *, named: bool, rich: int) -> str:
+    """A job as it comes out of the webhook, as text: it is changed by whoever takes it."""
+    job = mpijob(workers, generate_name=None if named else "g-")
+    if rich:
+        job = _rich(Anything(random.Random(rich)), job)  # noqa: S311 - which of a few variants
+    return json.dumps(evaluate(load_default(), requested(job)).after)
+
+
+def _rich(draw: Anything, job: Any) -> Any:
+    """A job whose templates carry what people and other webhooks put there."""
+    for place in (WORKER, LAUNCHER):
+        spec = get(job, place)["spec"]
+        for name, part in {
+            "affinity": _affinity,
+            "initContainers": _containers,
+            "volumes": _volumes,
+            "nodeSelector": _selector,
+            "tolerations": _tolerations,
+        }.items():
+            if draw.rng.randrange(2):
+                spec[name] = part(draw)
+        if draw.rng.randrange(2):
+            spec["containers"][0]["env"] = _variables(draw)
+        spec["containers"] += _containers(draw) if not draw.rng.randrange(4) else []
+    return job
+
+
+def _term(draw: Anything) -> Any:
+    labels = {"training.kubeflow.org/job-role": draw.rng.choice(["worker", "launcher"])}
+    labels |= {"training.kubeflow.org/job-name": draw.rng.choice(["train", "other"])}
+    return {"labelSelector": {"matchLabels": labels}, "topologyKey": SERVER_ID + draw.rng.choice("24")}
+
+
+def _affinity(draw: Anything) -> Any:
+    def some() -> list[Any]:
+        return [_term(draw) for _ in range(draw.rng.randrange(3))]
+
+    preferred = [{"weight": 100, "podAffinityTerm": term} for term in some()]
+    terms = [_node_term(draw) for _ in range(draw.rng.choice([0, 1, 1, 2, 5, 120]))]
+    return {
+        "podAffinity": draw.rng.choice([{}, {REQUIRED: some()}, {PREFERRED: preferred}]),
+        "podAntiAffinity": draw.rng.choice([{}, {REQUIRED: some(), PREFERRED: preferred}, None]),
+        "nodeAffinity": draw.rng.choice([{}, {REQUIRED: {"nodeSelectorTerms": terms}}]),
+    }
+
+
+def _node_term(draw: Anything) -> Any:
+    expressions = [
+        {"key": SERVER_ID + "4", "operator": "Exists"},
+        {"key": "zone", "operator": "In", "values": ["a", "b"]},
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["trn2u.48xlarge"]},
+    ]
+    chosen = draw.rng.sample(expressions, draw.rng.randrange(4))
+    return draw.rng.choice(
+        [{"matchExpressions": chosen}, {"matchExpressions": chosen}, {}, {"matchFields": chosen}]
+    )
+
+
+def _containers(draw: Anything) -> Any:
+    names = ["wait-hostfilename", "ultraserver-init-container", "mine", "side", "mine"]
+    return [
+        {"name": name, "image": "img", "command": ["bash", "-c", "true"], "env": _variables(draw)}
+        for name in draw.rng.sample(names, draw.rng.randrange(3))
+    ]
+
+
+def _volumes(draw: Anything) -> Any:
+    names = ["dshm", "ultraserver-init", "mine", "ssh-auth", "mpi-job-config"]
+    return [{"name": name, "emptyDir": {}} for name in draw.rng.sample(names, draw.rng.randrange(3))]
+
+
+def _selector(draw: Anything) -> Any:
+    types = ["trn2u.48xlarge", "m5.large", "ml.trn2u.48xlarge"]
+    return draw.rng.choice([{"node.kubernetes.io/instance-type": draw.rng.choice(types)}, {"zone": "a"}, {}])
+
+
+def _tolerations(draw: Anything) -> Any:
+    return [{"operator": "Exists"}] * draw.rng.randrange(3)
+
+
+def _variables(draw: Anything) -> Any:
+    names = [
+        "NEURON_ULTRASERVER_NODE_CONFIG",
+        "NEURON_RT_ULTRASERVER_MODE",
+        "OMPI_MCA_orte_default_hostfile",
+        "A",
+        "A",
+    ]
+    return [{"name": name, "value": draw.rng.choice(["4", "2", ""])} for name in draw.rng.sample(names, 2)]
+
+
+def _plain(draw: Anything) -> Case:
+    return Case("plain", draw.mpijob())
+
+
+def _full(draw: Anything) -> Case:
+    job = _rich(draw, mpijob(draw.rng.choice(SIZES), generate_name=draw.rng.choice([None, "g-"])))
+    return Case("rich", draw.odd(job, PLACES, 2) if draw.rng.randrange(2) else job)
+
+
+def _before(draw: Anything) -> Any:
+    workers, rich = draw.rng.choice([1, 2, 4, 8]), draw.rng.randrange(6)
+    return orjson.loads(_mutated(workers, named=draw.rng.randrange(4) > 0, rich=rich))
+
+
+def _again(draw: Anything) -> Case:
+    """A job that was mutated once, exported, and changed by somebody."""
+    job, request = _before(draw), {}
+    for change in draw.rng.sample(
+        ["rename", "move", "resize", "generate", "odd", "shuffle", "cut", "append"], 2
+    ):
+        if change == "rename":
+            job["metadata"] = {"name": draw.rng.choice(["other", "a" * 80, "x"])}
+        elif change == "generate":
+            job["metadata"] = {"generateName": "h-", "managedFields": [{"time": "2026-01-01T00:00:00Z"}]}
+        elif change == "move":
+            request = {"namespace": draw.rng.choice(["elsewhere", "", "default"])}
+        elif change == "resize":
+            job = placed(job, ("spec", "mpiReplicaSpecs", "Worker", "replicas"), draw.rng.choice(SIZES))
+        elif change == "odd":
+            job = draw.odd(job, PLACES, 1)
+        else:
+            _lists_changed(draw, job, change)
+    return Case("again", job, request)
+
+
+def _lists_changed(draw: Anything, job: Any, change: str) -> None:
+    """Shuffle, cut or append to some of the lists and maps of a job."""
+    found: list[Any] = []
+
+    def walk(node: Any) -> None:
+        if isinstance(node, list | dict) and node:
+            found.append(node)
+        for value in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+            walk(value)
+
+    walk(get(job, ("spec",)))
+    for node in draw.rng.sample(found, min(3, len(found))):
+        if isinstance(node, dict):
+            if change == "cut":
+                node.pop(draw.rng.choice(sorted(node)))
+        elif change == "shuffle":
+            draw.rng.shuffle(node)
+        elif change == "cut":
+            node.pop(draw.rng.randrange(len(node)))
+        else:
+            node.append(copy.deepcopy(draw.rng.choice(node)) if draw.rng.randrange(2) else draw.value())
+
+
+def _forged(draw: Anything) -> Case:
+    """A job with a record that is cut off, another's, changed, or never was one."""
+    job, role = _before(draw), draw.rng.choice([WORKER, LAUNCHER])
+    own = get(job, (*role, *RECORD))
+    other = get(job, (*(LAUNCHER if role == WORKER else WORKER), *RECORD))
+    foreign = get(_before(draw), (*role, *RECORD))
+    choice = draw.rng.randrange(6)
+    text = own or "{}"
+    if choice == 0:
+        text = text[: draw.rng.randrange(len(text))]
+    elif choice == 1:
+        text = other or foreign or text
+    elif choice == 2:
+        text = foreign or text
+    elif choice == 3:
+        text = draw.record()
+    else:
+        text = _tampered(draw, text)
+    job = placed(job, (*role, *RECORD), text)
+    if draw.rng.randrange(2):
+        job["metadata"] = {"name": "other"}
+    return Case("forged", draw.odd(job, PLACES, 1) if not draw.rng.randrange(3) else job)
+
+
+def _tampered(draw: Anything, text: str) -> str:
+    """A record whose entries are moved about: every digest is a real one, at places that are not theirs."""
+    record = json.loads(text)
+    added: dict[str, Any] = record.get("added", {})
+    entries = list(added.items())
+    if entries:
+        for _ in range(draw.rng.randrange(1, 4)):
+            (place, _), (_, digests) = draw.rng.choice(entries), draw.rng.choice(entries)
+            cut = place.rpartition("/")[0] or "/spec"
+            added[draw.rng.choice([place, cut, place + "/x", place + "/[mpitest]", place + "/-"])] = digests
+            if draw.rng.randrange(2):
+                added.pop(draw.rng.choice(entries)[0], None)
+    return json.dumps(record)
+
+
+def _pod(draw: Anything) -> Case:
+    return Case("pod", draw.launcher_pod(), {"kind": {"group": "", "version": "v1", "kind": "Pod"}})
+
+
+def _worker_pod(draw: Anything) -> Case:
+    pod = {"apiVersion": "v1", "kind": "Pod", **copy.deepcopy(get(_before(draw), WORKER))}
+    labels = {"training.kubeflow.org/job-role": "worker", "training.kubeflow.org/replica-index": "3"}
+    pod = placed(pod, ("metadata", "labels"), labels)
+    return Case("worker pod", draw.odd(pod, TEMPLATE_PLACES, 2) if draw.rng.randrange(2) else pod)
+
+
+def _other(draw: Anything) -> Case:
+    version, kind = draw.rng.choice(KINDS)
+    return Case("other", {**_before(draw), "apiVersion": version, "kind": kind, "spec": draw.value()})
+
+
+FAMILIES = [
+    _plain,
+    _full,
+    _full,
+    _again,
+    _again,
+    _again,
+    _forged,
+    _forged,
+    _forged,
+    _pod,
+    _worker_pod,
+    _other,
+]
+
+
+def case(seed: int, number: int) -> Case:
+    """The case of a seed and a number; the same ones give the same case, on any machine."""
+    draw = Anything(random.Random(f"{seed}-{number}"))  # noqa: S311 - to be repeated
+    made = draw.rng.choice(FAMILIES)(draw)
+    return Case(made.kind, json.loads(json.dumps(made.obj)), made.request)

@@ -1,1 +1,0 @@
-"""The attacks of ``tests/attack`` in their full length, as a table."""

@@ -1,1 +1,0 @@
-"""Reviews near to real ones, and what must hold for each: ``python -m tests.bench.fuzz``."""

@@ -1,0 +1,61 @@
+"""Whether a certificate serves those who trust a bundle, and in words why not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from certs.authority import issue, new_authority
+from certs.checks import at, in_time, refused, unusable, verifies
+from certs.observed import ServingSecret
+from tests.certs.fake import NOW, POLICY
+
+DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
+NAMES = POLICY.dns_names
+CA, NEW = (new_authority(NOW, POLICY.authority_lifetime) for _ in range(2))
+LEAF = issue(CA, NOW, POLICY.leaf_lifetime, NAMES)
+PROVIDED = ServingSecret({}, (LEAF.certificate,), "", frozenset({CA.certificate}))
+
+
+def test_an_instant_is_told_to_the_second_in_utc() -> None:
+    assert at(datetime.fromisoformat("2026-11-21T10:02:03.9+00:00")) == "2026-11-21T10:02:03Z"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"raw": None, "chain": ()}, ""),
+        ({"bundle": frozenset()}, "its ca.crt is missing or cannot be read"),
+        ({"chain": (), "problem": "it cannot be read", "bundle": frozenset()}, "it cannot be read"),
+        ({"bundle": frozenset({NEW.certificate})}, "no trusted authority signed it"),
+        ({"bundle": frozenset({LEAF.certificate})}, "no trusted authority signed it"),
+        ({"chain": (issue(CA, NOW, DAY * 9, ["other"]).certificate,)}, f"it lacks the name {NAMES[0]}"),
+        ({}, ""),
+    ],
+)
+def test_a_provided_certificate_that_is_refused_is_told_why(change: dict[str, Any], why: str) -> None:
+    assert refused(replace(PROVIDED, **change), POLICY, NOW + DAY) == why
+
+
+def test_a_provided_certificate_is_refused_from_when_no_other_could_take_over() -> None:
+    end = LEAF.certificate.not_valid_after_utc
+    last = end - POLICY.least_life
+    told = f"it ends at {at(end)}, in less than {POLICY.least_life}"
+    assert [refused(PROVIDED, POLICY, now) for now in (last - SECOND, last)] == ["", told]
+
+
+def test_a_certificate_is_good_from_its_first_second_to_before_its_last() -> None:
+    begin, end = LEAF.certificate.not_valid_before_utc, LEAF.certificate.not_valid_after_utc
+    times = (begin - SECOND, begin, end - SECOND, end)
+    assert [in_time(LEAF.certificate, now) for now in times] == [False, True, True, False]
+    told = f"it is good from {at(begin)} to {at(end)} only"
+    assert unusable(PROVIDED, frozenset({CA.certificate}), end) == told
+
+
+def test_an_authority_that_has_ended_verifies_nothing() -> None:
+    arguments = LEAF.certificate, (), frozenset({CA.certificate})
+    assert verifies(*arguments, NOW)
+    assert not verifies(*arguments, CA.certificate.not_valid_after_utc)

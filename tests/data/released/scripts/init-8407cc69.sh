@@ -1,0 +1,384 @@
+# ultraserver-webhook init script, version 1
+set -feuo pipefail
+export LC_ALL=C
+SECONDS=0
+trap 'exit 143' TERM INT
+say() { printf '%s\n' "$@"; }
+die() {
+printf '%s\n' "ERROR: $1" "${@:2}" >&2
+exit 1
+}
+errors=() ns='<namespace>'
+bad() { errors+=("$*"); }
+stop_if_bad() {
+((${#errors[@]})) || return 0
+printf 'ERROR: %s\n' "${errors[@]}" >&2
+die "${#errors[@]} problem(s). ${1:-Which node a pod is on: kubectl get pods -n $ns -o wide}"
+}
+number() { [[ $2 =~ ^[0-9]{1,6}$ ]] || bad "$1 is \"$2\": it must be a whole number: $3"; }
+need() {
+local word lacking=''
+for word in "$@"; do type -P "$word" >/dev/null || lacking+=" $word"; done
+[[ -z $lacking ]] || bad "the image lacks$lacking: install coreutils and an ssh client in the launcher's image"
+}
+need ssh timeout sleep
+n=${NEURON_ULTRASERVER_NODE_CONFIG:-4}
+limit=${ULTRASERVER_WAIT_SECONDS:-1800}
+workers=${ULTRASERVER_WORKERS:-0}
+case $n in
+4) wants='1' ;;
+2) wants='3 2' ;;
+1) wants='4' ;;
+*) bad "NEURON_ULTRASERVER_NODE_CONFIG is \"$n\": it must be 4, 2 or 1: correct the job's annotation or variable" ;;
+esac
+number ULTRASERVER_WAIT_SECONDS "$limit" "correct waitSeconds in the webhook's rule table"
+number ULTRASERVER_WORKERS "$workers" "correct the job's number of worker replicas"
+settings() {
+stop_if_bad 'The settings are variables of this container.'
+limit=$((10#$limit)) workers=$((10#$workers))
+}
+hostfile=/etc/mpi/hostfile
+hosts=() lines=() self=''
+read_hosts() {
+local host rest
+[[ -r $hostfile ]] ||
+die "cannot read $hostfile: the volume mpi-job-config must be mounted at /etc/mpi of this container"
+hosts=() lines=()
+while read -r host rest || [[ $host ]]; do
+[[ $host && $host != \#* ]] || continue
+lines+=("$host${rest:+ $rest}")
+host=${host%%:*}
+[[ $host =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || die "$hostfile: cannot understand \"$host\""
+hosts+=("$host")
+done <"$hostfile"
+((${#hosts[@]})) || return 0
+ns=${hosts[0]#*.*.}
+ns=${ns%%.*}
+self=${HOSTNAME%%.*}
+if ((${#hosts[@]} == workers + 1)) && [[ ${hosts[0]%%.*} == *-launcher ]]; then self=${hosts[0]%%.*}; fi
+}
+is_self() { [[ ${hosts[$1]%%.*} == "$self" ]]; }
+pods() {
+local i names=''
+for i in "$@"; do names+=" ${hosts[i]%%.*}"; done
+printf '%s' "${names# }"
+}
+ssh=(ssh -o BatchMode=yes -o ConnectTimeout=5 -o ServerAliveInterval=5 -o LogLevel=ERROR)
+policy=''
+ssh_policy() {
+[[ -z $policy ]] || return 0
+policy=1
+case $(ssh -G "${hosts[${#hosts[@]} - 1]}" 2>&1 || :) in
+*"stricthostkeychecking ask"*) ssh+=(-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null) ;;
+esac
+}
+mark=@ok-$RANDOM$RANDOM$RANDOM
+remote='echo $ok'
+args=() answer=() patience=30 least=2
+ask() {
+local text="echo; echo >&2; ok=$mark; export LC_ALL=C; $remote" left=$((limit > SECONDS ? limit - SECONDS : 2))
+((left < patience)) || left=$patience
+((left >= least)) || left=$least
+if is_self "$1"; then
+sh -c "$text" sh ${args[$1]-} 2>&1
+else
+timeout "$left" "${ssh[@]}" -- "${hosts[$1]}" "sh -c '$text' sh ${args[$1]-}" </dev/null 2>&1
+fi || printf '\n@code=%s %s' "$?" "$left"
+}
+ask_all() {
+local all=("$@") fds=() fd k
+for ((k = 0; k < $# + 32; k++)); do
+if ((k >= 32 && k - 32 < $#)); then
+fd=${fds[k - 32]}
+IFS= read -r -d '' -u "$fd" "answer[${all[k - 32]}]" || :
+exec {fd}<&-
+fi
+if ((k < $#)); then
+exec {fd}< <(ask "${all[k]}" || :)
+fds+=("$fd")
+fi
+done
+}
+ok() {
+local a=$'\n'${answer[$1]-}$'\n'
+[[ ${a//$'\r'/} == *$'\n'"$mark"$'\n'* ]]
+}
+why() {
+local a=${answer[$1]-} code=0
+if [[ $a == *$'\n@code='* ]]; then
+code=${a##*$'\n@code='}
+a=${a%$'\n@code='*}
+fi
+if [[ $code == 124\ * ]]; then
+a="no answer within ${code#* } s"
+else
+while [[ $a == *[$'\r\n'] ]]; do a=${a%?}; done
+a=${a##*$'\n'}
+a=${a//[^[:print:]]/} a=${a:0:200}
+fi
+printf '%s' "${a:-ssh ended with code ${code%% *}}"
+}
+out=${ULTRASERVER_OUTPUT_DIR:-/root/ultraserver_init}
+none=0000000000000000
+keys=(NEURON_GLOBAL_TOPOID NEURON_GLOBAL_TOPOID0_HOST NEURON_RT_ULTRASERVER_MODE
+NEURON_RT_ULTRASERVER_SERVER_ID NEURON_RT_ULTRASERVER_NODE_ID)
+need mkdir mktemp chmod mv rm sort
+rm -f "$out/new_hostfile" "$out/launcher.env" 2>/dev/null || :
+settings
+say "Using $n-node config"
+new=''
+trap '[[ -z $new ]] || rm -f "$new"' EXIT
+unwritten() {
+bad "$out cannot be written by uid $EUID (${1##*: }): mount the volume ultraserver-init there" \
+"(ULTRASERVER_OUTPUT_DIR) and see that it is not full"
+}
+if reason=$(mkdir -p "$out" 2>&1) && reason=$(mktemp "$out/.new_hostfile.XXXXXX" 2>&1); then
+new=$reason
+else
+unwritten "$reason"
+fi
+read_hosts
+all=("${!hosts[@]}") count=${#hosts[@]}
+((count)) || die "$hostfile lists no worker: run this container again, or delete the job and apply it again"
+((count % n == 0)) ||
+bad "$count workers cannot form UltraServers of $n nodes: make replicas a multiple of $n," \
+"or choose another node config (annotation or NEURON_ULTRASERVER_NODE_CONFIG)"
+((workers <= count)) || bad "$hostfile lists $count workers, the job asked for $workers: delete the job and apply it" \
+"again with the wanted replicas"
+declare -A seen=()
+for i in "${all[@]}"; do
+seen[${hosts[i]}]+=x
+[[ ${seen[${hosts[i]}]} != xx ]] || bad "$hostfile lists ${hosts[i]} twice: delete the job and apply it again"
+done
+ssh_policy
+remote='cd /sys/class/neuron_device 2>/dev/null && for f in ultraserver_mode server_id_$1 node_id_$1 reservation_id node_id
+do
+v=-
+if [ -r $f ]; then read -r v <$f || :; v=${v:-empty}; fi
+printf "@%s=%.64s\n" $f "$v"
+done
+f=$(readlink -f /etc/environment)
+if [ -e "$f" ]; then w=$( { : >>"$f"; } 2>&1 ) && w=ok; else w="cannot create $f: Permission denied"; fi
+[ "$w" = ok ] || { [ -w "${f%/*}" ] && w=ok; }
+echo "@write=${w##*: }, uid $(id -u)"
+echo $ok'
+for i in "${all[@]}"; do args[i]=$n; done
+mode=() server=() node=() write=()
+take() {
+local i=$1 line value IFS=$'\n' reservation=- trn3=-
+mode[i]=- server[i]=- node[i]=- write[i]=ok
+ok "$i" || return 1
+for line in ${answer[i]//$'\r'/}; do
+value=${line#*=} value=${value//[^[:print:]]/?}
+case $line in
+@ultraserver_mode=*)
+IFS=', '
+set -- $value
+IFS=,
+mode[i]="${*:-empty}"
+;;
+@server_id_*=*) server[i]=$value ;;
+@node_id_*=*) node[i]=$value ;;
+@reservation_id=*) reservation=$value ;;
+@node_id=*) trn3=$value ;;
+@write=*) write[i]=$value ;;
+esac
+done
+if [[ ${server[i]} == - && $reservation != - ]]; then
+server[i]=$reservation node[i]=$trn3
+reserved[$reservation]=1
+if [[ ${mode[i]} == - ]]; then mode[i]=${wants// /,}; fi
+fi
+if [[ ${mode[i]} == busy || ${node[i]} == busy ]]; then
+grace=$limit
+return 1
+fi
+}
+declare -A reserved=()
+least=10
+todo=("${all[@]}")
+while :; do
+ask_all "${todo[@]}"
+again=() grace=15
+for i in "${todo[@]}"; do take "$i" || again+=("$i"); done
+((${#again[@]} && SECONDS < grace)) || break
+todo=("${again[@]}") patience=10
+say "Asking again (no answer, or the UltraServer is still being set up): $(pods "${todo[@]}")"
+sleep 3
+done
+limit=999999 patience=30
+row() { printf '%-8s %-18s %-8s %-8s %s\n' "$@"; }
+say "" "Number of worker nodes: $count"
+row MODES SERVER_ID NODE_ID '' FQDN
+for i in "${all[@]}"; do row "${mode[i]}" "${server[i]}" "${node[i]}" '' "${hosts[i]}"; done
+unwritable() {
+local remedy="see what its node and its image do to that file"
+case $2 in
+*denied* | *permitted*) remedy="run the worker as root, or give its user that file in the image" ;;
+*ead-only*) remedy="give the worker a writable root (no readOnlyRootFilesystem)" ;;
+*space* | *quota*) remedy="its file system is full: see the node's disk and the pod's ephemeral-storage limit" ;;
+esac
+bad "pod ${hosts[$1]%%.*}: its five NEURON_ variables cannot be written to /etc/environment: $2; $remedy"
+}
+declare -A members=() twins=()
+fits=() unknown=0
+placed='delete the job and apply it again when a whole UltraServer is free; see the affinity of its workers'
+for i in "${all[@]}"; do
+pod="pod ${hosts[i]%%.*}"
+can=''
+if ! ok "$i"; then
+bad "$pod: did not answer ssh: $(why "$i"); see kubectl describe pod and its logs"
+unknown=$((unknown + 1))
+continue
+fi
+if [[ ${mode[i]} == busy || ${node[i]} == busy ]]; then
+bad "$pod: its node is still setting up its UltraServer (mode ${mode[i]}, node id ${node[i]}) after $SECONDS s:" \
+"see the neuron driver's lines in the node's dmesg, or wait longer (ULTRASERVER_WAIT_SECONDS)"
+unknown=$((unknown + 1))
+continue
+fi
+is_self "$i" || [[ ${write[i]} == ok* ]] || unwritable "$i" "${write[i]}"
+fits[i]=''
+for m in $wants; do
+if [[ ,${mode[i]}, == *,$m,* ]]; then fits[i]+=" $m"; fi
+done
+for m in 1:4 2:2 3:2 4:1; do
+if [[ ,${mode[i]}, == *,${m%:*},* && $can != *${m#*:}* ]]; then can+=" ${m#*:}"; fi
+done
+if ((n == 1)) && [[ ${mode[i]} == - || ${mode[i]} == empty ]]; then fits[i]=" $wants"; fi
+if [[ -z ${fits[i]} ]]; then
+case $can in
+'') remedy="no node config:" ;;
+' '?' '*) remedy="node configs$can; choose one of them, or" ;;
+*) remedy="node config$can; choose that one, or" ;;
+esac
+bad "$pod (server ${server[i]}, node ${node[i]}): ultraserver_mode is ${mode[i]}, node config $n needs" \
+"${wants// / or } (1=X4 2=X2H 3=X2V 4=X1): the node supports $remedy" \
+"have the node repaired and keep jobs off it (kubectl cordon)"
+fi
+if ((n == 1)); then
+mode[i]=$wants server[i]=$none node[i]=-1
+continue
+fi
+if [[ ${server[i]} =~ ^(0[xX])?0*$ || ! ${server[i]} =~ ^[A-Za-z0-9][A-Za-z0-9_-]*$ ||
+${server[i],,} =~ ^(empty|null|none|nil|nan|unknown|invalid|undefined|error|busy)$ ||
+! ${node[i]} =~ ^[0-9]{1,4}$ ]]; then
+bad "$pod: server id ${server[i]}, node id ${node[i]}: its node is not in a working UltraServer of $n" \
+"(/sys/class/neuron_device/{server_id_$n,node_id_$n}, on trn3 {reservation_id,node_id}):" \
+"have the node repaired and keep jobs off it (kubectl cordon), then apply the job again"
+unknown=$((unknown + 1))
+continue
+fi
+node[i]=$((10#${node[i]}))
+members[${server[i]}]+=" $i"
+twins[${server[i]}.${node[i]}]+=" $i"
+done
+for s in ${members[@]+"${!members[@]}"}; do
+here=(${members[$s]})
+if ((${#here[@]} > n || (${#here[@]} < n && unknown == 0))); then
+trn3=''
+if ((n == 2 && ${#here[@]} > n)) && [[ ${reserved[$s]-} ]]; then trn3='trn3 has no pairs: use node config 4 or 1'; fi
+bad "server $s holds ${#here[@]} of this job's workers, node config $n needs $n: $(pods "${here[@]}");" \
+"${trn3:-$placed}"
+fi
+pick='' lacking=''
+for m in $wants; do
+can=$m
+for i in "${here[@]}"; do
+if [[ ${fits[i]} != *"$m"* ]]; then can=''; fi
+if [[ -z ${fits[i]} ]]; then lacking=1; fi
+done
+pick=${pick:-$can}
+done
+if [[ $pick ]]; then
+for i in "${here[@]}"; do mode[i]=$pick; done
+elif [[ -z $lacking ]]; then
+told=''
+for i in "${here[@]}"; do told+=" $(pods "$i") has${fits[i]},"; done
+bad "server $s: its workers have no ultraserver_mode in common that node config $n can use" \
+"(${wants// / or }):${told%,}: choose node config 1, or have the nodes repaired and keep jobs off them" \
+"(kubectl cordon)"
+fi
+done
+for s in ${twins[@]+"${!twins[@]}"}; do
+here=(${twins[$s]})
+if ((${#here[@]} > 1)); then
+bad "server ${s%.*}: node id ${s#*.} is claimed by $(pods "${here[@]}"), it must be unique: two workers on one" \
+"node, or a driver that reports wrong ids; see the nodes of these pods, then $placed"
+fi
+done
+stop_if_bad
+order=()
+while read -r _ _ i; do order+=("$i"); done < <(
+for i in "${all[@]}"; do printf '%s\n' "${server[i]} ${node[i]} $i"; done | sort -k1,1 -k2,2n -k3,3n
+)
+((${#order[@]} == count)) || die "could not sort $count workers: the launcher's image has no working sort (coreutils)"
+leader=${hosts[order[0]]}
+say "" "Sorted nodes:"
+row TOPO_ID SERVER_ID NODE_ID MODE FQDN
+for t in "${!order[@]}"; do
+i=${order[t]}
+args[i]="$t $leader ${mode[i]} ${server[i]} ${node[i]}"
+row "$t" "${server[i]}" "${node[i]}" "${mode[i]}" "${hosts[i]}"
+done
+say "" "NEURON_GLOBAL_TOPOID0 node will be: $leader"
+remote='f=$(readlink -f /etc/environment) old= new= nl="
+"
+if [ -e "$f" ]; then
+while IFS= read -r l || [ -n "$l" ]; do
+old="$old$l$nl"
+case "${l#export }" in
+NEURON_GLOBAL_TOPOID=*|NEURON_GLOBAL_TOPOID0_HOST=*) ;;
+NEURON_RT_ULTRASERVER_MODE=*|NEURON_RT_ULTRASERVER_SERVER_ID=*|NEURON_RT_ULTRASERVER_NODE_ID=*) ;;
+*) new="$new$l$nl" ;;
+esac
+done <"$f" || exit 1
+fi
+for k in '"${keys[*]}"'; do new="$new$k=$1$nl"; shift; done
+if [ "$old" = "$new" ]; then echo $ok; exit; fi
+umask 022
+fail() { echo "${w##*: }, uid $(id -u)"; exit 1; }
+if t=$(mktemp "$f.XXXXXX" 2>/dev/null); then
+trap "rm -f \"$t\"" EXIT
+trap "exit 1" HUP INT PIPE TERM
+if [ -e "$f" ]; then w=$(cp -p "$f" "$t" 2>&1); else chmod 644 "$t"; fi || fail
+w=$(env printf %s "$new" 2>&1 >"$t") || fail
+if mv -f "$t" "$f" 2>/dev/null; then echo $ok; exit; fi
+fi
+w=$( { env printf %s "$new" >"$f"; } 2>&1 ) && echo $ok && exit
+{ printf %s "$old" >"$f"; } 2>/dev/null
+fail'
+text=''
+for i in "${order[@]}"; do text+="${lines[i]}"$'\n'; done
+reason=$( (printf %s "$text" >"$new") 2>&1 && chmod 644 "$new" 2>&1) || unwritten "$reason"
+todo=() values=()
+for i in "${all[@]}"; do
+is_self "$i" || {
+todo+=("$i")
+continue
+}
+values=(${args[i]})
+text=''
+for k in "${!keys[@]}"; do text+="export ${keys[k]}=${values[k]}"$'\n'; done
+reason=$( (printf %s "$text" >"$out/launcher.env") 2>&1) || unwritten "$reason"
+say "The launcher runs ranks too: its command must source $out/launcher.env"
+done
+stop_if_bad
+ask_all ${todo[@]+"${todo[@]}"}
+for i in ${todo[@]+"${todo[@]}"}; do
+ok "$i" || unwritable "$i" "$(why "$i")"
+done
+stop_if_bad
+remote='echo "@$NEURON_GLOBAL_TOPOID $NEURON_GLOBAL_TOPOID0_HOST@"'
+if ((${#todo[@]})); then
+i=${todo[0]}
+ask_all "$i"
+if [[ ${answer[i]} != *"@${args[i]%% *} $leader@"* ]]; then
+say "" "WARNING: /etc/environment is written, but an ssh session on ${hosts[i]%%.*} does not see it." \
+'Its sshd needs "UsePAM yes" and pam_env in /etc/pam.d/sshd; or let the program read /etc/environment itself.'
+fi
+fi
+mv -f "$new" "$out/new_hostfile"
+new=''
+say "" "Updated hostfile ($out/new_hostfile):"
+for i in "${order[@]}"; do say "${lines[i]}"; done

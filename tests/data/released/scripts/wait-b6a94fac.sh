@@ -1,0 +1,172 @@
+# ultraserver-webhook wait script, version 1
+set -feuo pipefail
+export LC_ALL=C
+SECONDS=0
+trap 'exit 143' TERM INT
+say() { printf '%s\n' "$@"; }
+die() {
+printf '%s\n' "ERROR: $1" "${@:2}" >&2
+exit 1
+}
+errors=() ns='<namespace>'
+bad() { errors+=("$*"); }
+stop_if_bad() {
+((${#errors[@]})) || return 0
+printf 'ERROR: %s\n' "${errors[@]}" >&2
+die "${#errors[@]} problem(s). ${1:-Which node a pod is on: kubectl get pods -n $ns -o wide}"
+}
+number() { [[ $2 =~ ^[0-9]{1,6}$ ]] || bad "$1 is \"$2\": it must be a whole number: $3"; }
+need() {
+local word lacking=''
+for word in "$@"; do type -P "$word" >/dev/null || lacking+=" $word"; done
+[[ -z $lacking ]] || bad "the image lacks$lacking: install coreutils and an ssh client in the launcher's image"
+}
+need ssh timeout sleep
+n=${NEURON_ULTRASERVER_NODE_CONFIG:-4}
+limit=${ULTRASERVER_WAIT_SECONDS:-1800}
+workers=${ULTRASERVER_WORKERS:-0}
+case $n in
+4) wants='1' ;;
+2) wants='3 2' ;;
+1) wants='4' ;;
+*) bad "NEURON_ULTRASERVER_NODE_CONFIG is \"$n\": it must be 4, 2 or 1: correct the job's annotation or variable" ;;
+esac
+number ULTRASERVER_WAIT_SECONDS "$limit" "correct waitSeconds in the webhook's rule table"
+number ULTRASERVER_WORKERS "$workers" "correct the job's number of worker replicas"
+settings() {
+stop_if_bad 'The settings are variables of this container.'
+limit=$((10#$limit)) workers=$((10#$workers))
+}
+hostfile=/etc/mpi/hostfile
+hosts=() lines=() self=''
+read_hosts() {
+local host rest
+[[ -r $hostfile ]] ||
+die "cannot read $hostfile: the volume mpi-job-config must be mounted at /etc/mpi of this container"
+hosts=() lines=()
+while read -r host rest || [[ $host ]]; do
+[[ $host && $host != \#* ]] || continue
+lines+=("$host${rest:+ $rest}")
+host=${host%%:*}
+[[ $host =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || die "$hostfile: cannot understand \"$host\""
+hosts+=("$host")
+done <"$hostfile"
+((${#hosts[@]})) || return 0
+ns=${hosts[0]#*.*.}
+ns=${ns%%.*}
+self=${HOSTNAME%%.*}
+if ((${#hosts[@]} == workers + 1)) && [[ ${hosts[0]%%.*} == *-launcher ]]; then self=${hosts[0]%%.*}; fi
+}
+is_self() { [[ ${hosts[$1]%%.*} == "$self" ]]; }
+pods() {
+local i names=''
+for i in "$@"; do names+=" ${hosts[i]%%.*}"; done
+printf '%s' "${names# }"
+}
+ssh=(ssh -o BatchMode=yes -o ConnectTimeout=5 -o ServerAliveInterval=5 -o LogLevel=ERROR)
+policy=''
+ssh_policy() {
+[[ -z $policy ]] || return 0
+policy=1
+case $(ssh -G "${hosts[${#hosts[@]} - 1]}" 2>&1 || :) in
+*"stricthostkeychecking ask"*) ssh+=(-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null) ;;
+esac
+}
+mark=@ok-$RANDOM$RANDOM$RANDOM
+remote='echo $ok'
+args=() answer=() patience=30 least=2
+ask() {
+local text="echo; echo >&2; ok=$mark; export LC_ALL=C; $remote" left=$((limit > SECONDS ? limit - SECONDS : 2))
+((left < patience)) || left=$patience
+((left >= least)) || left=$least
+if is_self "$1"; then
+sh -c "$text" sh ${args[$1]-} 2>&1
+else
+timeout "$left" "${ssh[@]}" -- "${hosts[$1]}" "sh -c '$text' sh ${args[$1]-}" </dev/null 2>&1
+fi || printf '\n@code=%s %s' "$?" "$left"
+}
+ask_all() {
+local all=("$@") fds=() fd k
+for ((k = 0; k < $# + 32; k++)); do
+if ((k >= 32 && k - 32 < $#)); then
+fd=${fds[k - 32]}
+IFS= read -r -d '' -u "$fd" "answer[${all[k - 32]}]" || :
+exec {fd}<&-
+fi
+if ((k < $#)); then
+exec {fd}< <(ask "${all[k]}" || :)
+fds+=("$fd")
+fi
+done
+}
+ok() {
+local a=$'\n'${answer[$1]-}$'\n'
+[[ ${a//$'\r'/} == *$'\n'"$mark"$'\n'* ]]
+}
+why() {
+local a=${answer[$1]-} code=0
+if [[ $a == *$'\n@code='* ]]; then
+code=${a##*$'\n@code='}
+a=${a%$'\n@code='*}
+fi
+if [[ $code == 124\ * ]]; then
+a="no answer within ${code#* } s"
+else
+while [[ $a == *[$'\r\n'] ]]; do a=${a%?}; done
+a=${a##*$'\n'}
+a=${a//[^[:print:]]/} a=${a:0:200}
+fi
+printf '%s' "${a:-ssh ended with code ${code%% *}}"
+}
+settings
+declare -A up=() said=()
+next=0 patience=5
+say "Waiting at most $limit s until every worker answers ssh"
+while :; do
+read_hosts
+todo=() missing=() count=0
+for i in "${!hosts[@]}"; do
+is_self "$i" && continue
+count=$((count + 1))
+[[ ${up[${hosts[i]}]-} ]] || todo+=("$i")
+done
+if ((${#todo[@]})); then
+ssh_policy
+ask_all "${todo[@]}"
+for i in "${todo[@]}"; do
+if ok "$i"; then
+up[${hosts[i]}]=1
+continue
+fi
+missing+=("$i")
+now=$(why "$i")
+[[ ${said[${hosts[i]}]-} && $now == "no answer within "* && $now != *" $patience s" ]] ||
+said[${hosts[i]}]=$now
+done
+patience=$((patience < 15 ? patience * 2 : 30))
+fi
+absent=$((workers > count ? workers - count : 0))
+total=$((count + absent)) away=$((${#missing[@]} + absent))
+names=$(pods ${missing[@]+"${missing[@]}"})
+if ((absent)); then names+="${names:+ and }$absent not yet in $hostfile"; fi
+if ((away == 0 && total)); then
+say "All $total workers answer ssh after $SECONDS s"
+exit 0
+fi
+((SECONDS < limit)) || break
+if ((SECONDS >= next)); then
+reason=''
+if ((${#missing[@]})); then reason=" (${hosts[missing[0]]%%.*}: ${said[${hosts[missing[0]]}]})"; fi
+say "$((total - away)) of $total workers answer ssh after $SECONDS s of $limit s; missing: $names$reason"
+next=$((SECONDS + 5))
+fi
+sleep 2
+done
+text=("$away of $total workers did not answer ssh within $limit s; missing: $names")
+for i in ${missing[@]+"${missing[@]}"}; do text+=("pod ${hosts[i]%%.*}: ${said[${hosts[i]}]}"); done
+text+=("Where to look (\"Common issues\" of the UltraServer document):"
+"  kubectl get pods -n $ns -o wide         a Pending pod has no node: no whole UltraServer is free for it"
+"  kubectl describe pod -n $ns <pod>       FailedScheduling: which affinity or resource it lacks; or image errors"
+"  kubectl logs -n $ns <pod>               a Running pod must run sshd; its image must accept the job's ssh key"
+"A longer wait: values: {waitSeconds: \"3600\"} in the webhook's rule table (here ULTRASERVER_WAIT_SECONDS).")
+die "${text[@]}"

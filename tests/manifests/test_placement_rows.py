@@ -1,0 +1,265 @@
+"""The rows of the component placement and its program mean the same.
+
+That kustomize puts these rows beside the base's is in tests/plane/manifests/test_placement.py.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from hypothesis import given
+
+from placement import model
+from placement.read import read_pod
+from testbed.mpijob import LAUNCHER, WORKER, mpijob
+from tests.docs.blocks import REPOSITORY
+from tests.engine.strategies import jobs, without_claims
+from tests.helpers import examples, requested
+from webhook.engine import evaluate, keys, record
+from webhook.engine.tree import get, pointer, put
+from webhook.rules.load import load_texts
+
+if TYPE_CHECKING:
+    from webhook.engine.table import Table
+    from webhook.engine.tree import Json
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[str, str]:
+    """The files of the table of an installation with the component."""
+    folder = REPOSITORY / "manifests"
+    paths = (folder / "components/placement/30-placement.yaml", folder / "base/rules.yaml")
+    return {path.name: path.read_text(encoding="utf-8") for path in paths}
+
+
+@pytest.fixture(scope="module")
+def table(files: dict[str, str]) -> Table:
+    return load_texts([*files.items()], "placement")
+
+
+def test_the_webhook_and_the_program_mean_the_same_keys() -> None:
+    names = ("PREFIX", "GATE", "JOB", "WORKERS", "NODE_CONFIG", "TOPOLOGY_KEY", "INDEX", "OPENED")
+    assert [getattr(model, name) for name in names] == [getattr(keys, name) for name in names]
+
+
+def pod_of(table: Table, job: Json, index: int) -> model.Pod:
+    """A worker as the operator would make it of what the table makes of a job."""
+    outcome = evaluate(table, requested(job))
+    template = get(outcome.after, WORKER)
+    labels = template["metadata"]["labels"] | {"training.kubeflow.org/replica-index": str(index)}
+    metadata = template["metadata"] | {
+        "namespace": "default",
+        "name": f"train-worker-{index}",
+        "labels": labels,
+    }
+    found = read_pod({"metadata": metadata, "spec": template["spec"]})
+    assert found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("workers", "place"),
+    [
+        (1, model.Place(0, 1, 1, model.HOSTNAME)),
+        (2, model.Place(0, 2, 2, model.SERVER_2)),
+        (3, model.Place(0, 3, 1, model.HOSTNAME)),
+        (4, model.Place(0, 4, 4, model.SERVER_4)),
+        (6, model.Place(0, 6, 2, model.SERVER_2)),
+        (16, model.Place(0, 16, 4, model.SERVER_4)),
+    ],
+)
+def test_the_program_understands_what_the_rows_write(workers: int, place: model.Place, table: Table) -> None:
+    found = pod_of(table, mpijob(workers), 0)
+    assert found.place == place
+    assert (found.job, found.gated, found.problem) == ("default.train", True, "")
+
+
+def with_ranks(**launcher: Json) -> Json:
+    """A job whose launcher is one of four that take a node."""
+    job = mpijob(3)
+    job["spec"] |= {"runLauncherAsWorker": True, **launcher}
+    first, *_ = get(job, LAUNCHER)["spec"]["containers"]
+    first["resources"] = get(job, WORKER)["spec"]["containers"][0]["resources"]
+    return job
+
+
+def test_a_launcher_that_runs_ranks_is_counted(table: Table) -> None:
+    job = with_ranks()
+    found = pod_of(table, job, 3)
+    assert found.place == model.Place(3, 4, 4, model.SERVER_4)
+
+
+@pytest.mark.parametrize(("workers", "index"), [(8, 0), (8, 3), (8, 4), (16, 15), (6, 1), (6, 4)])
+def test_the_program_pins_the_blocks_that_the_rows_for_pods_keep_together(
+    workers: int, index: int, table: Table
+) -> None:
+    template = get(evaluate(table, requested(mpijob(workers))).after, WORKER)
+    labels = {"operator-name": "mpi-operator", "job-name": "train", "replica-index": str(index)}
+    labels = {f"training.kubeflow.org/{key}": value for key, value in labels.items()}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": dict(template["metadata"]),
+        "spec": template["spec"],
+    }
+    pod["metadata"]["labels"] = template["metadata"]["labels"] | labels
+    made = evaluate(table, requested(pod)).after
+    place = pod_of(table, mpijob(workers), index).place
+    assert place
+    assert made["metadata"]["labels"]["ultraserver-webhook.io/block"] == str(place.block)
+    terms = made["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert [term["topologyKey"] for term in terms] == [place.key]
+
+
+def test_a_job_that_names_a_queue_gets_no_gate(table: Table) -> None:
+    job = mpijob(4)
+    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
+    assert "whole-job" not in str(evaluate(table, requested(job)).after)
+
+
+def test_a_job_of_another_scheduler_gets_no_gate(table: Table) -> None:
+    for name, gated in (("volcano", False), ("default-scheduler", True)):
+        job = mpijob(4)
+        job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["schedulerName"] = name
+        assert ("whole-job" in str(evaluate(table, requested(job)).after)) is gated
+
+
+def test_where_not_all_that_take_a_node_ask_for_devices_nothing_waits(table: Table) -> None:
+    # The program would not count those without, and the others would wait for them for ever.
+    opted_in = mpijob(4, resource=None, annotations={keys.INJECT: "true"})
+    ranks = with_ranks()
+    del get(ranks, LAUNCHER)["spec"]["containers"][0]["resources"]
+    for job in (opted_in, ranks):
+        outcome = evaluate(table, requested(job))
+        assert "ultraserver-webhook.io/job" in str(outcome.after)
+        assert not any(record.is_gated(get(outcome.after, path)) for path in (WORKER, LAUNCHER))
+        assert model.WORKERS not in str(outcome.after)
+
+
+FORGED = {
+    "metadata": {
+        "labels": {keys.JOB: "team-b.victim", "mine": "x"},
+        "annotations": {
+            model.JOB: "team-b.victim",
+            model.WORKERS: "24",
+            model.NODE_CONFIG: "2",
+            model.TOPOLOGY_KEY: "topology.kubernetes.io/zone",
+            model.INDEX: "name",
+            model.OPENED: "2026-01-01T00:00:00Z",
+            "mine": "x",
+        },
+    },
+    "spec": {"schedulingGates": [{"name": "example.com/mine"}, {"name": model.GATE}]},
+}
+"""What holds a whole zone for one pod, and what is its author's own."""
+
+QUEUE = {"labels": {"kueue.x-k8s.io/queue-name": "research"}}
+LEFT_ALONE: dict[str, Json] = {
+    "opted out by an annotation": {"annotations": {keys.INJECT: "false"}},
+    "opted out by a label": {"labels": {keys.INJECT: "disabled"}},
+    "no devices": {"resource": None},
+    "a Kueue queue": QUEUE,
+    "another scheduler": {"worker_spec": {"schedulerName": "volcano"}},
+}
+
+
+def forged(labels: dict[str, str] | None = None, **asked: Json) -> Json:
+    """A job of four workers that claims to be another's, both of its templates."""
+    job = mpijob(4, **asked)
+    job["metadata"] |= {"labels": labels} if labels else {}
+    for path in (WORKER, LAUNCHER):
+        template = get(job, path)
+        spec = template["spec"] | copy.deepcopy(FORGED["spec"])
+        job = put(job, path, copy.deepcopy(FORGED) | {"spec": spec})
+    return job
+
+
+@pytest.mark.parametrize("asked", [*LEFT_ALONE.values(), {}], ids=[*LEFT_ALONE, "placed"])
+def test_what_a_job_claims_is_what_the_rows_say_or_gone_and_its_author_is_told(
+    asked: dict[str, Json], table: Table
+) -> None:
+    plain = mpijob(4, **{key: value for key, value in asked.items() if key != "labels"})
+    plain["metadata"] |= {"labels": asked["labels"]} if "labels" in asked else {}
+    honest, outcome = (evaluate(table, requested(job)) for job in (plain, forged(**asked)))
+    for path in (WORKER, LAUNCHER):
+        template = get(outcome.after, path)
+        assert record.claims(template) == record.claims(get(honest.after, path))
+        assert template["metadata"]["labels"]["mine"] == template["metadata"]["annotations"]["mine"] == "x"
+        assert template["spec"]["schedulingGates"][0] == {"name": "example.com/mine"}
+        for place in record.claims(FORGED):
+            told = [text for text in outcome.warnings if f" yours: {pointer(path)}{place} is " in text]
+            same = record.claims(template).get(place) == record.claims(FORGED)[place]
+            assert len(told) == (0 if same else 1), place
+    assert not evaluate(table, requested(outcome.after)).operations
+
+
+@pytest.mark.parametrize("asked", LEFT_ALONE.values(), ids=LEFT_ALONE)
+def test_nothing_of_a_job_that_is_left_alone_makes_the_program_believe_or_hold_it(
+    asked: dict[str, Json], table: Table
+) -> None:
+    template = get(evaluate(table, requested(forged(**asked))).after, WORKER)
+    found = read_pod({**template, "metadata": {**template["metadata"], "name": "train-worker-0"}})
+    assert found
+    assert (found.place, found.gated, found.opened) == (None, False, None)
+
+
+def test_a_claim_that_an_honest_record_names_is_taken_back_without_a_word(table: Table) -> None:
+    stored = evaluate(table, requested(mpijob(4))).after
+    renamed = put(stored, ("metadata", "name"), "other")
+    outcome, fresh = (evaluate(table, requested(job)) for job in (renamed, mpijob(4, name="other")))
+    assert outcome.warnings == ()
+    assert outcome.after == fresh.after
+
+
+@examples(35)
+@given(job=jobs())
+def test_no_claim_is_ever_taken_over_and_a_second_call_has_nothing_to_do(job: Json, table: Table) -> None:
+    honest = job
+    for path in (WORKER, LAUNCHER):
+        if get(job, path):
+            honest = put(honest, path, without_claims(get(job, path)))
+    outcome, plain = (evaluate(table, requested(each)) for each in (job, honest))
+    if outcome.denials:
+        assert plain.denials
+        return
+    for path in (WORKER, LAUNCHER):
+        assert record.claims(get(outcome.after, path)) == record.claims(get(plain.after, path))
+    assert evaluate(table, requested(outcome.after, uid="another")).operations == ()
+
+
+@pytest.mark.parametrize("row", ["whole-job-workers", "job-label"])
+@pytest.mark.parametrize("mode", ["shadow", "off"])
+def test_a_launcher_does_not_wait_for_workers_without_the_gate(
+    row: str, mode: str, files: dict[str, str]
+) -> None:
+    own = yaml.safe_load(files["rules.yaml"]) | {"rules": [{"name": row, "mode": mode}]}
+    files = files | {"rules.yaml": yaml.safe_dump(own)}
+    job = mpijob(3)
+    job["spec"] |= {"runLauncherAsWorker": True, "launcherCreationPolicy": "WaitForWorkersReady"}
+    outcome = evaluate(load_texts([*files.items()], "placement"), requested(job))
+    assert model.GATE not in str(outcome.after)
+    assert not outcome.denials
+
+
+def test_a_launcher_that_comes_last_and_runs_ranks_is_refused(table: Table) -> None:
+    job = with_ranks(launcherCreationPolicy="WaitForWorkersReady")
+    (denial,) = evaluate(table, requested(job)).denials
+    assert "use launcherCreationPolicy AtStartup" in denial
+    job["spec"]["runLauncherAsWorker"] = False
+    assert not evaluate(table, requested(job)).denials
+
+
+def test_without_the_component_nothing_is_gated(files: dict[str, str]) -> None:
+    outcome = evaluate(load_texts([("rules.yaml", files["rules.yaml"])], "base"), requested(mpijob(4)))
+    assert model.GATE not in str(outcome.after)
+
+
+def test_a_launcher_names_its_job_where_affinity_terms_do_not_see_it(table: Table) -> None:
+    template = get(evaluate(table, requested(mpijob(4))).after, LAUNCHER)
+    assert "labels" not in template["metadata"]
+    found = read_pod(template)
+    assert found
+    assert (found.job, found.gated, found.place) == ("default.train", True, None)

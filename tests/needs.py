@@ -1,0 +1,94 @@
+"""What tests need of the machine beside Python: without it they are skipped, or fail where it is required.
+
+A pytest plugin, see ``tests/conftest.py``.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testbed.images import product
+from testbed.kits import build
+from testbed.kits import nodes as node_build
+from testbed.nodes import namespaces
+from tests.plane.initscript import machine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KITS = {"tools": build.CONTROL_PLANE, "kueue_tools": build.KUEUE, "controller_tools": build.CONTROLLERS}
+"""The programs that a test needs which asks for one of these fixtures."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what needs the control plane, real nodes or images, before ``-m`` looks at the marks."""
+    for item in items:
+        names = {*getattr(item, "fixturenames", ())}
+        if "tools" in names:
+            item.add_marker(pytest.mark.cluster)
+        if "node_tools" in names:
+            item.add_marker(pytest.mark.real_nodes)
+        if {"product_images", "image_archives"} & names:
+            item.add_marker(pytest.mark.images)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips what this machine cannot run, or fails it where ``REQUIRE_CLUSTER=1`` or the like says so."""
+    names = {*getattr(item, "fixturenames", ())}
+    variable, reason = "REQUIRE_CLUSTER", ""
+    if any(kit.missing(kit.directory()) for name, kit in KITS.items() if name in names):
+        reason = "the control plane's programs are not built: make cluster-tools"
+    elif lacking := _lacking_for_nodes(item):
+        variable, reason = "REQUIRE_NODES", f"no real nodes: {lacking}"
+    elif item.get_closest_marker("fleet") and (programs := machine.missing()):
+        variable, reason = "REQUIRE_SSHD", f"no fleet of sshd here: {', '.join(programs)} missing"
+    if not reason:
+        return
+    if os.environ.get(variable) == "1":
+        pytest.fail(reason, pytrace=False)
+    # Here and not in a fixture, so that the summary folds all of them into one line.
+    pytest.skip(reason)
+
+
+def _lacking_for_nodes(item: pytest.Item) -> str:
+    """What a test that needs real nodes cannot have here; empty if nothing."""
+    if item.get_closest_marker("real_nodes"):
+        if reason := namespaces.unusable():
+            return reason
+        if node_build.missing(node_build.directory()):
+            return "their programs are not built: make node-tools"
+    if item.get_closest_marker("images") and product.missing():
+        return "the images of this checkout are not built: make images"
+    return ""
+
+
+@pytest.fixture(scope="session")
+def tools() -> Path:
+    """The folder of the control plane's programs."""
+    return build.CONTROL_PLANE.directory()
+
+
+@pytest.fixture(scope="session")
+def kueue_tools(tools: Path) -> None:
+    """Asked for by what needs Kueue beside ``tools``."""
+
+
+@pytest.fixture(scope="session")
+def controller_tools(tools: Path) -> None:
+    """Asked for by what needs the controllers of other kinds of job beside ``tools``."""
+
+
+@pytest.fixture(scope="session")
+def node_tools(tools: Path) -> Path:
+    """The folder of the programs of a node; ``tools``, those of the control plane, are needed as well."""
+    assert tools.is_dir()
+    return node_build.directory()
+
+
+@pytest.fixture(scope="session")
+def product_images() -> None:
+    """Asked for by what needs the product's images on the nodes; without them it is skipped."""

@@ -1,0 +1,149 @@
+"""An installation as a person makes it: with the commands of the documents."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from testbed.mpijob import mpijob
+from testbed.nodes.calls import caller
+from testbed.nodes.plane import RealPlane
+from testbed.nodes.story import NAMESPACE
+from testbed.plane.jobs import template
+from testbed.waiting import until
+from tests.docs import session
+from tests.docs.blocks import REPOSITORY
+from tests.nodes.commands import type_in
+from tests.nodes.replicas import SERVING, ready
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from testbed.plane.kubectl import Kubectl, Object
+
+TEAM = "team-a"
+MUTATING = ("mutatingwebhookconfiguration", "ultraserver-webhook")
+VALIDATING = ("validatingwebhookconfiguration", "ultraserver-webhook")
+
+INSTALL, OPERATIONS = "docs/install.md", "docs/operations.md"
+HURRIED = Path(__file__).with_name("hurried.yaml")
+
+
+class PartlyReal(RealPlane):
+    """A plane with nodes that are objects only beside the real ones."""
+
+    # No kubelet renews their leases, and they have to stay.
+    flags: ClassVar = {"kube-controller-manager": {"node-monitor-grace-period": "4h"}}
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A plane, and a person before it.
+
+    Attributes:
+        control_plane: with nothing but the mpi-operator, at first.
+        folder: a copy of the manifests and examples, where commands are run.
+    """
+
+    control_plane: RealPlane
+    folder: Path
+
+    @property
+    def kubectl(self) -> Kubectl:
+        """For no namespace in particular."""
+        return self.control_plane.kubectl
+
+    @property
+    def own(self) -> Kubectl:
+        """For the webhook's own namespace."""
+        return self.kubectl.in_namespace(NAMESPACE)
+
+    @property
+    def team(self) -> Kubectl:
+        """For the namespace of people who have jobs."""
+        return self.kubectl.in_namespace(TEAM)
+
+    def run(self, document: str, heading: str) -> str:
+        """Runs what a document shows under a heading; returns what was printed."""
+        return type_in(document, heading, self.folder, self.kubectl)
+
+    def create(self, job: Object | None = None, namespace: str = TEAM) -> tuple[Object, str]:
+        """Creates a job by dry run: as it would be stored, and what is said against it or warned of."""
+        path = f"/apis/kubeflow.org/v2beta1/namespaces/{namespace}/mpijobs?dryRun=All"
+        return caller(self.control_plane.kubeconfig).post(path, job or mpijob(4))
+
+    def dry_run(self, namespace: str = TEAM, job: Object | None = None) -> tuple[bool, str]:
+        """Whether a new job would be placed, and what is said beside it; nothing is stored."""
+        made, said = self.create(job, namespace)
+        return bool(made) and "nodeSelector" in template(made, "Worker")["spec"], said
+
+    def places(self) -> bool:
+        """Whether a new job is placed, without a warning."""
+        return self.dry_run() == (True, "")
+
+    def wait_places(self) -> None:
+        """Waits for that.
+
+        Raises:
+            NotYetError: it is not, in time.
+        """
+        until(self.places, "a job that the webhook places")
+
+    def wait_dry_run(self, placed: bool, said: str, namespace: str = TEAM) -> None:  # noqa: FBT001
+        """Waits until a new job would be placed, or not, and a text is in what is said beside it.
+
+        Raises:
+            NotYetError: this does not come about in time.
+        """
+
+        def holds() -> bool:
+            found, text = self.dry_run(namespace)
+            return found is placed and (said in text if said else not text)
+
+        until(holds, f"a job of {namespace} that is {'' if placed else 'not '}placed, with {said!r}")
+
+    def pods(self, component: str = "serving") -> list[Object]:
+        """The Pods of a Deployment that are ready and stay."""
+        found = self.own.get_json("pods", "-l", f"app.kubernetes.io/component={component}")["items"]
+        return [pod for pod in found if ready(pod)]
+
+    def inside(self, pod: Object, *command: str) -> str:
+        """Runs a command in a Pod; returns what it printed."""
+        return self.own.run("exec", pod["metadata"]["name"], "--", *command).stdout
+
+    def bundles(self) -> set[str]:
+        """The caBundles of the registrations: one, except while it changes."""
+        found = [self.kubectl.get_json(*name)["webhooks"] for name in (MUTATING, VALIDATING)]
+        return {hook["clientConfig"].get("caBundle", "") for hooks in found for hook in hooks}
+
+    def served(self, *addresses: str) -> set[str]:
+        """The certificates that serving pods show, as the API server sees them: from the plane's network."""
+        ask = "import ssl, sys; print(ssl.get_server_certificate((sys.argv[1], 8443)), end='')"
+        inside = self.control_plane.namespaces
+        return {inside.run([sys.executable, "-c", ask, address]) for address in addresses}
+
+    @contextlib.contextmanager
+    def server_down(self) -> Iterator[None]:
+        """No serving pod; the autoscaler leaves a Deployment of none alone."""
+        scale = ("scale", "deployment/ultraserver-webhook")
+        self.own.run(*scale, "--replicas=0")
+        self.own.run("delete", *SERVING, "--grace-period=1")
+        try:
+            yield
+        finally:
+            self.own.run(*scale, "--replicas=2")
+            self.own.wait_for(lambda found: sum(map(ready, found["items"])) == 2, *SERVING)
+
+
+def manifests(folder: Path) -> Path:
+    """A folder that looks like the repository to the commands of a document, with manifests to change."""
+    shutil.copytree(REPOSITORY / "manifests", folder / "manifests")
+    base = folder / "manifests" / "base"
+    shutil.copy(HURRIED, base)
+    with (base / "kustomization.yaml").open("a", encoding="utf-8") as file:
+        file.write(f"patches:\n  - path: {HURRIED.name}\n")
+    return session.folder_with_examples(folder)

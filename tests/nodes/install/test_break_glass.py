@@ -1,0 +1,81 @@
+"""The server is down, or in the way: what happens to jobs, and that the documented ways out are ways out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testbed.mpijob import mpijob
+from testbed.plane.kubectl import KubectlError
+from tests.nodes.install.installation import MUTATING, NAMESPACE, OPERATIONS
+from tests.nodes.replicas import put_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from testbed.plane.kubectl import Object
+    from tests.nodes.install.installation import Installation
+
+IN_VAIN = "failed calling webhook"
+WITHOUT = "Warning: admitted without what ultraserver-webhook does to it: "
+DENIED = 'admission webhook "verify.ultraserver-webhook.io" denied the request: '
+LAUNCHER = {"operator-name": "mpi-operator", "job-role": "launcher"}
+WAYS_OUT = ("Remove the registration", "Fail open", "Bypass it for one namespace")
+
+
+def launcher(annotations: dict[str, str]) -> Object:
+    """The Pod of a launcher, as mpi-operator labels it."""
+    labels = {f"training.kubeflow.org/{key}": value for key, value in LAUNCHER.items()}
+    containers = [{"name": "any", "image": "example.invalid/any"}]
+    metadata = {"name": "any", "labels": labels, "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
+
+
+@pytest.fixture
+def restored(installed: Installation) -> Iterator[Installation]:
+    """An installation that is as it was afterwards."""
+    yield installed
+    installed.run(OPERATIONS, "Restore")
+    installed.wait_places()
+
+
+def test_where_it_fails_open_jobs_pass_as_they_are_and_whoever_can_be_warned_is(
+    restored: Installation,
+) -> None:
+    with restored.server_down():
+        restored.wait_dry_run(placed=False, said="")
+    restored.wait_places()
+    restored.kubectl.run("delete", *MUTATING)
+    restored.wait_dry_run(placed=False, said=WITHOUT)
+
+
+def test_where_it_fails_closed_only_jobs_of_people_are_refused_and_every_way_out_lets_them_through(
+    restored: Installation,
+) -> None:
+    restored.run(OPERATIONS, "Fail closed")
+    restored.wait_places()
+    with restored.server_down():
+        restored.wait_dry_run(placed=False, said=IN_VAIN)
+        for namespace in ("kube-system", "kube-public", "kube-node-lease", NAMESPACE):
+            assert restored.dry_run(namespace) == (False, "")
+        # Everything that a recovery needs, the table of the kill switch among it.
+        text = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
+        assert put_table(restored.own, text + "# changed\n") == ""
+        # Other people's launchers do not depend on the webhook, those of jobs that it has added to do.
+        restored.team.create(launcher({}), "--dry-run=server")
+        with pytest.raises(KubectlError, match=IN_VAIN):
+            restored.team.create(launcher({"ultraserver-webhook.io/added": "{}"}), "--dry-run=server")
+        job = mpijob(4, annotations={"ultraserver-webhook.io/inject": "false"})
+        assert restored.dry_run(job=job) == (False, "")
+        for way in WAYS_OUT:
+            restored.run(OPERATIONS, way)
+            restored.wait_dry_run(placed=False, said="")
+            restored.run(OPERATIONS, "Fail closed")
+            if way != WAYS_OUT[-1]:
+                restored.wait_dry_run(placed=False, said=IN_VAIN)
+    restored.run(OPERATIONS, "Restore")
+    restored.run(OPERATIONS, "Fail closed")
+    restored.wait_places()
+    restored.kubectl.run("delete", *MUTATING)
+    restored.wait_dry_run(placed=False, said=DENIED)

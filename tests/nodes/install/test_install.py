@@ -1,0 +1,90 @@
+"""What the manifests make, as the API server and the processes have it."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.nodes.install.installation import INSTALL, MUTATING, NAMESPACE, SERVING, VALIDATING
+from tests.nodes.replicas import REPLICAS, ready
+
+if TYPE_CHECKING:
+    from tests.nodes.install.installation import Installation
+
+ACCOUNT = f"system:serviceaccount:{NAMESPACE}:"
+RIGHTS = {
+    "ultraserver-webhook": {
+        ("get", "secrets", "-n", NAMESPACE): "no",
+        ("get", "configmaps", "-n", NAMESPACE): "no",
+        ("list", "nodes"): "no",
+    },
+    "ultraserver-webhook-certs": {
+        ("get", "secret/ultraserver-webhook-tls", "-n", NAMESPACE): "yes",
+        ("list", "secrets", "-n", NAMESPACE): "no",
+        ("get", "secret/other", "-n", NAMESPACE): "no",
+        ("get", "secret/ultraserver-webhook-tls", "-n", "default"): "no",
+        ("patch", "/".join(MUTATING)): "yes",
+        ("delete", "/".join(MUTATING)): "no",
+        ("patch", f"{VALIDATING[0]}/another"): "no",
+        ("create", "pods", "-n", NAMESPACE): "no",
+    },
+}
+
+
+def test_the_document_shows_how_to_see_that_it_is_called(installed: Installation) -> None:
+    assert "ultraserver-webhook.io/added" in installed.run(INSTALL, "Check that it is called")
+
+
+def test_the_autoscaler_keeps_two_replicas_without_a_metrics_server(installed: Installation) -> None:
+    pods = installed.own.wait_for(lambda found: sum(map(ready, found["items"])) == REPLICAS, *SERVING)
+    # One a node, and jobs' nodes are left to jobs.
+    assert {pod["spec"]["nodeName"] for pod in pods["items"]} == set(installed.control_plane.nodes)
+
+
+@pytest.mark.parametrize("component", ["serving", "certificates"])
+def test_a_process_is_nobody_and_may_do_nothing_on_its_node(component: str, installed: Installation) -> None:
+    pod = installed.pods(component)[0]
+    said = installed.inside(pod, "cat", "/proc/1/status")
+    status = dict(line.split(":\t", 1) for line in said.splitlines())
+    assert set(status["Uid"].split()) == {"65532"}
+    assert (int(status["CapEff"], 16), int(status["CapBnd"], 16), status["NoNewPrivs"]) == (0, 0, "1")
+    touch = ("exec", pod["metadata"]["name"], "--", "touch", "/opt/x")
+    assert "Read-only file system" in installed.own.run(*touch, check=False).stderr
+
+
+def test_serving_pods_get_no_token_and_never_the_authoritys_key(installed: Installation) -> None:
+    pods = installed.pods()
+    assert pods
+    for pod in pods:
+        # A volume of a Secret, a ConfigMap or a token is links; tokens are mounted below /run.
+        links = installed.inside(pod, "find", "/etc/ultraserver-webhook", "/run", "-type", "l").split()
+        assert {PurePath(link).name for link in links} == {"tls.crt", "tls.key", "rules.yaml", "..data"}
+
+
+@pytest.mark.parametrize("account", RIGHTS)
+def test_an_account_may_do_what_it_needs_and_no_more(account: str, installed: Installation) -> None:
+    def may(*asked: str) -> str:
+        done = installed.kubectl.run("auth", "can-i", *asked, f"--as={ACCOUNT}{account}", check=False)
+        return done.stdout.strip()
+
+    assert {asked: may(*asked) for asked in RIGHTS[account]} == RIGHTS[account]
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", "kube-public", NAMESPACE])
+def test_jobs_of_namespaces_that_are_left_out_stay_as_they_are(
+    namespace: str, installed: Installation
+) -> None:
+    assert installed.dry_run(namespace) == (False, "")
+
+
+def test_applying_what_the_readme_says_again_changes_nothing(installed: Installation) -> None:
+    before = installed.bundles()
+    overlay = str(installed.folder / "manifests" / "overlays" / "eks")
+    assert installed.kubectl.run("diff", "-k", overlay, check=False).stdout == ""
+    # The base is the same as the overlay.
+    installed.run("README.md", "ultraserver-webhook")
+    assert len(before) == 1
+    assert installed.bundles() == before
+    assert installed.own.get_json("deployment", "ultraserver-webhook")["spec"]["replicas"] == REPLICAS

@@ -1,0 +1,56 @@
+"""Going out by stages, up to another version and back, while jobs keep coming."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testbed.images import product
+from testbed.nodes import story
+from testbed.plane.load import jobs_keep_coming
+from tests.nodes.install.installation import INSTALL, OPERATIONS, TEAM
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.nodes.install.installation import Installation
+
+NOW, OTHER = product.version(), "0.0.1"
+
+
+@pytest.fixture
+def next_version(installed: Installation) -> Iterator[Installation]:
+    """An installation whose manifests name another version, which is this one under another name."""
+    story.tag(installed.control_plane, OTHER)
+    file = installed.folder / "manifests" / "base" / "kustomization.yaml"
+    before = file.read_text(encoding="utf-8")
+    file.write_text(before.replace(f"newTag: {NOW}", f"newTag: {OTHER}"), encoding="utf-8")
+    yield installed
+    file.write_text(before, encoding="utf-8")
+    installed.run(OPERATIONS, "Switch the table on again")
+
+
+def test_another_version_goes_out_and_back(next_version: Installation) -> None:
+    installed = next_version
+    with jobs_keep_coming(installed.control_plane.kubeconfig, TEAM) as load:
+        load.more(1)
+        assert f"+        image: ultraserver-webhook:{OTHER}" in installed.run(INSTALL, "Upgrade")
+        assert story.serving(installed.own) == {f"ultraserver-webhook:{OTHER}"}
+        installed.run(INSTALL, "Roll back")
+        assert story.serving(installed.own) == {f"ultraserver-webhook:{NOW}"}
+        load.more(1)
+    assert load.lost == []
+
+
+def test_one_namespace_first_then_everybody_then_closed(installed: Installation) -> None:
+    installed.kubectl.create_namespace("team-b")
+    installed.run(OPERATIONS, "One namespace")
+    installed.wait_dry_run(placed=False, said="", namespace="team-b")
+    assert installed.places()
+    installed.run(OPERATIONS, "All namespaces")
+    installed.wait_dry_run(placed=True, said="", namespace="team-b")
+    installed.run(OPERATIONS, "Fail closed")
+    installed.wait_places()
+    installed.run(OPERATIONS, "Restore")
+    installed.wait_places()

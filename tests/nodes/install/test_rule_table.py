@@ -1,0 +1,84 @@
+"""The table in its ConfigMap: reloaded while running, refused or not taken up when broken, switched off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testbed.plane.jobs import template
+from testbed.plane.load import jobs_keep_coming
+from testbed.waiting import until
+from tests.nodes.install.installation import OPERATIONS, TEAM
+from tests.nodes.replicas import CONFIG, TABLE, put_table, restarts, values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.nodes.install.installation import Installation
+
+BROKEN = TABLE.replace("reason:", "reasn:").replace("worker", "workr")
+
+
+@pytest.fixture
+def own_table(installed: Installation) -> Iterator[Installation]:
+    """An installation whose table is changed, and changed back."""
+    containers, table = restarts(installed.pods()), said(installed, "table_info")
+    yield installed
+    installed.run(OPERATIONS, "Switch the table on again")
+    # While replicas have different tables, one warns of what another has done.
+    until(lambda: said(installed, "table_info") == table, "the installed table in every replica")
+    installed.wait_places()
+    assert restarts(installed.pods()) == containers, "a change of the table started a process again"
+
+
+def said(installed: Installation, metric: str) -> set[str]:
+    """What the serving pods say under the name of a metric."""
+    return values(installed.own, installed.pods(), metric)
+
+
+def wait_changed(installed: Installation, before: set[str]) -> None:
+    """Waits until every replica has one table, and not the one before."""
+
+    def changed() -> bool:
+        now = said(installed, "table_info")
+        return len(now) == 1 and now != before
+
+    until(changed, "another table in every replica")
+
+
+def test_a_changed_table_is_used_without_a_restart_and_a_broken_one_refused_or_not_taken_up(
+    own_table: Installation,
+) -> None:
+    file = own_table.folder / "manifests" / "base" / "rules.yaml"
+    before, table = file.read_text(encoding="utf-8"), said(own_table, "table_info")
+    with jobs_keep_coming(own_table.control_plane.kubeconfig, TEAM) as load:
+        file.write_text(TABLE, encoding="utf-8")
+        try:
+            assert "rules, revision" in own_table.run(OPERATIONS, "The rule table")
+        finally:
+            file.write_text(before, encoding="utf-8")
+        wait_changed(own_table, table)
+        made, warned = own_table.create()
+        (toleration,) = template(made, "Worker")["spec"]["tolerations"]
+        assert (toleration["key"], warned) == ("example.com/ultraserver", "")
+
+        refused = put_table(own_table.own, BROKEN)
+        assert 'admission webhook "rule-table.ultraserver-webhook.io" denied the request' in refused
+        assert "rules.yaml:6: /rules/0" in refused
+        assert "unknown key 'reasn'; did you mean 'reason'?" in refused
+
+        # By this label the check knows what is a table.
+        own_table.own.run("label", *CONFIG, "ultraserver-webhook.io/rules-")
+        assert put_table(own_table.own, BROKEN) == ""
+        until(lambda: said(own_table, "table_stale") == {" 1.0"}, "replicas that say their table is stale")
+        assert own_table.create()[0]["spec"] == made["spec"]
+        assert len(own_table.pods()) == 2
+    assert load.lost == []
+
+
+def test_the_kill_switch_works_without_a_restart(own_table: Installation) -> None:
+    table = said(own_table, "table_info")
+    own_table.run(OPERATIONS, "The kill switch")
+    wait_changed(own_table, table)
+    assert own_table.dry_run() == (False, "")

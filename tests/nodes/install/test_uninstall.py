@@ -1,0 +1,27 @@
+"""Taking everything away. Whichever test comes next installs it again; so it is in the last file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.nodes.install.installation import INSTALL, MUTATING, NAMESPACE, VALIDATING
+
+if TYPE_CHECKING:
+    from testbed.plane.kubectl import Object
+    from tests.nodes.install.installation import Installation
+
+KINDS = "all,configmaps,secrets,serviceaccounts,roles,rolebindings,leases,networkpolicies,pdb,hpa"
+WIDE = "clusterroles,clusterrolebindings,priorityclasses,crds"
+
+
+def test_uninstalling_leaves_nothing_behind_and_jobs_pass(installed: Installation) -> None:
+    def gone(found: Object) -> bool:
+        return NAMESPACE not in [each["metadata"]["name"] for each in found["items"]]
+
+    installed.run(INSTALL, "Uninstall")
+    assert installed.dry_run() == (False, "")
+    installed.kubectl.wait_for(gone, "namespaces")
+    shown = ("get", f"{KINDS},{WIDE}", "--all-namespaces", "-o", "name", "--show-kind")
+    assert "ultraserver" not in installed.kubectl.run(*shown).stdout
+    for name in (MUTATING, VALIDATING):
+        assert installed.kubectl.run("get", *name, check=False).returncode

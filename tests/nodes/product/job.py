@@ -1,0 +1,275 @@
+"""An MPIJob on real nodes, for tests: what it runs, where its pods are, what they print, how it ends."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from testbed.images import product
+from testbed.nodes import story
+from testbed.nodes.calls import caller
+from testbed.nodes.plugin import DEVICES, RESOURCE
+from testbed.waiting import until
+from tests.docs import session
+from tests.docs.blocks import read_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from testbed.nodes.plane import RealPlane
+    from testbed.nodes.plugin import NeuronPlugin
+    from testbed.plane.kubectl import Kubectl, Object
+
+WAIT, INIT, MAIN = "wait-hostfilename", "ultraserver-init-container", "mpitest"
+"""The launcher's containers, in the order in which they run."""
+DOCUMENT = "docs/init-script.md"
+"""What shows what they print."""
+PROGRAM = "/opt/train.sh"
+BEGUN, GO = "/run/begun", "/run/go"
+GATED = ("mpirun", "sh", "-c", f"touch {BEGUN}; until [ -e {GO} ]; do sleep 0.2; done; exec {PROGRAM}")
+"""Runs ranks that make the file ``BEGUN`` and go on once there is the file ``GO``."""
+POSTPONED = ("sh", "-c", f"until [ -e {GO} ]; do sleep 0.2; done; exec mpirun {PROGRAM}")
+"""A launcher whose mpirun begins once there is the file ``GO``."""
+SSHD = "/run/start-sshd"
+CONTAINERS = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
+"""Where a node has the root folder of each container."""
+LATE = ("sh", "-c", f"until [ -e {SSHD} ]; do sleep 0.2; done; exec /usr/sbin/sshd -De")
+"""A worker whose sshd starts once there is the file ``SSHD``."""
+
+
+def mpijob(  # noqa: PLR0913 - each is something that a job may say
+    workers: int = 4,
+    *,
+    name: str = "demo",
+    launcher: Sequence[str] = ("mpirun", PROGRAM),
+    worker: Sequence[str] = (),
+    devices: int = DEVICES,
+    security: Mapping[str, object] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> Object:
+    """A plain MPIJob as a data scientist writes it.
+
+    Args:
+        workers: how many.
+        name: the job's.
+        launcher: the command of its container.
+        worker: the same; empty: mpi-operator's, which is sshd.
+        devices: what each worker asks for.
+        security: the securityContext of all containers.
+        annotations: of the job.
+        spec: further fields of its spec.
+    """
+    common: Object = {"name": MAIN, "image": product.JOB}
+    common |= {"securityContext": dict(security)} if security else {}
+    works = common | ({"command": [*worker]} if worker else {})
+    works["resources"] = {"limits": {RESOURCE: devices}}
+    groups: Object = {
+        "Launcher": {"replicas": 1, "template": _template({**common, "command": [*launcher]})},
+        "Worker": {"replicas": workers, "template": _template(works)},
+    }
+    metadata: Object = {"name": name, "annotations": dict(annotations or {})}
+    return {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": metadata,
+        "spec": {"slotsPerWorker": 1, "mpiReplicaSpecs": groups, **spec},
+    }
+
+
+def _template(container: Object) -> Object:
+    # A shell that is process 1 of its container ignores SIGTERM.
+    return {"spec": {"terminationGracePeriodSeconds": 1, "containers": [container]}}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job of the API server's.
+
+    Attributes:
+        kubectl: for its namespace.
+        plane: whose nodes its containers are on.
+        name: the job's.
+    """
+
+    kubectl: Kubectl
+    plane: RealPlane
+    name: str = "demo"
+
+    def workers(self) -> list[Object]:
+        """Its workers' pods."""
+        found: list[Object] = self.kubectl.get_json("pods", "-l", story.of_job(self.name, "worker"))["items"]
+        return found
+
+    def placed(self, workers: int = 0) -> dict[str, str]:
+        """The nodes of its workers by their names, once so many have one: all, unless a number is given.
+
+        Raises:
+            NotYetError: not in time.
+        """
+        selected = ("pods", "-l", story.of_job(self.name, "worker"))
+        spec = self.kubectl.get_json("mpijob", self.name)["spec"]
+        count = workers or int(spec["mpiReplicaSpecs"]["Worker"]["replicas"])
+
+        def bound(found: Object) -> list[Object]:
+            return [pod for pod in found["items"] if "nodeName" in pod["spec"]]
+
+        found = self.kubectl.wait_for(
+            lambda found: len(bound(found)) == count, *selected, timeout=story.SECONDS
+        )
+        return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in bound(found)}
+
+    def launcher(self, other_than: str = "") -> str:
+        """The name of its launcher's newest pod, once there is one; of a new one, where one is known already.
+
+        Raises:
+            NotYetError: there is none in time.
+        """
+
+        def name(found: Object) -> str:
+            return "".join(pod["metadata"]["name"] for pod in story.newest(found)[:1])
+
+        def there(found: Object) -> bool:
+            return name(found) not in {"", other_than}
+
+        return name(self.kubectl.wait_for(there, "pods", "-l", story.of_job(self.name, "launcher")))
+
+    def running(self, pod: str) -> Object:
+        """A pod, once its main container runs.
+
+        Raises:
+            NotYetError: it does not in time.
+        """
+
+        def runs(found: Object) -> bool:
+            return any("running" in item["state"] for item in found["status"].get("containerStatuses", ()))
+
+        return self.kubectl.wait_for(runs, "pod", pod, timeout=story.SECONDS)
+
+    def file(self, pod: str, name: str) -> Path:
+        """A file in a pod's main container, as this machine sees it, once the container runs.
+
+        Raises:
+            NotYetError: it does not in time.
+        """
+        found = self.running(pod)
+        (status,) = found["status"]["containerStatuses"]
+        container = status["containerID"].removeprefix("containerd://")
+        return self.plane.nodes[found["spec"]["nodeName"]].path(f"{CONTAINERS}/{container}/rootfs{name}")
+
+    def log(self, container: str) -> str:
+        """What a container of the launcher's has printed so far: nothing, while it does not run."""
+        return caller(self.kubectl.kubeconfig).text(self._log_of(self.launcher(), container))
+
+    def logged(self, container: str, pattern: str, starts: Sequence[int] = (1,)) -> str:
+        """The same, once a regular expression matches a line of it.
+
+        Args:
+            container: which.
+            pattern: the regular expression.
+            starts: in which of the container's starts: the one after a failure may begin before what the
+                test has changed since.
+
+        Raises:
+            NotYetError: the container does not run in time.
+            AssertionError: it does not print such a line before it ends, or in time.
+        """
+        pod, printed = self.launcher(), list[str]()
+        for start in starts:
+            printed = self._printed(pod, container, pattern, start)
+            if printed and re.search(pattern, printed[-1]):
+                return "".join(printed)
+        raise AssertionError(f"{container} of {pod} printed no {pattern!r}, but\n{''.join(printed)}")
+
+    def _printed(self, pod: str, container: str, pattern: str, start: int) -> list[str]:
+        """What a start of a container prints, up to a line that a regular expression matches, or its end."""
+
+        def begun(found: Object) -> bool:
+            status = found["status"]
+            each = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+            return any(
+                one["name"] == container
+                and one["restartCount"] >= start - 1
+                and "waiting" not in one["state"]
+                for one in each
+            )
+
+        self.kubectl.wait_for(begun, "pod", pod, timeout=story.SECONDS)
+        path = f"{self._log_of(pod, container)}&follow=true"
+        printed = []
+        for line in caller(self.kubectl.kubeconfig).lines(path, story.SECONDS):
+            printed.append(f"{line}\n")
+            if re.search(pattern, line):
+                break
+        return printed
+
+    def _log_of(self, pod: str, container: str) -> str:
+        return f"/api/v1/namespaces/{self.kubectl.namespace}/pods/{pod}/log?container={container}"
+
+    def touch(self, file: str, *workers: str) -> None:
+        """Makes a file in workers: all, unless some are named."""
+        for name in workers or self.placed():
+            self.file(name, file).touch()
+
+    def begun(self) -> None:
+        """Waits until every rank of a ``GATED`` job runs, and removes the files that say so.
+
+        Raises:
+            NotYetError: not in time.
+        """
+        for name in self.placed():
+            file = self.file(name, BEGUN)
+            until(file.exists, f"the rank of {name} to begin", seconds=story.SECONDS)
+            file.unlink()
+
+    def ended(self) -> Object:
+        """The pod of its launcher, once it has ended, well or not."""
+        return story.ended(self.kubectl, self.name)
+
+    def ranks(self) -> list[dict[str, str]]:
+        """What each rank said, by rank: ``host``, and the variables that it was given."""
+        lines = (dict(re.findall(r"(\w+)=(\S*)", line)) for line in self.log(MAIN).splitlines())
+        return sorted((line for line in lines if line.get("rank")), key=lambda line: int(line["rank"]))
+
+    def computes(self, plugins: Mapping[str, NeuronPlugin], placed: Mapping[str, str] | None = None) -> None:
+        """Waits for its end, and asserts that it is a good one: all ranks added up, in topology order.
+
+        Args:
+            plugins: of the nodes.
+            placed: where its workers were, if they do not stay.
+        """
+        launcher = self.ended()
+        logs = {each: self.log(each) for each in story.containers(launcher)}
+        assert launcher["status"]["phase"] == "Succeeded", logs
+        on, ranks = placed or self.placed(), self.ranks()
+        size = len(on)
+        sysfs = {name: plugins[node].sysfs for name, node in on.items()}
+        order = sorted(on, key=lambda name: int(sysfs[name][f"node_id_{size}"]))
+        assert [rank["host"] for rank in ranks] == order, logs
+        assert {rank["sum"] for rank in ranks} == {str(sum(range(1, size + 1)))}, logs
+        for place, rank in enumerate(ranks):
+            of_node = sysfs[rank["host"]]
+            assert {key: value for key, value in rank.items() if key.startswith("NEURON_")} == {
+                "NEURON_GLOBAL_TOPOID": str(place),
+                "NEURON_GLOBAL_TOPOID0_HOST": f"{order[0]}.{self.name}.{self.kubectl.namespace}.svc",
+                "NEURON_RT_ULTRASERVER_MODE": {4: "1", 2: "3"}[size],
+                "NEURON_RT_ULTRASERVER_SERVER_ID": of_node[f"server_id_{size}"],
+                "NEURON_RT_ULTRASERVER_NODE_ID": of_node[f"node_id_{size}"],
+            }
+
+    def prints_as_documented(
+        self, block: str, printed: str, masks: Mapping[str, tuple[str, str]] | None = None
+    ) -> None:
+        """Compares what was printed with a block of the document, where all is in the namespace ``default``.
+
+        Args:
+            block: its name there.
+            printed: by the job.
+            masks: what else may differ, as in ``tests.docs.session``.
+        """
+        (shown,) = [found for found in read_blocks(DOCUMENT) if found.file == block]
+        (step,) = shown.steps()
+        namespace = (rf"(?<=[. ]){self.kubectl.namespace}\b", "default")
+        session.assert_printed(step, printed, {**(masks or {}), "namespace": namespace})

@@ -1,0 +1,120 @@
+"""What each overlay says that a cluster is like, asked of one with the product installed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from placement.model import GATE
+from testbed.mpijob import mpijob
+from testbed.nodes import story
+from testbed.nodes.plugin import RESOURCE
+from testbed.plane import nodes
+from testbed.plane.jobs import template, text
+from tests.nodes.replicas import metrics
+from tests.plane.guard.people import WORKER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from testbed.plane.kubectl import Kubectl, Object
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where an overlay is installed.
+
+    Attributes:
+        own: kubectl for the product's namespace.
+        here: for one with jobs, which no overlay knows.
+        asking: for one that asks to be touched.
+    """
+
+    own: Kubectl
+    here: Kubectl
+    asking: Kubectl
+
+    def job(self, inside: Kubectl | None = None) -> Object:
+        """The worker's Pod template of a job of four, as it would be admitted."""
+        return template((inside or self.here).create(mpijob(4), "--dry-run=server"), "Worker")
+
+    def pods(self) -> list[Object]:
+        """The product's, those that are ending excepted."""
+        items: list[Object] = self.own.get_json("pods")["items"]
+        return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
+
+
+def base(cluster: Cluster) -> bool:
+    return cluster.job()["spec"].get("nodeSelector") == {nodes.INSTANCE_TYPE: "trn2u.48xlarge"}
+
+
+def hyperpod(cluster: Cluster) -> bool:
+    return cluster.job()["spec"].get("nodeSelector") == {nodes.INSTANCE_TYPE: "ml.trn2u.48xlarge"}
+
+
+def cert_manager(cluster: Cluster) -> bool:
+    found = cluster.own.run("get", "certificates,issuers", "-o", "name").stdout.split()
+    return len(found) == 4 and base(cluster)
+
+
+def monitoring(cluster: Cluster) -> bool:
+    slices = ("endpointslices", "-l", "kubernetes.io/service-name=ultraserver-webhook-metrics")
+    found = [point for item in cluster.own.get_json(*slices)["items"] for point in item["endpoints"]]
+    exported = [metrics(cluster.own, point["targetRef"]["name"]) for point in found]
+    names = ("ultraserver_webhook_table_info", "ultraserver_certs_last_success_timestamp_seconds")
+    return [sum(name in one for one in exported) for name in names] == [2, 1]
+
+
+def guard(cluster: Cluster) -> bool:
+    person = cluster.here.acting_as("somebody", "system:authenticated")
+    done = person.run("create", "--dry-run=server", "-f", "-", stdin=text(WORKER), check=False)
+    return "ultraserver-webhook-guard-pods" in done.stderr
+
+
+def placement(cluster: Cluster) -> bool:
+    if {"name": GATE} not in cluster.job()["spec"].get("schedulingGates", ()):
+        return False
+    cluster.here.create(mpijob(2))
+    for pod in story.placed(cluster.here, "train", 2):
+        assert nodes.SERVER_ID_2 in pod["spec"]["nodeSelector"]
+    return True
+
+
+def kinds(cluster: Cluster) -> bool:
+    job = mpijob(4)
+    worker = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
+    worker["spec"]["restartPolicy"] = "Never"
+    spec = {"completions": 4, "parallelism": 4, "completionMode": "Indexed", "template": worker}
+    document = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": spec}
+    made = cluster.here.create(document, "--dry-run=server")
+    return "nodeSelector" in made["spec"]["template"]["spec"]
+
+
+def neuron_scheduler(cluster: Cluster) -> bool:
+    asked = {"limits": {RESOURCE: 4}}
+    containers = [{"name": "main", "image": "example.invalid/main", "resources": asked}]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}, "spec": {"containers": containers}}
+    made = cluster.here.create(pod, "--dry-run=server")
+    return bool(made["spec"]["schedulerName"] == "my-scheduler")
+
+
+def opt_in(cluster: Cluster) -> bool:
+    return (
+        "nodeSelector" not in cluster.job()["spec"] and "nodeSelector" in cluster.job(cluster.asking)["spec"]
+    )
+
+
+SAYS: dict[str, Callable[[Cluster], bool]] = {
+    "cert-manager": cert_manager,
+    "eks": base,
+    "failclosed": base,
+    "guard": guard,
+    "hyperpod": hyperpod,
+    "kinds": kinds,
+    "monitoring": monitoring,
+    "neuron-scheduler": neuron_scheduler,
+    "opt-in": opt_in,
+    "placement": placement,
+}
+"""Whether a cluster is as an overlay says; false of one with eks alone, but for eks, and failclosed: that one
+refuses jobs while no replica serves is shown in tests/nodes/install."""

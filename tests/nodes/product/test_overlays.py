@@ -1,0 +1,158 @@
+"""Every overlay's file of the release, over a running installation, does what it says; then it goes again.
+
+Of cert-manager and the Prometheus operator only the kinds are there, not what acts on them.
+"""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from testbed.nodes import story
+from testbed.plane.controlplane import established
+from testbed.plane.jobs import text, together
+from testbed.plane.managers import definition
+from testbed.plane.webhook import INJECT
+from testbed.release import release
+from testbed.waiting import until
+from tests.docs.blocks import REPOSITORY
+from tests.nodes.person import Person
+from tests.nodes.product.overlays import SAYS, Cluster, base
+from tests.nodes.replicas import metrics, restarts
+from webhook.rules.load import load_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from testbed.nodes.plane import RealPlane
+    from testbed.nodes.plugin import NeuronPlugin
+    from testbed.plane.kubectl import Kubectl, Object
+
+pytestmark = pytest.mark.soak
+REGISTRATIONS = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")
+KINDS = {
+    "cert-manager.io/v1": ("Certificate", "Issuer"),
+    "monitoring.coreos.com/v1": ("ServiceMonitor", "PrometheusRule"),
+}
+
+
+def objects(folder: Path, overlay: str) -> list[Object]:
+    """What is in the file of an overlay."""
+    content = (folder / f"install-{overlay}.yaml").read_text(encoding="utf-8")
+    return list(yaml.safe_load_all(content))
+
+
+def identity(found: Object) -> tuple[str, str]:
+    return found["kind"], found["metadata"]["name"]
+
+
+def settled(cluster: Cluster, parts: list[Object]) -> None:
+    """Waits until what was applied is what runs: every Deployment, every table, every registration."""
+    for kind, name in map(identity, parts):
+        if kind == "Deployment":
+            story.rolled_out(cluster.own, name)
+    (tables,) = (one["data"] for one in parts if identity(one) == ("ConfigMap", "ultraserver-webhook-rules"))
+    revision = load_texts(sorted(tables.items()), "overlay").revision
+    row = f'ultraserver_webhook_table_info{{revision="{revision}"}}'
+
+    def uses_the_table(pod: Object) -> bool:
+        return row in metrics(cluster.own, pod["metadata"]["name"])
+
+    serving = [pod for pod in cluster.pods() if "serving" in pod["metadata"]["labels"].values()]
+    assert serving
+    for pod in serving:
+        until(partial(uses_the_table, pod), f"the table of {pod['metadata']['name']} to be {revision}")
+
+    def trusted(found: Object) -> bool:
+        return all("caBundle" in hook["clientConfig"] for item in found["items"] for hook in item["webhooks"])
+
+    for kind in REGISTRATIONS:
+        cluster.own.wait_for(trusted, kind)
+
+
+def sound(cluster: Cluster, earlier: dict[str, int]) -> None:
+    """Asserts that nothing was started again, and that our namespace takes nothing that is not restricted."""
+    now = restarts(cluster.pods())
+    assert now == {pod: earlier.get(pod, 0) for pod in now}
+    privileged = {"name": "main", "image": "x", "securityContext": {"privileged": True}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "root"},
+        "spec": {"containers": [privileged]},
+    }
+    refused = cluster.own.run("create", "--dry-run=server", "-f", "-", stdin=text(pod), check=False)
+    assert 'violates PodSecurity "restricted' in refused.stderr
+
+
+@pytest.fixture(scope="module")
+def plain(installed: Kubectl, release_folder: Path) -> Iterator[Kubectl]:
+    """The installation, and the kinds that overlays name; afterwards it is as it was."""
+    definitions = [definition(group, kind) for group, found in KINDS.items() for kind in found]
+    installed.run("apply", "-f", "-", stdin=text(together(*definitions)))
+    for one in definitions:
+        installed.wait_for(established, "crd", one["metadata"]["name"])
+    yield installed
+    settled(Cluster(installed, installed, installed), objects(release_folder, "eks"))
+    installed.run("delete", "-f", "-", stdin=text(together(*definitions)))
+
+
+@pytest.fixture
+def cluster(plain: Kubectl, here: Kubectl) -> Iterator[Cluster]:
+    """The plain installation, a user who may edit one namespace, and another namespace that asks."""
+    here.run("create", "rolebinding", "edit", "--clusterrole=edit", "--user=somebody")
+    name = f"{here.namespace}-asks"
+    yield Cluster(plain, here, plain.create_namespace(name, {INJECT: "enabled"}))
+    plain.run("delete", "namespace", name, "--wait=false")
+
+
+@pytest.mark.parametrize("overlay", release.overlays(REPOSITORY))
+def test_an_overlay_over_a_running_installation_does_what_it_says(
+    overlay: str, cluster: Cluster, release_folder: Path, mended: dict[str, NeuronPlugin]
+) -> None:
+    story.all_offered(cluster.own, mended)
+    if overlay not in {"eks", "failclosed"}:
+        assert not SAYS[overlay](cluster)
+    before = {*map(identity, objects(release_folder, "eks"))}
+    parts, earlier = objects(release_folder, overlay), restarts(cluster.pods())
+    cluster.own.run("apply", "-f", str(release_folder / f"install-{overlay}.yaml"))
+    try:
+        settled(cluster, parts)
+        until(lambda: SAYS[overlay](cluster), f"a cluster as {overlay} says")
+        sound(cluster, earlier)
+    finally:
+        cluster.here.run("delete", "mpijobs", "--all")
+        cluster.own.run("apply", "-f", str(release_folder / "install-eks.yaml"))
+        added = [part for part in parts if identity(part) not in before]
+        if added:
+            cluster.own.run("delete", "-f", "-", stdin=text(together(*added)))
+
+
+def test_a_provided_certificate_needs_no_overlay(
+    cluster: Cluster, real_plane: RealPlane, tmp_path: Path
+) -> None:
+    host = f"--host=ultraserver-webhook.{story.NAMESPACE}.svc"
+    command = [sys.executable, "-m", "certs", "dev", "--dir", str(tmp_path), host]
+    subprocess.run(command, check=True, capture_output=True)
+    ours = (tmp_path / "ca.crt").read_text(encoding="utf-8").strip()
+
+    def trusted(found: Object) -> bool:
+        hooks = [hook["clientConfig"] for item in found["items"] for hook in item["webhooks"]]
+        return all(ours in base64.b64decode(hook["caBundle"]).decode() for hook in hooks)
+
+    person, earlier = Person(real_plane, tmp_path), restarts(cluster.pods())
+    try:
+        person.types("A certificate without a clone")
+        for kind in REGISTRATIONS:
+            cluster.own.wait_for(trusted, kind)
+        until(lambda: base(cluster), "a job that is placed")
+        sound(cluster, earlier)
+    finally:
+        person.types("Back to the program's own certificate")

@@ -1,0 +1,87 @@
+"""From the release before to this one and back, by their files alone, while jobs keep coming."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testbed.mpijob import mpijob
+from testbed.nodes import story
+from testbed.plane.jobs import own_part
+from testbed.plane.load import jobs_keep_coming, places
+from testbed.waiting import until
+from tests.nodes.person import APPLY, BACK, CHECK, Person
+from tests.nodes.replicas import restarts
+from webhook.engine import Request, evaluate
+from webhook.rules.load import load_default
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from testbed.nodes.plane import RealPlane
+    from testbed.plane.kubectl import Object
+
+
+def lasting(name: str, *, suspend: bool = False) -> Object:
+    """A job of two workers that goes on until it is deleted, or waits to be told to begin."""
+    job = mpijob(2, name=name)
+    job["spec"]["runPolicy"] = {"suspend": suspend}
+    launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
+    launcher["containers"][0]["command"] = ["sleep", "3600"]
+    return job
+
+
+def changes_today(job: Object) -> tuple[object, ...]:
+    """What this checkout's table would change about a job that is stored."""
+    metadata = job["metadata"]
+    request = Request(own_part(job), metadata["namespace"], metadata["uid"], "somebody")
+    return evaluate(load_default(), request).operations
+
+
+@pytest.fixture
+def people(bare: RealPlane, release_before: Path, release_folder: Path) -> tuple[Person, Person]:
+    """A person with the release before and one with this one, whose images they have imported."""
+    found = Person(bare, release_before), Person(bare, release_folder)
+    for person in found:
+        person.types(CHECK)
+        person.imports()
+    return found
+
+
+@pytest.mark.limit(120, "five rollouts, in each of which two Pods wait ten seconds before they end")
+def test_an_upgrade_from_the_release_before_and_the_way_back_lose_no_admission(
+    bare: RealPlane, people: tuple[Person, Person]
+) -> None:
+    old, new = people
+    assert old.version != new.version
+    old.types(APPLY)
+    inside = bare.kubectl.in_namespace("default")
+    until(lambda: places(bare.kubeconfig, "default"), "a job that the release before places")
+    inside.create(lasting("suspended", suspend=True))
+    inside.create(lasting("running"))
+    before = restarts(story.placed(inside, "running", 2))
+
+    with jobs_keep_coming(bare.kubeconfig, "default", a_second=4) as load:
+        load.more(20)
+        for person, heading, version in (
+            (new, APPLY, new.version),
+            (new, BACK, old.version),
+            (old, APPLY, old.version),
+            (new, APPLY, new.version),
+        ):
+            person.types(heading)
+            assert story.serving(bare.kubectl) == {f"ultraserver-webhook:{version}"}
+            load.more(20)
+    sys.stderr.write(f"upgrade, roll back, upgrade: {load}\n")
+    assert load.lost == []
+
+    for job in inside.get_json("mpijobs")["items"]:
+        assert changes_today(job) == (), job["metadata"]["name"]
+    assert restarts(story.placed(inside, "running", 2)) == before
+    inside.run("delete", "mpijob", "running")
+    inside.run(
+        "patch", "mpijob", "suspended", "--type=merge", "-p", '{"spec": {"runPolicy": {"suspend": false}}}'
+    )
+    story.placed(inside, "suspended", 2)

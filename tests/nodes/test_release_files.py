@@ -1,0 +1,113 @@
+"""What a release holds; no nodes are needed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import tomllib
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from testbed.images import product
+from testbed.kits.progress import Progress
+from testbed.release import release, source
+from tests.docs import session
+from tests.docs.blocks import REPOSITORY
+from tests.nodes.commands import steps
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def images_of(manifest: Path) -> set[str]:
+    """The images that a manifest's Pods run."""
+    parts = yaml.safe_load_all(manifest.read_text(encoding="utf-8"))
+    deployments = [part for part in parts if part["kind"] == "Deployment"]
+    return {each["image"] for one in deployments for each in one["spec"]["template"]["spec"]["containers"]}
+
+
+def test_a_release_has_a_file_for_every_overlay_that_needs_no_files_of_the_user(release_folder: Path) -> None:
+    overlays = {path.name for path in (REPOSITORY / "manifests" / "overlays").iterdir()}
+    there = {path.name for path in release_folder.glob("install-*.yaml")}
+    assert there == {f"install-{name}.yaml" for name in overlays - {"bring-your-own-certificate"}}
+
+
+def test_its_manifests_run_the_images_that_it_has(release_folder: Path) -> None:
+    version = product.version()
+    have = set()
+    for path in release_folder.glob("*.tar"):
+        listed = subprocess.run(
+            ["tar", "--extract", "--to-stdout", f"--file={path}", "manifest.json"],
+            check=True,
+            capture_output=True,
+        )
+        (entry,) = json.loads(listed.stdout)
+        have |= {tag.rpartition("/")[2] for tag in entry["RepoTags"]}
+    assert have == {f"{name}:{version}" for name in product.TARGETS.values()}
+    for manifest in release_folder.glob("install-*.yaml"):
+        assert images_of(manifest) == have, manifest.name
+
+
+def test_every_file_has_a_checksum_and_one_that_changed_is_found(
+    release_folder: Path, tmp_path: Path
+) -> None:
+    lines = (release_folder / release.SUMS).read_text(encoding="utf-8").splitlines()
+    assert {line.partition("  ")[2] for line in lines} == {path.name for path in release_folder.iterdir()} - {
+        release.SUMS
+    }
+    (tmp_path / "release").mkdir()
+    for path in release_folder.iterdir():
+        (tmp_path / "release" / path.name).symlink_to(path)
+    (step,) = steps("docs/install.md", "From a release, without a clone")
+    assert session.run(step.command, tmp_path / "release") == ("", 0)
+    changed = tmp_path / "release" / "install-eks.yaml"
+    changed.unlink()
+    changed.write_text("{}", encoding="utf-8")
+    printed, status = session.run(step.command, tmp_path / "release")
+    assert status == 1
+    assert "install-eks.yaml: FAILED" in printed
+
+
+def test_another_registry_is_named_by_what_the_document_shows(release_folder: Path, tmp_path: Path) -> None:
+    for path in release_folder.glob("install-*.yaml"):
+        shutil.copy(path, tmp_path)
+    (step,) = steps("docs/install.md", "A registry of your own")
+    assert session.run(step.command, tmp_path) == ("", 0)
+    for path in release_folder.glob("install-*.yaml"):
+        before = path.read_text(encoding="utf-8").splitlines()
+        after = (tmp_path / path.name).read_text(encoding="utf-8").splitlines()
+        changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+        assert images_of(tmp_path / path.name) == {f"registry.example.com/{name}" for name in images_of(path)}
+        assert all("        image: ultraserver-webhook" in old for old, _ in changed), path.name
+
+
+def test_the_bill_of_materials_names_what_is_installed(release_folder: Path) -> None:
+    bill = json.loads((release_folder / release.BILL.name).read_text(encoding="utf-8"))
+    named = {(one["name"].lower().replace("_", "-"), one["version"]) for one in bill["components"]}
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pins = [*project["dependencies"], *project["optional-dependencies"]["controllers"]]
+    assert {tuple(re.sub(r"\[.*\]", "", pin).split("==")) for pin in pins} <= named
+    assert bill["metadata"]["component"]["version"] == product.version()
+
+
+def test_the_same_source_gives_the_same_packages_and_manifests(release_folder: Path, tmp_path: Path) -> None:
+    about = json.loads((release_folder / release.ABOUT).read_text(encoding="utf-8"))
+    state = source.committed(about["commit"])
+    if state.tree != about["tree"]:
+        pytest.skip("the release is of a checkout with changes, which git does not keep")
+    out = tmp_path / "out"
+    out.mkdir()
+    files = state.export(tmp_path / "elsewhere")
+    writer = release.Writer(state, files, out, Progress(11))
+    writer.packages()
+    writer.manifests(release.overlays(files))
+    again = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in out.iterdir()}
+    lines = (release_folder / release.SUMS).read_text(encoding="utf-8").splitlines()
+    first = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    assert len(again) == 12
+    assert again.items() <= first.items()

@@ -1,0 +1,143 @@
+"""Pods of tenants who write whatever can be stored: decisions come about, and give nothing away twice."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement import model
+from placement.decide import decide
+from placement.model import GATE, HOSTNAME, SERVER_2, SERVER_4
+from placement.plan import Failure, Keeping, Memory
+from placement.read import read_pod
+from placement.topology import Topology
+from tests.helpers import examples
+from tests.placement.world import HOUR, MINUTE, NOW, job, node, placed, servers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from placement.model import Pod
+
+ZONE = "topology.kubernetes.io/zone"
+NODES = [node(int(name[1]), int(name[3]), labels={ZONE: "a"}) for name in servers(3)]
+TOPOLOGY = Topology([*NODES, node(9, 0, labels={SERVER_4: "", SERVER_2: ""})])
+NAMESPACES = ("team", "evil")
+NUMBERS = ("1", "2", "4", "16", "0", "-1", "99999", "4.0", "\u0664", "", "x")
+SAID = {
+    model.WORKERS: NUMBERS,
+    model.NODE_CONFIG: NUMBERS,
+    model.TOPOLOGY_KEY: (SERVER_4, SERVER_2, HOSTNAME, ZONE, "", "none", "\x1b[31m"),
+    model.INDEX: ("name", "name", "labels/i", "labels/", "annotations/i", ""),
+    model.JOB: ("team.a", "evil.b", "", "x" * 64, "pod/a-worker-0"),
+    model.OPENED: ("2026-11-21T11:59:00Z", "2026-11-21T11:00:00", "soon", ""),
+}
+KEYS = (HOSTNAME, ZONE, "metadata.name", "")
+OPERATORS = ("In", "NotIn", "Exists", "Gt", "Lt", "Near", None)
+WITHOUT_DEVICES = ({}, {"cpu": "1"}, {"aws.amazon.com/neuron": "0"}, {"cpu": "-1"})
+WITH_DEVICES = ({"aws.amazon.com/neuron": "1"}, {"aws.amazon.com/neuroncore": "2", "cpu": "-1"})
+
+
+class Tenant:
+    """Writes Pods by chance; the same number gives the same."""
+
+    def __init__(self, number: int) -> None:
+        self._random = Random(number)  # noqa: S311 - no secret
+
+    def some(self, values: Sequence[Any], most: int = 3) -> list[Any]:
+        """A few of the values, or none."""
+        return self._random.choices(values, k=self._random.randint(0, most))
+
+    def one(self, *values: Any) -> Any:
+        """One of the values."""
+        return self._random.choice(values)
+
+    def part(self, values: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """Some of the keys, more often than not, each with one of its values."""
+        return {key: self.one(*among) for key, among in values.items() if self._random.random() < 0.8}
+
+    def term(self) -> dict[str, Any]:
+        """A node selector term."""
+        expressions = [
+            {
+                "key": self.one(*KEYS),
+                "operator": self.one(*OPERATORS),
+                "values": self.some(("n1-0", "a", "7")),
+            }
+            for _ in range(self.one(0, 1, 2))
+        ]
+        return self.part({"matchExpressions": (expressions, None), "matchFields": (expressions, None)})
+
+    def pod(self, asked: Sequence[dict[str, str]]) -> dict[str, Any]:
+        """A Pod as the API server could have it, and some that it would refuse."""
+        terms = {"nodeSelectorTerms": [self.term() for _ in range(self.one(0, 1, 2))]}
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        return {
+            "metadata": {
+                "namespace": self.one(*NAMESPACES),
+                "name": f"{self.one('a-worker', 'b', 'sleep')}-{self.one(0, 1, 2, 3, 4)}",
+                "uid": str(self._random.random()),
+                "labels": self.part({model.JOB: SAID[model.JOB], "i": NUMBERS, model.LOOSE: ("", None)}),
+                "annotations": self.part(SAID),
+                "creationTimestamp": "2026-11-20T11:00:00Z",
+                "deletionTimestamp": self.one(None, None, None, "2026-11-21T11:00:00Z"),
+            },
+            "spec": {
+                "schedulingGates": self.some(({"name": GATE}, {"name": "other"}, {}), 2),
+                "nodeName": self.one("", "", "n1-0", "n2-1", "n9-0", "gone"),
+                "nodeSelector": self.part({SERVER_4: ("us-01", "us-02"), SERVER_2: ("us-01-a",)}),
+                "affinity": self.one(affinity, None, {}),
+                "priority": self.one(0, -(10**9), 2 * 10**9),
+                "tolerations": self.some(({}, {"key": None, "operator": "Exists"}, {"key": "k"})),
+                "containers": [{"resources": {"requests": self.one(*asked)}}],
+            },
+            "status": {"phase": self.one("Pending", "Running")},
+        }
+
+    def pods(self, asked: Sequence[dict[str, str]]) -> list[Pod]:
+        """Some, as they are read."""
+        found = [self.pod(asked) for _ in range(self._random.randint(0, 12))]
+        unique = {(raw["metadata"]["namespace"], raw["metadata"]["name"]): raw for raw in found}
+        return [pod for raw in unique.values() if (pod := read_pod(raw)) is not None]
+
+    def memory(self) -> Memory:
+        """What the decision before may have left."""
+        keys = (("team", "team.a"), ("evil", "evil.b"), ("evil", "pod/b-0"))
+        ats = (NOW, NOW - MINUTE, NOW - HOUR, NOW - 2 * HOUR)
+        failures = {
+            key: Failure(self.one(1, 2, 50), self.one(*ats), frozenset({"us-01"}), self.one("", "no"))
+            for key in self.some(keys)
+        }
+        return Memory(failures=failures, keeping=self.one(None, Keeping(self.one(*keys), self.one(*ats))))
+
+
+@examples(300)
+@given(st.integers(0, 2**32))
+def test_whatever_stands_on_pods_a_decision_comes_about_and_gives_no_node_twice(number: int) -> None:
+    tenant = Tenant(number)
+    hostile = tenant.pods(WITHOUT_DEVICES + WITH_DEVICES)
+    decision = decide(TOPOLOGY, [*hostile, *job("victim", 4)], NOW, memory=tenant.memory())
+    assert decision.errors == ()
+    busy = {pod.node for pod in hostile if pod.demand.neuron and pod.node}
+    given_away: list[str] = []
+    for opening in decision.openings:
+        size = opening.job.place.size
+        new = {pin.value for pin in opening.pins if pin.pod.opened is None}
+        for value in new if size > 1 and not opening.job.begun else ():
+            names = TOPOLOGY.groups(opening.job.place.key)[value].names
+            assert busy.isdisjoint(names)
+            given_away += names
+    assert len(given_away) == len(set(given_away))
+    assert all(not pod.started for deletion in decision.deletions for pod in deletion.pods)
+
+
+@examples(300)
+@given(st.integers(0, 2**32))
+def test_pods_without_devices_change_nothing_for_those_who_have_them(number: int) -> None:
+    victim = [*job("x", 8, namespace="victim"), *job("y", 2, namespace="victim")]
+    alone = placed(decide(TOPOLOGY, victim, NOW))
+    beside = placed(decide(TOPOLOGY, [*Tenant(number).pods(WITHOUT_DEVICES), *victim], NOW))
+    assert {name: units for name, units in beside.items() if name in alone} == alone

@@ -1,0 +1,173 @@
+"""What a node or a pod does not say counts as not there, and what it says arrives whole."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from placement import model
+from placement.model import HOSTNAME, SERVER_4, Expression, Node, Place, Pod, Taint, Term, Toleration
+from placement.read import MOST_CONDITIONS, MOST_WORKERS, read_demand, read_node, read_place, read_pod
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ABSENT: list[dict[str, Any]] = [{}, {"metadata": None, "spec": None, "status": None}]
+PLACED = {model.WORKERS: "4", model.NODE_CONFIG: "4", model.TOPOLOGY_KEY: SERVER_4, model.INDEX: "name"}
+
+
+def required(*terms: dict[str, Any]) -> dict[str, Any]:
+    affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    return {"affinity": {"nodeAffinity": affinity}}
+
+
+@pytest.mark.parametrize("found", ABSENT)
+def test_a_node_that_says_nothing(found: dict[str, Any]) -> None:
+    assert read_node(found) == Node("", {}, ready=False)
+
+
+@pytest.mark.parametrize("found", ABSENT)
+def test_a_pod_that_says_nothing(found: dict[str, Any]) -> None:
+    pod = read_pod(found)
+    assert pod
+    assert pod == Pod("", "", "", demand=pod.demand, created=EPOCH)
+    assert pod.version == ""
+    demand = pod.demand
+    assert (demand.selector, demand.terms, demand.tolerations, demand.requests) == ({}, None, (), {})
+
+
+def test_a_pod_arrives_with_all_that_identifies_it() -> None:
+    metadata = {
+        "namespace": "team",
+        "name": "p",
+        "uid": "u",
+        "resourceVersion": "7",
+        "labels": {model.LOOSE: ""},
+    }
+    spec = {"schedulingGates": [{"name": "others"}, {}]}
+    pod = read_pod({"metadata": metadata | {"annotations": {model.JOB: "team.train"}}, "spec": spec})
+    assert pod
+    assert (pod.namespace, pod.name, pod.uid, pod.version) == ("team", "p", "u", "7")
+    assert (pod.job, pod.loose, pod.gates) == ("team.train", True, ("others", ""))
+    labelled = metadata | {"labels": {model.JOB: "team.a"}, "annotations": {model.JOB: "team.b"}}
+    pod = read_pod({"metadata": labelled})
+    assert pod
+    assert (pod.job, pod.loose) == ("team.a", False)
+
+
+def test_taints_and_tolerations_arrive_with_each_of_their_parts() -> None:
+    whole = {"key": "k", "operator": "Equal", "value": "v", "effect": "NoExecute"}
+    node = read_node({"spec": {"taints": [whole, {}]}})
+    assert node.taints == (Taint("k", "v", "NoExecute"), Taint("", "", ""))
+    assert read_demand({"tolerations": [whole, {}]}).tolerations == (
+        Toleration("k", "Equal", "v", "NoExecute"),
+        Toleration("", "", "", ""),
+    )
+
+
+def test_terms_arrive_with_each_of_their_parts_and_none_selects_nothing() -> None:
+    whole = {"key": "k", "operator": "In", "values": ["a", "b"]}
+    terms = read_demand(required({"matchExpressions": [whole, {}], "matchFields": [whole]}, {})).terms
+    expression = Expression("k", "In", ("a", "b"))
+    assert terms == (Term((expression, Expression("", "", ())), (expression,)), Term())
+    # Required terms of which there is none match no node; that is not the same as no requirement.
+    nothing: dict[str, Any] = {"requiredDuringSchedulingIgnoredDuringExecution": {}}
+    assert read_demand({"affinity": {"nodeAffinity": nothing}}).terms == ()
+    assert read_demand({"affinity": {"nodeAffinity": None}}).terms is None
+
+
+@pytest.mark.parametrize("kind", ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"])
+@pytest.mark.parametrize("state", ["state", "lastState"])
+@pytest.mark.parametrize("seen", ["running", "terminated"])
+def test_any_container_that_runs_or_ran_is_a_start(kind: str, state: str, seen: str) -> None:
+    for statuses, started in (([{}, {state: {seen: {}}}], True), ([{}, {state: None}], False)):
+        pod = read_pod({"status": {kind: statuses}})
+        assert pod
+        assert pod.started is started
+
+
+def test_a_time_without_a_zone_is_utc_and_no_time_is_none() -> None:
+    for text, created in (
+        ("2026-11-21T10:00:00", datetime(2026, 11, 21, 10, tzinfo=UTC)),
+        ("2026-11-21T10:00:00+02:00", datetime(2026, 11, 21, 8, tzinfo=UTC)),
+        ("yesterday", EPOCH),
+    ):
+        pod = read_pod({"metadata": {"creationTimestamp": text}})
+        assert pod
+        assert pod.created == created
+
+
+def test_the_time_of_an_opening_is_that_of_its_annotation() -> None:
+    said = PLACED | {model.OPENED: "2026-11-21T10:00:05Z"}
+    metadata = {"name": "w-3", "annotations": said}
+    pod = read_pod({"metadata": metadata, "spec": {"nodeSelector": {SERVER_4: "us-1"}}})
+    assert pod
+    assert pod.opened == datetime(2026, 11, 21, 10, 0, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("size", ["1", "4"])
+@pytest.mark.parametrize("workers", [1, MOST_WORKERS])
+def test_the_smallest_and_the_largest_job_have_a_place(workers: int, size: str) -> None:
+    said = PLACED | {model.WORKERS: str(workers), model.NODE_CONFIG: size}
+    key = HOSTNAME if size == "1" else SERVER_4
+    assert read_place({"name": "w-000042", "annotations": said}) == Place(42, workers, int(size), key)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "problem"),
+    [
+        (
+            {"annotations": PLACED | {model.WORKERS: str(MOST_WORKERS + 1)}},
+            "annotation ultraserver-webhook.io/workers is '100001': it must be a whole number from 1",
+        ),
+        (
+            {"annotations": PLACED | {model.WORKERS: "x" * 99}},
+            f"annotation ultraserver-webhook.io/workers is '{'x' * 40}': it must be a whole number from 1",
+        ),
+        (
+            {"annotations": {key: PLACED[key] for key in (model.WORKERS, model.INDEX)}},
+            "annotation ultraserver-webhook.io/node-config is missing",
+        ),
+        (
+            {"annotations": PLACED | {model.TOPOLOGY_KEY: ""}},
+            "annotation ultraserver-webhook.io/topology-key is missing: node config 4 needs it",
+        ),
+        (
+            {"annotations": PLACED | {model.INDEX: "x" * 99}},
+            f"annotation ultraserver-webhook.io/index is '{'x' * 80}': it must be 'name' or 'labels/KEY'",
+        ),
+        (
+            {"annotations": PLACED | {model.INDEX: "fields/k"}},
+            "annotation ultraserver-webhook.io/index is 'fields/k': it must be 'name' or 'labels/KEY'",
+        ),
+        (
+            {"annotations": PLACED | {model.INDEX: f"labels/{'k' * 99}"}},
+            f"label {'k' * 80} is None: it must be the pod's number, from 0",
+        ),
+        ({"name": "w-7x", "annotations": PLACED}, "there is no number at the end of the pod's name"),
+        ({"annotations": PLACED}, "there is no number at the end of the pod's name"),
+    ],
+)
+def test_a_place_that_cannot_be_read_is_said_in_a_whole_sentence(
+    metadata: dict[str, Any], problem: str
+) -> None:
+    pod = read_pod({"metadata": metadata})
+    assert pod
+    assert (pod.place, pod.problem) == (None, problem)
+
+
+@pytest.mark.parametrize(
+    ("more", "count"),
+    [
+        ({"tolerations": [{}] * 50}, 200),
+        ({"tolerations": [{}] * 51}, 204),
+        ({"nodeSelector": {str(number): "" for number in range(51)}}, 204),
+        ({"tolerations": [{}] * 45} | required({"matchExpressions": [{"values": ["a"] * 4}, {}]}, {}), 200),
+        ({"tolerations": [{}] * 45} | required({"matchExpressions": [{"values": ["a"] * 5}, {}]}, {}), 201),
+    ],
+)
+def test_terms_expressions_values_and_tolerations_count_as_parts(more: dict[str, Any], count: int) -> None:
+    pod = read_pod({"metadata": {"name": "w-0", "annotations": PLACED}, "spec": more})
+    assert pod
+    told = f"its node selector, node affinity and tolerations have {count} parts of "
+    assert pod.problem.startswith(told) if count > MOST_CONDITIONS else not pod.problem

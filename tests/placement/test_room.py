@@ -1,0 +1,29 @@
+"""What is left on nodes: a pod takes room besides what it asks for, and a job's unit is nobody else's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from placement.decide import decide
+from placement.topology import Topology
+from tests.placement.world import CAPACITY, NOW, bound, foreign, job, on, placed, servers, waiting
+
+NODES = servers(1)
+
+
+def test_a_pod_takes_one_of_the_pods_that_a_node_can_have() -> None:
+    for room, goes in ((2_000, {"a": "n1-0"}), (1_000, {})):
+        node = replace(NODES["n1-0"], allocatable=CAPACITY | {"pods": room})
+        decision = decide(Topology([node]), [foreign("x", "n1-0", neuron=False), *job("a", 1)], NOW)
+        assert placed(decision) == goes
+        assert not goes or not waiting(decision)
+        if not goes:
+            assert waiting(decision)["a"].endswith("node n1-0 has too little pods")
+
+
+def test_a_worker_cannot_come_back_to_a_pair_of_which_another_job_has_the_node() -> None:
+    first, second = job("a", 2)
+    pods = [*bound([first], on(NODES, "n1-0"), started=True), second, foreign("x", "n1-1")]
+    assert waiting(decide(Topology(NODES.values()), pods, NOW)) == {
+        "a": "a-worker-1 has to go to us-01-a, where its block is: node n1-1 held by other/x"
+    }

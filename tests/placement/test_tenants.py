@@ -1,0 +1,230 @@
+"""What a tenant writes on pods, and what it may cost the others: each case is an attack that worked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from placement.decide import decide
+from placement.model import GATE, HOSTNAME, SERVER_4, Demand, Expression, Place, Pod, Term
+from placement.place import MOST_COMPARED, MOST_DEMANDS
+from placement.plan import Failure, Keeping, Memory, Policy
+from placement.topology import Topology
+from tests.placement.world import (
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    WHOLE_NODE,
+    bound,
+    deleted,
+    foreign,
+    job,
+    node,
+    on,
+    pinned,
+    placed,
+    servers,
+    waiting,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from placement.model import Node
+    from placement.plan import Decision
+
+ZONE = "topology.kubernetes.io/zone"
+PLAIN = replace(node(9, 0), labels={HOSTNAME: "n9-0", ZONE: "a"})
+FOUR = {name: replace(found, labels={**found.labels, ZONE: "a"}) for name, found in servers(4).items()}
+EVIL: dict[str, Any] = {"namespace": "evil"}
+POLICY = Policy()
+
+
+def ask(
+    nodes: Iterable[Node], *pods: Iterable[Pod], memory: Memory | None = None, now: Any = NOW
+) -> Decision:
+    return decide(Topology(nodes), chain.from_iterable(pods), now, POLICY, memory)
+
+
+def claims(pods: Iterable[Pod], **changes: Any) -> list[Pod]:
+    """Pods that say something else about their place."""
+    return [replace(pod, place=pod.place and replace(pod.place, **changes)) for pod in pods]
+
+
+def without_devices(pods: Iterable[Pod]) -> list[Pod]:
+    return [replace(pod, demand=Demand(requests={"cpu": 100})) for pod in pods]
+
+
+def test_a_pod_that_names_a_zone_its_unit_holds_no_node_of_it() -> None:
+    sleeper = replace(
+        foreign("sleep", PLAIN.name, neuron=False), job="evil.sleep", place=Place(0, 4, 2, ZONE)
+    )
+    decision = ask([*FOUR.values(), PLAIN], [sleeper], job("a", 16))
+    assert placed(decision) == {"a": "us-01 us-02 us-03 us-04"}
+    [told] = decision.doubted
+    assert ZONE in told.why
+    assert told.job.pods[0].name == "sleep"
+
+
+def test_what_a_tenant_wrote_is_told_without_its_escape_sequences() -> None:
+    sleeper = replace(foreign("sleep", "n1-0", neuron=False), place=Place(0, 4, 4, "\x1b[2Jzone"))
+    waits = replace(sleeper, name="waits", uid="waits", node="", gates=(GATE,))
+    decision = ask(FOUR.values(), [sleeper, waits])
+    for text in (decision.doubted[0].why, *waiting(decision).values()):
+        assert r"\x1b[2Jzone" in text
+        assert text.isprintable()
+
+
+def test_the_same_on_a_node_of_the_zone_with_a_device_holds_that_node_only() -> None:
+    worker = replace(foreign("w", "n1-0"), job="evil.w", place=Place(0, 4, 2, ZONE))
+    assert placed(ask(FOUR.values(), [worker], job("a", 12))) == {"a": "us-02 us-03 us-04"}
+    assert placed(ask(FOUR.values(), [worker], job("a", 2))) == {"a": "us-01-b"}
+
+
+def test_pods_without_devices_take_no_unit() -> None:
+    standing = without_devices(
+        bound(job("evil", 4, **EVIL), on(FOUR, *(f"n1-{place}" for place in range(4))))
+    )
+    decision = ask(FOUR.values(), standing, job("a", 16))
+    assert placed(decision) == {"a": "us-01 us-02 us-03 us-04"}
+    decision = ask(FOUR.values(), without_devices(job("evil", 16, age=HOUR, **EVIL)), job("a", 16))
+    assert placed(decision) == {"a": "us-01 us-02 us-03 us-04"}
+    assert "asks for Neuron devices" in waiting(decision)["evil/evil"]
+
+
+def test_pods_of_one_job_that_disagree_on_a_node_end_no_pass() -> None:
+    first, second = bound(job("evil", 2, config=1, **EVIL), on(FOUR, "n1-0", "n1-0"), started=True)
+    larger = replace(second, place=Place(1, 2, 4, SERVER_4))
+    for pods in ([first, larger], [larger, first]):
+        decision = ask(FOUR.values(), pods, job("a", 16), job("b", 15, config=1))
+        assert "us-01: held by evil/evil" in waiting(decision)["a"]
+        assert "n1-0: held by evil/evil" in waiting(decision)["b"]
+        assert not decision.errors
+
+
+def test_a_mistake_about_one_job_is_said_and_the_others_go_on() -> None:
+    class Odd(dict[str, str]):
+        def items(self) -> Any:
+            raise RuntimeError("odd")
+
+    odd = job("evil", 4, demand=Demand(Odd(), requests=WHOLE_NODE), **EVIL)
+    decision = ask(FOUR.values(), odd, job("a", 4))
+    assert placed(decision) == {"a": "us-01"}
+    assert [(found.key, str(error)) for found, error in decision.errors] == [(("evil", "evil.evil"), "odd")]
+    assert "RuntimeError('odd')" in waiting(decision)["evil/evil"]
+
+
+def test_gated_pods_and_one_on_a_plain_node_are_no_job_that_was_begun() -> None:
+    pods = job("evil", 16, age=SECOND, **EVIL)
+    for forged in (
+        replace(pods[0], gates=(), node=PLAIN.name),
+        replace(pods[0], gates=()),
+        replace(pods[0], gates=(), node="n4-0", demand=Demand(requests={"cpu": 1})),
+    ):
+        decision = ask([*FOUR.values(), PLAIN], fleet("x", "team", 1), [forged, *pods[1:]], job("a", 12))
+        assert placed(decision) == {"a": "us-02 us-03 us-04"}
+
+
+def refused(count: int, ago: timedelta, job: tuple[str, str] = ("evil", "evil.evil")) -> Memory:
+    return Memory(failures={job: Failure(count, NOW - ago, frozenset(), "quota-police says no")})
+
+
+def test_a_job_whose_writes_are_refused_pauses_longer_each_time_and_holds_nothing_meanwhile() -> None:
+    evil = job("evil", 16, age=HOUR, **EVIL)
+    half = [*(pinned(pod, SERVER_4, "us-01") for pod in evil[:4]), *evil[4:]]
+    for count, pause in ((1, 10), (2, 20), (4, 80), (40, 1800)):
+        rests = ask(FOUR.values(), half, job("a", 16), memory=refused(count, timedelta(seconds=pause - 1)))
+        assert placed(rests) == {"a": "us-01 us-02 us-03 us-04"}
+        assert "refused to change its pods: quota-police says no" in waiting(rests)["evil/evil"]
+        assert not deleted(rests)
+        again = ask(FOUR.values(), half, job("a", 16), memory=refused(count, timedelta(seconds=pause)))
+        assert "evil/evil" in placed(again)
+
+
+def test_what_a_refused_job_was_pinned_to_is_given_up_once_somebody_else_has_it() -> None:
+    evil = [pinned(pod, SERVER_4, "us-01", NOW - HOUR) for pod in job("evil", 4, **EVIL)]
+    running = bound(job("a", 4), on(FOUR, *(f"n1-{place}" for place in range(4))), started=True)
+    memory = refused(3, HOUR)
+    late = ask(FOUR.values(), evil, running, memory=memory)
+    assert not deleted(late)
+    memory, later = replace(memory, unsettled=late.memory.unsettled), NOW + POLICY.bound
+    again = replace(memory, failures=refused(4, -POLICY.bound).failures)
+    assert not deleted(ask(FOUR.values(), evil, running, memory=again, now=later))
+    assert len(deleted(ask(FOUR.values(), evil, running, memory=memory, now=later))) == 4
+
+
+def fleet(name: str, namespace: str, unit: int) -> list[Pod]:
+    """A job that runs for ever on an UltraServer."""
+    return bound(
+        job(name, 4, namespace=namespace), on(FOUR, *(f"n{unit}-{place}" for place in range(4))), started=True
+    )
+
+
+def test_nothing_is_kept_from_others_for_a_job_that_waits_for_its_own_namespace() -> None:
+    evil = [*fleet("forever", "evil", 1), *job("all", 16, age=HOUR, **EVIL)]
+    # Within its own namespace it has its turn.
+    decision = ask(FOUR.values(), evil, job("more", 4, **EVIL), job("a", 12))
+    assert placed(decision) == {"a": "us-02 us-03 us-04"}
+    assert "evil/more" in waiting(decision)
+    theirs = ask(FOUR.values(), fleet("forever", "team", 1), job("all", 16, age=HOUR, **EVIL), job("a", 12))
+    assert "kept for evil/all" in waiting(theirs)["a"]
+
+
+def test_a_keeping_ends_and_goes_to_another_namespace_next() -> None:
+    busy = fleet("long", "team", 1)
+    pods = [*busy, *job("all", 16, age=3 * HOUR, **EVIL), *job("whole", 16, age=2 * HOUR, namespace="third")]
+    young = job("a", 4, age=SECOND)
+    rounds = []
+    memory, now = Memory(), NOW
+    for step in (timedelta(), HOUR - SECOND, SECOND, 10 * MINUTE - SECOND, SECOND, HOUR, 10 * MINUTE, SECOND):
+        now += step
+        decision = ask(
+            FOUR.values(), pods, [replace(pod, created=now) for pod in young], memory=memory, now=now
+        )
+        memory = decision.memory
+        rounds.append(decision.cluster.kept.get("n2-0", ("", ""))[0])
+    #                 for an hour       then nobody    and the next,    and in turn
+    assert rounds == ["evil", "evil", "", "", "third", "", "evil", "evil"]
+
+
+def test_one_that_asks_again_under_another_name_does_not_begin_a_keeping_again() -> None:
+    busy = fleet("long", "team", 1)
+    both = [*job("one", 16, age=2 * HOUR, **EVIL), *job("two", 16, age=HOUR, **EVIL)]
+    since = NOW - HOUR + SECOND
+    memory = Memory(keeping=Keeping(("evil", "evil.one"), since))
+    # The first lacks a pod, and the second takes its place: it is the same keeping.
+    decision = ask(FOUR.values(), busy, both[1:], memory=memory)
+    assert decision.memory.keeping == Keeping(("evil", "evil.two"), since)
+    # The first has ended, or has its nodes.
+    assert ask(FOUR.values(), busy, both[16:], memory=memory).memory.keeping == Keeping(
+        ("evil", "evil.two"), NOW
+    )
+    mine = Memory(keeping=Keeping(("team", "team.long"), since))
+    assert ask(FOUR.values(), busy, both, memory=mine).memory.keeping == Keeping(("evil", "evil.one"), NOW)
+
+
+def terms(number: int, count: int) -> Demand:
+    """A demand of its own that costs so many comparisons."""
+    values = tuple(f"{number}-{value}" for value in range(count - 3))
+    return Demand({}, (Term((Expression(HOSTNAME, "NotIn", values),)),), (), WHOLE_NODE)
+
+
+def test_conditions_of_one_namespace_are_compared_up_to_a_bound_and_it_waits_alone() -> None:
+    each = 100
+    evil = [job(f"j{number}", 4, age=HOUR, demand=terms(number, each), **EVIL) for number in range(12)]
+    decision = ask(FOUR.values(), *evil, job("a", 16, age=2 * HOUR), job("b", 4, demand=terms(99, each)))
+    told = [why for why in waiting(decision).values() if "conditions on nodes" in why]
+    assert len(told) == 12 - MOST_COMPARED // (each - 1)
+    assert f"at most {MOST_COMPARED}" in told[0]
+    assert "conditions" not in waiting(decision)["b"]
+
+
+def test_workers_of_many_different_demands_wait_and_are_told() -> None:
+    pods = [
+        replace(pod, demand=terms(number % (MOST_DEMANDS + 1), 5))
+        for number, pod in enumerate(job("evil", 8, **EVIL))
+    ]
+    assert f"at most {MOST_DEMANDS}" in waiting(ask(FOUR.values(), pods))["evil/evil"]

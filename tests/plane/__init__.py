@@ -1,0 +1,1 @@
+"""Tests that are judged by a real control plane."""

@@ -1,0 +1,27 @@
+"""How tests wait until the scheduler has bound Pods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from testbed.plane.kubectl import Kubectl, Object
+
+
+def wait_bound(inside: Kubectl, names: list[str]) -> dict[str, str]:
+    """Waits until all these Pods are bound, and says on which nodes they are."""
+
+    def nodes(found: Object) -> dict[str, str]:
+        on = {item["metadata"]["name"]: item["spec"].get("nodeName", "") for item in found["items"]}
+        return {name: on.get(name, "") for name in names}
+
+    return nodes(inside.wait_for(lambda found: all(nodes(found).values()), "pods"))
+
+
+def wait_count(inside: Kubectl, count: int, *select: str) -> list[Object]:
+    """Waits until so many Pods are bound, and returns them."""
+
+    def bound_ones(found: Object) -> list[Object]:
+        return [item for item in found["items"] if item["spec"].get("nodeName")]
+
+    return bound_ones(inside.wait_for(lambda found: len(bound_ones(found)) == count, "pods", *select))

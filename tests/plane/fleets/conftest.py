@@ -1,0 +1,55 @@
+"""A control plane of its own, whose nodes are UltraServers and others, with nothing registered at first."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testbed.plane import nodes, webhook
+from testbed.plane.controlplane import ControlPlane
+from testbed.plane.jobs import clear
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from testbed.plane.kubectl import Kubectl
+    from testbed.plane.webhook import RunningWebhook
+
+ULTRASERVERS = 3
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="package")
+def plane(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Three UltraServers, a trn1 node, and a plain machine."""
+    with ControlPlane(tmp_path_factory.mktemp("fleets"), tools) as running:
+        found = nodes.ultraserver_nodes(ULTRASERVERS) + nodes.trn1_nodes(1) + nodes.plain_nodes(1)
+        nodes.create(running.kubectl, found)
+        # It asks for placement, whatever the installation wants to be asked for it.
+        running.kubectl.create_namespace("probe", {webhook.INJECT: "enabled"})
+        yield running
+
+
+@pytest.fixture(scope="package")
+def running(plane: ControlPlane) -> RunningWebhook:
+    """The webhook, which nobody asks yet."""
+    return webhook.start(plane.programs, plane.folder / "webhook")
+
+
+@pytest.fixture
+def namespace(plane: ControlPlane) -> Iterator[Callable[..., Kubectl]]:
+    """Makes namespaces with these labels; what is in them is deleted after the test."""
+    made: list[Kubectl] = []
+
+    def make(**labels: str) -> Kubectl:
+        found = {f"ultraserver-webhook.io/{key}": value for key, value in labels.items()}
+        made.append(plane.kubectl.create_namespace(f"fleets-{next(_numbers)}", found))
+        return made[-1]
+
+    yield make
+    for inside in made:
+        inside.delete("deployments,daemonsets,cronjobs")
+        clear(inside)

@@ -1,0 +1,88 @@
+"""What kustomize builds of base and components, registered for a webhook on loopback."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from certs.paths import webhook_configuration
+from kube.client import connect
+from testbed.plane import webhook
+from testbed.plane.jobs import together
+from testbed.plane.kubectl import KubectlError
+from testbed.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from testbed.plane.controlplane import ControlPlane
+    from testbed.plane.kubectl import Kubectl
+    from testbed.plane.webhook import RunningWebhook
+
+KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+AWAY = "https://127.0.0.1:1"
+"""Where nobody listens."""
+
+
+def registrations(plane: ControlPlane, folder: Path, components: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The webhook configurations of the base with these components, in this order."""
+    shutil.copytree(webhook.REPOSITORY / "manifests", folder / "manifests")
+    own = folder / "manifests" / "own"
+    own.mkdir()
+    listed = [f"../components/{name}" for name in components]
+    (own / "kustomization.yaml").write_text(json.dumps({"resources": ["../base"], "components": listed}))
+    built = yaml.safe_load_all(plane.kubectl.run("kustomize", str(own)).stdout)
+    return [found for found in built if found["kind"] in KINDS]
+
+
+@contextlib.contextmanager
+def installed(
+    plane: ControlPlane, running: RunningWebhook, folder: Path, *components: str, away: bool = False
+) -> Iterator[set[str]]:
+    """Registers them and waits until the API server asks; yields the names of the webhooks.
+
+    Args:
+        plane: the control plane.
+        running: what is asked.
+        folder: a new one, for the manifests.
+        components: names of components, in their order.
+        away: whether nobody answers.
+    """
+    found = registrations(plane, folder, components)
+    hooks = [hook for configuration in found for hook in configuration["webhooks"]]
+    bundle = base64.b64encode(running.ca.read_bytes()).decode()
+    for hook in hooks:
+        url = AWAY if away else running.url
+        path = hook["clientConfig"]["service"]["path"]
+        hook["clientConfig"] = {"url": url + path, "caBundle": bundle}
+    plane.kubectl.create(together(*found))
+    try:
+        inside = plane.kubectl.in_namespace("probe")
+        if away:
+            until(lambda: _refused(inside), "a refusal, as nobody answers")
+        for name in () if away else ("mpijobs", "verify"):
+            webhook.asked(inside, {f"{name}.ultraserver-webhook.io"}, webhook.PROBE)
+        yield {hook["name"] for hook in hooks}
+    finally:
+        for configuration in found:
+            inside.delete(configuration["kind"], configuration["metadata"]["name"])
+
+
+def nothing_mutated(plane: ControlPlane) -> None:
+    """Takes away what mutates, and leaves what verifies."""
+    path = webhook_configuration("mutating", "ultraserver-webhook")
+    connect(plane.kubeconfig).patch(path, [{"op": "replace", "path": "/webhooks", "value": []}])
+
+
+def _refused(inside: Kubectl) -> bool:
+    try:
+        inside.create(webhook.PROBE, "--dry-run=server")
+    except KubectlError:
+        return True
+    return False

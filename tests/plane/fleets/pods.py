@@ -1,0 +1,13 @@
+"""Pods with devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from testbed.plane.kubectl import Object
+
+
+def spec(devices: int, **more: Any) -> Object:
+    asked = {"limits": {"aws.amazon.com/neuron": devices}}
+    return {"containers": [{"name": "x", "image": "example.invalid/x", "resources": asked}], **more}

@@ -1,0 +1,130 @@
+"""Pods of no placed job beside jobs, on the real scheduler: they keep off each other's UltraServers."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from testbed.mpijob import mpijob
+from testbed.plane import nodes
+from testbed.plane.jobs import ROLE
+from tests.plane.bound import wait_count
+from tests.plane.fleets.installed import installed
+from tests.plane.fleets.pods import spec
+from webhook.engine import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from testbed.plane.controlplane import ControlPlane
+    from testbed.plane.kubectl import Kubectl, Object
+    from testbed.plane.webhook import RunningWebhook
+
+LOOSE = "ultraserver-webhook.io/loose"
+TRN2U = {"nodeSelector": {nodes.INSTANCE_TYPE: nodes.TRN2U}}
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def components(
+    plane: ControlPlane, running: RunningWebhook, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """The base with other kinds and bare Pods."""
+    with installed(plane, running, tmp_path_factory.mktemp("components"), "kinds", "pods"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def servers(plane: ControlPlane) -> dict[str, str]:
+    """The UltraServer of every node that is in one."""
+    found = plane.kubectl.get_json("nodes")["items"]
+    labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in found}
+    return {name: each[nodes.SERVER_ID_4] for name, each in labels.items() if nodes.SERVER_ID_4 in each}
+
+
+def bare(devices: int, **more: Any) -> Object:
+    """A Pod of a person's own."""
+    metadata = {"name": f"bare-{next(_numbers)}"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec(devices, **more)}
+
+
+def batch_job(name: str, pods: int, devices: int, **metadata: Any) -> Object:
+    template = {"spec": spec(devices, restartPolicy="Never")}
+    counts = {"parallelism": pods, "completions": pods}
+    metadata["name"] = name
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": counts | {"template": template},
+    }
+
+
+def node_of(inside: Kubectl, pod: Object) -> str:
+    name = inside.create(pod)["metadata"]["name"]
+    found = inside.wait_for(lambda got: got["spec"].get("nodeName"), "pod", name)
+    return str(found["spec"]["nodeName"])
+
+
+def refused(inside: Kubectl, *select: str) -> str:
+    """Why the scheduler finds no node for the Pods, once it says so of all of them."""
+
+    def said(found: Object) -> list[str]:
+        conditions = [row for pod in found["items"] for row in pod.get("status", {}).get("conditions", ())]
+        return [row["message"] for row in conditions if row.get("reason") == "Unschedulable"]
+
+    found = inside.wait_for(lambda got: got["items"] and len(said(got)) == len(got["items"]), "pods", *select)
+    return " ".join(said(found))
+
+
+@pytest.mark.parametrize("kind", ["MPIJob", "Job"])
+def test_jobs_and_loose_pods_keep_off_each_others_ultraservers(
+    namespace: Callable[..., Kubectl], servers: dict[str, str], kind: str
+) -> None:
+    jobs, people = namespace(), namespace()
+
+    def pair(name: str) -> tuple[str, ...]:
+        """Starts a job of two nodes, on which it leaves room; how its Pods are selected."""
+        asks = {keys.INJECT: "true"}
+        if kind == "MPIJob":
+            jobs.create(mpijob(2, name=name, amount=8, annotations=asks))
+            return ("-l", f"training.kubeflow.org/job-name={name},{ROLE}=worker")
+        jobs.create(batch_job(name, 2, 8, annotations=asks))
+        return ("-l", f"job-name={name}")
+
+    first = {servers[pod["spec"]["nodeName"]] for pod in wait_count(jobs, 2, *pair("first"))}
+    loose = servers[node_of(people, bare(1, **TRN2U))]
+    assert loose not in first
+    # Each pair of the other two UltraServers takes a job; no other job finds one, though the loose Pod's
+    # UltraServer has a free pair.
+    for name in ("second", "third", "fourth"):
+        assert loose not in {servers[pod["spec"]["nodeName"]] for pod in wait_count(jobs, 2, *pair(name))}
+    assert "anti-affinity" in refused(jobs, *pair("fifth"))
+    # Others like it share its UltraServer; when that is full, one waits, though the nodes of jobs have room.
+    assert {servers[node_of(people, bare(devices, **TRN2U))] for devices in (16, 16, 16, 15)} == {loose}
+    people.create(bare(1, **TRN2U) | {"metadata": {"name": "late", "labels": {"late": "yes"}}})
+    assert "anti-affinity" in refused(people, "-l", "late=yes")
+
+
+def test_without_a_choice_of_their_own_they_go_to_nodes_in_no_ultraserver_first(
+    namespace: Callable[..., Kubectl], servers: dict[str, str]
+) -> None:
+    people = namespace()
+    for devices in (8, 8):
+        assert node_of(people, bare(devices)) not in servers
+    chosen = {"nodeSelector": {nodes.INSTANCE_TYPE: nodes.TRN1}}
+    people.create(bare(1, **chosen) | {"metadata": {"name": "full", "labels": {"full": "yes"}}})
+    assert "Insufficient aws.amazon.com/neuron" in refused(people, "-l", "full=yes")
+    assert node_of(people, bare(8)) in servers
+
+
+def test_the_pods_of_a_job_of_fewer_devices_are_loose_and_of_other_jobs_not(
+    namespace: Callable[..., Kubectl],
+) -> None:
+    people = namespace()
+    people.create(batch_job("small", 2, 8))
+    people.create(batch_job("whole", 2, 16))
+    wait_count(people, 2, "-l", f"job-name=small,{LOOSE}=true")
+    wait_count(people, 2, "-l", f"job-name=whole,!{LOOSE}")

@@ -1,0 +1,83 @@
+"""The component ``opt-in``: namespaces that ask, and elsewhere jobs that ask."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from testbed.mpijob import mpijob
+from testbed.plane import webhook
+from testbed.plane.jobs import template, text
+from testbed.waiting import until
+from tests.plane.fleets.installed import installed, nothing_mutated
+from webhook.engine import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from testbed.plane.controlplane import ControlPlane
+    from testbed.plane.kubectl import Kubectl
+    from testbed.plane.webhook import RunningWebhook
+
+
+def tried(inside: Kubectl, job: dict[str, Any] | None = None, **annotations: str) -> tuple[Any, str]:
+    """A dry run: the worker template as it would be stored, None where it is refused; and what is said."""
+    job = job or mpijob(annotations={keys.PREFIX + key: value for key, value in annotations.items()})
+    done = inside.run("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=text(job), check=False)
+    return (template(json.loads(done.stdout), "Worker") if done.returncode == 0 else None), done.stderr
+
+
+def is_placed(inside: Kubectl, **annotations: str) -> bool:
+    found, said = tried(inside, **annotations)
+    assert said == ""
+    return "nodeSelector" in found["spec"]
+
+
+def test_only_namespaces_that_ask_and_jobs_that_ask_are_sent(
+    plane: ControlPlane, running: RunningWebhook, tmp_path: Path, namespace: Callable[..., Kubectl]
+) -> None:
+    enabled, true, plain, off = (
+        namespace(inject="enabled"),
+        namespace(inject="true"),
+        namespace(),
+        namespace(inject="disabled"),
+    )
+    with installed(plane, running, tmp_path, "opt-in") as hooks:
+        assert is_placed(enabled)
+        assert is_placed(true)
+        assert not is_placed(enabled, inject="false")
+        before = webhook.requests(plane.kubectl, *hooks)
+        assert not is_placed(plain)
+        assert not is_placed(off, inject="true")
+        assert webhook.requests(plane.kubectl, *hooks) == before, "nobody was asked about these"
+        assert is_placed(plain, inject="true")
+        assert webhook.requests(plane.kubectl, *hooks) == before + 2, "to mutate, and to verify"
+        labelled = mpijob()
+        labelled["metadata"]["labels"] = {keys.INJECT: "enabled"}
+        assert "nodeSelector" in tried(plain, labelled)[0]["spec"]
+        # A copy of a job that was placed is one that asked.
+        copy, _ = tried(enabled)
+        job = mpijob(name="copy")
+        job["spec"]["mpiReplicaSpecs"]["Worker"]["template"] = copy
+        again, said = tried(plain, job)
+        assert again["metadata"]["labels"][keys.JOB] == f"{plain.namespace}.copy"
+        assert said == ""
+
+
+def test_failing_closed_is_for_those_that_ask_only(
+    plane: ControlPlane, running: RunningWebhook, tmp_path: Path, namespace: Callable[..., Kubectl]
+) -> None:
+    enabled, plain = namespace(inject="enabled"), namespace()
+    with installed(plane, running, tmp_path / "away", "failclosed", "opt-in", away=True):
+        assert not is_placed(plain)
+        for inside, asks in ((enabled, {}), (plain, {"inject": "true"})):
+            refused, said = tried(inside, **asks)
+            assert refused is None
+            assert "failed calling webhook" in said
+    with installed(plane, running, tmp_path / "closed", "failclosed", "opt-in"):
+        nothing_mutated(plane)
+        for inside, asks in ((enabled, {}), (plain, {"inject": "true"})):
+            until(lambda inside=inside, asks=asks: tried(inside, **asks)[0] is None, "a refusal")
+            assert "without what ultraserver-webhook does to it" in tried(inside, **asks)[1]
+        assert not is_placed(plain)

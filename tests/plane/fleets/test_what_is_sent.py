@@ -1,0 +1,107 @@
+"""What the API server asks the webhook in a day's mix of Pods, by its own count."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from testbed.mpijob import mpijob
+from testbed.plane import nodes, webhook
+from testbed.plane.jobs import together
+from tests.plane.fleets.installed import installed
+from tests.plane.fleets.pods import spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from testbed.plane.controlplane import ControlPlane
+    from testbed.plane.kubectl import Kubectl, Object
+    from testbed.plane.webhook import RunningWebhook
+
+PLAIN = {"containers": [{"name": "x", "image": "example.invalid/x"}]}
+GPU = {"containers": [{"name": "x", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}
+STATIC = {"nodeName": nodes.plain_nodes(1)[0]["metadata"]["name"], "automountServiceAccountToken": False}
+MIRROR = {"kubernetes.io/config.mirror": "x"}
+
+
+def named(kind: str, name: str, body: Object, **metadata: Any) -> Object:
+    version, _, kind = kind.rpartition("/")
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **metadata}, "spec": body}
+
+
+def replicated(name: str, pod: Object, **more: Any) -> Object:
+    labels = {"app": name}
+    return {
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod},
+        **more,
+    }
+
+
+def a_day() -> Object:
+    """One of everything: what has nothing to do with the webhook, jobs, and Pods with devices."""
+    cron = {
+        "schedule": "0 0 1 1 *",
+        "jobTemplate": {"spec": {"template": {"spec": PLAIN | {"restartPolicy": "Never"}}}},
+    }
+    return together(
+        named("apps/v1/Deployment", "web", replicated("web", PLAIN, replicas=3)),
+        named("apps/v1/Deployment", "served", replicated("served", spec(1), replicas=2)),
+        named("apps/v1/DaemonSet", "logs", replicated("logs", PLAIN)),
+        named("batch/v1/CronJob", "nightly", cron),
+        named("v1/Pod", "devices", spec(4)),
+        named("v1/Pod", "gpu", GPU),
+        named("v1/Pod", "mirror", spec(1) | STATIC, annotations=MIRROR),
+        mpijob(4, name="one"),
+        mpijob(8, name="two"),
+    )
+
+
+PODS = {
+    "web": 3,
+    "served": 2,
+    "logs": 14,
+    "nightly": 1,
+    "devices": 1,
+    "gpu": 1,
+    "mirror": 1,
+    "one": 5,
+    "two": 9,
+}
+"""How many Pods each of these becomes: jobs have a launcher, and a DaemonSet one on each node."""
+
+BASE = {
+    "mpijobs": 2,
+    "verify": 2,
+    # Two launchers, and the workers of the job of two UltraServers, which get a block each.
+    "pods": 10,
+}
+
+
+@pytest.mark.parametrize(
+    ("components", "more"), [((), {}), (("pods",), {"bare-pods": 4})], ids=["base", "pods"]
+)
+def test_what_is_sent_is_what_may_be_changed(  # noqa: PLR0913, PLR0917
+    plane: ControlPlane,
+    running: RunningWebhook,
+    tmp_path: Path,
+    namespace: Callable[..., Kubectl],
+    components: tuple[str, ...],
+    more: dict[str, int],
+) -> None:
+    people = namespace()
+    with installed(plane, running, tmp_path, *components) as hooks:
+        before = {name: webhook.requests(plane.kubectl, name) for name in hooks}
+        people.create(a_day())
+        people.run("create", "job", "nightly", "--from=cronjob/nightly")
+        system = plane.kubectl.in_namespace("kube-system")
+        system.create(named("v1/Pod", "addon", spec(1), namespace="kube-system"))
+        try:
+            people.wait_for(lambda found: len(found["items"]) >= sum(PODS.values()), "pods")
+            after = {name: webhook.requests(plane.kubectl, name) for name in hooks}
+        finally:
+            system.delete("pod", "addon", at_once=True)
+    count = {name.partition(".")[0]: after[name] - before[name] for name in hooks}
+    assert {name: number for name, number in count.items() if number} == BASE | more

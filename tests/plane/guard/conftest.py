@@ -1,0 +1,47 @@
+"""The guard on the session's control plane, while the tests of this folder run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testbed.plane import jobs
+from tests.plane.guard import people
+from webhook.engine import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from testbed.plane.controlplane import ControlPlane
+    from testbed.plane.kubectl import Kubectl
+    from testbed.plane.webhook import RunningWebhook
+
+
+@pytest.fixture(scope="package")
+def guarded(control_plane: ControlPlane, registered_webhook: RunningWebhook) -> Iterator[Kubectl]:
+    """Kubectl of an administrator, with webhook and guard installed."""
+    del registered_webhook
+    kubectl = control_plane.kubectl
+    probe = kubectl.create_namespace("guard-probe", {keys.INJECT: "disabled"})
+    with people.guarding(kubectl, probe):
+        yield kubectl
+
+
+@pytest.fixture
+def ada(guarded: Kubectl, namespace: Kubectl) -> Kubectl:
+    """Kubectl of a person who may edit everything in a new namespace, and nothing of the guard's."""
+    del guarded
+    return namespace.acting_as(people.ADA)
+
+
+@pytest.fixture(scope="package")
+def running_job(guarded: Kubectl, control_plane: ControlPlane) -> Iterator[Kubectl]:
+    """Kubectl of a person whose job ``train`` of four workers runs, as far as it can without kubelets."""
+    del guarded
+    with jobs.borrowed_namespace(control_plane, "guard-running") as inside:
+        ada = inside.acting_as(people.ADA)
+        ada.apply(people.unplaceable())
+        inside.wait_for(lambda found: len(jobs.workers_of(found["items"])) == 4, "pods")
+        inside.wait_for(people.started, "mpijob", "train")
+        yield ada

@@ -1,0 +1,214 @@
+"""Who does what in the tests of the guard, and with which rights; nobody here is an administrator."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from placement.model import GATE, INDEX, JOB, NODE_CONFIG, TOPOLOGY_KEY, WORKERS
+from testbed.mpijob import mpijob
+from testbed.plane import webhook
+from testbed.plane.jobs import ROLE, template, together
+from testbed.plane.kubectl import KubectlError
+from testbed.waiting import until
+from webhook.engine import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from subprocess import CompletedProcess
+
+    from testbed.plane.kubectl import Kubectl, Object
+
+COMPONENTS = Path(__file__).resolve().parents[3] / "manifests" / "components"
+ADA = "ada"
+WEAK = "weak"
+"""Whoever may create Pods and nothing else."""
+OPERATOR = "system:serviceaccount:mpi-operator:mpi-operator"
+STRANGER = "system:serviceaccount:elsewhere:mpi-operator"
+KUEUE = "system:serviceaccount:kueue-system:kueue-controller-manager"
+PLACEMENT = "system:serviceaccount:ultraserver-webhook:ultraserver-webhook-placement"
+NODE = "system:node:ip-172-32-10-1"
+NOWHERE = {"nodeSelector": {"no": "such-node"}}
+GATES = {"schedulingGates": [{"name": GATE}]}
+PLACED = {
+    WORKERS: "2",
+    NODE_CONFIG: "2",
+    TOPOLOGY_KEY: "topology.kubernetes.io/zone",
+    INDEX: "name",
+    JOB: "a.b",
+}
+"""What whole-job admission reads from a pod, as a person would write it to hold a zone."""
+CRONJOBS = "system:serviceaccount:kube-system:cronjob-controller"
+
+# The rights that each has beside what Kubernetes itself gives them: verbs and resources.
+RIGHTS = {
+    "guard-jobs": ("*", "mpijobs.kubeflow.org,mpijobs.kubeflow.org/status", (ADA, KUEUE)),
+    "guard-weak": ("create", "pods", (WEAK,)),
+    "guard-pods": (
+        "create,get,list,patch,update,delete",
+        "pods,pods/status,pods/ephemeralcontainers,pods/resize,pods/binding,bindings",
+        (ADA, STRANGER, PLACEMENT, NODE, OPERATOR),
+    ),
+}
+
+
+def give_rights(kubectl: Kubectl) -> None:
+    """Binds everybody to what they may do; the guard's own roles are not among it."""
+    for name, (verbs, resources, users) in RIGHTS.items():
+        kubectl.run("create", "clusterrole", name, f"--verb={verbs}", f"--resource={resources}")
+        kubectl.run(
+            "create", "clusterrolebinding", name, f"--clusterrole={name}", *map("--user={}".format, users)
+        )
+    kubectl.run("create", "clusterrolebinding", "guard-edit", "--clusterrole=edit", f"--user={ADA}")
+
+
+def take_rights(kubectl: Kubectl) -> None:
+    """Takes back what ``give_rights`` gave."""
+    kubectl.run("delete", "clusterrolebinding", *RIGHTS, "guard-edit")
+    kubectl.run("delete", "clusterrole", *RIGHTS)
+
+
+@contextlib.contextmanager
+def guarding(kubectl: Kubectl, probe: Kubectl, *forged: Object) -> Iterator[None]:
+    """The guard is installed, and everybody has their rights; it is waited for as ``wait_refusal`` does."""
+    give_rights(kubectl)
+    kubectl.run("apply", "-k", str(COMPONENTS / "guard"))
+    wait_refusal(probe, *forged)
+    yield
+    kubectl.run("delete", "-k", str(COMPONENTS / "guard"))
+    take_rights(kubectl)
+
+
+def pod(name: str = "bare", labels: dict[str, str] | None = None, **marks: Any) -> Object:
+    """A Pod that nobody's operator made: with labels, ``annotations`` and more of its spec."""
+    containers = [{"name": "main", "image": "example.invalid/main"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels or {}, "annotations": marks.pop("annotations", {})},
+        "spec": {"containers": containers, **NOWHERE, **marks},
+    }
+
+
+WORKER = pod(labels={ROLE: "worker"})
+
+
+def plain_job(spec: Object | None = None, **annotations: str) -> Object:
+    """A Job of a person's own, with annotations of its template and more of its pods' spec."""
+    container = {"name": "main", "image": "example.invalid/main"}
+    pods = {"restartPolicy": "Never", "containers": [container], **NOWHERE, **(spec or {})}
+    template = {"metadata": {"annotations": annotations}, "spec": pods}
+    job = {"template": template, "suspend": True}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "plain"}, "spec": job}
+
+
+def tries(inside: Kubectl, document: Object, *verb: str) -> CompletedProcess[str]:
+    """Has kubectl send an object, whatever comes of it."""
+    return inside.run(*(verb or ("create",)), "-f", "-", stdin=json.dumps(document), check=False)
+
+
+def is_refused(inside: Kubectl, document: Object) -> bool:
+    """Whether the guard would refuse an object, asked without kubectl."""
+    try:
+        inside.create(document, "--dry-run=server")
+    except KubectlError as error:
+        return "ValidatingAdmissionPolicy" in error.stderr
+    return False
+
+
+def wait_refusal(inside: Kubectl, *forged: Object) -> None:
+    """Waits until all of this is refused in a namespace: by itself an object for each of the policies."""
+    ada, forged = inside.acting_as(ADA), forged or (WORKER, labelled_job("another.job"))
+    until(lambda: all(is_refused(ada, each) for each in forged), "refusals by the guard")
+
+
+def patches(inside: Kubectl, what: str, patch: object, *args: str) -> CompletedProcess[str]:
+    """``kubectl patch KIND/NAME``: a list is a JSON patch, a map a merge patch."""
+    kind = "json" if isinstance(patch, list) else "merge"
+    return inside.run("patch", what, f"--type={kind}", "-p", json.dumps(patch), *args, check=False)
+
+
+def assert_refused(done: CompletedProcess[str], *said: str) -> None:
+    """Asserts that the guard, and nothing else, said no; with these words among others."""
+    assert done.returncode == 1, done.stdout
+    assert "ValidatingAdmissionPolicy 'ultraserver-webhook-guard-" in done.stderr, done.stderr
+    for words in said:
+        assert words in done.stderr
+
+
+def assert_done(done: CompletedProcess[str]) -> None:
+    """Asserts that it was done, without a word against it."""
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def unplaceable(workers: int = 4, **metadata: object) -> Object:
+    """A job whose Pods fit no node: they can be deleted although no kubelet is there to end them."""
+    job = mpijob(workers, worker_spec=NOWHERE, launcher_spec=NOWHERE)
+    job["metadata"] |= metadata
+    return job
+
+
+def started(job: Object) -> bool:
+    """Whether the job's pods were made: until then the webhook puts back what an update takes out."""
+    return "startTime" in job.get("status", {})
+
+
+def marked_job(
+    document: Object, /, role: str = "Worker", *, gate: bool = False, **annotations: str
+) -> Object:
+    """A job that brings along what says how its pods are placed."""
+    found = template(document, role)
+    found.setdefault("metadata", {}).setdefault("annotations", {}).update(
+        {f"{keys.PREFIX}{name.replace('_', '-')}": value for name, value in annotations.items()}
+    )
+    found["spec"] |= GATES if gate else {}
+    return document
+
+
+def labelled_job(label: str, **metadata: object) -> Object:
+    """A job that brings along a job label."""
+    job = unplaceable(**metadata)
+    template(job, "Worker")["metadata"] = {"labels": {keys.JOB: label}}
+    return job
+
+
+def refused_marks(inside: Kubectl, documents: list[Object]) -> str:
+    """What is said when the guard, and nothing else, refuses all of these."""
+    refused = tries(inside, together(*documents), "create", "--dry-run=server")
+    assert_refused(refused, "says how the pods are placed", "Take it out of the file.")
+    assert refused.stderr.count("ValidatingAdmissionPolicy") == len(documents), refused.stderr
+    return refused.stderr
+
+
+def merged(role: str, metadata: Object) -> Object:
+    """A merge patch of the metadata of a pod template."""
+    return {"spec": {"mpiReplicaSpecs": {role: {"template": {"metadata": metadata}}}}}
+
+
+def resized_too(patch: Object, workers: int) -> Object:
+    """A merge patch of the worker template that changes the number of workers as well."""
+    worker = {**patch["spec"]["mpiReplicaSpecs"]["Worker"], "replicas": workers}
+    return {"spec": {"mpiReplicaSpecs": {"Worker": worker}}}
+
+
+@contextlib.contextmanager
+def not_asked(admin: Kubectl, inside: Kubectl) -> Iterator[None]:
+    """Nobody asks the webhook about new jobs, as if it were down with ``failurePolicy: Ignore``."""
+    configuration = f"mutatingwebhookconfiguration/{webhook.NAME}"
+    place = "/webhooks/0/namespaceSelector/matchLabels"
+    narrow = [{"op": "add", "path": place, "value": {"asked": "nowhere"}}]
+    assert patches(admin, configuration, narrow).returncode == 0
+    try:
+        until(lambda: "nodeSelector" not in placed(inside), "a job that the webhook does not see")
+        yield
+    finally:
+        assert patches(admin, configuration, [{"op": "remove", "path": place}]).returncode == 0
+        until(lambda: "affinity" in placed(inside), "a job that the webhook sees")
+
+
+def placed(inside: Kubectl) -> dict[str, object]:
+    job = mpijob(4)
+    found: dict[str, object] = template(inside.create(job, "--dry-run=server"), "Worker")["spec"]
+    return found

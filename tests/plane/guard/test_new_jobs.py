@@ -1,0 +1,81 @@
+"""Creating a job: where the webhook is not asked, the label must be the one that it would have computed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from placement.model import GATE, SERVER_4, TOPOLOGY_KEY
+from testbed.plane.jobs import template
+from tests.plane.guard import people
+from tests.plane.guard.people import assert_done, assert_refused, patches, tries
+from webhook.engine import keys
+
+if TYPE_CHECKING:
+    from testbed.plane.kubectl import Kubectl
+
+INDEX = "training.kubeflow.org/replica-index"
+DIGITS = "0123456789abcdef0123"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["train", "a-name-that-is-so-long-that-the-label-has-no-room-for-it-and-is-hashed", None],
+    ids=["named", "long", "generated"],
+)
+def test_what_the_webhook_computes_is_let_through(name: str | None, ada: Kubectl) -> None:
+    metadata = {"name": name} if name else {"name": None, "generateName": "train-"}
+    stored = ada.create(people.unplaceable(**metadata))
+    assert template(stored, "Worker")["metadata"]["labels"][keys.JOB].startswith(str(ada.namespace)[:20])
+
+
+def test_in_a_namespace_that_is_opted_out_label_and_record_are_refused(
+    guarded: Kubectl, plain_namespace: Kubectl
+) -> None:
+    del guarded
+    ada = plain_namespace.acting_as(people.ADA)
+    assert_done(tries(ada, people.unplaceable(), "create", "--dry-run=server"))
+    for label in ("team-b.victim", f"{ada.namespace}.train"):
+        refused = tries(ada, people.labelled_job(label), "create", "--dry-run=server")
+        assert_refused(refused, "Worker.template.metadata.labels", "opted out", "Take it out of the file.")
+    recorded = people.unplaceable()
+    template(recorded, "Launcher")["metadata"] = {"annotations": {keys.ADDED: "{}"}}
+    refused = tries(ada, recorded, "create", "--dry-run=server")
+    assert_refused(refused, "Launcher.template.metadata.annotations", "opted out", "Take it out of the file.")
+
+
+def test_what_places_pods_is_refused_in_a_plain_jobs_template(ada: Kubectl) -> None:
+    """Its controller may copy what stands there, because nobody else than operators could write it."""
+    forged = [people.plain_job(**{key: value}) for key, value in people.PLACED.items()]
+    for who in (people.ADA, people.CRONJOBS):
+        said = people.refused_marks(ada.acting_as(who), [*forged, people.plain_job(people.GATES)])
+        assert f"spec.template.spec.schedulingGates[{GATE}] says" in said
+        assert f"not {who}" in said
+    # As the webhook leaves it, with the component kinds.
+    in_blocks = people.plain_job(**{TOPOLOGY_KEY: SERVER_4})
+    assert_done(tries(ada, in_blocks))
+    for patch in (forged[0]["spec"], {"template": {"spec": people.GATES}}):
+        assert_refused(patches(ada, "job/plain", {"spec": patch}), "spec.template.", "would change")
+    assert_done(patches(ada, "job/plain", {"spec": {"suspend": False}}))
+
+
+@pytest.mark.soak  # seconds of the API server's work for each request
+def test_a_job_of_a_megabyte_is_judged_as_any_other(ada: Kubectl) -> None:
+    job = people.unplaceable(1)
+    job["spec"]["runPolicy"] = {"suspend": True}
+    environment = [{"name": f"V{number}", "value": "x" * 200} for number in range(4400)]
+    template(job, "Worker")["spec"]["containers"][0]["env"] = environment
+    template(job, "Worker")["metadata"] = {"labels": {f"l{number}": "v" for number in range(3000)}}
+    assert len(json.dumps(job)) > 1_000_000
+    assert_done(tries(ada, job))
+    forged = {"metadata": {"labels": {keys.JOB: "team-b.victim"}}}
+    patch = {"spec": {"mpiReplicaSpecs": {"Worker": {"template": forged}}}}
+    # While it is suspended the webhook puts the label back, so the guard finds nothing changed.
+    assert_done(patches(ada, "mpijob/train", patch))
+    label = template(ada.get_json("mpijob", "train"), "Worker")["metadata"]["labels"][keys.JOB]
+    assert label == f"{ada.namespace}.train"
+    assert_done(patches(ada, "mpijob/train", {"spec": {"runPolicy": {"suspend": False}}}))
+    ada.wait_for(people.started, "mpijob", "train")
+    assert_refused(patches(ada, "mpijob/train", patch), "says who the job is")

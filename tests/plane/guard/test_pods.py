@@ -1,0 +1,279 @@
+"""Pods that pass for a job's workers: only operators make them, and nobody else changes whose they are."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from placement.model import GATE, LOOSE, OPENED
+from testbed.plane import jobs
+from testbed.plane.jobs import JOB_NAME, ROLE
+from testbed.waiting import until
+from tests.plane.guard import people
+from tests.plane.guard.people import assert_done, assert_refused, patches, pod, tries
+from webhook.engine import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from subprocess import CompletedProcess
+
+    from testbed.plane.kubectl import Kubectl, Object
+
+WORKER = "pod/train-worker-0"
+INDEX = "training.kubeflow.org/replica-index"
+FORGED = {ROLE: "worker", keys.JOB: "team-b.victim"}
+
+
+def test_the_operator_makes_workers_and_the_job_controller_launchers(running_job: Kubectl) -> None:
+    def made(pods: Object) -> bool:
+        roles = sorted(found["metadata"]["labels"][ROLE] for found in pods["items"])
+        return roles == ["launcher", "worker", "worker", "worker", "worker"]
+
+    running_job.wait_for(made, "pods")
+    running_job.run("delete", WORKER, "--force", "--grace-period=0")
+    running_job.wait_for(made, "pods")
+    assert running_job.get_json(WORKER)["metadata"]["labels"][keys.JOB] == "guard-running.train"
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [{ROLE: "worker"}, {keys.JOB: "team-b.victim"}, {JOB_NAME: "victim", keys.BLOCK: "0"}],
+    ids=["role", "job", "block"],
+)
+def test_a_bare_pod_that_passes_for_a_worker_is_refused_in_any_namespace(
+    labels: dict[str, str], ada: Kubectl, plain_namespace: Kubectl
+) -> None:
+    generated = pod(labels=labels)
+    generated["metadata"] |= {"name": None, "generateName": "bare-"}
+    for inside in (ada, plain_namespace.acting_as(people.ADA)):
+        refused = tries(inside, jobs.together(pod(labels=labels), generated))
+        assert_refused(refused, "metadata.labels[", "only operators", f"not {people.ADA}", "create an MPIJob")
+        assert refused.stderr.count("ValidatingAdmissionPolicy") == 2
+        assert_refused(tries(inside, pod(labels=labels), "apply", "--server-side"), "metadata.labels[")
+        assert not inside.get_json("pods")["items"]
+
+
+@pytest.mark.parametrize("who", [people.WEAK, people.ADA])
+def test_a_bare_pod_that_says_how_it_is_placed_is_refused(who: str, ada: Kubectl) -> None:
+    forged = [pod(annotations={key: value}) for key, value in people.PLACED.items()]
+    marks = (*(f"metadata.annotations[{key}] says" for key in people.PLACED), f"spec.schedulingGates[{GATE}]")
+    refused = tries(ada.acting_as(who), jobs.together(*forged, pod(**people.GATES)))
+    assert_refused(refused, *marks, "only operators", "create an MPIJob")
+    assert refused.stderr.count("ValidatingAdmissionPolicy") == len(marks)
+    assert not ada.get_json("pods")["items"]
+    plain = pod(annotations={"note": "a"}, schedulingGates=[{"name": "example.com/mine"}])
+    assert_done(tries(ada.acting_as(who), plain))
+
+
+def test_all_rights_in_a_namespace_make_nobody_an_operator(ada: Kubectl, namespace: Kubectl) -> None:
+    namespace.run("create", "role", "all", "--verb=*", "--resource=*.*")
+    namespace.run("create", "rolebinding", "all", "--role=all", "--user=eve")
+    eve = ada.acting_as("eve")
+    assert_done(tries(eve, pod()))
+    forged = (people.WORKER, pod(labels={keys.JOB: "team-b.victim"}), pod(annotations=people.PLACED))
+    assert tries(eve, jobs.together(*forged)).stderr.count("not eve") == 3
+    assert_refused(patches(eve, "pod/bare", {"metadata": {"labels": FORGED}}), "not eve")
+    assert_refused(tries(eve, laundries({keys.JOB: "team-b.victim"})[-1]), "not eve")
+    assert_refused(bound(eve, "bare", {"labels": FORGED}), "not eve")
+
+
+def bound(
+    inside: Kubectl, name: str, metadata: Object, door: str = "pods/{}/binding"
+) -> CompletedProcess[str]:
+    """Has a Pod bound to a node that is not there, by either resource that does it."""
+    target = {"apiVersion": "v1", "kind": "Node", "name": "none"}
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name, "namespace": inside.namespace, **metadata},
+        "target": target,
+    }
+    where = f"/api/v1/namespaces/{inside.namespace}/{door.format(name)}"
+    return inside.run("create", "--raw", where, "-f", "-", stdin=json.dumps(binding), check=False)
+
+
+@pytest.mark.parametrize("door", ["pods/{}/binding", "bindings"])
+def test_a_binding_writes_nothing_of_ours_to_a_pod(door: str, ada: Kubectl) -> None:
+    waiting = {"schedulerName": "nobody"}
+    assert_done(tries(ada, jobs.together(pod(**waiting), pod("other", **waiting))))
+    labels = dict.fromkeys([*FORGED, keys.BLOCK, LOOSE, JOB_NAME, INDEX], "x")
+    annotations = dict.fromkeys([*people.PLACED, OPENED, keys.ADDED, keys.ADDED_TO_POD], "x")
+    for metadata in ({"labels": labels}, {"annotations": annotations}):
+        ((kind, keyed),) = metadata.items()
+        said = (f"metadata.{kind}[{key}]" for key in keyed)
+        assert_refused(bound(ada, "bare", metadata, door), *said, "of a Binding", f"not {people.ADA}")
+    theirs = {"labels": {"team": "a"}, "annotations": {"example.com/devices": "0,1"}}
+    assert_done(bound(ada, "bare", theirs, door))
+    found = ada.get_json("pod", "bare")
+    assert found["spec"]["nodeName"] == "none"
+    assert found["metadata"]["annotations"] == theirs["annotations"]
+    assert_done(bound(ada.acting_as(people.OPERATOR), "other", {"labels": FORGED}, door))
+    ada.run("delete", "pods", "--all", "--force", "--grace-period=0")
+
+
+def test_an_operator_that_is_not_bound_is_told_how_it_would_be(ada: Kubectl) -> None:
+    refused = tries(ada.acting_as(people.STRANGER), people.WORKER)
+    assert_refused(refused, f"not {people.STRANGER}", "bound to the ClusterRole ultraserver-webhook-operator")
+
+
+@pytest.mark.parametrize("subresource", [(), ("--subresource=status",)], ids=["pod", "status"])
+def test_a_pod_cannot_become_a_worker_or_another_jobs_afterwards(
+    subresource: tuple[str, ...], ada: Kubectl, running_job: Kubectl
+) -> None:
+    ada.create(pod())
+    for labels in ({ROLE: "worker"}, {keys.JOB: "team-b.victim"}, {keys.BLOCK: "0"}):
+        refused = patches(ada, "pod/bare", {"metadata": {"labels": labels}}, *subresource)
+        assert_refused(refused, f"metadata.labels[{next(iter(labels))}]", "only operators may change it")
+    for key, value in ((ROLE, None), (JOB_NAME, "other"), (keys.JOB, "team-b.victim"), (INDEX, "7")):
+        refused = patches(running_job, WORKER, {"metadata": {"labels": {key: value}}}, *subresource)
+        assert_refused(refused, f"metadata.labels[{key}]", "only operators may change it")
+    for inside, name in ((ada, "pod/bare"), (running_job, WORKER)):
+        refused = patches(inside, name, {"metadata": {"annotations": people.PLACED}}, *subresource)
+        assert_refused(refused, *(f"metadata.annotations[{key}]" for key in people.PLACED))
+    forged = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train-worker-0", "labels": FORGED}}
+    assert_refused(tries(running_job, forged, "apply", "--server-side", "--force-conflicts", *subresource))
+
+
+@pytest.mark.parametrize("how", ["merge", "strategic", "apply", "replace"])
+@pytest.mark.parametrize("subresource", ["ephemeralcontainers", "resize"])
+def test_no_other_subresource_changes_labels_or_annotations(
+    subresource: str, how: str, ada: Kubectl, namespace: Kubectl
+) -> None:
+    """Seen without the guard's word: it is not asked about these, and an administrator is never refused."""
+    bare = pod(schedulerName="nobody")  # or its word about the Pod would be another version of it
+    bare["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1m"}}
+    ada.create(bare)
+    found = namespace.get_json("pod", "bare")
+    found["metadata"] |= {"labels": FORGED, "annotations": people.PLACED}
+    (container,) = found["spec"]["containers"]
+    container["resources"]["requests"]["cpu"] = "2m"
+    debugger = {"name": "debugger", "image": "example.invalid/debug"}
+    spec = {"containers": [container]} if subresource == "resize" else {"ephemeralContainers": [debugger]}
+    names = {"name": "bare"} | {key: found["metadata"][key] for key in ("labels", "annotations")}
+    through = f"--subresource={subresource}"
+    if how == "apply":
+        document = {"apiVersion": "v1", "kind": "Pod", "metadata": names, "spec": spec}
+        tries(namespace, document, "apply", "--server-side", "--force-conflicts", through)
+    elif how == "replace":
+        tries(namespace, found | {"spec": found["spec"] | spec}, "replace", through)
+    else:
+        patch = json.dumps({"metadata": names, "spec": spec})
+        namespace.run("patch", "pod/bare", through, f"--type={how}", "-p", patch, check=False)
+    after = namespace.get_json("pod", "bare")
+    assert after["metadata"]["generation"] > 1, "nothing was changed"
+    assert not after["metadata"].get("labels")
+    assert not after["metadata"].get("annotations")
+
+
+def laundries(labels: dict[str, str]) -> list[Object]:
+    """Objects from whose templates Kubernetes' own controllers make Pods, one of each kind."""
+    made = []
+    for kind, api, more in (
+        ("Deployment", "apps/v1", {}),
+        ("ReplicaSet", "apps/v1", {}),
+        ("StatefulSet", "apps/v1", {"serviceName": "none"}),
+        ("DaemonSet", "apps/v1", {}),
+        ("ReplicationController", "v1", {}),
+        ("Job", "batch/v1", {}),
+    ):
+        own = {"app": kind.lower()}
+        template = {"metadata": {"labels": own | labels}, "spec": pod()["spec"]}
+        spec = {**more, "template": template, "selector": own if api == "v1" else {"matchLabels": own}}
+        if kind == "DaemonSet":  # a Pod for every node that it selects
+            template["spec"]["nodeSelector"] = {}
+        if kind == "Job":
+            template["spec"]["restartPolicy"] = "Never"
+            del spec["selector"]
+        made.append({"apiVersion": api, "kind": kind, "metadata": {"name": kind.lower()}, "spec": spec})
+    return made
+
+
+@pytest.fixture
+def laundry(ada: Kubectl) -> Iterator[Kubectl]:
+    """Kubectl of a person in a namespace whose Deployments and the like are deleted before its Pods."""
+    yield ada
+    ada.run("delete", "deployments,statefulsets,daemonsets,replicasets,rc", "--all", "--wait=false")
+
+
+def told(events: Object) -> set[str]:
+    """The kinds whose controller was refused a Pod because it is no operator."""
+    return {
+        event["involvedObject"]["kind"] for event in events["items"] if "only operators" in event["message"]
+    }
+
+
+def test_no_controller_makes_a_worker_from_a_persons_template(laundry: Kubectl) -> None:
+    assert_done(tries(laundry, jobs.together(*laundries({ROLE: "worker"}))))
+    kinds = {found["kind"] for found in laundries({})} - {"Deployment"}
+    laundry.wait_for(lambda events: told(events) == kinds, "events", timeout=60)
+    assert not laundry.get_json("pods")["items"]
+
+
+def test_no_controller_makes_a_pod_with_a_job_label_from_a_persons_template(laundry: Kubectl) -> None:
+    *others, job = laundries({keys.JOB: "team-b.victim"})
+    assert_refused(tries(laundry, job), "spec.template.metadata.labels[ultraserver-webhook.io/job]")
+    assert_done(tries(laundry, jobs.together(*others)))
+    kinds = {found["kind"] for found in others} - {"Deployment"}
+    laundry.wait_for(lambda events: told(events) == kinds, "events", timeout=60)
+    assert not laundry.get_json("pods")["items"]
+
+
+def test_a_cron_jobs_jobs_are_looked_at_as_well(ada: Kubectl) -> None:
+    *_, job = laundries({keys.JOB: "team-b.victim"})
+    refused = tries(ada.acting_as(people.CRONJOBS), job)
+    assert_refused(
+        refused, "spec.template.metadata.labels[ultraserver-webhook.io/job]", f"not {people.CRONJOBS}"
+    )
+
+
+def test_pods_of_other_apps_are_none_of_its_business(laundry: Kubectl) -> None:
+    assert_done(
+        tries(laundry, jobs.together(*laundries({JOB_NAME: "other"}), pod(labels={ROLE: "launcher"})))
+    )
+    apps = {found["metadata"]["name"] for found in laundries({})}
+    laundry.wait_for(
+        lambda pods: {found["metadata"]["labels"].get("app") for found in pods["items"]} >= apps,
+        "pods",
+        timeout=60,
+    )
+    assert_done(patches(laundry, "pod/bare", {"metadata": {"labels": {"team": "a", ROLE: "master"}}}))
+
+
+def test_node_scheduler_and_placement_do_their_work_on_workers(running_job: Kubectl, ada: Kubectl) -> None:
+    node = running_job.acting_as(people.NODE, "system:nodes")
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    assert_done(patches(node, WORKER, ready, "--subresource=status"))
+    assert_done(
+        patches(running_job, WORKER, {"metadata": {"labels": {"team": "a"}, "finalizers": ["example.com/x"]}})
+    )
+    assert_done(patches(running_job, WORKER, {"metadata": {"finalizers": None}}))
+    gated = people.unplaceable(2)
+    jobs.template(gated, "Worker")["spec"]["schedulingGates"] = [{"name": "example.com/whole"}]
+    ada.apply(gated)
+    ada.wait_for(lambda found: len(jobs.workers_of(found["items"])) == 2, "pods")
+    opening = [
+        {"op": "add", "path": "/spec/nodeSelector/server", "value": "us-01"},
+        {"op": "remove", "path": "/spec/schedulingGates/0"},
+    ]
+    assert_done(patches(ada.acting_as(people.PLACEMENT), WORKER, opening))
+
+
+def test_an_administrator_may_make_a_worker(ada: Kubectl, namespace: Kubectl) -> None:
+    del ada
+    assert_done(tries(namespace, people.WORKER))
+
+
+def test_the_component_for_a_staged_rollout_warns_and_refuses_nothing(guarded: Kubectl, ada: Kubectl) -> None:
+    dry = ("create", "--dry-run=server")
+    try:
+        guarded.run("apply", "-k", str(people.COMPONENTS / "guard-warn"))
+        until(lambda: not people.is_refused(ada, people.WORKER), "the guard to refuse nothing")
+        assert (
+            "Warning: Validation failed for ValidatingAdmissionPolicy"
+            in tries(ada, people.WORKER, *dry).stderr
+        )
+    finally:
+        guarded.run("apply", "-k", str(people.COMPONENTS / "guard"))
+        people.wait_refusal(guarded.in_namespace("guard-probe"))

@@ -1,0 +1,119 @@
+"""Jobs about which the webhook is not asked, as if it were away: what is sent is what would be stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from placement.model import GATE, SERVER_2, SERVER_4, WORKERS
+from testbed.plane.jobs import borrowed_namespace, together
+from tests.plane.guard import people
+from tests.plane.guard.people import assert_done, assert_refused, merged, patches, resized_too, tries
+from webhook.engine import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from testbed.plane.controlplane import ControlPlane
+    from testbed.plane.kubectl import Kubectl, Object
+
+DIGITS = "0123456789abcdef0123"
+INDEX = "training.kubeflow.org/replica-index"
+TEMPLATE = "spec.mpiReplicaSpecs.Worker.template"
+PLACED = {"workers": "4", "node_config": "4", "topology_key": SERVER_4, "index": f"labels/{INDEX}"}
+"""What the rows of whole-job admission write for four workers."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unasked(guarded: Kubectl, control_plane: ControlPlane) -> Iterator[None]:
+    """Nobody asks the webhook while the tests of this module run."""
+    with borrowed_namespace(control_plane, "guard-unasked") as inside, people.not_asked(guarded, inside):
+        yield
+
+
+def test_where_the_webhook_is_not_asked_a_job_can_only_say_that_it_is_itself(ada: Kubectl) -> None:
+    here = ada.namespace
+    generated = {"name": None, "generateName": "train-"}
+    for label, metadata in (
+        ("team-b.train", {}),
+        (f"{here}.other", {}),
+        (f"{here}.train_{DIGITS}", {}),
+        (f"team-b.train_{DIGITS}", generated),
+        (f"{here}.other", generated),
+        ("train", {}),
+    ):
+        done = tries(ada, people.labelled_job(label, **metadata), "create", "--dry-run=server")
+        assert_refused(
+            done,
+            "Worker.template.metadata.labels[ultraserver-webhook.io/job]",
+            "not the value of this job",
+        )
+    for label, metadata in (
+        (f"{here}.train", {}),
+        (f"{here[:32]}.train_{DIGITS}"[:63] if len(here) < 32 else f"{here[:40]}_{DIGITS}", generated),
+    ):
+        assert_done(tries(ada, people.labelled_job(label, **metadata), "create", "--dry-run=server"))
+
+
+def test_what_places_a_jobs_pods_can_only_be_what_the_webhook_computes_for_its_size(ada: Kubectl) -> None:
+    ranks = people.marked_job(people.unplaceable(3, name="ranks"), **PLACED)
+    ranks["spec"]["runLauncherAsWorker"] = True
+    right = people.marked_job(people.unplaceable(), gate=True, **PLACED)
+    people.marked_job(right, "Launcher", gate=True, job=f"{ada.namespace}.train")
+    pair = {"workers": "2", "node_config": "2", "topology_key": SERVER_2, "index": "name"}
+    two = people.marked_job(people.unplaceable(2, name="two"), **pair)
+    assert tries(ada, together(right, ranks, two), "create", "--dry-run=server").returncode == 0
+
+    wrong = [
+        {"workers": "96"},
+        {"workers": "5"},
+        {"node_config": "8"},
+        {"topology_key": "topology.kubernetes.io/zone"},
+        {"index": "labels/team"},
+        {"job": "team-b.victim"},
+    ]
+    for role in ("Launcher", "Worker"):
+        forged = [people.marked_job(people.unplaceable(), role, **PLACED | each) for each in wrong]
+        said = people.refused_marks(ada, forged)
+        for each in wrong:
+            key = next(iter(each)).replace("_", "-")
+            assert f"{role}.template.metadata.annotations[{keys.PREFIX}{key}] says" in said
+        assert "is not what the webhook computes for a job of this size" in said
+
+
+def test_what_places_a_jobs_pods_is_refused_where_nobody_computes_it(
+    ada: Kubectl, plain_namespace: Kubectl
+) -> None:
+    def forged(**metadata: object) -> list[Object]:
+        gated = people.marked_job(people.unplaceable(**metadata), "Launcher", gate=True)
+        return [people.marked_job(people.unplaceable(**metadata), **PLACED), gated]
+
+    assert "nobody computes it" in people.refused_marks(plain_namespace.acting_as(people.ADA), forged())
+    opted_out = [
+        *forged(annotations={keys.INJECT: "false"}),
+        *forged(annotations={keys.INJECT: "disabled"}),
+        *forged(labels={keys.INJECT: "false"}),
+    ]
+    said = people.refused_marks(ada, opted_out)
+    assert "nobody computes it" in said
+    assert f"Launcher.template.spec.schedulingGates[{GATE}] says" in said
+    apart = people.unplaceable(annotations={keys.INJECT: "false"})
+    assert_done(tries(ada, apart, "create", "--dry-run=server"))
+
+
+def test_what_places_a_suspended_jobs_pods_changes_with_its_size_only(ada: Kubectl) -> None:
+    said = f"{TEMPLATE}.metadata.annotations[{WORKERS}] says how the pods are placed"
+    job = people.marked_job(people.unplaceable(), gate=True, workers="4", node_config="4", index="name")
+    job["spec"]["runPolicy"] = {"suspend": True}
+    assert tries(ada, job).returncode == 0
+
+    def asked(workers: str) -> Object:
+        return merged("Worker", {"annotations": {WORKERS: workers}})
+
+    assert_refused(patches(ada, "mpijob/train", asked("8")), said, "would change")
+    assert_refused(patches(ada, "mpijob/train", resized_too(asked("96"), 8)), said)
+    assert patches(ada, "mpijob/train", resized_too(asked("8"), 8)).returncode == 0
+    assert_done(ada.run("annotate", "mpijob", "train", f"{keys.INJECT}=false"))
+    assert_refused(patches(ada, "mpijob/train", resized_too(asked("4"), 4)), said)
+    assert_done(patches(ada, "mpijob/train", resized_too(merged("Worker", {}), 4)))

@@ -1,0 +1,36 @@
+"""What this machine offers to a fleet: programs, keys, and ways into namespaces."""
+
+import functools
+import shutil
+import subprocess
+from pathlib import Path
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PROGRAMS = ("sshd", "ssh", "ssh-keygen", "mpirun", "ip", "unshare", "nsenter", "setpriv")
+
+
+@functools.cache
+def missing() -> list[str]:
+    """What this machine lacks to run a fleet, if anything."""
+    lacking = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
+    if not lacking:
+        probe = subprocess.run(
+            ["unshare", "--mount", "--net", "--pid", "--fork", "true"], check=False, capture_output=True
+        )
+        lacking = ["the right to make namespaces"] if probe.returncode else []
+    return lacking
+
+
+def keygen(path: Path, *kind: str) -> None:
+    """Makes a key pair."""
+    subprocess.run(["ssh-keygen", "-q", *kind, "-N", "", "-f", path], check=True)
+
+
+def child(pid: int) -> int:
+    """The first child of a process."""
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+
+def enter(pid: int, *spaces: str) -> list[str]:
+    """The start of a command that runs in a process's namespaces."""
+    return ["nsenter", *(f"--{space}" for space in spaces), f"--target={pid}", "--"]

@@ -1,0 +1,110 @@
+"""Images that are not as the document assumes, and jobs whose launcher works too."""
+
+import pytest
+
+from testbed.topology import servers
+from tests.plane.initscript.harness import BASE_IMAGE_SSH, Fleet
+from tests.plane.initscript.run import OUT, container, mpirun
+
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.limit(40, "several sshd share two processors, and the script waits"),
+]
+PORT = f"{BASE_IMAGE_SSH}  Port 2222\n"
+HOME_OUT = "/home/mpiuser/ultraserver_init"
+# As mpi-operator's own base image runs sshd without root.
+ROOTLESS = ("-p", "2222", "-o", "UsePAM=no")
+
+
+def test_a_worker_that_may_not_write_etc_environment_is_told_what_to_do() -> None:
+    with Fleet(4, uid=2000, launcher_ssh=PORT, sshd=ROOTLESS) as fleet:
+        assert not container(fleet, "wait").returncode
+        done = container(fleet, "init", ULTRASERVER_OUTPUT_DIR=HOME_OUT)
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert len(lines) == 5
+    for number, line in enumerate(lines[:4]):
+        assert line == (
+            f"ERROR: pod demo-worker-{number}: its five NEURON_ variables cannot be written to "
+            "/etc/environment: Permission denied, uid 2000; run the worker as root, or give its "
+            "user that file in the image"
+        )
+
+
+def test_a_file_that_may_be_written_in_place_only_is_and_a_blind_sshd_is_warned_of() -> None:
+    with Fleet(4, uid=2000, launcher_ssh=PORT, sshd=ROOTLESS) as fleet:
+        for pod in fleet.workers:
+            fleet.as_root(["chmod", "666", "/etc/environment"], pod)
+        done = container(fleet, "init", ULTRASERVER_OUTPUT_DIR=HOME_OUT)
+        assert not done.returncode, done.stderr
+        assert all(len(fleet.environment(pod)) == 5 for pod in fleet.workers)
+    assert (
+        "WARNING: /etc/environment is written, but an ssh session on demo-worker-0 does not see it."
+        in done.stdout
+    )
+    assert 'Its sshd needs "UsePAM yes"' in done.stdout
+
+
+def test_a_folder_that_cannot_be_written_is_named() -> None:
+    with Fleet(4, uid=2000, launcher_ssh=PORT, sshd=ROOTLESS) as fleet:
+        done = container(fleet, "init", ULTRASERVER_OUTPUT_DIR="/proc/none")
+    assert (
+        "ERROR: /proc/none cannot be written by uid 2000 (No such file or directory): "
+        "mount the volume ultraserver-init there" in done.stderr
+    )
+
+
+def test_a_read_only_root_is_enough() -> None:
+    with Fleet(4) as fleet:
+        fleet.run(["mount", "-t", "tmpfs", "-o", "mode=777", "tmpfs", "/home"])
+        fleet.run(["bash", "-c", "mount -o remount,ro /tmp; mount -o remount,bind,ro /root"])
+        assert fleet.run(["mktemp"]).returncode
+        assert not container(fleet, "wait").returncode
+        done = container(fleet, "init", ULTRASERVER_OUTPUT_DIR="/home/out")
+        assert not done.returncode, done.stderr
+
+
+def test_a_login_that_chatters_is_understood() -> None:
+    with Fleet(4) as fleet:
+        fleet.write(
+            "demo-worker-0", "/root/.bashrc", "echo @node_id; echo welcome to @home; echo oh no >&2\n"
+        )
+        fleet.write("demo-worker-1", "/root/.bashrc", "printf hello; printf oh-no >&2\n")
+        assert not container(fleet, "wait").returncode
+        done = container(fleet, "init")
+        assert not done.returncode, done
+        assert fleet.environment("demo-worker-0")["NEURON_GLOBAL_TOPOID"] == "2"
+
+
+def test_a_launcher_that_works_too_is_counted_and_gets_a_file_to_source() -> None:
+    with Fleet(4, launcher_is_worker=True) as fleet:
+        assert not container(fleet, "wait").returncode
+        done = container(fleet, "init")
+        assert not done.returncode, done
+        script = fleet.run(["bash", "-c", f". {OUT}/launcher.env; env | grep ^NEURON | sort"]).stdout
+        hosts = fleet.read(fleet.launcher, f"{OUT}/new_hostfile")
+    assert f"The launcher runs ranks too: its command must source {OUT}/launcher.env" in done.stdout
+    assert script.splitlines() == [
+        "NEURON_GLOBAL_TOPOID0_HOST=demo-worker-0.demo.default.svc",
+        "NEURON_GLOBAL_TOPOID=2",
+        "NEURON_RT_ULTRASERVER_MODE=1",
+        "NEURON_RT_ULTRASERVER_NODE_ID=2",
+        "NEURON_RT_ULTRASERVER_SERVER_ID=9000000000000000",
+    ]
+    order = ["demo-worker-0", "demo-worker-2", "demo-launcher", "demo-worker-1"]
+    assert hosts == "".join(f"{pod}.demo.default.svc slots=1\n" for pod in order)
+
+
+def test_a_launcher_on_the_host_network_is_known_by_the_way_it_is_listed() -> None:
+    with Fleet(4, launcher_is_worker=True) as fleet:
+        done = container(fleet, "wait", HOSTNAME="ip-10-0-0-1")
+    assert done.stdout.splitlines()[-1].startswith("All 3 workers answer ssh")
+
+
+def test_a_hostfile_named_on_the_command_line_wins() -> None:
+    with Fleet(servers(4)) as fleet:
+        assert not container(fleet, "init").returncode
+        fleet.write(fleet.launcher, "/root/mine", f"{fleet.fqdn('demo-worker-0')} slots=1\n")
+        ours = {"OMPI_MCA_orte_default_hostfile": f"{OUT}/new_hostfile"}
+        assert [rank["HOST"] for rank in mpirun(fleet, ours, "--hostfile", "/root/mine")] == ["demo-worker-0"]
+        assert len(mpirun(fleet, ours)) == 4

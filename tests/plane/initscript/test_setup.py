@@ -1,0 +1,232 @@
+"""The way it should go: sshd plays the workers, mpirun runs the job."""
+
+import re
+import shutil
+import time
+
+import pytest
+
+from testbed.topology import Sysfs, pairs, servers, single
+from testbed.waiting import until
+from tests.plane.initscript.harness import Fleet
+from tests.plane.initscript.run import OUT, container, hydra, mpirun, settings
+from webhook.initscript import command
+
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.limit(40, "several sshd share two processors, and the script waits"),
+]
+
+
+def test_mpirun_runs_in_topology_order_and_every_rank_sees_its_variables() -> None:
+    with Fleet(8, slots=2) as fleet:
+        assert container(fleet, "wait").stdout.splitlines()[-1].startswith("All 8 workers answer ssh after ")
+        done = container(fleet, "init")
+        assert done.stdout.startswith("Using 4-node config\n"), done
+        ranks = mpirun(fleet, {"OMPI_MCA_orte_default_hostfile": f"{OUT}/new_hostfile"})
+        order = sorted(
+            fleet.sysfs, key=lambda pod: (fleet.sysfs[pod]["server_id_4"], fleet.sysfs[pod]["node_id_4"])
+        )
+        assert [rank["HOST"] for rank in ranks] == [pod for pod in order for _ in range(2)]
+        for number, rank in enumerate(ranks):
+            sysfs = fleet.sysfs[rank.pop("HOST")]
+            assert rank == {
+                "NEURON_GLOBAL_TOPOID": str(number // 2),
+                "NEURON_GLOBAL_TOPOID0_HOST": fleet.fqdn(order[0]),
+                "NEURON_RT_ULTRASERVER_MODE": "1",
+                "NEURON_RT_ULTRASERVER_SERVER_ID": sysfs["server_id_4"],
+                "NEURON_RT_ULTRASERVER_NODE_ID": sysfs["node_id_4"],
+            }
+        assert fleet.read(fleet.launcher, f"{OUT}/new_hostfile") == "".join(
+            f"{fleet.fqdn(pod)} slots=2\n" for pod in order
+        )
+
+
+def test_the_tables_of_the_document_are_printed() -> None:
+    with Fleet(4) as fleet:
+        lines = [re.sub(" +", " ", line) for line in container(fleet, "init").stdout.splitlines()]
+    assert lines[:4] == [
+        "Using 4-node config",
+        "",
+        "Number of worker nodes: 4",
+        "MODES SERVER_ID NODE_ID FQDN",
+    ]
+    assert "1,3,4 9000000000000000 2 demo-worker-0.demo.default.svc" in lines
+    at = lines.index("Sorted nodes:")
+    assert lines[at + 1 : at + 3] == [
+        "TOPO_ID SERVER_ID NODE_ID MODE FQDN",
+        "0 9000000000000000 0 1 demo-worker-1.demo.default.svc",
+    ]
+    assert "NEURON_GLOBAL_TOPOID0 node will be: demo-worker-1.demo.default.svc" in lines
+    assert lines[-4:] == [f"demo-worker-{number}.demo.default.svc slots=1" for number in (1, 3, 0, 2)]
+
+
+def test_the_format_of_intel_and_mpich_is_kept() -> None:
+    with Fleet(4, style="hydra", slots=32) as fleet:
+        assert not container(fleet, "init").returncode
+        new = fleet.read(fleet.launcher, f"{OUT}/new_hostfile")
+    assert new.splitlines() == [f"demo-worker-{number}.demo.default.svc:32" for number in (1, 3, 0, 2)]
+
+
+@pytest.mark.skipif(shutil.which("mpiexec.hydra") is None, reason="no MPICH here")
+def test_mpich_runs_in_topology_order_and_every_rank_sees_its_variables() -> None:
+    with Fleet(4, style="hydra", slots=2) as fleet:
+        assert not container(fleet, "init").returncode
+        ranks = hydra(fleet, 8, f"{OUT}/new_hostfile")
+    assert [rank["HOST"][-1] for rank in ranks] == list("11330022")
+    assert [rank["NEURON_GLOBAL_TOPOID"] for rank in ranks] == list("00112233")
+
+
+@pytest.mark.parametrize(
+    ("config", "topology", "expected"),
+    [
+        ("4", servers(4, "trn3"), [("1", "9000000000000000", str(node)) for node in (2, 0, 3, 1)]),
+        (
+            "2",
+            servers(4),
+            [("3", f"{0x9000000000000000 - node // 2:016x}", str(node % 2)) for node in (2, 0, 3, 1)],
+        ),
+        ("2", pairs(2), [("2", "1f2e3d4c5b6a7988", "1"), ("2", "1f2e3d4c5b6a7988", "0")]),
+        ("1", [single()], [("4", "0000000000000000", "-1")]),
+        ("1", servers(3), [("4", "0000000000000000", "-1")] * 3),
+        ("1", [{}], [("4", "0000000000000000", "-1")]),
+    ],
+    ids=[
+        "trn3",
+        "two of four",
+        "pair over the other links",
+        "single",
+        "three singles",
+        "no UltraServer driver",
+    ],
+)
+def test_each_node_config_gets_its_mode_and_ids(
+    config: str, topology: list[Sysfs], expected: list[tuple[str, str, str]]
+) -> None:
+    with Fleet(topology) as fleet:
+        done = container(fleet, "init", NEURON_ULTRASERVER_NODE_CONFIG=config)
+        assert not done.returncode, done
+        names = ("MODE", "SERVER_ID", "NODE_ID")
+        found = [fleet.environment(pod) for pod in fleet.workers]
+    assert [tuple(env[f"NEURON_RT_ULTRASERVER_{name}"] for name in names) for env in found] == expected
+    assert sorted(int(env["NEURON_GLOBAL_TOPOID"]) for env in found) == list(range(len(expected)))
+
+
+def test_the_node_config_is_four_unless_set() -> None:
+    with Fleet(1) as fleet:
+        env = settings(fleet, NEURON_ULTRASERVER_NODE_CONFIG="")
+        assert fleet.run(command("init"), env).stdout.startswith("Using 4-node config\n")
+        del env["NEURON_ULTRASERVER_NODE_CONFIG"]
+        assert fleet.run(command("init"), env).stdout.startswith("Using 4-node config\n")
+
+
+def test_what_else_is_in_etc_environment_stays_and_older_values_go() -> None:
+    before = (
+        "LANG=C.UTF-8\n# NEURON_GLOBAL_TOPOID=a comment\nexport NEURON_RT_ULTRASERVER_MODE=9\n"
+        'A="b \\ $c"\nNEURON_GLOBAL_TOPOID=7'
+    )
+    with Fleet(4) as fleet:
+        fleet.write("demo-worker-1", "/etc/environment", before)
+        fleet.run(["chmod", "640", "/etc/environment"], pod="demo-worker-1")
+        fleet.run(["rm", "/etc/environment"], pod="demo-worker-2")
+        assert not container(fleet, "init").returncode
+        kept, *own = fleet.read("demo-worker-1", "/etc/environment").split("NEURON_GLOBAL_TOPOID=0\n")
+        mode = fleet.run(["stat", "-c", "%a", "/etc/environment"], pod="demo-worker-1").stdout
+        assert fleet.environment("demo-worker-2")["NEURON_GLOBAL_TOPOID"] == "3"
+    assert kept == 'LANG=C.UTF-8\n# NEURON_GLOBAL_TOPOID=a comment\nA="b \\ $c"\n'
+    assert len(own) == 1
+    assert mode == "640\n"
+
+
+def test_a_second_run_changes_nothing() -> None:
+    with Fleet(4) as fleet:
+        first = container(fleet, "init").stdout
+        stamp = ["stat", "-c", "%i %Y", "/etc/environment"]
+        files = [fleet.run(stamp, pod=pod).stdout for pod in fleet.workers]
+        assert container(fleet, "init").stdout == first
+        assert [fleet.run(stamp, pod=pod).stdout for pod in fleet.workers] == files
+        assert all(len(fleet.environment(pod)) == 5 for pod in fleet.workers)
+
+
+def leftovers(fleet: Fleet, pod: str) -> str:
+    """Temporary files beside a pod's /etc/environment."""
+    return fleet.run(["bash", "-c", "ls /etc/environment.?????? 2>/dev/null"], pod=pod).stdout
+
+
+@pytest.mark.parametrize(
+    "pauses", [(0.4,), pytest.param((0.0, 0.4, 0.8, 1.2), marks=pytest.mark.soak)], ids=["once", "often"]
+)
+def test_a_run_killed_at_any_moment_leaves_whole_files_and_can_be_repeated(pauses: tuple[float, ...]) -> None:
+    # Half of the workers rename the temporary file at once, the others when they are let; the logins of the
+    # second phase take their time.
+    slow = (
+        "mkdir -p /root/bin; printf '#!/bin/sh\nuntil [ -e /root/go ]; do sleep 0.1; done\n"
+        'exec /bin/mv "$@"\n\' >/root/bin/mv; chmod +x /root/bin/mv'
+    )
+    with Fleet(4) as fleet:
+        for number, pod in enumerate(fleet.workers):
+            fleet.run(["bash", "-c", slow], pod=pod)
+            delay = f"[[ $BASH_EXECUTION_STRING != *mktemp* ]] || sleep 0.{3 * number}"
+            fleet.write(pod, "/root/.bashrc", f"{delay}\nPATH=/root/bin:$PATH\n")
+            if number % 2:
+                fleet.write(pod, "/root/go", "")
+        for pause in pauses:
+            for pod in fleet.workers:
+                fleet.write(pod, "/etc/environment", "LANG=C.UTF-8\n")
+            fleet.run(["rm", "-f", "/root/go"], pod=fleet.workers[0])
+            fleet.run(["rm", "-f", "/root/go"], pod=fleet.workers[2])
+            run = fleet.spawn(command("init"), settings(fleet))
+            assert run.stdout is not None
+            while run.stdout.readline() != "Sorted nodes:\n":
+                assert run.poll() is None
+            time.sleep(pause)  # noqa: TID251 - any moment is meant
+            fleet.run(["bash", "-c", "kill -KILL $(pgrep -f ultraserver-init)"])
+            run.communicate(timeout=90)
+            assert run.returncode
+            assert all(len(fleet.environment(pod)) in (0, 5) for pod in fleet.workers)
+            assert not fleet.read(fleet.launcher, f"{OUT}/new_hostfile")
+            for pod in fleet.workers:
+                fleet.write(pod, "/root/go", "")
+            until(
+                lambda: not any(leftovers(fleet, pod) for pod in fleet.workers), "the end of temporary files"
+            )
+            assert all(len(fleet.environment(pod)) in (0, 5) for pod in fleet.workers)
+        assert not container(fleet, "init").returncode
+        assert len(mpirun(fleet)) == 4
+
+
+def test_two_runs_on_the_same_workers_leave_whole_files() -> None:
+    with Fleet(4) as fleet:
+        # Node configs 4 and 1 write different values into every line but the host's.
+        runs = [
+            fleet.spawn(command("init"), settings(fleet, NEURON_ULTRASERVER_NODE_CONFIG=config))
+            for config in ("4", "1", "4")
+        ]
+        for run in runs:
+            run.communicate(timeout=120)
+            assert not run.returncode
+        for pod in fleet.workers:
+            env = fleet.environment(pod)
+            assert len(env) == 5
+            of_four = env["NEURON_RT_ULTRASERVER_MODE"] == "1"
+            assert (env["NEURON_RT_ULTRASERVER_NODE_ID"] != "-1") == of_four
+            assert (env["NEURON_RT_ULTRASERVER_SERVER_ID"] != "0" * 16) == of_four
+            leader = fleet.fqdn("demo-worker-1" if of_four else "demo-worker-0")
+            assert env["NEURON_GLOBAL_TOPOID0_HOST"] == leader
+            assert not leftovers(fleet, pod)
+
+
+def test_as_process_one_it_ends_when_it_is_told_to() -> None:
+    # A shell without a handler would outlive the signal there, until the kubelet's grace period is over.
+    ending = (
+        'unshare --pid --fork --mount-proc "$@" & until [[ -e /root/end ]]; do sleep 0.1; done; '
+        "kill $(cat /proc/$!/task/$!/children); wait $!"
+    )
+    with Fleet(4, late={0}) as fleet:
+        run = fleet.spawn(["bash", "-c", ending, "ending", *command("wait")], settings(fleet))
+        assert run.stdout is not None
+        while not (line := run.stdout.readline()).startswith("Waiting at most "):
+            assert line
+        fleet.write(fleet.launcher, "/root/end", "")
+        printed, _ = run.communicate(timeout=90)
+    assert run.returncode == 143, printed

@@ -1,0 +1,189 @@
+"""Jobs, JobSets, LeaderWorkerSets, PyTorchJobs and TrainJobs by their real definitions and controllers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.helpers import requested
+from tests.plane.bound import wait_count
+from tests.plane.kinds.jobs import (
+    CONTAINER,
+    RUNTIME,
+    job,
+    jobset,
+    leaderworkerset,
+    named,
+    pytorchjob,
+    template,
+    trainjob,
+)
+from webhook.engine import evaluate, keys, record
+from webhook.engine.evaluate import kind_of
+from webhook.engine.jobs import template_paths
+from webhook.engine.tree import get
+from webhook.rules.load import load_default
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from testbed.plane.controlplane import ControlPlane
+    from testbed.plane.kubectl import Kubectl, Object
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+JOBSET, LWS = "jobset.sigs.k8s.io/", "leaderworkerset.sigs.k8s.io/"
+
+
+@pytest.fixture(scope="module")
+def runtime(plane: ControlPlane) -> None:
+    """What a TrainJob's pod templates are in: as Kubeflow Trainer's own torch-distributed, smaller."""
+    pod = template(containers=[{"name": "node", "image": CONTAINER["image"]}], restartPolicy="Never")
+    ancestor = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+    node = {"name": "node", "template": {"metadata": ancestor, "spec": {"template": pod}}}
+    kind = "trainer.kubeflow.org/v1alpha1/ClusterTrainingRuntime"
+    spec = {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [node]}}}
+    found = named(kind, spec, RUNTIME)
+    found["metadata"]["labels"] = {"trainer.kubeflow.org/framework": "torch"}
+    plane.kubectl.create(found)
+
+
+def stored(namespace: Kubectl, made: Object) -> Object:
+    """Creates it, and compares the templates that the API server then has with those that the engine says."""
+    found = namespace.create(made)
+    table = load_default()
+    wanted = evaluate(table, requested(made, namespace=str(namespace.namespace))).after
+    (workload,) = table.workloads_of(kind_of(made))
+    paths = [path for _, path in template_paths(workload, made)]
+    assert paths
+    for path in paths:
+        for part in (("metadata", "labels", keys.JOB), ("spec", "affinity"), ("spec", "nodeSelector")):
+            assert get(found, (*path, *part)) == get(wanted, (*path, *part)) != get(made, (*path, *part))
+    return found
+
+
+def used(pods: list[Object], servers: dict[str, str]) -> set[str]:
+    """The UltraServers that these Pods are on."""
+    return {servers[pod["spec"]["nodeName"]] for pod in pods}
+
+
+def are_in_blocks(pods: list[Object], servers: dict[str, str], number: Callable[[Object], int]) -> None:
+    """Checks that every four Pods by number are a block by label, on an UltraServer of their own."""
+    assert sorted(map(number, pods)) == list(range(len(pods)))
+    blocks: dict[str, list[Object]] = {}
+    for pod in pods:
+        label = pod["metadata"]["labels"][keys.BLOCK]
+        assert label == str(number(pod) // 4)
+        blocks.setdefault(label, []).append(pod)
+    on = [used(block, servers) for block in blocks.values()]
+    assert [len(each) for each in on] == [1] * (len(pods) // 4)
+    assert len(set.union(*on)) == len(on)
+
+
+def label(pod: Object, key: str) -> int:
+    return int(pod["metadata"]["labels"][key])
+
+
+def test_a_job_is_on_one_ultraserver(namespace: Kubectl, servers: dict[str, str]) -> None:
+    for name in ("first", "second"):
+        namespace.create(job(4, name))
+    on = [used(wait_count(namespace, 4, "-l", f"job-name={name}"), servers) for name in ("first", "second")]
+    assert [len(each) for each in on] == [1, 1]
+    assert on[0] != on[1]
+
+
+def test_an_indexed_job_of_two_ultraservers_is_in_blocks(namespace: Kubectl, servers: dict[str, str]) -> None:
+    namespace.create(job(8, completionMode="Indexed"))
+    are_in_blocks(wait_count(namespace, 8), servers, lambda pod: label(pod, INDEX))
+
+
+def test_a_job_that_another_job_made_or_that_needs_no_ultraserver_is_left_alone(namespace: Kubectl) -> None:
+    owned, version = job(1), "jobset.x-k8s.io/v1alpha2"
+    owner = {"apiVersion": version, "kind": "JobSet", "name": "x", "uid": "1", "controller": True}
+    owned["metadata"]["ownerReferences"] = [owner]
+    plain = job(1, template=template(restartPolicy="Never", containers=[{**CONTAINER, "resources": {}}]))
+    for made in (owned, plain):
+        found = namespace.create(made, "--dry-run=server")["spec"]["template"]
+        assert keys.JOB not in found["metadata"]["labels"]
+        assert "affinity" not in found["spec"]
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"metadata": {"annotations": {keys.WORKERS: "24"}}},
+        {"spec": {"schedulingGates": [{"name": keys.GATE}]}},
+    ],
+)
+def test_a_job_that_needs_no_ultraserver_loses_what_it_says_that_its_pods_hold(
+    claim: Object, namespace: Kubectl
+) -> None:
+    plain = template(restartPolicy="Never", containers=[{**CONTAINER, "resources": {}}])
+    claiming = job(1, template={**plain, **claim, "spec": plain["spec"] | claim.get("spec", {})})
+    found = namespace.create(claiming, "--dry-run=server")["spec"]["template"]
+    assert record.claims(found) == {}
+
+
+def test_the_jobs_of_a_jobset_are_on_one_ultraserver(namespace: Kubectl, servers: dict[str, str]) -> None:
+    stored(namespace, jobset(2, 2))
+    assert len(used(wait_count(namespace, 4), servers)) == 1
+
+
+def test_a_jobset_of_two_ultraservers_is_in_blocks(namespace: Kubectl, servers: dict[str, str]) -> None:
+    stored(namespace, jobset(4, 2))
+    pods = wait_count(namespace, 8)
+    are_in_blocks(pods, servers, lambda pod: label(pod, f"{JOBSET}job-index") * 2 + label(pod, INDEX))
+
+
+def test_every_group_of_a_leaderworkerset_has_an_ultraserver(
+    namespace: Kubectl, servers: dict[str, str]
+) -> None:
+    stored(namespace, leaderworkerset(2, 4))
+    pods = wait_count(namespace, 8)
+    groups = [[pod for pod in pods if label(pod, f"{LWS}group-index") == group] for group in (0, 1)]
+    on = [used(group, servers) for group in groups]
+    assert [(len(group), len(each)) for group, each in zip(groups, on, strict=True)] == [(4, 1), (4, 1)]
+    assert on[0] != on[1]
+
+
+def test_groups_of_two_ultraservers_are_in_blocks(namespace: Kubectl, servers: dict[str, str]) -> None:
+    stored(namespace, leaderworkerset(2, 8))
+    pods = wait_count(namespace, 16)
+    group, worker = f"{LWS}group-index", f"{LWS}worker-index"
+    are_in_blocks(pods, servers, lambda pod: label(pod, group) * 8 + label(pod, worker))
+
+
+def test_master_and_workers_of_a_pytorchjob_are_on_one_ultraserver(
+    namespace: Kubectl, servers: dict[str, str]
+) -> None:
+    stored(namespace, pytorchjob(3))
+    assert len(used(wait_count(namespace, 4), servers)) == 1
+
+
+@pytest.mark.parametrize("masters", [0, 1])
+def test_a_pytorchjob_of_two_ultraservers_is_in_blocks(
+    masters: int, namespace: Kubectl, servers: dict[str, str]
+) -> None:
+    stored(namespace, pytorchjob(8 - masters, masters))
+
+    def rank(pod: Object) -> int:
+        index = label(pod, "training.kubeflow.org/replica-index")
+        return (
+            index
+            if pod["metadata"]["labels"]["training.kubeflow.org/replica-type"] == "master"
+            else (index + masters)
+        )
+
+    are_in_blocks(wait_count(namespace, 8), servers, rank)
+
+
+@pytest.mark.usefixtures("runtime")
+def test_a_trainjob_is_on_one_ultraserver(namespace: Kubectl, servers: dict[str, str]) -> None:
+    namespace.create(trainjob(4))
+    assert len(used(wait_count(namespace, 4), servers)) == 1
+
+
+@pytest.mark.usefixtures("runtime")
+def test_a_trainjob_of_two_ultraservers_is_in_blocks(namespace: Kubectl, servers: dict[str, str]) -> None:
+    namespace.create(trainjob(8))
+    are_in_blocks(wait_count(namespace, 8), servers, lambda pod: label(pod, INDEX))

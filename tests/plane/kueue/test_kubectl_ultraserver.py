@@ -1,0 +1,68 @@
+"""``kubectl ultraserver`` on jobs in a queue: what the real Kueue says about them is found and explained."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testbed.experiment.stage import TEAMS
+from testbed.plane import kueue as program
+from testbed.plane.plugin import eventually, plugin, texts
+from tests.plane.kueue.jobs import activate, leave, wait_whole
+
+if TYPE_CHECKING:
+    from testbed.experiment.stage import Stage
+    from testbed.plane.kubectl import Kubectl
+
+pytestmark = pytest.mark.limit(90, "Kueue comes back to what it could not admit when its own backoff is over")
+
+
+def inside(stage: Stage) -> Kubectl:
+    return stage.plane.kubectl.in_namespace(TEAMS[0])
+
+
+def cluster_queue(stage: Stage) -> str:
+    path = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{TEAMS[0]}/localqueues/{program.LOCAL_QUEUE}"
+    found = stage.api.get(path)
+    assert found
+    return str(found["spec"]["clusterQueue"])
+
+
+def test_a_job_that_waits_for_ultraservers_is_told_its_queue_and_what_kueue_says(stage: Stage) -> None:
+    leave(stage, 1)
+    key = stage.apply("train", 8)
+    people = inside(stage)
+    # Kueue counts in the queue's status a moment after it said so in the job's Workload.
+    pending = f"ClusterQueue {cluster_queue(stage)}: 1 pending, 0 admitted"
+    found = eventually(
+        people, ["why", "train"], lambda found: "slice(s)" in str(found) and pending in str(found)
+    )
+    (finding,) = found["findings"]
+    assert (finding["kind"], finding["name"]) == ("queue", program.LOCAL_QUEUE)
+    assert finding["text"].startswith("waits for nodes: "), finding
+    assert "allows to fit only 1 out of 2 slice(s)" in finding["text"], finding
+    assert pending in finding["details"], finding
+    verdict = eventually(people, ["verify", "train"], lambda _: True)
+    assert verdict["text"] == "not placed whole: waiting for nodes"
+    assert [problem["text"] for problem in verdict["problems"]] == ["0 of 8 workers exist"]
+    assert plugin(people, "verify", "train").returncode == 1
+
+    for name in sorted(stage.sick):
+        stage.cordon(name, cordoned=False)
+    wait_whole(stage, key)
+    verdict = eventually(people, ["verify", "train"], lambda found: found["whole"])
+    assert verdict["text"] == "placed whole: 8 workers on 2 UltraServers, as node config 4 needs"
+    assert texts(eventually(people, ["why", "train"], lambda _: True)) == []
+
+
+def test_a_job_that_was_deactivated_says_so(stage: Stage) -> None:
+    people = inside(stage)
+    key = stage.apply("train", 4)
+    wait_whole(stage, key)
+    activate(stage, key, active=False)
+    found = eventually(people, ["why", "train"], lambda found: "deactivated" in str(texts(found)))
+    (finding,) = [finding for finding in found["findings"] if finding["kind"] == "queue"]
+    assert finding["name"] == program.LOCAL_QUEUE
+    assert "is deactivated (spec.active)" in finding["text"]
+    assert any(line.startswith("evicted: Deactivated: ") for line in finding["details"]), finding

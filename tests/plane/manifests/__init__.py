@@ -1,0 +1,1 @@
+"""The manifests as kustomize builds them, without a cluster."""

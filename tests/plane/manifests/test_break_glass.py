@@ -1,0 +1,80 @@
+"""The documented way to fail open, on what each overlay registers, as a real API server keeps it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testbed.plane.jobs import text
+from tests.docs import session
+from tests.docs.blocks import REPOSITORY
+from tests.nodes.commands import steps
+from tests.plane.manifests.objects import one, webhooks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from testbed.plane.controlplane import ControlPlane
+    from testbed.plane.kubectl import Kubectl
+    from tests.plane.manifests.conftest import Build
+
+KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+INSTALLED, HERE = "ultraserver-webhook", "break-glass"
+"""What the configurations are called, and what they are called here: other tests have theirs registered."""
+COMBINED = ["failclosed", "kinds", "pods", "opt-in", "opt-in-kinds"]
+"""All components that register webhooks, or change how they fail."""
+
+
+@pytest.fixture
+def kubectl(control_plane: ControlPlane) -> Iterator[Kubectl]:
+    """Kubectl for a control plane where nothing of ours is registered, before or after."""
+    yield control_plane.kubectl
+    for kind in KINDS:
+        control_plane.kubectl.run("delete", kind.lower(), HERE, "--ignore-not-found")
+
+
+def registered(kubectl: Kubectl) -> dict[str, str]:
+    """How each webhook fails, by its name."""
+    found = [kubectl.get_json(kind.lower(), HERE) for kind in KINDS]
+    return {hook["name"]: hook["failurePolicy"] for document in found for hook in document["webhooks"]}
+
+
+def register(kubectl: Kubectl, objects: Build) -> dict[str, str]:
+    """Registers what an installation does, but for no namespace at all: nobody answers here."""
+    nowhere = {"matchLabels": {"kubernetes.io/metadata.name": "nowhere"}}
+    for kind in KINDS:
+        document = one(objects, kind)
+        hooks = [{**hook, "namespaceSelector": nowhere} for hook in document["webhooks"]]
+        made = {**document, "metadata": {"name": HERE}, "webhooks": hooks}
+        kubectl.run("apply", "-f", "-", stdin=text(made))
+    return registered(kubectl)
+
+
+def fail_open(kubectl: Kubectl, folder: Path) -> None:
+    """Types in what the document shows."""
+    (step,) = steps("docs/operations.md", "Fail open")
+    command = step.command.replace(f"configuration {INSTALLED} ", f"configuration {HERE} ")
+    env = {"KUBECONFIG": str(kubectl.kubeconfig), "KUBERC": "off"}
+    said, status = session.run(command, folder, path=[str(kubectl.binary.parent)], env=env)
+    assert (status, said.count("patched")) == (0, len(KINDS)), said
+
+
+def test_failing_open_opens_every_webhook_of_every_overlay_that_fails_closed(
+    kubectl: Kubectl, built: Callable[[str], Build], combined: Callable[..., str], tmp_path: Path
+) -> None:
+    overlays = [f"overlays/{path.name}" for path in (REPOSITORY / "manifests" / "overlays").iterdir()]
+    closed = [path for path in (*overlays, combined(*COMBINED)) if "Fail" in policies(built(path))]
+    assert len(closed) == 2, "an overlay that fails closed, and all components that can go with it"
+    for path in closed:
+        before = register(kubectl, built(path))
+        fail_open(kubectl, tmp_path)
+        assert registered(kubectl) == dict.fromkeys(before, "Ignore")
+        assert register(kubectl, built(path)) == before, "applying it again, as for Restore, closes it again"
+    assert {"asked.ultraserver-webhook.io", "verify-asked.ultraserver-webhook.io"} < before.keys()
+
+
+def policies(objects: Build) -> set[str]:
+    """The ways in which an installation's webhooks fail."""
+    return {hook["failurePolicy"] for hook in webhooks(objects).values()}

@@ -1,0 +1,110 @@
+"""The component ``guard``, as it is built; tests/plane/guard has what the API server makes of it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from placement import model
+from tests.plane.manifests.objects import of_kind, webhooks
+from webhook.engine import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.plane.manifests.conftest import Build, Object
+
+POLICY = "ValidatingAdmissionPolicy"
+BINDING = "ValidatingAdmissionPolicyBinding"
+
+
+@pytest.fixture
+def guard(built: Callable[[str], Build]) -> Build:
+    """The component alone."""
+    return built("components/guard")
+
+
+def test_every_policy_is_bound_and_refuses(guard: Build) -> None:
+    bound = {
+        item["spec"]["policyName"]: item["spec"]["validationActions"] for item in of_kind(guard, BINDING)
+    }
+    assert bound == {item["metadata"]["name"]: ["Deny"] for item in of_kind(guard, POLICY)}
+    assert len(bound) == 3
+
+
+def test_the_component_for_a_staged_rollout_differs_in_its_actions_only(
+    guard: Build, built: Callable[[str], Build]
+) -> None:
+    expected = copy.deepcopy(guard)
+    for item in of_kind(expected, BINDING):
+        item["spec"]["validationActions"] = ["Warn", "Audit"]
+    assert built("components/guard-warn") == expected
+
+
+def test_it_fails_closed_and_depends_on_no_other_object(guard: Build) -> None:
+    for item in of_kind(guard, POLICY):
+        assert item["spec"]["failurePolicy"] == "Fail"
+        assert "paramKind" not in item["spec"]
+    for item in of_kind(guard, BINDING):
+        assert set(item["spec"]) == {"policyName", "validationActions"}
+
+
+def test_the_same_namespaces_are_left_out_as_by_the_webhook_but_not_those_that_opted_out(
+    guard: Build, base: Build
+) -> None:
+    (names, _) = webhooks(base)["mpijobs.ultraserver-webhook.io"]["namespaceSelector"]["matchExpressions"]
+    for item in of_kind(guard, POLICY):
+        assert item["spec"]["matchConstraints"]["namespaceSelector"] == {"matchExpressions": [names]}
+
+
+def test_the_keys_are_those_that_the_webhook_writes(guard: Build) -> None:
+    def named(*names: str) -> set[str]:
+        found = [item for item in of_kind(guard, POLICY) if item["metadata"]["name"].endswith(names)]
+        return set(re.findall(r"'(ultraserver-webhook\.io/[a-z-]+)'", json.dumps(found)))
+
+    placing = {model.WORKERS, model.NODE_CONFIG, model.TOPOLOGY_KEY, model.INDEX}
+    assert named("jobs", "pods") == placing | {model.GATE, keys.JOB, keys.BLOCK, keys.ADDED, keys.INJECT}
+    # All that is on a Pod; the opt-out is its author's.
+    ours = {value for module in (keys, model) for value in vars(module).values() if _is_key(value)}
+    assert named("bindings") == ours - {keys.INJECT, model.GATE}
+
+
+def _is_key(value: object) -> bool:
+    return isinstance(value, str) and value.startswith(keys.PREFIX) and value != keys.PREFIX
+
+
+def test_who_is_an_operator_is_asked_about_in_the_cluster(guard: Build) -> None:
+    """Whoever has all rights in one namespace would be one there."""
+    text = json.dumps(of_kind(guard, POLICY))
+    assert text.count("authorizer.") == text.count(".resource('jobidentities').check(") == 4
+
+
+def test_everybody_who_is_refused_is_told_more_than_the_expression(guard: Build) -> None:
+    for item in of_kind(guard, POLICY):
+        for row in item["spec"]["validations"]:
+            assert "wayOut" in row["messageExpression"] or "who" in row["messageExpression"]
+            assert row["reason"] == "Forbidden"
+            # A message with a line break would not be shown.
+            assert "\\n" not in row["messageExpression"]
+
+
+def test_only_operators_and_the_job_controller_are_bound(guard: Build) -> None:
+    def subjects(binding: Object) -> set[str]:
+        return {f"{found['namespace']}:{found['name']}" for found in binding["subjects"]}
+
+    assert {item["roleRef"]["name"]: subjects(item) for item in of_kind(guard, "ClusterRoleBinding")} == {
+        "ultraserver-webhook-operator": {"mpi-operator:mpi-operator", "kubeflow:mpi-operator"},
+        "ultraserver-webhook-copier": {"kube-system:job-controller"},
+    }
+    rules = {item["metadata"]["name"]: item["rules"] for item in of_kind(guard, "ClusterRole")}
+    for name, verb in (("operator", "write"), ("copier", "copy")):
+        (rule,) = rules[f"ultraserver-webhook-{name}"]
+        assert rule == {
+            "apiGroups": ["ultraserver-webhook.io"],
+            "resources": ["jobidentities"],
+            "verbs": [verb],
+        }

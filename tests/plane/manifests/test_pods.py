@@ -1,0 +1,55 @@
+"""The component ``pods``: which Pods it has the API server ask about, and that others fit beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.plane.manifests.objects import selects, webhooks
+from webhook.engine import keys
+from webhook.rules.load import load_default
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.plane.manifests.conftest import Build
+
+NAME = "bare-pods.ultraserver-webhook.io"
+
+
+def test_it_is_appended_leaves_out_what_the_base_does_and_fails_open(
+    built: Callable[[str], Build], base: Build
+) -> None:
+    hooks = webhooks(built("overlays/neuron-scheduler"))
+    hook = hooks.pop(NAME)
+    assert hooks == webhooks(base)
+    usual = webhooks(base)["pods.ultraserver-webhook.io"]
+    for key in ("rules", "namespaceSelector", "clientConfig", "timeoutSeconds", "sideEffects", "matchPolicy"):
+        assert hook[key] == usual[key]
+    assert hook["failurePolicy"] == "Ignore"
+
+
+def test_it_stands_beside_every_component_that_changes_the_registration(
+    built: Callable[[str], Build], combined: Callable[..., str]
+) -> None:
+    path = combined("failclosed", "missed-jobs", "kinds", "pods", "neuron-scheduler")
+    together = webhooks(built(path))
+    assert together[NAME] == webhooks(built("overlays/neuron-scheduler"))[NAME]
+
+
+def test_no_pod_is_sent_twice_and_only_those_that_a_rule_may_be_about(built: Callable[[str], Build]) -> None:
+    hook = webhooks(built("overlays/neuron-scheduler"))[NAME]
+    for operator in ("mpi-operator", "mpijob-controller"):
+        assert not selects(hook["objectSelector"], {"training.kubeflow.org/operator-name": operator})
+    assert selects(hook["objectSelector"], {"training.kubeflow.org/operator-name": "pytorchjob-controller"})
+    conditions = {row["name"]: row["expression"] for row in hook["matchConditions"]}
+    names = ["not-a-mirror-pod", "template-was-not-changed", "not-opted-out", "asks-for-devices"]
+    assert list(conditions) == names
+    assert f"'{keys.ADDED}' in" in conditions["template-was-not-changed"]
+    asked = {
+        name for rule in load_default().rules if rule.match.role == "any" for name in rule.match.requests
+    }
+    neuron = "aws.amazon.com/neuron"
+    assert f"name.startsWith('{neuron}')" in conditions["asks-for-devices"]
+    others = {name for name in asked if not name.startswith(neuron)}
+    assert others == {"nvidia.com/gpu", "vpc.amazonaws.com/efa"}
+    assert all(f"'{name}'" in conditions["asks-for-devices"] for name in others)

@@ -1,0 +1,134 @@
+"""What a pod may do, and what reaches it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+import pytest
+import yaml
+
+from tests.docs.blocks import blocks_of
+from tests.plane.manifests.objects import NAMESPACE, of_kind, one, pod_specs, selects, webhooks
+from webhook.admission.answer import HANDLERS
+from webhook.settings import serve_options
+
+if TYPE_CHECKING:
+    from tests.plane.manifests.conftest import Build
+
+PROGRAMS = ("ultraserver-webhook", "ultraserver-webhook-certs")
+each = pytest.mark.parametrize("program", PROGRAMS)
+
+
+@each
+def test_a_pod_runs_as_nobody_with_a_read_only_root_and_no_capabilities(program: str, base: Build) -> None:
+    spec = pod_specs(base)[program]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["runAsUser"] == 65532
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in spec["containers"]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+
+
+@each
+def test_every_mount_is_read_only_but_the_temporary_directory(program: str, base: Build) -> None:
+    (container,) = pod_specs(base)[program]["containers"]
+    writable = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+    assert writable == {"/tmp"}  # noqa: S108 - a path in a manifest
+
+
+@each
+def test_resources_are_asked_for_and_memory_is_bounded_but_the_processor_is_not(
+    program: str, base: Build
+) -> None:
+    (container,) = pod_specs(base)[program]["containers"]
+    assert set(container["resources"]["requests"]) == {"cpu", "memory"}
+    assert set(container["resources"]["limits"]) == {"memory"}
+
+
+@each
+def test_a_pod_has_probes(program: str, base: Build) -> None:
+    (container,) = pod_specs(base)[program]["containers"]
+    ports = {port["name"] for port in container["ports"]}
+    for probe in ("livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["port"] in ports
+
+
+def test_serving_pods_see_the_certificate_and_not_the_authority(base: Build) -> None:
+    volumes = {volume["name"]: volume for volume in pod_specs(base)["ultraserver-webhook"]["volumes"]}
+    assert volumes["tls"]["secret"]["secretName"] == "ultraserver-webhook-tls"
+    assert {item["key"] for item in volumes["tls"]["secret"]["items"]} == {"tls.crt", "tls.key"}
+    assert volumes["tls"]["secret"]["defaultMode"] & 0o007 == 0
+
+
+def test_the_namespace_takes_no_pod_that_is_less_strict(base: Build) -> None:
+    labels = one(base, "Namespace", NAMESPACE)["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_what_is_not_named_does_not_pass_the_network_policies(base: Build) -> None:
+    deny = one(base, "NetworkPolicy", "default-deny")["spec"]
+    assert deny == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    serving = one(base, "NetworkPolicy")["spec"]
+    assert serving["ingress"] == [{"ports": [{"port": "https"}]}]
+    certs = one(base, "NetworkPolicy", "ultraserver-webhook-certs")["spec"]
+    assert "ingress" not in certs
+
+
+def test_every_policy_budget_and_service_selects_pods_that_there_are(base: Build) -> None:
+    labels = [item["spec"]["template"]["metadata"]["labels"] for item in of_kind(base, "Deployment")]
+    selectors = [item["spec"]["podSelector"] for item in of_kind(base, "NetworkPolicy")]
+    selectors += [item["spec"]["selector"] for item in of_kind(base, "PodDisruptionBudget")]
+    selectors += [{"matchLabels": item["spec"]["selector"]} for item in of_kind(base, "Service")]
+    for selector in selectors:
+        assert any(selects(selector, found) for found in labels), selector
+
+
+def test_the_server_knows_every_argument_it_is_given(base: Build) -> None:
+    command = click.command()(serve_options(lambda: None))
+    known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    (container,) = pod_specs(base)["ultraserver-webhook"]["containers"]
+    assert {argument.split("=")[0] for argument in container["args"]} <= known
+
+
+def test_every_webhook_calls_an_endpoint_that_there_is(base: Build) -> None:
+    called = {hook["clientConfig"]["service"]["path"] for hook in webhooks(base).values()}
+    assert called <= {f"/{name}" for name in HANDLERS}
+    assert {hook["clientConfig"]["service"]["namespace"] for hook in webhooks(base).values()} == {NAMESPACE}
+
+
+def test_the_certificate_program_may_do_what_its_document_says(base: Build) -> None:
+    (shown,) = [block for block in blocks_of("docs/certificates.md") if "kind: ClusterRole\n" in block.text]
+    for said in yaml.safe_load_all(shown.text):
+        found = one(base, said["kind"], said["metadata"]["name"])
+        key = "rules" if "rules" in said else "roleRef"
+        assert canonical(found[key]) == canonical(said[key])
+
+
+def test_the_certificate_program_may_create_the_secrets_that_it_may_write_and_no_other(base: Build) -> None:
+    program = "ultraserver-webhook-certs"
+    (own,) = [
+        set(rule["resourceNames"])
+        for rule in one(base, "Role", program)["rules"]
+        if rule["resources"] == ["secrets"] and "update" in rule["verbs"]
+    ]
+    policy = one(base, "ValidatingAdmissionPolicy", program)["spec"]
+    (check,) = policy["validations"]
+    assert set(re.findall(r"'(ultraserver-webhook-\w+)'", check["expression"])) == own
+    (account,) = policy["matchConditions"]
+    (subject,) = one(base, "RoleBinding", program)["subjects"]
+    assert f"'system:serviceaccount:{subject['namespace']}:{subject['name']}'" in account["expression"]
+    bound = one(base, "ValidatingAdmissionPolicyBinding", program)["spec"]
+    assert bound == {"policyName": program, "validationActions": ["Deny"]}
+
+
+def canonical(part: Any) -> object:
+    """The same whatever the order of lists is."""
+    if isinstance(part, dict):
+        return sorted((key, canonical(value)) for key, value in part.items())
+    return sorted(map(canonical, part), key=str) if isinstance(part, list) else part

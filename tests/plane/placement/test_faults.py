@@ -1,0 +1,315 @@
+"""What goes wrong between a job and its nodes, on the real control plane: it ends whole all the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kube.api import ApiError
+from placement.model import GATE, JOB, OPENED
+from placement.plan import Pin
+from placement.read import read_pod
+from placement.write import pin, release
+from testbed.mpijob import WORKER, mpijob
+from testbed.plane import nodes
+from testbed.plane.jobs import ROLE
+from testbed.plane.webhook import REPOSITORY
+from testbed.waiting import until
+from webhook.engine.tree import get
+
+if TYPE_CHECKING:
+    from kube.api import Object
+    from testbed.experiment.judge import Key, Standing
+    from testbed.experiment.stage import Stage
+    from tests.plane.placement.conftest import BreakablePlane
+
+
+def all_whole(found: dict[Key, Standing]) -> bool:
+    return bool(found) and all(standing.whole for standing in found.values())
+
+
+def gated(stage: Stage, key: Key, workers: int) -> list[Object]:
+    """The workers of a job, when all of them are there and wait."""
+
+    def waiting(pods: list[Object]) -> bool:
+        found = named(pods, "-worker-")
+        return len(found) == workers and all(map(gates_of, found))
+
+    return named(stage.follow(key, waiting), "-worker-")
+
+
+def named(pods: list[Object], part: str) -> list[Object]:
+    return [pod for pod in pods if part in pod["metadata"]["name"]]
+
+
+def launcher(stage: Stage, key: Key) -> Object:
+    """The launcher's pod, which is made a moment after the workers."""
+    return named(stage.follow(key, lambda pods: named(pods, "-launcher")), "-launcher")[0]
+
+
+def gates_of(pod: Object) -> list[str]:
+    return [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
+
+
+def units(stage: Stage, key: Key) -> set[str]:
+    """The UltraServers that a job stands on."""
+    on = stage.standings()[key].nodes
+    return {stage.labels[name][nodes.SERVER_ID_4] for name in on}
+
+
+def server(stage: Stage, number: int) -> str:
+    """The id of an UltraServer."""
+    return sorted(
+        {found[nodes.SERVER_ID_4] for found in stage.labels.values() if nodes.SERVER_ID_4 in found}
+    )[number]
+
+
+def members(stage: Stage, server_id: str) -> list[str]:
+    """Its nodes."""
+    return sorted(name for name, found in stage.labels.items() if found.get(nodes.SERVER_ID_4) == server_id)
+
+
+def filled(stage: Stage) -> Key:
+    """A job that takes every UltraServer there is."""
+    return stage.apply("filler", 24)
+
+
+def test_the_launcher_waits_with_its_workers_and_goes_where_it_likes(stage: Stage) -> None:
+    key = stage.apply("train", 8)
+    gated(stage, key, 8)
+    assert gates_of(launcher(stage, key)) == [GATE]
+    stage.start_program()
+    stage.wait(all_whole)
+    assert gates_of(launcher(stage, key)) == []
+    assert "nodeSelector" not in launcher(stage, key)["spec"]
+
+
+def test_a_launcher_that_runs_ranks_is_in_the_first_block(stage: Stage) -> None:
+    stage.start_program()
+    document = mpijob(3, launcher_spec=get(mpijob(3), WORKER)["spec"])
+    document["spec"]["runLauncherAsWorker"] = True
+    key, _ = stage.create(document)
+    pods = stage.follow(
+        key, lambda found: len(found) == 4 and all(pod["spec"].get("nodeName") for pod in found)
+    )
+    assert len({stage.labels[pod["spec"]["nodeName"]][nodes.SERVER_ID_4] for pod in pods}) == 1
+
+
+@pytest.mark.parametrize("writes", [1, 4, 9])
+def test_an_opening_that_a_leader_left_in_part_is_finished_where_it_began(writes: int, stage: Stage) -> None:
+    key = stage.apply("train", 8)
+    left = writes
+    first, second = server(stage, 3), server(stage, 1)
+    pods = [pod for found in gated(stage, key, 8) if (pod := read_pod(found))]
+    for pod in pods[:left]:
+        assert pod.place
+        unit = first if pod.place.block == 0 else second
+        pin(stage.api, Pin(pod, nodes.SERVER_ID_4, unit), pod.created)
+    if writes > len(pods):
+        stored = read_pod(stage.api.get(f"/api/v1/namespaces/{key[0]}/pods/{pods[0].name}") or {})
+        assert stored
+        release(stage.api, stored)
+    stage.start_program()
+    stage.wait(all_whole)
+    assert first in units(stage, key)
+    assert writes <= 4 or units(stage, key) == {first, second}
+
+
+def test_a_leader_killed_in_the_middle_is_followed(stage: Stage) -> None:
+    keys = [stage.apply(f"train-{number}", 8) for number in range(3)]
+    for key in keys:
+        gated(stage, key, 8)
+    leader = stage.start_program(lease_seconds=3)
+    stage.plane.kubectl.wait_for(
+        lambda pods: any(OPENED in pod["metadata"].get("annotations", {}) for pod in pods["items"]),
+        *("pods", "-A", "-l", f"{ROLE}=worker"),
+    )
+    os.kill(leader.pid, signal.SIGKILL)
+    stage.start_program(lease_seconds=3)
+    stage.wait(all_whole)
+
+
+def test_two_that_both_believe_to_lead_end_with_whole_jobs(stage: Stage) -> None:
+    # Leases of their own: nothing tells one about the other but what both write. What they pin against each
+    # other is given up soon.
+    for number in range(2):
+        stage.start_program(stage.plane.kubeconfig, lease=f"lease-{number}", bound_seconds=3)
+    for number, workers in enumerate((4, 8, 2, 4, 1)):
+        stage.apply(f"train-{number}", workers)
+    stage.wait(all_whole)
+
+
+@pytest.mark.soak
+def test_the_api_server_may_restart(stage: Stage) -> None:
+    plane: BreakablePlane = stage.plane  # type: ignore[assignment]
+    running = stage.start_program()
+    stage.apply("before", 4)
+    stage.wait(all_whole)
+    with plane.without("kube-apiserver"):
+        until(lambda: "cannot follow" in running.tail(), "a warning of the program")
+    stage.apply("after", 8)
+    stage.wait(all_whole)
+    assert running in plane.programs.running
+
+
+@pytest.mark.soak
+def test_a_node_that_turns_sick_between_opening_and_binding_costs_a_little_time(stage: Stage) -> None:
+    plane: BreakablePlane = stage.plane  # type: ignore[assignment]
+    with plane.without("kube-scheduler"):
+        stage.start_program(bound_seconds=4, interval_seconds=1)
+        key = stage.apply("train", 4)
+        pods = stage.follow(key, lambda found: len(found) == 5 and not any(map(gates_of, found)))
+        pinned = pods[-1]["spec"]["nodeSelector"][nodes.SERVER_ID_4]
+        stage.cordon(members(stage, pinned)[2])
+    stage.wait(all_whole)
+    assert pinned not in units(stage, key)
+
+
+def test_a_worker_that_is_deleted_while_it_waits_is_made_anew_and_waits(stage: Stage) -> None:
+    stage.start_program()
+    filler = filled(stage)
+    stage.wait(all_whole)
+    key = stage.apply("train", 4)
+    victim = gated(stage, key, 4)[2]
+    stage.api.delete(f"/api/v1/namespaces/{key[0]}/pods/{victim['metadata']['name']}")
+    assert victim["metadata"]["uid"] not in {pod["metadata"]["uid"] for pod in gated(stage, key, 4)}
+    stage.finish(filler)
+    stage.wait(all_whole)
+
+
+def test_a_worker_of_a_job_that_stands_comes_back_to_its_ultraserver(stage: Stage) -> None:
+    stage.start_program()
+    key = stage.apply("train", 8)
+    stage.wait(all_whole)
+    before = units(stage, key)
+    stage.end(key[0], "train-worker-5")
+    stage.apply("thief", 1)
+    stage.wait(lambda found: all_whole(found) and len(found) == 2)
+    assert units(stage, key) == before
+
+
+def test_a_job_that_is_deleted_and_applied_again_at_once_is_placed_whole(stage: Stage) -> None:
+    stage.start_program(bound_seconds=5, interval_seconds=1)
+    key = stage.apply("train", 8)
+    stage.wait(all_whole)
+    stage.finish(key)
+    stage.apply("train", 4)
+    stage.wait(lambda found: all_whole(found) and found[key].workers == 4)
+
+
+def test_a_label_that_is_taken_off_is_told_and_making_the_pod_anew_mends_it(stage: Stage) -> None:
+    key = stage.apply("train", 4)
+    victim = gated(stage, key, 4)[1]["metadata"]["name"]
+    path = f"/api/v1/namespaces/{key[0]}/pods/{victim}"
+    stage.api.patch(path, [{"op": "remove", "path": f"/metadata/labels/{JOB.replace('/', '~1')}"}])
+    stage.start_program()
+    told = events(stage, key, victim)
+    assert any("no job label" in text for text in told)
+    assert not any(found.nodes for found in stage.standings().values())
+    stage.api.delete(path)
+    stage.wait(all_whole)
+
+
+def test_glass_that_is_broken_lets_one_job_through(stage: Stage) -> None:
+    first, second = stage.apply("train", 4), stage.apply("other", 4)
+    for key in (first, second):
+        gated(stage, key, 4)
+    launcher(stage, first)
+    command = [sys.executable, "-m", "placement", "open", "team-a/train"]
+    command += ["--kubeconfig", str(stage.plane.kubeconfig)]
+    done = subprocess.run(command, cwd=REPOSITORY, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 5
+    stage.wait(lambda found: found[first].placed)
+    assert not stage.standings()[second].nodes
+
+
+def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage: Stage) -> None:
+    key = stage.apply("train", 4)
+    waiting = gated(stage, key, 4)[0]
+    path = f"/api/v1/namespaces/{key[0]}/pods"
+    plain = {
+        "metadata": {"name": "plain"},
+        "spec": {"containers": [{"name": "c", "image": "example.invalid/c"}]},
+    }
+    stage.api.create(path, plain)
+    image = [{"op": "replace", "path": "/spec/containers/0/image", "value": "example.invalid/evil"}]
+    note = [{"op": "add", "path": "/metadata/annotations", "value": {}}]
+    label = [{"op": "remove", "path": f"/metadata/labels/{JOB.replace('/', '~1')}"}]
+    owner = [{"op": "remove", "path": "/metadata/ownerReferences"}]
+    deadline = [{"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 1}]
+    wish = {"weight": 1, "preference": {"matchExpressions": [{"key": "x", "operator": "Exists"}]}}
+    preferred = "/spec/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution"
+    affinity = [{"op": "add", "path": preferred, "value": [wish]}]
+    its = waiting["metadata"]["name"]
+    api = stage.as_program()
+    for name, operations in (
+        *(("plain", operations) for operations in (image, note)),
+        *((its, operations) for operations in (image, label, owner, deadline, affinity)),
+    ):
+        with pytest.raises(ApiError, match="ValidatingAdmissionPolicy 'ultraserver-placement'"):
+            api.patch(f"{path}/{name}", operations)
+    for name in ("plain", its):
+        with pytest.raises(ApiError, match="the pod was not opened by this program"):
+            api.delete(f"{path}/{name}")
+    stage.end(key[0], "plain")
+
+
+def test_nobody_else_may_say_that_a_pod_was_opened(stage: Stage) -> None:
+    key = stage.apply("train", 4)
+    gated(stage, key, 4)
+    team = stage.plane.kubectl.in_namespace(key[0])
+    team.run("create", "rolebinding", "alice", "--clusterrole=edit", "--user=alice")
+    forged = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "forged", "annotations": {OPENED: "2026-11-21T12:00:00Z"}},
+        "spec": {"containers": [{"name": "c", "image": "example.invalid/c"}]},
+    }
+    alice, rehearsal = team.acting_as("alice"), "--dry-run=server"
+    refused = alice.run("create", "-f", "-", rehearsal, stdin=json.dumps(forged), check=False)
+    assert "is written by whole-job admission only" in refused.stderr
+    one = f"{key[1]}-worker-0"
+    refused = alice.run("annotate", "pod", one, f"{OPENED}=2026", rehearsal, check=False)
+    assert "is written by whole-job admission only" in refused.stderr
+    # The other doors to a pod's annotations, for whoever has them.
+    doors = "pods/status,pods/binding,bindings"
+    team.run("create", "role", "doors", "--verb=*", f"--resource={doors}")
+    team.run("create", "rolebinding", "doors", "--role=doors", "--user=alice")
+    patch = json.dumps({"metadata": forged["metadata"] | {"name": one}})
+    by_status = ("patch", "pod", one, "--subresource=status", "--type=merge", "-p", patch, rehearsal)
+    assert "is written by whole-job admission only" in alice.run(*by_status, check=False).stderr
+    target = {"apiVersion": "v1", "kind": "Node", "name": "none"}
+    metadata = forged["metadata"] | {"name": one, "namespace": key[0]}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+    for door in (f"pods/{one}/binding", "bindings"):
+        raw = f"--raw=/api/v1/namespaces/{key[0]}/{door}"
+        refused = alice.run("create", raw, "-f", "-", stdin=json.dumps(binding), check=False)
+        assert "is written by whole-job admission only" in refused.stderr
+    team.run("delete", "rolebinding,role", "doors")
+    stage.start_program()
+    stage.wait(all_whole)
+    alice.run("label", "pod", one, "note=mine", rehearsal)
+    team.run("delete", "rolebinding", "alice")
+
+
+def events(stage: Stage, key: Key, name: str) -> list[str]:
+    """What was told about a pod of a job, once something was; not about others of its name before it."""
+    (pod,) = named(stage.follow(key, lambda pods: named(pods, name)), name)
+
+    def ours(found: Object) -> list[str]:
+        return [
+            event["message"]
+            for event in found["items"]
+            if event["source"].get("component") == "ultraserver-placement"
+        ]
+
+    about = f"involvedObject.uid={pod['metadata']['uid']}"
+    inside = stage.plane.kubectl.in_namespace(key[0])
+    return ours(inside.wait_for(ours, "events", "--field-selector", about))

@@ -1,0 +1,48 @@
+"""The short run of the placement experiment, as tests of a policy want it: few jobs."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testbed.experiment.experiment import QUIET_SECONDS, Result, burst, one_by_one
+from testbed.experiment.stage import make_sick
+
+if TYPE_CHECKING:
+    from testbed.experiment.stage import Stage
+
+modes = pytest.mark.parametrize("mode", [pytest.param("one", marks=pytest.mark.soak), "burst"])
+"""One job after the other, or more than there is room for at once."""
+
+
+def short_run(stage: Stage, mode: str, seed: int, patience: float = 0.0) -> tuple[Result, list[str]]:
+    """Run it with sick nodes about, and with the policy's program where it has one.
+
+    Args:
+        stage: Where.
+        mode: See ``modes``.
+        seed: Of the jobs' sizes and the sick nodes.
+        patience: Seconds for which a policy that could still do something is waited for.
+
+    Returns:
+        What became of the jobs, and what was said, for the message of a failure.
+    """
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    make_sick(stage, 0.3, chance)
+    if stage.policy == "placement":
+        stage.start_program()
+    said: list[str] = []
+    if mode == "one":
+        result = one_by_one(stage, 8, chance, said.append, settle=patience or QUIET_SECONDS)
+    else:
+        result = burst(stage, chance, said.append, settle=4, patience=patience)
+    return result, said
+
+
+def assert_all_whole(stage: Stage, mode: str, seed: int, patience: float) -> None:
+    """Every job is placed whole, nothing straddles, and nothing is held in part."""
+    result, said = short_run(stage, mode, seed, patience)
+    assert mode == "one" or not result.overlooked, said
+    assert result.line() == f"whole {result.jobs} straddle 0 stuck 0 held 0 of {result.jobs}", said

@@ -1,0 +1,92 @@
+"""Applying a job again, in every way that kubectl has: the webhook's terms are nobody's and stay."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from testbed.mpijob import mpijob
+from testbed.plane.jobs import template
+from tests.plane.ways import templates, way
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from testbed.plane.kubectl import Kubectl
+
+pytestmark = pytest.mark.usefixtures("registered_webhook")
+
+
+@way
+def test_applying_the_same_file_again_changes_nothing(way: tuple[str, ...], namespace: Kubectl) -> None:
+    first = namespace.apply(mpijob(4), *way)
+    assert "affinity" in template(first, "Worker")["spec"]
+    again = namespace.apply(mpijob(4), *way)
+    assert templates(again) == templates(first)
+    assert again["metadata"]["generation"] == 1
+
+
+@way
+def test_kubectl_diff_finds_no_difference_after_apply(way: tuple[str, ...], namespace: Kubectl) -> None:
+    namespace.apply(mpijob(4), *way)
+    # kubectl reads the job twice; a status that the operator writes in between is a difference.
+    namespace.wait_for(lambda job: "conditions" in job.get("status", {}), "mpijob", "train")
+    done = namespace.run("diff", *way, "-f", "-", stdin=json.dumps(mpijob(4)), check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@way
+def test_a_changed_file_changes_what_it_says_and_leaves_the_webhooks_terms(
+    way: tuple[str, ...], namespace: Kubectl
+) -> None:
+    first = namespace.apply(mpijob(4), *way)
+    namespace.apply(mpijob(4, worker_spec={"tolerations": [{"operator": "Exists"}]}), *way)
+    second = namespace.get_json("mpijob", "train")
+    assert template(second, "Worker")["spec"].pop("tolerations") == [{"operator": "Exists"}]
+    assert templates(second) == templates(first)
+
+
+def test_another_manager_applies_its_own_fields_without_conflict(namespace: Kubectl) -> None:
+    first = namespace.apply(mpijob(4), "--server-side")
+    partial = {key: first[key] for key in ("apiVersion", "kind")}
+    partial |= {"metadata": {"name": "train"}, "spec": {"runPolicy": {"backoffLimit": 1}}}
+    second = namespace.apply(partial, "--server-side", "--field-manager=somebody-else")
+    assert second["spec"]["runPolicy"]["backoffLimit"] == 1
+    assert templates(second) == templates(first)
+
+
+@way
+def test_what_the_webhook_added_belongs_to_no_field_manager(way: tuple[str, ...], namespace: Kubectl) -> None:
+    namespace.apply(mpijob(4), *way)
+    stored = namespace.get_json("mpijob", "train", "--show-managed-fields")
+    managed = [entry for entry in stored["metadata"]["managedFields"] if entry.get("subresource") != "status"]
+    assert [entry["manager"] for entry in managed] == ["kubectl" if way else "kubectl-client-side-apply"]
+    assert set(leaves(managed[0]["fieldsV1"]["f:spec"]["f:mpiReplicaSpecs"])) == {
+        *("Launcher.replicas", "Launcher.template.spec.containers"),
+        *("Worker.replicas", "Worker.template.spec.containers"),
+    }
+
+
+def leaves(fields: dict[str, Any], path: str = "") -> Iterator[str]:
+    """The dotted paths of a FieldsV1, as far as the maps go."""
+    for key, below in fields.items():
+        if key == ".":
+            continue
+        here = f"{path}.{key.removeprefix('f:')}".lstrip(".")
+        deeper = [name for name in below if name.startswith("f:")]
+        if deeper:
+            yield from leaves(below, here)
+        else:
+            yield here
+
+
+@pytest.mark.parametrize("replicas", [2, 8])
+def test_a_job_that_is_resized_in_place_keeps_the_terms_it_was_admitted_with(
+    replicas: int, namespace: Kubectl
+) -> None:
+    first = namespace.apply(mpijob(4))
+    second = namespace.apply(mpijob(replicas))
+    assert second["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] == replicas
+    assert templates(second) == templates(first)

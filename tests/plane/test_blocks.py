@@ -1,0 +1,228 @@
+"""Without a program: no job of several UltraServers straddles, as its Pods get terms by block at creation."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from kube.client import connect
+from testbed.experiment.stage import MANIFESTS, MPIJOBS, TEAMS, Stage
+from testbed.mpijob import mpijob
+from testbed.plane import nodes, webhook
+from testbed.waiting import until
+from tests.plane.short import modes, short_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kube.api import Object
+    from testbed.experiment.judge import Key
+    from testbed.plane.controlplane import ControlPlane
+    from testbed.plane.webhook import RunningWebhook
+
+ULTRASERVERS = 6
+BLOCK = "ultraserver-webhook.io/block"
+INDEX = "training.kubeflow.org/replica-index"
+REGISTRATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/" + webhook.NAME
+
+
+@pytest.fixture(scope="module")
+def module_stage(
+    control_plane: ControlPlane,
+    registered_webhook: RunningWebhook,
+    control_plane_nodes: dict[str, dict[str, str]],
+) -> Iterator[Stage]:
+    """The session's plane, with all UltraServers cordoned but a few."""
+    assert registered_webhook.url
+    for team in TEAMS:
+        control_plane.kubectl.create_namespace(team)
+    kept = {node["metadata"]["name"] for node in nodes.ultraserver_nodes(ULTRASERVERS)}
+    fleet = {name: labels for name, labels in control_plane_nodes.items() if nodes.SERVER_ID_4 in labels}
+    made = Stage(control_plane, connect(control_plane.kubeconfig), {}, policy="webhook")
+    for name in fleet.keys() - kept:
+        made.cordon(name)
+    made.sick.clear()
+    made.labels = {name: fleet[name] for name in kept}
+    yield made
+    for name in fleet.keys() - kept:
+        made.cordon(name, cordoned=False)
+
+
+@pytest.fixture
+def stage(module_stage: Stage) -> Iterator[Stage]:
+    yield module_stage
+    module_stage.clear()
+
+
+def numbered(pods: list[Object]) -> list[Object]:
+    """The pods that take nodes: workers, and a launcher that runs ranks."""
+    return [pod for pod in pods if INDEX in pod["metadata"]["labels"]]
+
+
+def servers(stage: Stage, key: Key, size: int = 4) -> dict[int, set[str]]:
+    """The UltraServers that each block of a job is on, counted by the pods' numbers and not by our label."""
+    found: defaultdict[int, set[str]] = defaultdict(set)
+    for pod in numbered(stage.pods(key)):
+        if "nodeName" in pod["spec"]:
+            block = int(pod["metadata"]["labels"][INDEX]) // size
+            found[block].add(stage.labels[pod["spec"]["nodeName"]][nodes.SERVER_ID_4])
+    return dict(found)
+
+
+def bound(stage: Stage, key: Key, count: int) -> list[Object]:
+    """The pods of a job that take nodes, once so many have one."""
+    pods = stage.follow(key, lambda found: sum("nodeName" in pod["spec"] for pod in numbered(found)) == count)
+    return numbered(pods)
+
+
+def assert_whole(stage: Stage, key: Key, blocks: int) -> None:
+    on = servers(stage, key)
+    assert len(on) == blocks
+    assert all(len(found) == 1 for found in on.values()), on
+    assert len(set.union(*on.values())) == blocks, on
+
+
+@modes
+def test_with_sick_nodes_about_no_job_straddles(mode: str, stage: Stage, seed: int) -> None:
+    result, seen = short_run(stage, mode, seed)
+    assert result.jobs
+    assert result.straddle == 0, seen
+    # Nor does a block of a job that waits: when a node comes back the job goes on where it is.
+    for key in stage.jobs:
+        assert all(len(found) == 1 for found in servers(stage, key).values()), (key, seen)
+
+
+def test_a_block_that_lacks_a_node_waits_and_goes_on_where_it_is_when_the_node_comes_back(
+    stage: Stage,
+) -> None:
+    by_server: defaultdict[str, list[str]] = defaultdict(list)
+    for name, labels in stage.labels.items():
+        if nodes.SERVER_ID_4 in labels:
+            by_server[labels[nodes.SERVER_ID_4]].append(name)
+    others = sorted(by_server)[1:]
+    for server in others:
+        stage.cordon(min(by_server[server]))
+    key = stage.apply("waits", 8)
+    standing = stage.quiet(5)[key]
+    assert not standing.placed, "one UltraServer is whole, and the job needs two"
+    on = servers(stage, key)
+    assert all(len(found) == 1 for found in on.values()), on
+    for server in others:
+        stage.cordon(min(by_server[server]), cordoned=False)
+    bound(stage, key, 8)
+    assert_whole(stage, key, 2)
+    assert {block: found for block, found in servers(stage, key).items() if block in on} == on
+
+
+def test_a_worker_that_is_made_anew_goes_back_to_its_block(stage: Stage) -> None:
+    key = stage.apply("again", 8)
+    before = {pod["metadata"]["uid"] for pod in bound(stage, key, 8)}
+    stage.end(key[0], "again-worker-6")
+    stage.follow(key, lambda pods: len({pod["metadata"]["uid"] for pod in numbered(pods)} | before) == 9)
+    bound(stage, key, 8)
+    assert_whole(stage, key, 2)
+
+
+def test_a_launcher_that_runs_ranks_takes_a_node_of_the_first_block(stage: Stage) -> None:
+    document = mpijob(7, name="ranks")
+    document["spec"]["runLauncherAsWorker"] = True
+    replicas = document["spec"]["mpiReplicaSpecs"]
+    resources = replicas["Worker"]["template"]["spec"]["containers"][0]["resources"]
+    replicas["Launcher"]["template"]["spec"]["containers"][0]["resources"] = resources
+    key, _ = stage.create(document)
+    pods = bound(stage, key, 8)
+    launcher = next(pod for pod in pods if "launcher" in pod["metadata"]["name"])
+    assert launcher["metadata"]["labels"][BLOCK] == "0"
+    assert_whole(stage, key, 2)
+
+
+def test_a_job_without_a_name_of_its_own_is_in_blocks_by_the_name_that_it_got(stage: Stage) -> None:
+    key, _ = stage.create(mpijob(8, generate_name="run-"))
+    bound(stage, key, 8)
+    assert_whole(stage, key, 2)
+
+
+def test_a_job_of_one_ultraserver_has_no_blocks_and_its_pods_are_not_sent(stage: Stage) -> None:
+    key = stage.apply("four", 4)
+    for pod in bound(stage, key, 4):
+        assert BLOCK not in pod["metadata"]["labels"]
+        assert "ultraserver-webhook.io/added-to-pod" not in pod["metadata"]["annotations"]
+
+
+@pytest.fixture
+def sends_missed_jobs(stage: Stage) -> Iterator[None]:
+    """The registration with the component's condition; asked until the API server has seen it."""
+    text = (MANIFESTS / "components" / "missed-jobs" / "kustomization.yaml").read_text(encoding="utf-8")
+    operations: list[dict[str, Any]] = yaml.safe_load(yaml.safe_load(text)["patches"][0]["patch"])
+    path = operations[-1]["path"]
+    before = next(
+        hook["matchConditions"][1]
+        for hook in (stage.api.get(REGISTRATION) or {})["webhooks"]
+        if hook["name"].startswith("pods.")
+    )
+    stage.api.patch(REGISTRATION, operations)
+    yield
+    stage.api.patch(REGISTRATION, [{"op": "replace", "path": path, "value": before}])
+
+
+@pytest.mark.usefixtures("sends_missed_jobs")
+def test_a_job_that_the_webhook_did_not_see_has_blocks_when_its_pods_come_later(stage: Stage) -> None:
+    team = TEAMS[1]
+    opted_out = f"/metadata/labels/{webhook.INJECT.replace('/', '~1')}"
+    stage.api.patch(f"/api/v1/namespaces/{team}", [{"op": "add", "path": opted_out, "value": "disabled"}])
+    try:
+        key = created_unseen(stage, team)
+    finally:
+        stage.api.patch(f"/api/v1/namespaces/{team}", [{"op": "remove", "path": opted_out}])
+    wait_until_asked(stage, team)
+    path = f"{MPIJOBS.format(team)}/{key[1]}"
+    stage.api.patch(path, [{"op": "replace", "path": "/spec/runPolicy/suspend", "value": False}])
+    for pod in bound(stage, key, 8):
+        assert "ultraserver-webhook.io/added" not in pod["metadata"].get("annotations", {})
+        assert pod["spec"]["nodeSelector"] == {nodes.INSTANCE_TYPE: nodes.TRN2U}
+    assert_whole(stage, key, 2)
+
+
+def created_unseen(stage: Stage, team: str) -> Key:
+    """A suspended job that was stored without the webhook: the API server learns of labels a moment after."""
+
+    def created() -> Key | None:
+        for key in list(stage.jobs):
+            stage.finish(key)
+        document = mpijob(8, generate_name="unseen-")
+        document["spec"]["runPolicy"] = {"suspend": True}
+        key, stored = stage.create(document, team)
+        return key if "affinity" not in str(stored) else None
+
+    return until(created, "a job that was stored without the webhook")
+
+
+def wait_until_asked(stage: Stage, team: str) -> None:
+    """Until the webhook is asked about such Pods of the namespace again: a dry run gets the label."""
+    labels = {
+        "training.kubeflow.org/operator-name": "mpi-operator",
+        "training.kubeflow.org/job-role": "worker",
+        "training.kubeflow.org/job-name": "probe",
+        INDEX: "0",
+    }
+    owner = {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "name": "probe",
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "controller": True,
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "probe", "labels": labels, "ownerReferences": [owner]},
+        "spec": mpijob(1)["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"],
+    }
+    inside = stage.plane.kubectl.in_namespace(team)
+    until(
+        lambda: BLOCK in inside.create(pod, "--dry-run=server")["metadata"]["labels"],
+        f"a call of the webhook about a Pod in {team}",
+    )

@@ -1,0 +1,155 @@
+"""The certificate program against a real API server, with exactly the rights that its page grants."""
+
+from __future__ import annotations
+
+import base64
+import urllib.request
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+from certs import paths
+from certs.authority import new_authority
+from kube.api import ForbiddenError
+from kube.client import connect
+from testbed.plane.process import free_ports
+from testbed.waiting import PATIENCE, until
+from tests.certs.installation import REPOSITORY, install
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kube.api import Object
+    from testbed.plane.controlplane import ControlPlane
+    from tests.certs.installation import Installation
+
+HOOKS = ("mutating", "validating")
+_numbers = count()
+
+
+@pytest.fixture
+def installed(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Installation]:
+    """The program's surroundings under a name of their own."""
+    made = install(control_plane, f"certs-{next(_numbers)}", tmp_path)
+    yield made
+    for kind in HOOKS:
+        made.kubectl.delete(f"{kind}webhookconfiguration", made.name)
+
+
+def test_issue_makes_everything_once_and_status_says_so(installed: Installation) -> None:
+    before = installed.certs("status")
+    assert before.returncode == 1
+    assert "wrong: there is no leaf to serve: it does not exist" in before.stderr
+    first = installed.certs("issue")
+    assert first.returncode == 0, first.stderr
+    assert [line.split(":")[0] for line in first.stdout.splitlines()] == [
+        "new authority",
+        "patch caBundle",
+        "issue leaf",
+        "keep",
+    ]
+    assert installed.certs("issue").stdout == "keep: all is well\n"
+    assert not installed.problems(datetime.now(UTC))
+    assert (installed.secret() or {})["type"] == "kubernetes.io/tls"
+    after = installed.certs("status")
+    assert after.returncode == 0, after.stderr
+    assert f"mutating   {installed.name} has the bundle" in after.stdout
+
+
+def test_the_account_can_make_no_token_of_another_account(installed: Installation) -> None:
+    """It may read the three Secrets of these names, so what it could make under one of them it would have."""
+    account = connect(installed.kubeconfig)
+    path, name = paths.secrets(installed.name), installed.name
+    minting = "kubernetes.io/service-account-token"
+    of = {"kubernetes.io/service-account.name": "default"}
+
+    def secret(name: str, kind: str) -> Object:
+        metadata = {"name": name, "annotations": of if kind == minting else {}}
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": kind}
+
+    def refused() -> bool:
+        try:
+            account.create(f"{path}?dryRun=All", secret(f"{name}-other", "Opaque"))
+        except ForbiddenError as error:
+            return "and no other" in str(error)
+        return False
+
+    until(refused, "the policy to be looked at")
+    for wanted in (*(f"{name}-{kind}" for kind in ("provided", "tls", "ca")), "other"):
+        with pytest.raises(ForbiddenError, match="the certificate program may create"):
+            account.create(path, secret(wanted, minting))
+    assert installed.certs("issue").returncode == 0
+
+
+def test_the_loop_repairs_what_strangers_break(installed: Installation, control_plane: ControlPlane) -> None:
+    (port,) = free_ports(1)
+    command = installed.command(
+        "run",
+        interval_seconds=0.2,
+        settle_seconds=1,
+        metrics_port=port,
+        metrics_host="127.0.0.1",
+        lease=f"{installed.name}-certs",
+    )
+    loop = control_plane.programs.start(f"{installed.name}-run", command, cwd=REPOSITORY)
+    wait_whole(installed, {})
+    for kind in ("tls", "ca"):
+        lost = versions(installed)
+        installed.kubectl.delete("secret", f"{installed.name}-{kind}")
+        wait_whole(installed, {kind: lost[kind]})
+    for wrong in ("", base64.b64encode(installed_elsewhere()).decode()):
+        operations = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": wrong}]
+        path = paths.webhook_configuration("mutating", installed.name)
+        broken = installed.admin.patch(path, operations)
+        wait_whole(installed, {"mutating": broken["metadata"]["resourceVersion"]})
+    until(lambda: len(installed.stored().authority.bundle) == 1, "the end of the older authorities")
+    metrics = fetch(port)
+    assert 'ultraserver_certs_expiry_timestamp_seconds{certificate="leaf"}' in metrics
+    assert "ultraserver_certs_leader 1.0" in metrics
+    assert holder(installed)
+    control_plane.programs.stop(loop)
+    assert "stopped" in loop.tail()
+    assert holder(installed) == ""
+
+
+def versions(installed: Installation) -> dict[str, str]:
+    """The versions of all that is stored, by what it is."""
+    name = installed.name
+    found = {kind: installed.admin.get(paths.webhook_configuration(kind, name)) for kind in HOOKS}
+    found |= {kind: installed.secret(kind) for kind in ("tls", "ca")}
+    return {kind: each["metadata"]["resourceVersion"] if each else "" for kind, each in found.items()}
+
+
+def wait_whole(installed: Installation, broken: dict[str, str]) -> None:
+    """Waits until all is well and what was broken has been written since."""
+
+    def mended() -> bool:
+        now = versions(installed)
+        return (
+            all(now.values())
+            and not any(now[kind] == version for kind, version in broken.items())
+            and not installed.problems(datetime.now(UTC))
+            and installed.stored().authority.pair is not None
+        )
+
+    until(mended, f"the repair of {', '.join(broken) or 'everything'}")
+
+
+def holder(installed: Installation) -> str:
+    """Who holds the Lease."""
+    spec = installed.kubectl.get_json("lease", f"{installed.name}-certs")["spec"]
+    return str(spec.get("holderIdentity", ""))
+
+
+def installed_elsewhere() -> bytes:
+    """The authority of some other installation, as PEM."""
+    return new_authority(datetime.now(UTC), timedelta(days=1)).certificate_pem()
+
+
+def fetch(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as response:
+        text: str = response.read().decode()
+    return text

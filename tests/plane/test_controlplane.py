@@ -1,0 +1,65 @@
+"""The control plane itself: real and complete. No webhook takes part."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.kits import build
+from testbed.plane import nodes
+from testbed.plane.kubectl import objects
+from testbed.waiting import until
+
+if TYPE_CHECKING:
+    from testbed.plane.controlplane import ControlPlane
+
+
+def test_the_server_says_which_version_it_is(control_plane: ControlPlane) -> None:
+    answer = json.loads(control_plane.kubectl.run("version", "-o", "json").stdout)
+    assert answer["serverVersion"]["gitVersion"] == build.CONTROL_PLANE.version()
+    assert answer["clientVersion"]["gitVersion"] == build.CONTROL_PLANE.version()
+    assert (answer["serverVersion"]["major"], answer["serverVersion"]["minor"]) == ("1", "36")
+
+
+def test_every_ultraserver_has_four_ready_nodes(control_plane: ControlPlane) -> None:
+    found = control_plane.kubectl.get_json("nodes", "-l", nodes.MODE)["items"]
+    servers = [node["metadata"]["labels"][nodes.SERVER_ID_4] for node in found]
+    assert {servers.count(server) for server in servers} == {4}
+    assert all(node["status"]["capacity"]["aws.amazon.com/neuron"] == "16" for node in found)
+    assert not any(node["spec"].get("taints") for node in found)
+
+
+def test_kubectl_still_reads_yaml_as_recorded(control_plane: ControlPlane, tmp_path: Path) -> None:
+    recorded = Path(__file__).with_name("kubectl_yaml_cases.json").read_text(encoding="utf-8")
+    cases = json.loads(recorded)["cases"]
+    expected: list[dict[str, Any]] = []
+    for number, case in enumerate(case for case in cases if "error" not in case):
+        (tmp_path / f"{number:03}.yaml").write_bytes(case["yaml"].encode())
+        expected += case["documents"] if "documents" in case else [case["json"]]
+    create = ("create", "--dry-run=client", "--validate=false", "-o", "json", "-f")
+    # All that kubectl can read in one go: starting it for every case would take most of a minute.
+    assert objects(control_plane.kubectl.run(*create, str(tmp_path)).stdout) == expected
+    for case in [case for case in cases if "error" in case]:
+        done = control_plane.kubectl.run(*create, "-", stdin=case["yaml"], check=False)
+        assert (done.returncode, done.stderr.strip()) == (1, case["error"])
+
+
+def test_an_operator_that_ended_is_started_again(control_plane: ControlPlane) -> None:
+    (program,) = [found for found in control_plane.programs.running if found.name == "mpi-operator"]
+
+    def operators() -> set[int]:
+        tasks = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text(encoding="utf-8")
+        return {int(pid) for pid in tasks.split() if command(pid) == "mpi-operator\n"}
+
+    def command(pid: str) -> str:
+        try:
+            return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8")
+        except (FileNotFoundError, ProcessLookupError):  # it has ended since it was listed
+            return ""
+
+    (before,) = operators()
+    os.kill(before, signal.SIGKILL)
+    until(lambda: operators() - {before}, "a new mpi-operator")

@@ -1,0 +1,232 @@
+"""The MPIJob CRD takes and keeps everything that the webhook adds, whatever the job."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, Phase, example, given, settings
+from jsonschema import Draft202012Validator
+
+from testbed.kits import build
+from testbed.mpijob import mpijob
+from testbed.plane import jobs as made
+from testbed.plane import webhook
+from testbed.plane.kubectl import objects
+from tests.engine.strategies import jobs
+from webhook.engine import Request, evaluate
+from webhook.engine.lists import ADDED_TO, IDENTITY, TERMS
+from webhook.engine.outcome import Verdict
+from webhook.rules.load import load_default, load_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from testbed.plane.controlplane import ControlPlane
+    from testbed.plane.kubectl import Kubectl, Object
+    from testbed.plane.webhook import RunningWebhook
+    from webhook.engine.tree import Json
+
+TABLE = load_default()
+JOBS = 100
+# Names that the webhook wants to use.
+TAKEN = {
+    "initContainers": [{"name": "wait-hostfilename"}, {"name": "ultraserver-init-container"}],
+    "volumes": [{"name": "ultraserver-init", "hostPath": {"path": "/mnt"}}],
+}
+WITH_A_PORT = """
+apiVersion: ultraserver-webhook.io/v1alpha1
+kind: RuleTable
+extends: default
+rules:
+  - name: ssh
+    reason: Its port is documented.
+    match: {role: worker}
+    add: {spec: {containers: [{name: $(worker.container), ports: [{containerPort: 22, name: ssh}]}]}}
+"""
+
+
+@functools.cache
+def schema_of(folder: Path) -> Object:
+    """The schema of MPIJob v2beta1 as mpi-operator's own CRD has it."""
+    crd = yaml.safe_load((folder / build.CRD).read_text(encoding="utf-8"))
+    (version,) = crd["spec"]["versions"]
+    found: Object = version["schema"]["openAPIV3Schema"]
+    return found
+
+
+def below(schema: Object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Object]]:
+    """Every schema in a schema, with the path of names that leads to it."""
+    yield path, schema
+    for name, inner in schema.get("properties", {}).items():
+        yield from below(inner, (*path, name))
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield from below(schema[key], path)
+
+
+def without_nulls(node: Json) -> Json:
+    """What the API server makes of nulls before anybody sees the object: it drops them."""
+    if isinstance(node, dict):
+        return {key: without_nulls(value) for key, value in node.items() if value is not None}
+    return [without_nulls(item) for item in node] if isinstance(node, list) else node
+
+
+def pruned(value: Json, schema: Object, path: str = "") -> Iterator[str]:
+    """The places of a value that the API server would silently drop, because the schema has no such field."""
+    if isinstance(value, dict) and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        rest = schema.get("additionalProperties")
+        for key, inner in value.items():
+            known = schema.get("properties", {}).get(key, rest)
+            if known is None:
+                yield f"{path}/{key}"
+            elif isinstance(known, dict):
+                yield from pruned(inner, known, f"{path}/{key}")
+    elif isinstance(value, list):
+        for item in value:
+            yield from pruned(item, schema.get("items", {}), path)
+
+
+def doubles(value: Json, schema: Object, path: str = "") -> Iterator[str]:
+    """Elements of a list that have the same key where the API server wants each once."""
+    if isinstance(value, dict):
+        rest = schema.get("additionalProperties", {})
+        for key, inner in value.items():
+            yield from doubles(inner, schema.get("properties", {}).get(key, rest), f"{path}/{key}")
+    elif isinstance(value, list):
+        keys = schema.get("x-kubernetes-list-map-keys", ())
+        found = [tuple(item.get(key) for key in keys) for item in value if keys]
+        yield from (f"{path}/{key}" for key in found if found.count(key) > 1)
+        for item in value:
+            yield from doubles(item, schema.get("items", {}), path)
+
+
+def complaints(job: Json, schema: Object) -> set[str]:
+    """All that the API server would refuse or drop of a job's spec."""
+    invalid = (error.message for error in Draft202012Validator(schema).iter_errors(job))
+    spec, of_spec = job["spec"], schema["properties"]["spec"]
+    return {*invalid, *pruned(spec, of_spec), *doubles(spec, of_spec)}
+
+
+@given(job=jobs())
+@example(job=mpijob(4, launcher_spec=TAKEN))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_schema_accepts_and_keeps_every_field_that_the_webhook_adds(job: Object, tools: Path) -> None:
+    received = without_nulls(job)
+    outcome = evaluate(TABLE, Request(received, "default", "uid-1"))
+    before, after = (complaints(part, schema_of(tools)) for part in (received, outcome.after))
+    assert after <= before
+
+
+def test_lists_are_merged_by_the_keys_that_the_schema_says(tools: Path) -> None:
+    spec = schema_of(tools)["properties"]["spec"]
+    by_key, whole = {}, set()
+    for path, schema in below(spec):
+        if schema.get("type") == "array":
+            if schema.get("x-kubernetes-list-type") == "map":
+                by_key[path[-1]] = tuple(schema["x-kubernetes-list-map-keys"])
+            else:
+                whole.add(path[-1])
+    # A template has none of these: the API server refuses them in it.
+    del by_key["ephemeralContainers"]
+    assert by_key == IDENTITY
+    assert not whole & IDENTITY.keys()
+    assert whole >= {*ADDED_TO, TERMS}
+
+
+def test_a_port_that_the_job_has_already_is_not_added_a_second_time(tools: Path) -> None:
+    table = load_text(WITH_A_PORT, "test")
+    job = mpijob(4)
+    (container,) = made.template(job, "Worker")["spec"]["containers"]
+    container["ports"] = [{"containerPort": 22, "protocol": "TCP"}]
+    outcome = evaluate(table, Request(job))
+    assert outcome.operations
+    assert complaints(outcome.after, schema_of(tools)) == set()
+
+
+def test_the_schema_test_sees_what_the_schema_does_not_have(tools: Path) -> None:
+    schema = schema_of(tools)
+    job = yaml.safe_load(
+        (webhook.REPOSITORY / "tests/data/seed-000/two-node.yaml").read_text(encoding="utf-8")
+    )
+    assert complaints(job, schema) == set()
+    made.template(job, "Worker")["spec"]["affinty"] = {"podAffinity": {}}
+    made.template(job, "Worker")["spec"]["containers"] *= 2
+    made.template(job, "Worker")["spec"]["nodeSelector"]["a"] = 1
+    assert complaints(job, schema) == {
+        "/mpiReplicaSpecs/Worker/template/spec/affinty",
+        "/mpiReplicaSpecs/Worker/template/spec/containers/('mpitest',)",
+        "1 is not of type 'string'",
+    }
+
+
+@pytest.fixture(scope="module")
+def two_namespaces(
+    control_plane: ControlPlane, registered_webhook: RunningWebhook
+) -> Iterator[tuple[Kubectl, Kubectl]]:
+    """One with the webhook and one without."""
+    assert registered_webhook.url
+    with (
+        made.borrowed_namespace(control_plane, "generated-jobs") as mutated,
+        made.borrowed_namespace(control_plane, "generated-jobs-plain", {webhook.INJECT: "disabled"}) as plain,
+    ):
+        yield mutated, plain
+
+
+def gathered() -> list[Object]:
+    """Generated jobs, always the same ones: all of them are sent at once, for kubectl takes its time."""
+    found: list[Object] = []
+
+    @given(jobs(named=True))
+    @settings(max_examples=JOBS, derandomize=True, database=None, phases=[Phase.generate])
+    def gather(job: Object) -> None:
+        found.append(numbered(job, len(found)))
+
+    gather()
+    return found
+
+
+def numbered(job: Object, number: int) -> Object:
+    job = json.loads(json.dumps(without_nulls(job)))
+    job["metadata"]["name"] += f"-{number}"
+    del job["metadata"]["namespace"]
+    return job
+
+
+def accepted(kubectl: Kubectl, batch: list[Object]) -> dict[str, Object]:
+    """What the API server would store of the jobs that it takes, by name."""
+    create = ("create", "--dry-run=server", "--validate=false", "-o", "json", "-f", "-")
+    done = kubectl.run(*create, stdin=made.text(made.together(*batch)), check=False)
+    return {job["metadata"]["name"]: job for job in objects(done.stdout)}
+
+
+def outside(job: Object) -> Object:
+    """A job without its pod templates, and what the API server writes into each anew."""
+    metadata = {key: job["metadata"].get(key) for key in ("labels", "annotations", "finalizers")}
+    return {"metadata": metadata, "spec": {**job["spec"], "mpiReplicaSpecs": None}}
+
+
+def test_the_api_server_makes_of_any_job_what_the_engine_says(
+    two_namespaces: tuple[Kubectl, Kubectl],
+) -> None:
+    mutated, plain = two_namespaces
+    batch = gathered()
+    without_webhook, stored = accepted(plain, batch), accepted(mutated, batch)
+    placed, refused = 0, 0
+    for job in batch:
+        name = job["metadata"]["name"]
+        outcome = evaluate(TABLE, Request(job, str(mutated.namespace)))
+        if name not in without_webhook or outcome.verdict is Verdict.DENIED:
+            assert name not in stored
+            refused += name in without_webhook
+            continue
+        assert stored[name]["spec"]["mpiReplicaSpecs"] == outcome.after["spec"]["mpiReplicaSpecs"]
+        assert outside(stored[name]) == outside(without_webhook[name])
+        placed += bool(outcome.operations)
+    # Or the jobs would say little.
+    assert placed > JOBS // 4
+    assert refused

@@ -1,0 +1,93 @@
+"""The documents' sessions with kubectl, and ``make cluster``, as a reader would have them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testbed.plane import nodes
+from tests.docs import session
+from tests.docs.blocks import Step, blocks_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from testbed.plane.controlplane import ControlPlane
+    from testbed.plane.kubectl import Kubectl, Object
+    from testbed.plane.webhook import RunningWebhook
+
+MASKS = session.MASKS | {
+    "node": (r"ip-172-32-\d+-\d+\.", "NODE."),
+    "launcher's suffix": (r"launcher-\w{5}\b", "launcher-SUFFIX"),
+    "server id": (r"\b[0-9a-z]{16}$", "SERVER"),
+    "age": (r"\b\d+[smh](?:\d+[smh])?\b", "AGE"),
+    "width of columns": (r" +", " "),
+    # The scheduler chooses the nodes, and ranks go by node.
+    "worker of a rank": (r"^(\d+) demo-worker-\d\b", r"\1 WORKER"),
+    "port": (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
+    "folder": (r"\S+/ultraserver-cluster-\w+", "FOLDER"),
+}
+
+
+def steps(document: str, *beginnings: str) -> list[Step]:
+    return [
+        step for block in blocks_of(document) for step in block.steps() if step.command.startswith(beginnings)
+    ]
+
+
+@pytest.fixture
+def default_namespace(control_plane: ControlPlane, registered_webhook: RunningWebhook) -> Iterator[Kubectl]:
+    """The namespace that a reader's kubectl uses, empty before and after."""
+    assert registered_webhook.url
+    inside = control_plane.kubectl.in_namespace("default")
+    yield inside
+    inside.run("delete", "mpijobs,jobs,pods", "--all", "--grace-period=0", "--force")
+
+
+def all_placed(inside: Kubectl) -> None:
+    """Waits until every MPIJob has all its pods, and each has a node."""
+    jobs = [job["spec"]["mpiReplicaSpecs"] for job in inside.get_json("mpijobs")["items"]]
+    expected = sum(role.get("replicas", 1) for job in jobs for role in job.values())
+
+    def placed(pods: Object) -> bool:
+        nodes_of = [pod["spec"].get("nodeName") for pod in pods["items"]]
+        return len(nodes_of) == expected and all(nodes_of)
+
+    inside.wait_for(placed, "pods")
+
+
+def with_kubectl(step: Step) -> bool:
+    return step.command.startswith("kubectl ")
+
+
+@pytest.mark.limit(40, "kubectl and its plugin are what is shown: six processes")
+@pytest.mark.parametrize("document", session.documents_with(with_kubectl))
+def test_a_session_goes_as_shown(
+    document: str, control_plane: ControlPlane, default_namespace: Kubectl, tmp_path: Path
+) -> None:
+    folder = session.folder_with_examples(tmp_path)
+    env = {"KUBECONFIG": str(default_namespace.kubeconfig), "KUBERC": "off"}
+    for block in blocks_of(document):
+        session.write_file(block, folder)
+    for step in steps(document, "kubectl "):
+        printed, status = session.run(step.command, folder, path=[str(control_plane.tools)], env=env)
+        assert status == 0, f"{step.where}\n{printed}"
+        session.assert_printed(step, printed, MASKS)
+        if " apply " in step.command:
+            # A reader is slower than the scheduler.
+            all_placed(default_namespace)
+        if nodes.SERVER_ID_4 in step.command:
+            assert len(set(re.findall(r"[0-9a-z]{16}$", printed, re.MULTILINE))) == 1, printed
+
+
+@pytest.mark.limit(60, "make cluster starts a control plane of its own")
+def test_make_cluster_prints_what_is_shown_and_stops_cleanly(tools: Path) -> None:
+    (shown,) = steps("README.md", "make cluster")
+    with session.make("Ctrl-C stops everything", "--old-file=.venv/.dev", "cluster") as made:
+        pass
+    assert "nothing is left running" in made.rest
+    session.assert_printed(shown, made.said, MASKS)
+    assert str(tools) in made.said

@@ -1,0 +1,84 @@
+"""What a person reads when a job cannot be, or is not what they may think."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from testbed.mpijob import mpijob
+from testbed.plane import jobs
+from testbed.plane.jobs import template
+from testbed.plane.webhook import NAME, qualified
+from webhook.engine import keys, record
+from webhook.engine.tree import put
+
+if TYPE_CHECKING:
+    from testbed.plane.kubectl import Kubectl
+
+pytestmark = pytest.mark.usefixtures("registered_webhook")
+
+NODE_CONFIG = f"/metadata/annotations/{keys.NODE_CONFIG}"
+FIX = "it takes 4 or multiple of 4 workers; change the number of workers, or use node config 2, 1"
+MESSAGE = f'{NODE_CONFIG} is "4", but 6 workers do not fit it: {FIX}'
+VERBS = [("apply",), ("apply", "--server-side"), ("create",), ("create", "--dry-run=server")]
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_a_job_that_cannot_be_is_refused_with_the_field_the_value_and_the_fix(
+    verb: tuple[str, ...], namespace: Kubectl
+) -> None:
+    job = mpijob(6, annotations={keys.NODE_CONFIG: "4"})
+    done = namespace.run(*verb, "-f", "-", stdin=jobs.text(job), check=False)
+    assert done.returncode == 1
+    assert f'admission webhook "{qualified(NAME)}" denied the request: {MESSAGE}\n' in done.stderr
+    assert namespace.get_json("mpijobs")["items"] == []
+
+
+def test_workers_that_form_no_pairs_are_warned_about_and_admitted(namespace: Kubectl) -> None:
+    done = namespace.run("apply", "-f", "-", stdin=jobs.text(mpijob(3)))
+    warning = "3 nodes form no pairs: each works alone, with node config 1"
+    assert done.stderr == f"Warning: {warning}; for NeuronLink between nodes use 2 or a multiple of 4\n"
+    assert namespace.get_json("mpijob", "train")
+
+
+def test_a_field_of_a_wrong_type_is_refused_by_its_name(namespace: Kubectl) -> None:
+    job = mpijob(4)
+    template(job, "Worker")["spec"]["nodeSelector"] = ["trn2u.48xlarge"]
+    done = namespace.run("create", "--validate=false", "-f", "-", stdin=jobs.text(job), check=False)
+    assert done.returncode == 1
+    where = "/spec/mpiReplicaSpecs/Worker/template/spec/nodeSelector"
+    assert f'denied the request: {where} must be a map, not ["trn2u.48xlarge"]\n' in done.stderr
+
+
+CLAIMS = {
+    **{f"annotation {path[-1]}": put({}, path, "1") for path in record.CLAIMS[1:]},
+    f"label {keys.JOB}": put({}, record.JOB_LABEL, "team-b.victim"),
+    "gate": {"spec": {"schedulingGates": [{"name": keys.GATE}]}},
+}
+
+
+# The API server itself reads this word, and asks the webhook about such a job for its claims only.
+@pytest.mark.parametrize("role", ["Launcher", "Worker"])
+@pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS)
+def test_an_opted_out_job_loses_what_it_says_that_its_pods_hold(
+    claim: dict[str, Any], role: str, namespace: Kubectl
+) -> None:
+    job = mpijob(4, annotations={keys.INJECT: "false"})
+    plain = template(namespace.create(job, "--dry-run=server"), role)
+    own = template(job, role)
+    own |= claim | {"spec": own["spec"] | claim.get("spec", {})}
+    done = namespace.run("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=jobs.text(job))
+    assert f"removed yours: /spec/mpiReplicaSpecs/{role}/template/" in done.stderr
+    assert template(json.loads(done.stdout), role) == plain
+
+
+def test_a_job_label_that_a_person_set_is_replaced_and_they_are_told(namespace: Kubectl) -> None:
+    job = mpijob(4)
+    template(job, "Worker")["metadata"] = {"labels": {keys.JOB: "default.somebody-elses", "team": "research"}}
+    done = namespace.run("apply", "-f", "-", stdin=jobs.text(job))
+    key = keys.JOB.replace("/", "~1")
+    assert f"replaced yours: /spec/mpiReplicaSpecs/Worker/template/metadata/labels/{key}" in done.stderr
+    labels = template(namespace.get_json("mpijob", "train"), "Worker")["metadata"]["labels"]
+    assert labels == {keys.JOB: f"{namespace.namespace}.train", "team": "research"}

@@ -1,0 +1,80 @@
+"""A mirror beside the real API server: what it has, through a restart, and from a version that is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kube.backoff import Backoff
+from kube.client import connect
+from kube.watch import Mirror, Watch
+from testbed.plane.controlplane import ControlPlane
+from testbed.waiting import PATIENCE, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PATH = "/api/v1/namespaces/default/configmaps"
+
+
+class ApiServerOnly(ControlPlane):
+    """etcd and an API server that can be stopped and started again on its port."""
+
+    def _define_jobs(self) -> None: ...
+
+    def _start_controllers(self) -> None: ...
+
+    def _start_operator(self) -> None: ...
+
+    @contextlib.contextmanager
+    def without_api_server(self) -> Iterator[None]:
+        """The API server is down."""
+        (server,) = [program for program in self.programs.running if program.name == "kube-apiserver"]
+        self.programs.stop(server)
+        yield
+        self._start_api_server()
+
+
+@pytest.fixture(scope="module")
+def plane(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServerOnly]:
+    with ApiServerOnly(tmp_path_factory.mktemp("api-server"), tools) as running:
+        yield running
+
+
+def config_map(name: str, value: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": {"of": "the-test"}}, "data": {"value": value}}
+
+
+def mirror(plane: ApiServerOnly, changed: threading.Event | None = None) -> Mirror[str]:
+    path = f"{PATH}?labelSelector=of%3Dthe-test"
+    watch = Watch(connect(plane.kubeconfig), path, lambda raw: raw["data"]["value"], Backoff(0.2, 1))
+    return Mirror(watch, changed.set if changed else lambda: None)
+
+
+def test_a_mirror_follows_what_is_made_changed_and_deleted_through_a_restart(plane: ApiServerOnly) -> None:
+    api, changed = connect(plane.kubeconfig), threading.Event()
+    api.create(PATH, config_map("first", "1"))
+    with mirror(plane, changed) as copy:
+        assert copy.wait(PATIENCE)
+        assert copy.items() == {("default", "first"): "1"}
+        changed.clear()
+        api.create(PATH, config_map("second", "1"))
+        assert changed.wait(PATIENCE)
+        second = api.create(PATH, config_map("third", "1"))
+        api.replace(f"{PATH}/third", {**second, "data": {"value": "2"}})
+        api.delete(f"{PATH}/first")
+        until(
+            lambda: copy.items() == {("default", "second"): "1", ("default", "third"): "2"},
+            "the mirror of three changes",
+        )
+        with plane.without_api_server():
+            until(lambda: copy.lost, "the mirror to know that it is cut off")
+            assert len(copy.items()) == 2
+        connect(plane.kubeconfig).delete(f"{PATH}/second")
+        until(lambda: copy.items() == {("default", "third"): "2"}, "the mirror after the restart")
+        assert copy.lost == ""
+    connect(plane.kubeconfig).delete(f"{PATH}/third")

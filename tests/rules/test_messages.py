@@ -1,0 +1,260 @@
+"""What an outcome says to people, word for word: which field, what is there, what is wanted, the way out."""
+
+from typing import Any
+
+import pytest
+
+from testbed.mpijob import WORKER, mpijob
+from tests.rules.tables import extended, outcome, unrecorded
+from webhook.engine import keys
+from webhook.engine.outcome import Outcome, State, Verdict
+from webhook.engine.tree import get, put
+from webhook.rules.load import load_default
+
+AT = "/spec/mpiReplicaSpecs/Worker/template"
+LABEL = "node.kubernetes.io/instance-type"
+GPU = "nvidia.com/gpu"
+OPTING = 'use "true" to opt in, "false" to opt out, or remove it'
+COUNTED = "the number of workers must be a whole number, 0 or more"
+
+
+def rule(match: str = "role: worker", rest: str = "warn: w") -> str:
+    return f"rules:\n  - {{name: x, reason: r, match: {{{match}}}, {rest}}}\n"
+
+
+def adding(fragment: str, more: str = "") -> str:
+    return rule(rest=f"add: {{spec: {{{fragment}}}}}{more}")
+
+
+def why(found: Outcome, name: str = "x") -> tuple[State, str]:
+    (row,) = [row for row in found.rules if row.name == name]
+    return row.state, row.why
+
+
+@pytest.mark.parametrize(
+    ("table", "obj", "reason"),
+    [
+        ("", {"apiVersion": "v1", "kind": "X"}, "no workload of the rule table matches kind v1/X"),
+        ("mode: off\n", mpijob(), "the whole rule table is switched off"),
+        ("", mpijob(annotations={keys.INJECT: "false"}), f"opted out by {keys.INJECT}"),
+        ("", mpijob(annotations={keys.INJECT: "true"}, resource=None), f"opted in by {keys.INJECT}"),
+        ("", mpijob(), "its workers ask for aws.amazon.com/neuron"),
+        ("", mpijob(0), "the job has no workers"),
+        (
+            "",
+            mpijob(resource=GPU),
+            "its workers ask for no Neuron resource and select no UltraServer instance type",
+        ),
+        (
+            "",
+            mpijob(resource=None, worker_spec={"nodeSelector": {LABEL: "trn2u.48xlarge"}}),
+            "its workers select an UltraServer instance type",
+        ),
+    ],
+)
+def test_the_reason_of_an_outcome(table: str, obj: dict[str, Any], reason: str) -> None:
+    assert outcome(extended(table), obj).reason == reason
+
+
+def test_a_job_without_workers_is_told_where_they_would_be() -> None:
+    job = mpijob()
+    del job["spec"]["mpiReplicaSpecs"]["Worker"]
+    assert outcome(extended(""), job).reason == f"the job has no worker template: there is none at {AT}"
+
+
+@pytest.mark.parametrize("job", [mpijob(-1), mpijob(annotations={keys.INJECT: "yes"})])
+def test_a_table_that_only_reports_tells_what_it_would_have_said(job: dict[str, Any]) -> None:
+    enforced, reported = (outcome(extended(text), job) for text in ("", "mode: shadow\n"))
+    assert enforced.reason == "invalid job"
+    assert reported.reason == "the whole rule table only reports; invalid job"
+    assert reported.facts == {"would": enforced.denials[0]}
+    assert (reported.after, reported.operations, reported.warnings, reported.denials) == (job, (), (), ())
+
+
+@pytest.mark.parametrize(
+    ("job", "denial"),
+    [
+        (
+            mpijob(annotations={keys.INJECT: "yes"}),
+            f'/metadata/annotations/{keys.INJECT} is "yes": {OPTING}',
+        ),
+        (
+            mpijob(annotations={keys.INJECT: "x" * 99}),
+            f'/metadata/annotations/{keys.INJECT} is "{"x" * 58}…: {OPTING}',
+        ),
+        (
+            mpijob(-1),
+            f"/spec/mpiReplicaSpecs/Worker/replicas is -1: {COUNTED}",
+        ),
+        (mpijob(worker_spec={"nodeSelector": [1]}), f"{AT}/spec/nodeSelector must be a map, not [1]"),
+        (mpijob(worker_spec={"initContainers": {}}), f"{AT}/spec/initContainers must be a list, not {{}}"),
+    ],
+)
+def test_a_job_that_makes_no_sense_is_refused_with_the_field_and_its_value(
+    job: dict[str, Any], denial: str
+) -> None:
+    found = outcome(extended(adding("initContainers: [{name: i, image: i}]")), job)
+    assert (found.reason, found.denials) == ("invalid job", (denial,))
+
+
+CHANGED = "it takes 4 or multiple of 4 workers; change the number of workers, or use node config"
+CONFIGURED = f"/metadata/annotations/{keys.NODE_CONFIG}"
+
+
+@pytest.mark.parametrize(
+    ("workers", "config", "denial"),
+    [
+        (4, "3", f'{CONFIGURED} is "3": the node config must be one of 4, 2, 1'),
+        (
+            3,
+            "4",
+            f'{CONFIGURED} is "4", but 3 workers do not fit it: {CHANGED} 1',
+        ),
+        (
+            2,
+            "4",
+            f'{CONFIGURED} is "4", but 2 workers do not fit it: {CHANGED} 2, 1',
+        ),
+    ],
+)
+def test_a_node_config_that_does_not_fit_is_told_with_what_would(
+    workers: int, config: str, denial: str
+) -> None:
+    job = mpijob(workers, annotations={keys.NODE_CONFIG: config})
+    assert outcome(load_default(), job).denials == (denial,)
+
+
+def test_a_node_config_in_a_containers_environment_counts_and_is_named() -> None:
+    env = [{"name": "OTHER", "value": "1"}, {"name": "NEURON_ULTRASERVER_NODE_CONFIG", "value": "3"}]
+    job = mpijob()
+    job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["env"] = env
+    told = (
+        "env NEURON_ULTRASERVER_NODE_CONFIG of container 'mpitest' is \"3\": "
+        "the node config must be one of 4, 2, 1"
+    )
+    assert outcome(load_default(), job).denials == (told,)
+
+
+@pytest.mark.parametrize(
+    ("match", "message"),
+    [
+        ("workload: jobset, role: worker", "workload is mpijob, not jobset"),
+        ("role: worker, shape: {nodeConfig: [1, 2]}", "shape four-node has nodeConfig 4, not 1 or 2"),
+        ("role: worker, shape: {name: two-node}", "shape four-node has name four-node, not two-node"),
+        ("role: worker, named: false", "the job has a name"),
+        ("role: worker, labels: {team: [a, b]}", 'label team is "", not a or b'),
+        ('role: worker, annotations: {team: ["", b]}', 'annotation team is "c", not "" or b'),
+        ("role: worker, namespace: [a, b]", "the namespace is default, not a or b"),
+        (f"role: worker, requests: [{GPU}]", f"the worker asks for none of {GPU}"),
+        ("role: worker, volume: v", "the worker has no volume v"),
+    ],
+)
+def test_a_rule_that_does_not_fire_says_which_condition_failed(match: str, message: str) -> None:
+    found = outcome(extended(rule(match)), mpijob(annotations={"team": "c"}))
+    assert why(found) == (State.SKIPPED, message)
+
+
+def test_a_rule_that_is_off_or_that_another_one_stands_for_says_so() -> None:
+    off = outcome(extended(rule(rest="warn: w, mode: off, deny: never")), mpijob())
+    assert why(off) == (State.SKIPPED, "switched off in the table")
+    assert (off.warnings, off.denials) == ((), ())
+    second = "  - {name: other, reason: r, match: {role: worker}, warn: w, replaces: [x]}\n"
+    assert why(outcome(extended(rule() + second), mpijob())) == (State.SKIPPED, "replaced by rule other")
+
+
+def test_a_rule_that_needs_another_one_says_so_where_that_left_something_in_place() -> None:
+    second = "  - {name: other, reason: r, match: {role: worker}, warn: w, needs: [x]}\n"
+    table = extended(adding("schedulerName: ours") + second)
+    theirs = mpijob(worker_spec={"schedulerName": "theirs"})
+    told = "x did not fire, or left something of yours in place"
+    assert why(outcome(table, theirs), "other") == (State.SKIPPED, told)
+    assert why(outcome(table, mpijob()), "other") == (State.FIRED, "r")
+
+
+@pytest.mark.parametrize(
+    ("more", "stored", "warnings", "denials"),
+    [
+        ("", "theirs", ['kept yours: {} is "theirs", not "ours" of rule x'], []),
+        (", onConflict: keep", "theirs", ['kept yours: {} is "theirs", not "ours" of rule x'], []),
+        (", onConflict: override", "ours", ['replaced yours: {} is "theirs", not "ours" of rule x'], []),
+        (", onConflict: deny", None, [], ['{} is "theirs", not "ours" of rule x; remove yours, or opt out']),
+        (", quiet: true", "theirs", [], []),
+    ],
+)
+def test_a_conflict_is_told_with_both_values_and_what_became_of_it(
+    more: str, stored: str | None, warnings: list[str], denials: list[str]
+) -> None:
+    table = extended(adding("schedulerName: ours, nodeSelector: {zone: a}", more))
+    found = outcome(table, mpijob(worker_spec={"schedulerName": "theirs"}))
+    place = f"{AT}/spec/schedulerName"
+    assert list(found.warnings) == [text.format(place) for text in warnings]
+    assert list(found.denials) == [text.format(place) for text in denials]
+    if stored:  # and what else the rule adds is there
+        spec = get(found.after, (*WORKER, "spec"))
+        assert (spec["schedulerName"], spec["nodeSelector"]["zone"]) == (stored, "a")
+    else:
+        assert found.operations == ()
+    alike = outcome(table, mpijob(worker_spec={"schedulerName": "ours"}))
+    assert (alike.warnings, alike.denials) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [
+        (1, "emptyDir, k0"),
+        (9, "emptyDir, k0, k1, k2, k3, k4, k5, k6, k7, k8"),
+        (10, "emptyDir, k0, k1, k2, k3, k4, k5, k6, k7, k8 and 1 more"),
+    ],
+)
+def test_maps_that_differ_are_told_by_their_first_ten_keys(count: int, told: str) -> None:
+    theirs = {"name": "v"} | {f"k{number}": 1 for number in range(count)}
+    job = mpijob(worker_spec={"volumes": [theirs]})
+    found = outcome(extended(adding("volumes: [{name: v, emptyDir: {}}]")), job)
+    assert found.warnings == (f"kept yours: {AT}/spec/volumes/[v] differs in {told} from rule x",)
+
+
+def test_a_container_to_amend_that_is_not_there_is_told() -> None:
+    found = outcome(extended(adding("containers: [{name: other, tty: true}]")), mpijob())
+    assert found.warnings == ("rule x: containers has no 'other' to amend",)
+
+
+def test_shadow_lists_all_that_would_be_done_in_order() -> None:
+    job = mpijob(worker_spec={"schedulerName": "theirs"})
+    shadow = ", mode: shadow, warn: careful, deny: never"
+    found = outcome(extended(adding("schedulerName: ours, hostname: h", shadow)), job)
+    told = (
+        f"would add to /spec/hostname, meet a conflict at {AT}/spec/schedulerName, say 'careful', say 'never'"
+    )
+    assert why(found) == (State.SHADOWED, told)
+    assert "x" not in found.fired()
+    assert found.verdict is Verdict.ALLOWED
+    assert unrecorded(found.after) == unrecorded(outcome(load_default(), job).after)
+    refusing = outcome(extended(adding("schedulerName: ours", ", mode: shadow, onConflict: deny")), job)
+    assert refusing.denials == ()
+
+
+def test_shadow_of_a_rule_that_changes_nothing_says_so() -> None:
+    job = mpijob(worker_spec={"schedulerName": "theirs"})
+    found = outcome(extended(adding("schedulerName: theirs", ", mode: shadow")), job)
+    assert why(found) == (State.SHADOWED, "would change nothing")
+
+
+HOSTILE = "\x1b[2J\x9b1m\u202e\r\n\x7f"
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        mpijob(annotations={keys.NODE_CONFIG: HOSTILE}),
+        mpijob(annotations={keys.INJECT: HOSTILE}),
+        mpijob(resource=None, worker_spec={"nodeSelector": HOSTILE}),
+        mpijob(worker_spec={"volumes": [{"name": "v", HOSTILE: 1}], "nodeSelector": {LABEL: HOSTILE}}),
+        mpijob(worker_spec={"schedulerName": HOSTILE}) | {"apiVersion": HOSTILE},
+        put(mpijob(), (*WORKER, "metadata", "annotations"), {keys.WORKERS: HOSTILE}),
+    ],
+)
+def test_no_message_commands_the_terminal_that_it_is_shown_on(job: Any) -> None:
+    table = extended(adding("schedulerName: ours, volumes: [{name: v, emptyDir: {}}]"))
+    found = outcome(table, job)
+    skipped = [rule.why for rule in found.rules]
+    assert all(text.isprintable() for text in (found.reason, *found.warnings, *found.denials, *skipped))

@@ -1,0 +1,245 @@
+"""Slow, silent and hostile peers hold a socket, and nothing else.
+
+Peers may take a minute here and a client gives up after half of one, so a review that had to wait for any of
+them would fail. Attacks in greater numbers, for longer, and on the program as a user starts it:
+``tests/attack/test_live_reviews.py``.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testbed.waiting import until
+from tests.serving.conftest import PATIENCE, Client, Server, answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+REVIEW = b"r" * 6000
+PATIENT = {"handshake_seconds": 60, "request_seconds": 60, "response_seconds": 60, "linger_seconds": 1}
+SMALL = {**PATIENT, "connections": 12}
+NARROW = {**PATIENT, "buffered": 2_000_000}
+HASTY = {"handshake_seconds": 0.4, "request_seconds": 0.4}
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+SOME = 8
+
+
+@pytest.fixture
+def server(shared: Callable[..., Server]) -> Server:
+    return shared(limits=PATIENT)
+
+
+@pytest.fixture
+def small(shared: Callable[..., Server]) -> Server:
+    return shared(limits=SMALL)
+
+
+@pytest.fixture
+def narrow(shared: Callable[..., Server]) -> Server:
+    return shared(limits=NARROW)
+
+
+@pytest.fixture
+def hasty(shared: Callable[..., Server]) -> Server:
+    return shared(limits=HASTY, second=True)
+
+
+def reviews_pass(server: Server, rounds: int = 5) -> None:
+    """Send reviews over two kept and over new connections, all at a time; each is answered."""
+
+    def send(*, keep: bool) -> None:
+        client = Client(server)
+        for _ in range(rounds):
+            assert client.post("/mutate?timeout=10s", REVIEW) == REVIEW
+            if not keep:
+                client.connection.close()
+        client.connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        for result in [pool.submit(send, keep=keep) for keep in (True, False) * 2]:
+            result.result(PATIENCE)
+
+
+def answered(sock: socket.socket, rest: bytes = b"") -> None:
+    """The server has kept a connection: it answers what is sent on it at last."""
+    sock.sendall(rest)
+    assert sock.recv(12) == b"HTTP/1.1 200"
+
+
+def half_open(server: Server) -> socket.socket:
+    """A handshake of which only half the first message is sent."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    talk = server.context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        talk.do_handshake()
+    hello = outgoing.read()
+    sock = server.tcp()
+    sock.sendall(hello[: len(hello) // 2])
+    return sock
+
+
+def sending(data: bytes) -> Callable[[Server], socket.socket]:
+    """A peer that sends so much over TLS."""
+
+    def begin(server: Server) -> socket.socket:
+        sock = server.tls()
+        sock.sendall(data)
+        return sock
+
+    return begin
+
+
+HEAD = sending(b"GET / HTTP/1.1\r\nX-Slow: y\r\n")
+BODY = sending(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nhalf")
+
+
+def test_idle_half_open_trickling_and_silent_peers_together_leave_live_reviews_unharmed(
+    server: Server,
+) -> None:
+    idle = [server.tls() for _ in range(16)]
+    half_open(server)
+    server.tcp()
+    slow = HEAD(server)
+    for _ in range(10):
+        slow.sendall(b"X")
+        reviews_pass(server, rounds=1)
+    for sock in idle:
+        answered(sock, GET)
+    answered(slow, b": y\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("begin", "rest"),
+    [
+        (half_open, None),
+        (Server.tcp, None),
+        (HEAD, b"\r\n"),
+        (BODY, b"__"),
+        (sending(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n"), b""),
+        (sending(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")), b""),
+    ],
+    ids=["half-open", "silent", "head", "body", "not reading", "not closing"],
+)
+def test_more_peers_of_one_kind_leave_live_reviews_unharmed(
+    server: Server, begin: Callable[[Server], socket.socket], rest: bytes | None
+) -> None:
+    peers = [begin(server) for _ in range(SOME)]
+    reviews_pass(server)
+    for peer in peers if rest is not None else ():
+        answered(peer, rest or b"")
+
+
+def test_more_long_requests_leave_live_reviews_unharmed(server: Server, tmp_path: Path) -> None:
+    end = tmp_path / "end"
+    long = [sending(b"GET /until?%s HTTP/1.1\r\nHost: x\r\n\r\n" % bytes(end))(server) for _ in range(4)]
+    until(lambda: server.log().count("asleep") == len(long), "four requests that wait", PATIENCE, 0.01)
+    reviews_pass(server)
+    end.touch()
+    for sock in long:
+        answered(sock)
+
+
+def test_peers_that_leave_right_after_the_handshake_end_no_others_connection(
+    server: Server,
+) -> None:
+    with server.client() as kept:
+        for turn in range(60):
+            sock = server.tls()
+            if turn % 2:  # with a reset
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            sock.close()
+            assert kept.post("/mutate", REVIEW) == REVIEW
+
+
+def test_a_peer_that_sends_a_byte_at_a_time_is_cut_off_after_a_bounded_total_time(
+    hasty: Server,
+) -> None:
+    # By the listener without TLS, where no handshake is in a hurry.
+    hello, head, body = half_open(hasty), hasty.tcp(listener=1), hasty.tcp(listener=1)
+    head.sendall(b"POST /echo HTTP/1.1\r\nHo")
+    body.sendall(b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n1")
+    assert trickled(head).startswith(b"HTTP/1.1 408")
+    assert answer(body).startswith(b"HTTP/1.1 408")
+    assert answer(hello) == b""
+
+
+def trickled(sock: socket.socket) -> bytes:
+    """Send a byte now and then until the server says something: progress must not extend the deadline."""
+    sock.settimeout(0.02)
+    for _ in range(int(PATIENCE / 0.02)):
+        try:
+            return sock.recv(65536)
+        except TimeoutError:
+            sock.sendall(b"x")
+    raise AssertionError(f"{PATIENCE:.0f} seconds of bytes, and the server waits for more")
+
+
+@pytest.mark.parametrize("connect", [Server.tcp, Server.tls], ids=["silent", "idle"])
+def test_a_flood_of_newcomers_drives_itself_out_and_no_client_that_was_answered(
+    small: Server, connect: Callable[[Server], socket.socket]
+) -> None:
+    with small.client() as kept:
+        assert kept.get("/") == 200
+        sock = kept.connection.sock
+        flood = [connect(small) for _ in range(30)]
+        reviews_pass(small, rounds=3)
+        assert kept.get("/") == 200
+        assert kept.connection.sock is sock
+    assert answer(flood[0]) == b""
+
+
+def test_bodies_that_are_announced_and_do_not_come_keep_no_large_review_out(
+    server: Server,
+) -> None:
+    announce = sending(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\nx")
+    for _ in range(30):
+        announce(server)
+    with server.client() as client:
+        assert client.post("/echo", b"z" * 1_000_000) == b"z" * 1_000_000
+
+
+PART = 900_000
+
+
+def announced(server: Server, size: int, part: int) -> socket.socket:
+    """A body of which only a part is sent, and that part has arrived."""
+    with server.client() as client:
+
+        def held() -> int:
+            client.get("/held")
+            return int(client.content)
+
+        wanted = held() + part
+        sock = sending(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size)(server)
+        sock.sendall(b"z" * part)
+        until(lambda: held() >= wanted, f"{wanted} bytes held", PATIENCE, 0.01)
+    return sock
+
+
+def test_above_the_bytes_that_may_be_held_the_older_of_two_like_requests_has_to_go(
+    narrow: Server,
+) -> None:
+    older, younger = (announced(narrow, 1_000_000, PART) for _ in range(2))
+    with narrow.client() as client:
+        assert client.post("/echo", b"z" * PART) == b"z" * PART
+    assert answer(older) == b""
+    answered(younger, b"z" * 100_000)
+
+
+def test_a_review_is_not_given_up_for_the_bytes_of_others_that_came_after_it(
+    narrow: Server,
+) -> None:
+    review = announced(narrow, 6_000, 5_000)
+    others = [announced(narrow, 1_000_000, PART) for _ in range(2)]
+    others[1].sendall(b"z" * 99_999)
+    last = sending(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" + b"z" * PART)(narrow)
+    assert answer(others[0]) == b""
+    answered(review, b"z" * 1_000)
+    answered(last, b"z" * 100_000)

@@ -1,0 +1,1 @@
+"""Short tests of the test bed and of the suite itself."""

@@ -1,0 +1,54 @@
+"""What ``make demo`` says of a job's Pods, and of its own failure; CI shows that it succeeds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from testbed.nodes import demo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def late(_: Path) -> bool:
+    raise AssertionError("not within 90 s")
+
+
+@pytest.mark.parametrize(
+    ("tell", "message"),
+    [
+        (late, "the demo failed: not within 90 s\n"),
+        (lambda _: False, "the demo failed: the job did not succeed"),
+    ],
+    ids=["not in time", "of the job"],
+)
+def test_a_demo_that_fails_says_so(
+    tell: Callable[[Path], bool],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(demo, "_tell", tell)
+    monkeypatch.setattr(demo, "end_as_by_ctrl_c", lambda: None)
+    assert demo.main() == 1
+    assert capsys.readouterr().err.startswith(message)
+
+
+ENDED, RUNS = {"state": {"terminated": {}}}, {"state": {"running": {}}}
+
+
+@pytest.mark.parametrize(
+    ("phase", "waits", "said"),
+    [
+        ("Pending", [], "Pending"),
+        ("Pending", [ENDED, RUNS], "Pending, 1 of 2 init containers have ended"),
+        ("Running", [ENDED], "Running"),
+    ],
+)
+def test_what_a_pod_does_is_said_by_phase_and_init_containers(
+    phase: str, waits: list[dict[str, Any]], said: str
+) -> None:
+    assert demo.doing({"status": {"phase": phase, "initContainerStatuses": waits}}) == said

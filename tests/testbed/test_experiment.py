@@ -1,0 +1,117 @@
+"""The judge of the experiment, without a cluster: what whole, straddling and held mean."""
+
+from __future__ import annotations
+
+import random
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from testbed.experiment.arrivals import planned
+from testbed.experiment.judge import Standing, overlooked, standings, wholly_free
+from testbed.experiment.native import groups
+from testbed.experiment.plot import drawn
+from testbed.experiment.stage import POLICIES, table
+from testbed.plane import nodes
+from webhook.rules.load import load_text
+
+LABELS = {node["metadata"]["name"]: node["metadata"]["labels"] for node in nodes.ultraserver_nodes(3)}
+NAMES = list(LABELS)
+
+
+def pods(*on: str) -> list[dict[str, object]]:
+    return [
+        {
+            "metadata": {"namespace": "team", "labels": {"training.kubeflow.org/job-name": "a"}},
+            "spec": {"nodeName": name} if name else {},
+        }
+        for name in on
+    ]
+
+
+@pytest.mark.parametrize(
+    ("workers", "on", "verdict"),
+    [
+        (4, NAMES[:4], "whole"),
+        (4, NAMES[2:6], "straddles"),
+        (4, [*NAMES[:3], ""], "holds 3"),
+        (4, [], "waits"),
+        (8, NAMES[:8], "whole"),
+        (8, NAMES[2:10], "straddles"),
+        (2, NAMES[:2], "whole"),
+        (2, NAMES[1:3], "straddles"),
+        (3, [NAMES[0], NAMES[5], NAMES[9]], "whole"),
+    ],
+)
+def test_where_a_job_stands(workers: int, on: list[str], verdict: str) -> None:
+    found = standings({("team", "a"): workers}, pods(*on), LABELS)["team", "a"]
+    said = "whole" if found.whole else "straddles" if found.straddles else f"holds {found.held}"
+    assert said == verdict or (verdict == "waits" and not found.nodes)
+    assert found.whole + found.straddles + (not found.placed) == 1
+
+
+def test_what_is_being_deleted_stands_nowhere() -> None:
+    found = pods(*NAMES[:4])
+    found[0]["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"  # type: ignore[index]
+    assert standings({("team", "a"): 4}, found, LABELS)["team", "a"].held == 3
+
+
+@pytest.mark.parametrize(
+    ("workers", "taken", "room"),
+    [(12, [], True), (12, NAMES[:1], False), (8, NAMES[:1], True), (11, NAMES[:1], True)],
+)
+def test_whether_there_is_room(workers: int, taken: list[str], room: bool) -> None:  # noqa: FBT001
+    assert wholly_free(workers, NAMES, taken, LABELS) is room
+
+
+@pytest.mark.parametrize(
+    ("workers", "on", "room"), [(8, [], True), (12, [], False), (12, NAMES[4:6], True), (8, NAMES[4:], False)]
+)
+def test_whether_a_job_was_overlooked(workers: int, on: list[str], room: bool) -> None:  # noqa: FBT001
+    found = {
+        ("team", "there"): Standing(4, tuple(NAMES[:4]), 1),
+        ("team", "it"): Standing(workers, tuple(on), 2),
+    }
+    assert overlooked(found, NAMES, LABELS) == ([("team", "it")] if room else [])
+
+
+def test_arrivals_can_be_had_again_and_ask_for_what_they_should() -> None:
+    plan = planned(4000, 100, 60, random.Random(1))  # noqa: S311
+    assert plan == planned(4000, 100, 60, random.Random(1))  # noqa: S311
+    asked = sum(job.workers * job.seconds for job in plan) / plan[-1].at
+    assert 85 < asked < 115
+
+
+def test_a_timeline_is_drawn() -> None:
+    rows = [(0, 1, 0, 0), (1, 0, 4, 2), (2, 0, 8, 0)]
+    lines = ET.fromstring(drawn(rows, 12)).findall(".//{*}polyline")  # noqa: S314 - our own
+    assert len(lines) == 5
+    assert all(len(line.attrib["points"].split()) == 3 for line in lines[2:])
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_table_of_every_policy_is_sound(policy: str) -> None:
+    assert load_text(table(policy), policy).rules
+
+
+@pytest.mark.parametrize(
+    ("policy", "workers", "members"),
+    [
+        ("native", 1, []),
+        ("native", 2, [(2, nodes.SERVER_ID_2)]),
+        ("native", 8, [(4, nodes.SERVER_ID_4), (4, nodes.SERVER_ID_4)]),
+        ("native-job", 4, [(4, nodes.SERVER_ID_4)]),
+        ("native-job", 8, [(8, "")]),
+    ],
+)
+def test_a_gang_is_a_block_on_one_unit_or_a_whole_job_anywhere(
+    policy: str, workers: int, members: list[tuple[int, str]]
+) -> None:
+    found = [group["spec"] for group in groups(policy, "job", workers)]
+    assert [
+        (
+            spec["schedulingPolicy"]["gang"]["minCount"],
+            "".join(each["key"] for each in spec.get("schedulingConstraints", {}).get("topology", [])),
+        )
+        for spec in found
+    ] == members

@@ -1,0 +1,106 @@
+"""When the programs of a kit count as built."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testbed.kits import build, golang, progress
+from testbed.kits.kit import MARKER, Kit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+KIT = build.CONTROLLERS
+"""The one that has everything that a kit can have."""
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    for name in KIT.contents():
+        (tmp_path / name).touch()
+    (tmp_path / MARKER).write_text(json.dumps({"recipe": KIT.recipe()}), encoding="utf-8")
+    return tmp_path
+
+
+def test_a_directory_with_all_programs_and_the_marker_of_this_recipe_is_whole(whole: Path) -> None:
+    assert KIT.missing(whole) == []
+    deleted = KIT.contents()[0]
+    (whole / deleted).unlink()
+    assert KIT.missing(whole) == [deleted]
+    (whole / MARKER).write_text(json.dumps({"recipe": "older"}), encoding="utf-8")
+    assert KIT.missing(whole) == KIT.contents()
+    (whole / MARKER).unlink()
+    assert KIT.missing(whole) == KIT.contents()
+
+
+def test_the_environment_chooses_the_directory(tmp_path: Path) -> None:
+    assert KIT.directory({KIT.variable: str(tmp_path)}) == tmp_path
+    assert KIT.directory({}).name == KIT.recipe()
+
+
+def test_a_go_that_is_too_old_or_broken_is_not_used(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    assert golang.usable(go) is None
+    for answer, accepted in (("go1.25.9", False), ("go1.26.0", True), ("go2.0", True), ("nonsense", False)):
+        go.write_text(f"#!/bin/sh\necho go version {answer} linux/amd64\n", encoding="utf-8")
+        go.chmod(0o755)
+        assert (golang.usable(go) is not None) is accepted
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [([], ["cluster-tools", "kueue", "controllers"]), (["kueue"], ["kueue"])],
+    ids=["all", "a kit"],
+)
+def test_the_kits_that_are_named_are_built_and_all_where_none_is(
+    arguments: list[str], names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[str] = []
+    monkeypatch.setattr(Kit, "build", lambda kit: built.append(kit.name))
+    assert build.main(arguments) == 0
+    assert built == names
+
+
+def test_a_kit_that_there_is_not_is_refused_with_those_that_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        build.main(["kubelet"])
+    assert "'kubelet' is none of cluster-tools, kueue, controllers" in capsys.readouterr().err
+
+
+# ---- What whoever waits for a build is told ----------------------------------------------------------------
+
+
+def phase(folder: Path, script: str, counted: str = "") -> None:
+    progress.Progress(1).phase("x", ["sh", "-c", script], cwd=folder, env=os.environ, counted=counted)
+
+
+def test_a_number_is_said_of_what_is_counted_and_of_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    phase(tmp_path, "echo not news; echo a >&2; echo b >&2", progress.PACKAGES)
+    assert capsys.readouterr().out.endswith(" s, 2 packages fetched or compiled\n")
+    phase(tmp_path, "echo a >&2; echo b")
+    assert capsys.readouterr().out.endswith(" s\n")
+
+
+def test_an_error_on_standard_output_is_told(tmp_path: Path) -> None:
+    with pytest.raises(progress.PhaseError, match=r"\nE: no such mirror$"):
+        phase(tmp_path, "echo 'E: no such mirror'; exit 1")
+
+
+def test_what_a_command_is_at_is_told_while_it_works(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "HEARTBEAT_SECONDS", 0.0)
+    go_on = tmp_path / "go-on"
+    monkeypatch.setattr(progress, "say", lambda text: "now I: Retrieving" in text and go_on.touch())
+    phase(tmp_path, "echo 'I: Retrieving'; until [ -e go-on ]; do sleep 0.1; done")
+    assert go_on.exists()
+    assert capsys.readouterr().out == ""

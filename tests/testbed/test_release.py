@@ -1,0 +1,132 @@
+"""What a release is made of: a commit, or the checkout as it is, and its version."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from testbed.images import product
+from testbed.kits.progress import Progress
+from testbed.release import release, source
+from tests.docs.blocks import REPOSITORY, documents, text_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OURS = re.compile(r"\bultraserver-webhook(?:-controllers)?:[0-9][\w.]*")
+
+
+def test_the_version_is_the_tag_of_every_image_and_nothing_else_has_one() -> None:
+    version = product.version()
+    base = yaml.safe_load((REPOSITORY / "manifests" / "base" / "kustomization.yaml").read_text("utf-8"))
+    assert {(row["newName"], row["newTag"]) for row in base["images"]} == {
+        (name, version) for name in product.TARGETS.values()
+    }
+    elsewhere = [*(REPOSITORY / "manifests").rglob("*.yaml"), REPOSITORY / "Dockerfile"]
+    texts = [path.read_text(encoding="utf-8") for path in elsewhere] + [*map(text_of, documents())]
+    assert [found for text in texts for found in OURS.findall(text)] == []
+    assert sum("newTag" in text for text in texts) == 1
+
+
+def test_the_changelog_speaks_of_this_version() -> None:
+    unreleased, _, rest = text_of("CHANGELOG.md").partition("## [Unreleased]\n")[2].partition("\n## [")
+    assert f"Will be {product.version()}." in unreleased or rest.startswith(f"{product.version()}]")
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository of one commit, in place of this one."""
+    folder = tmp_path / "clone"
+    folder.mkdir()
+    monkeypatch.setattr(source, "REPOSITORY", folder)
+    for name, value in {"NAME": "a", "EMAIL": "a@example.invalid"}.items():
+        monkeypatch.setenv(f"GIT_AUTHOR_{name}", value)
+        monkeypatch.setenv(f"GIT_COMMITTER_{name}", value)
+    (folder / "file").write_text("committed", encoding="utf-8")
+    source.git("init", "--quiet")
+    source.git("add", "file")
+    source.git("commit", "--quiet", "--message=first")
+    return folder
+
+
+def test_a_release_is_made_of_a_commit_and_a_checkout_that_differs_is_refused(clone: Path) -> None:
+    with source.checkout() as state:
+        assert source.clean() == source.committed() == state
+    (clone / "file").write_text("changed", encoding="utf-8")
+    (clone / "more").write_text("", encoding="utf-8")
+    with pytest.raises(source.ReleaseError, match="2 files of this checkout differ") as error:
+        source.clean()
+    assert " M file\n" in str(error.value)
+    assert "?? more\n" in str(error.value)
+    assert "make release DIRTY=1" in str(error.value)
+
+
+def test_what_is_not_committed_is_in_a_release_that_is_asked_for(clone: Path, tmp_path: Path) -> None:
+    (clone / "more").write_text("not committed", encoding="utf-8")
+    objects = sorted((clone / ".git").rglob("*"))
+    with source.checkout() as state:
+        assert state.commit == source.committed().commit
+        assert (state.export(tmp_path / "out") / "more").read_text(encoding="utf-8") == "not committed"
+    assert not (source.committed().export(tmp_path / "first") / "more").exists()
+    assert source.git("status", "--porcelain") == "?? more", "the index is as it was"
+    assert sorted((clone / ".git").rglob("*")) == objects, "nor is anything new in the repository"
+
+
+def test_a_release_is_tested_as_long_as_it_installs_what_the_checkout_would(
+    clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made() -> None:
+        with source.checkout() as state:
+            release.Writer(state, REPOSITORY, about, Progress(1)).sums()
+
+    monkeypatch.setattr(release, "DIST", tmp_path)
+    monkeypatch.setattr(product, "context", lambda: ["file"])
+    about = release.folder(product.version())
+    assert release.stale() == "there is no release of this checkout: make release"
+    about.mkdir()
+    made()
+    (clone / "more").write_text("not installed", encoding="utf-8")
+    assert release.stale() == ""
+    (clone / "file").write_text("changed", encoding="utf-8")
+    assert release.stale() == f"{about} is of another state of this checkout: make release DIRTY=1"
+    made()
+    assert release.stale() == "", "what it was made of is nowhere in the repository, and need not be"
+    source.git("add", "file", "more")
+    source.git("commit", "--quiet", "--message=second")
+    assert release.stale() == ""
+    source.git("rm", "--quiet", "file")
+    source.git("commit", "--quiet", "--message=third")
+    assert release.stale() == f"{about} is of another state of this checkout: make release"
+
+
+def test_a_shallow_clone_says_that_it_lacks_the_release_before(
+    clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = source.committed().commit
+    source.git("commit", "--quiet", "--allow-empty", "--message=second")
+    monkeypatch.setattr(release, "BEFORE", first)
+    assert release.not_held() == ""
+    source.git("clone", "--quiet", "--depth=1", clone.as_uri(), str(tmp_path / "shallow"))
+    monkeypatch.setattr(source, "REPOSITORY", tmp_path / "shallow")
+    assert first in release.not_held()
+
+
+def test_a_rewritten_history_says_that_it_lacks_the_release_before(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert clone.is_dir()
+    monkeypatch.setattr(release, "BEFORE", "0" * 40)
+    with pytest.raises(source.ReleaseError, match=r"no commit 0{40}(.|\n)*BEFORE in release\.py"):
+        release.write_before()
+
+
+def test_a_folder_that_is_not_a_repository_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "REPOSITORY", tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    with pytest.raises(source.ReleaseError, match="not a git repository"):
+        source.clean()

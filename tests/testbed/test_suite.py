@@ -1,0 +1,123 @@
+"""Rules of the suite: what tests import, how long they may take, and what the tiers' plugin does about it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests import tiers
+
+pytest_plugins = ["pytester"]
+
+
+TEST_MODULE = re.compile(
+    r"^\s*(?:from|import) tests(?:\.\w+)*(?:\.test_\w+| import .*\btest_\w+)", re.MULTILINE
+)
+
+
+def test_no_test_module_imports_another() -> None:
+    texts = {path: path.read_text(encoding="utf-8") for path in tiers.HERE.rglob("*.py")}
+    found = {str(path.relative_to(tiers.HERE)): TEST_MODULE.findall(text) for path, text in texts.items()}
+    assert not {path: lines for path, lines in found.items() if lines}, "shared things stand beside the tests"
+
+
+def test_recorded_durations_are_of_scopes_that_exist() -> None:
+    names = tiers.recorded().keys() - {"calibration"}
+    assert {name for name in names if not (tiers.HERE.parent / name).exists()} == set()
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "scope"),
+    [
+        ("tests/engine/test_merge.py::test_a", "tests/engine/test_merge.py"),
+        ("tests/plane/kueue/test_jobs.py::test_a[x::y/z]", "tests/plane/kueue"),
+        ("tests/plane/test_readme.py::test_a", "tests/plane"),
+        ("tests/plane/guard/test_pods.py::test_a", "tests/plane"),
+        ("tests/nodes/install/test_install.py::test_a", "tests/nodes/install"),
+    ],
+)
+def test_tests_that_share_a_plane_are_run_by_one_process(nodeid: str, scope: str) -> None:
+    assert tiers.scope_of(nodeid) == scope
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A suite of its own with the plugin, on a machine as fast as recorded, that never stands still."""
+    monkeypatch.setattr(tiers, "HERE", pytester.path / "tests")
+    monkeypatch.setattr(tiers, "RECORDED", pytester.path / "durations.json")
+    monkeypatch.setattr(tiers, "STALL", 0.0)
+    monkeypatch.setattr(tiers, "calibrated", lambda _: 0.1)
+    pytester.makeini("[pytest]\nmarkers =\n  quick: q\n  soak: s\n  limit(seconds, why): l\n")
+    pytester.mkdir("tests")
+    return pytester
+
+
+def run(suite: pytest.Pytester, text: str, *args: str) -> pytest.RunResult:
+    """Runs one test module of the suite, in this process."""
+    (suite.path / "tests" / "test_it.py").write_text(text, encoding="utf-8")
+    return suite.runpytest_inprocess("-p", "tests.tiers", "-p", "no:cacheprovider", "tests", *args)
+
+
+WAITS = """
+import threading, pytest
+{mark}
+def test_waits():
+    threading.Event().wait(1.3)
+"""
+
+
+@pytest.mark.limit(3, "waits for longer than the limit that it is about")
+def test_a_test_beyond_its_tiers_limit_fails(suite: pytest.Pytester) -> None:
+    done = run(suite, WAITS.format(mark=""))
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*Timeout (>1.0s)*"])
+
+
+@pytest.mark.limit(3, "waits for longer than the limit that it is about")
+def test_a_test_with_a_reason_may_take_longer(suite: pytest.Pytester) -> None:
+    run(suite, WAITS.format(mark="@pytest.mark.limit(5, 'waits')")).assert_outcomes(passed=1)
+
+
+def test_a_failure_in_a_frame_without_a_line_is_reported(suite: pytest.Pytester) -> None:
+    text = """
+import types
+def test_ended_between_two_lines():
+    try:
+        raise ValueError("here")
+    except ValueError as error:
+        frame = error.__traceback__.tb_frame
+        without = [place[0] for place in frame.f_code.co_positions()].index(None)
+        raise error.with_traceback(types.TracebackType(None, frame, 2 * without, -1))
+"""
+    run(suite, text).assert_outcomes(failed=1)
+
+
+def test_a_limit_without_a_reason_is_an_error(suite: pytest.Pytester) -> None:
+    done = run(suite, WAITS.format(mark="@pytest.mark.limit(5, '')"))
+    done.stderr.fnmatch_lines(["*the mark limit says no reason*"])
+
+
+@pytest.mark.parametrize(("slowness", "ci", "outcome"), [(1.0, "true", 1), (1.0, "", 0), (1e6, "true", 0)])
+def test_a_tier_over_its_budget_fails_in_ci_unless_the_machine_is_slow(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, slowness: float, ci: str, outcome: int
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setattr(tiers, "slowness", lambda: slowness)
+    monkeypatch.setitem(tiers.TIERS, "quick", tiers.Tier(1, 0.001))
+    done = run(suite, "def test_quick(): pass\n")
+    assert done.ret == outcome
+    done.stdout.fnmatch_lines(["*the tier quick took*its budget is*"])
+
+
+def test_the_failing_seed_is_printed_with_the_command_that_repeats_it(suite: pytest.Pytester) -> None:
+    done = run(suite, "def test_chance(seed):\n    assert seed < 0\n", "--seed=4711")
+    done.stdout.fnmatch_lines(["*.venv/bin/pytest 'tests/test_it.py::test_chance' --seed=4711"])
+
+
+def test_durations_are_recorded_and_the_slowest_printed(suite: pytest.Pytester) -> None:
+    done = run(suite, "def test_quick(): pass\n", "--record-durations")
+    done.stdout.fnmatch_lines(["*slowest 20 tests*", "* s tests/test_it.py::test_quick"])
+    found = json.loads((suite.path / "durations.json").read_text(encoding="utf-8"))
+    assert found.keys() == {"tests/test_it.py", "calibration"}
