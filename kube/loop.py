@@ -66,7 +66,9 @@ class Loop:
         try:
             self._take_turns()
         finally:
-            self._release()
+            if self._leader:
+                self._release()
+                self.leads(False)  # noqa: FBT003 - of a callback, which has no names
 
     def _take_turns(self) -> None:
         # Three tries to renew fit into the Lease's duration.
@@ -91,22 +93,19 @@ class Loop:
     def _elect(self, *, able: bool) -> None:
         try:
             leads = able and self.elector.lead()
-            if self._leader and not leads:
-                self.elector.release()
         except ApiError as error:
             # Not knowing is not leading; whoever can reach the API server may.
             _log.warning("cannot acquire lease: %s", error)
             leads = False
+        if self._leader and not able:
+            self._release()
         if leads != self._leader:
             _log.info("became leader" if leads else "no longer leader")
         self._leader = leads
         self.leads(leads)
 
     def _release(self) -> None:
-        if not self._leader:
-            return
         try:
             self.elector.release()
         except ApiError as error:
             _log.warning("the lease was not released, it expires by itself: %s", error)
-        self.leads(False)  # noqa: FBT003 - of a callback, which has no names

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from html import escape
 from typing import TYPE_CHECKING, Final
 
+from common.texts import printable
 from kubectl_ultraserver.servers import MISSING, counts
-from kubectl_ultraserver.terminal import number_of, short
+from kubectl_ultraserver.terminal import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +20,6 @@ WIDTH, HEIGHT = 330, 128
 TOP: Final = 84
 """Pixels above the first card."""
 HUES: Final = 12
-_CONTROL: Final = re.compile(r"[^\x20-\x7e\u00a0-\ud7ff]")
 
 STYLE: Final = """
 svg { background: #fff; font: 12px ui-monospace, Menlo, Consolas, monospace; fill: #1f2328; }
@@ -87,13 +86,13 @@ def _card(server: Server, left: int, top: int) -> Iterator[str]:
     style = "broken" if server.broken else "whole"
     yield f'<g class="{style}" transform="translate({left} {top})">'
     yield f'<rect class="card" width="{WIDTH - 14}" height="{HEIGHT - 12}" rx="6"/>'
-    yield f'<text x="10" y="19">{_text(short(server.id or "in no working UltraServer", 40))}</text>\n'
+    yield f'<text x="10" y="19">{_text(server.id or "in no working UltraServer", 40)}</text>\n'
     for place, spot in enumerate(server.spots):
         yield from _spot(spot, 10 + place * 74 + place // 2 * 6)
     said = [(", ".join(server.tenants), "dim"), ("; ".join(server.troubles), "bad")]
     for line, (text, style) in enumerate([part for part in said if part[0]] or [("free", "dim")]):
         yield f'<text class="{style}" x="10" y="{88 + 18 * line}">'
-        yield f"{_text(short(text, 41))}<title>{_text(text)}</title></text>"
+        yield f"{_text(text, 41)}<title>{_text(text)}</title></text>"
     yield "</g>\n"
 
 
@@ -111,9 +110,9 @@ def _spot(spot: Spot, left: int) -> Iterator[str]:
     yield f"<g><title>{_text(tip)}</title>"
     yield f'<rect class="{style}" x="{left}" y="28" width="68" height="42" rx="4"/>'
     yield f'<text class="dim" x="{left + 5}" y="43">{_text(spot.number or "-")}</text>'
-    yield f'<text x="{left + 5}" y="61">{_text(short(name, 8))}</text></g>\n'
+    yield f'<text x="{left + 5}" y="61">{_text(name, 8)}</text></g>\n'
 
 
-def _text(text: str) -> str:
+def _text(text: str, longest: int = 0) -> str:
     """A text for XML, which forbids most control characters even escaped."""
-    return escape(_CONTROL.sub(" ", text))
+    return escape(printable(text, longest))

@@ -80,12 +80,7 @@ def explained(title: str, findings: Sequence[Finding], unseen: str) -> Iterator[
 
 def cut(text: str, width: int) -> str:
     """A plain text that fits."""
-    return short(printable(text), max(width, LEAST))
-
-
-def short(text: str, most: int) -> str:
-    """The beginning of a text that is longer than so many characters."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return printable(text, max(width, LEAST))
 
 
 def number_of(tenant: str, among: int) -> int:

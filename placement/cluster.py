@@ -34,6 +34,7 @@ class Cluster:
         staying: The same of pods of no job: they may stay for ever.
         kept: Nodes that are kept for a job which waited too long.
         kept_inside: Whether they are kept from jobs of its own namespace only.
+        resting: The jobs whose pods cannot be changed now.
     """
 
     def __init__(self, topology: Topology, pods: Iterable[Pod], resting: Container[JobKey] = ()) -> None:
@@ -43,7 +44,7 @@ class Cluster:
         self.staying: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self.kept: dict[str, JobKey] = {}
         self.kept_inside = False
-        self._resting = resting
+        self.resting = resting
         self._whole_units: set[str] = set()
         self._given: set[tuple[JobKey, str]] = set()
         for pod in pods:
@@ -148,10 +149,10 @@ class Cluster:
                 _add(self.staying[pod.node], pod.demand)
             if pod.demand.neuron:
                 self._held(pod.node, pod.key, place.size if place else 1)
-            if pod.loose and pod.demand.neuron:
-                self._keep_off(pod)
+                if pod.loose:
+                    self._keep_off(pod)
         # Of those that wait, most are nowhere yet; without devices it takes no unit.
-        there = pod.node or (pod.opened and not (pod.gated and pod.key in self._resting))
+        there = pod.node or (pod.opened and not (pod.gated and pod.key in self.resting))
         if place is not None and there and pod.demand.neuron:
             self._hold_unit(pod, place)
 

@@ -19,7 +19,7 @@ from placement.plan import Decision, Deletion, Failure, Keeping, Memory, Opening
 from placement.reasons import LONGEST, Shortage, explain
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Iterable
     from datetime import datetime
 
     from placement.model import JobKey, Pod
@@ -46,7 +46,7 @@ def decide(
     seen = tuple(believed(pods, nodes, policy.units))
     resting = {key for key, found in memory.failures.items() if found.refused and now < found.again(policy)}
     doubted = [Job(pod.key, (pod,)) for pod in seen if pod.problem and not pod.gated and not pod.deleting]
-    return _Round(Cluster(nodes, seen, resting), now, policy, memory, resting).run(jobs_of(seen), doubted)
+    return _Round(Cluster(nodes, seen, resting), now, policy, memory).run(jobs_of(seen), doubted)
 
 
 def assume(pods: Iterable[Pod], written: Iterable[Pod]) -> list[Pod]:
@@ -69,10 +69,7 @@ def _stage(pod: Pod) -> tuple[bool, ...]:
 class _Round:
     """One decision while it is made."""
 
-    def __init__(
-        self, cluster: Cluster, now: datetime, policy: Policy, memory: Memory, resting: Container[JobKey]
-    ) -> None:
-        self._resting = resting
+    def __init__(self, cluster: Cluster, now: datetime, policy: Policy, memory: Memory) -> None:
         self._cluster, self._now, self._policy, self._memory = cluster, now, policy, memory
         self._placer = Placer(cluster)
         self._openings: list[Opening] = []
@@ -108,7 +105,7 @@ class _Round:
             return
         late = self._late(job)
         why = job.trouble() or self._pause(job) if job.gated else None
-        if late and job.key not in self._resting:
+        if late and job.key not in self._cluster.resting:
             self._give_up(job, late, why or "not every worker got a node")
         elif why is not None:
             self._waiting.append((job, why))
@@ -160,9 +157,9 @@ class _Round:
     def _is_patient(self, job: Job) -> bool:
         """Whether others may pass a job: while it is young and stands nowhere, and after it had its turn."""
         before = self._memory.keeping
-        if before is not None and self._now - before.since >= self._policy.keeping:
-            rests = self._now - before.since < self._policy.keeping + self._policy.patience
-            if rests or job.key[0] == before.job[0]:  # its namespace has had its turn
+        if before is not None and before.over(self._now, self._policy):
+            same = job.key[0] == before.job[0]  # its namespace has had its turn
+            if same or before.rests(self._now, self._policy):
                 return True
         return not job.begun and self._now - job.created < self._policy.patience
 
@@ -171,9 +168,8 @@ class _Round:
         before, keeper = self._memory.keeping, self._placer.keeper
         if before is None or all(job.key != before.job for job, _ in self._waiting):
             return keeper and Keeping(keeper, self._now)
-        length = self._now - before.since
-        if length < self._policy.keeping:
+        if not before.over(self._now, self._policy):
             return Keeping(keeper or before.job, before.since)
-        if length < self._policy.keeping + self._policy.patience:
+        if before.rests(self._now, self._policy):
             return before
         return keeper and Keeping(keeper, self._now)

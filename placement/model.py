@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # The programs do not import each other: what the webhook computes itself, `JOB`, stands in
-# webhook/engine/keys.py too, and a test holds the two together. The others are written by rows alone.
+# webhook/engine/keys.py too.
 COMPONENT: Final = "ultraserver-placement"
 """The program: its Lease, its Deployment, and what its Events come from."""
 

@@ -94,6 +94,14 @@ class Keeping:
     job: JobKey
     since: datetime
 
+    def over(self, now: datetime, policy: Policy) -> bool:
+        """Whether it has lasted as long as groups are kept for one job."""
+        return now - self.since >= policy.keeping
+
+    def rests(self, now: datetime, policy: Policy) -> bool:
+        """Whether nothing is kept for anybody yet after it: everybody has the patience to get the groups."""
+        return self.over(now, policy) and now - self.since < policy.keeping + policy.patience
+
 
 @dataclass(frozen=True)
 class Memory:

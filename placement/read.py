@@ -66,7 +66,6 @@ _KINDS: Final = ("matchExpressions", "matchFields")
 _NUMBER: Final = re.compile(r"[0-9]{1,6}", re.ASCII)
 _LAST_NUMBER: Final = re.compile(r"-([0-9]{1,6})$", re.ASCII)
 
-
 LONGEST_LABEL: Final = 63
 """Characters of a label value."""
 
@@ -122,9 +121,7 @@ def read_pod(found: Object) -> Pod | None:
         place=place,
         problem=problem,
         gates=gates[:MOST_GATES],
-        demand=read_demand(
-            spec if place and not problem else {**spec, "nodeSelector": {}, "affinity": {}, "tolerations": ()}
-        ),
+        demand=read_demand(spec, conditions=bool(place) and not problem),
         node=spec.get("nodeName") or "",
         opened=_opened(metadata, place, spec),
         started=_started(status),
@@ -150,17 +147,23 @@ def read_place(metadata: Object) -> Place | None:
     return Place(_index(metadata, said.get(INDEX, "")), workers, size, key)
 
 
-def read_demand(spec: Object) -> Demand:
-    """What a pod asks of a node; the same object for every pod that asks for the same."""
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+def read_demand(spec: Object, *, conditions: bool = True) -> Demand:
+    """What a pod asks of a node; the same object for every pod that asks for the same.
+
+    Args:
+        spec: The pod's.
+        conditions: Whether its node selector, node affinity and tolerations are kept.
+    """
+    said = spec if conditions else {}
+    affinity = (said.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    selector = spec.get("nodeSelector") or {}
+    selector = said.get("nodeSelector") or {}
     terms = (
         None if required is None else tuple(_term(term) for term in required.get("nodeSelectorTerms") or ())
     )
     tolerations = tuple(
         Toleration(*(item.get(key) or "" for key in ("key", "operator", "value", "effect")))
-        for item in spec.get("tolerations") or ()
+        for item in said.get("tolerations") or ()
     )
     asked = {name: amount for name, amount in requests(spec).items() if amount}
     if len(asked) > MOST_RESOURCES:  # no node has so many

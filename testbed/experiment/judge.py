@@ -59,6 +59,11 @@ class Standing:
         return 0 if self.placed else len(self.nodes)
 
 
+def all_whole(found: Mapping[Key, Standing]) -> bool:
+    """Whether there are jobs, and every one is whole."""
+    return bool(found) and all(standing.whole for standing in found.values())
+
+
 def standings(
     jobs: Mapping[Key, int], pods: Iterable[Object], labels: Mapping[str, Mapping[str, str]]
 ) -> dict[Key, Standing]:

@@ -16,9 +16,6 @@ from webhook.engine import keys
 if TYPE_CHECKING:
     from testbed.plane.kubectl import Kubectl
 
-INDEX = "training.kubeflow.org/replica-index"
-DIGITS = "0123456789abcdef0123"
-
 
 @pytest.mark.parametrize(
     "name",

@@ -16,6 +16,7 @@ from placement.model import GATE, JOB, OPENED
 from placement.plan import Pin
 from placement.read import read_pod
 from placement.write import pin, release
+from testbed.experiment.judge import all_whole
 from testbed.mpijob import WORKER, mpijob
 from testbed.plane import nodes
 from testbed.plane.jobs import ROLE
@@ -25,13 +26,9 @@ from webhook.engine.tree import get
 
 if TYPE_CHECKING:
     from kube.api import Object
-    from testbed.experiment.judge import Key, Standing
+    from testbed.experiment.judge import Key
     from testbed.experiment.stage import Stage
     from tests.plane.placement.conftest import BreakablePlane
-
-
-def all_whole(found: dict[Key, Standing]) -> bool:
-    return bool(found) and all(standing.whole for standing in found.values())
 
 
 def gated(stage: Stage, key: Key, workers: int) -> list[Object]:

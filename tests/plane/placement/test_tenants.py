@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from placement.model import GATE, INDEX, JOB, NODE_CONFIG, TOPOLOGY_KEY, WORKERS
+from testbed.experiment.judge import all_whole
 from testbed.plane import nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from testbed.experiment.judge import Key, Standing
     from testbed.experiment.stage import Stage
     from testbed.plane.kubectl import Kubectl
 
@@ -46,10 +46,6 @@ def claiming(name: str, node: str = "", **said: str) -> dict[str, Any]:
         "metadata": {"name": name, "annotations": annotations},
         "spec": {"containers": [{"name": "c", "image": "example.invalid/c"}], **where},
     }
-
-
-def all_whole(found: dict[Key, Standing]) -> bool:
-    return bool(found) and all(standing.whole for standing in found.values())
 
 
 def test_pods_that_claim_units_hold_none_begin_none_and_end_no_pass(stage: Stage, weak: Kubectl) -> None:
