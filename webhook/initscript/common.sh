@@ -8,6 +8,8 @@
 #   system may be read-only.
 # - The loader drops indentation, comment lines and blank lines, so nothing may depend on those.
 set -feuo pipefail
+# One stream: a container runtime reads two, and the log may then show the errors before what leads to them.
+exec 2>&1
 export LC_ALL=C
 SECONDS=0
 # bash is process 1 of its container, where a signal without a handler is ignored.
@@ -15,7 +17,7 @@ trap 'exit 143' TERM INT
 
 say() { printf '%s\n' "$@"; }
 die() {
-  printf '%s\n' "ERROR: $1" "${@:2}" >&2
+  say "ERROR: $1" "${@:2}" >&2
   exit 1
 }
 errors=() ns='<namespace>'

@@ -29,6 +29,11 @@ def container(fleet: Fleet, stage: Stage, **more: str) -> CompletedProcess[str]:
     return fleet.run(command(stage), settings(fleet, **more))
 
 
+def errors_of(printed: str) -> list[str]:
+    """The lines from the first error on."""
+    return printed[printed.index("ERROR: ") :].splitlines()
+
+
 def given_up(fleet: Fleet, after: str, **more: str) -> tuple[list[str], list[str]]:
     """Runs the container that waits, and lets its time be over once it has said something.
 

@@ -6,7 +6,7 @@ import pytest
 
 from testbed.topology import SERVERS, changed, pairs, servers, single, trn2u
 from tests.plane.initscript.harness import BASE_IMAGE_SSH, Fleet
-from tests.plane.initscript.run import container, given_up, settings
+from tests.plane.initscript.run import container, errors_of, given_up, settings
 from webhook.initscript import command
 
 pytestmark = [
@@ -21,7 +21,7 @@ def errors(fleet: Fleet, **more: str) -> list[str]:
     assert done.returncode == 1, done
     assert not fleet.read(fleet.launcher, "/root/ultraserver_init/new_hostfile")
     assert all(len(fleet.environment(pod)) in (0, 5) for pod in fleet.workers if pod in fleet.running)
-    lines = done.stderr.splitlines()
+    lines = errors_of(done.stdout)
     assert all(line.startswith("ERROR: ") for line in lines)
     return [line.removeprefix("ERROR: ") for line in lines]
 
@@ -169,7 +169,7 @@ def test_a_missing_mount_is_named() -> None:
         fleet.run(["rm", "/etc/mpi/hostfile"])
         for stage in ("wait", "init"):
             done = fleet.run(command(stage), settings(fleet))
-            assert "the volume mpi-job-config must be mounted at /etc/mpi" in done.stderr
+            assert "the volume mpi-job-config must be mounted at /etc/mpi" in done.stdout
 
 
 def test_a_changed_host_key_is_no_obstacle_unless_the_image_says_so() -> None:
@@ -195,7 +195,7 @@ def test_an_image_without_ssh_says_so() -> None:
         env = settings(fleet, ULTRASERVER_WAIT_SECONDS="2", PATH="/root/bin")
         fleet.run(["bash", "-c", "mkdir /root/bin; ln -s /usr/bin/{bash,timeout,sleep} /root/bin"])
         done = fleet.run(["/bin/bash", *command("wait")[1:]], env)
-    assert done.stderr.startswith("ERROR: the image lacks ssh: install coreutils and an ssh client")
+    assert done.stdout.startswith("ERROR: the image lacks ssh: install coreutils and an ssh client")
 
 
 def test_bad_settings_are_told_together_and_no_older_hostfile_survives() -> None:
@@ -307,10 +307,10 @@ def test_an_image_without_sort_changes_no_worker() -> None:
         tools = "/usr/bin/{bash,sh,ssh,timeout,sleep,mkdir,mktemp,chmod,mv,rm}"
         fleet.run(["bash", "-c", f"mkdir /root/bin; ln -s {tools} /root/bin"])
         done = fleet.run(["/bin/bash", *command("init")[1:]], settings(fleet, PATH="/root/bin"))
-        assert done.stderr.startswith("ERROR: the image lacks sort: ")
+        assert done.stdout.startswith("ERROR: the image lacks sort: ")
         fleet.run(["bash", "-c", "ln -s /usr/bin/true /root/bin/sort"])
         done = fleet.run(["/bin/bash", *command("init")[1:]], settings(fleet, PATH="/root/bin"))
-        assert done.stderr.startswith("ERROR: could not sort 4 workers")
+        assert errors_of(done.stdout)[0].startswith("ERROR: could not sort 4 workers")
         assert not any(fleet.environment(pod) for pod in fleet.workers)
         assert fleet.run(["ls", "-A", "/root/ultraserver_init"]).stdout == ""
 

@@ -4,7 +4,7 @@ import pytest
 
 from testbed.topology import servers
 from tests.plane.initscript.harness import BASE_IMAGE_SSH, Fleet
-from tests.plane.initscript.run import OUT, container, mpirun
+from tests.plane.initscript.run import OUT, container, errors_of, mpirun
 
 pytestmark = [
     pytest.mark.fleet,
@@ -21,7 +21,7 @@ def test_a_worker_that_may_not_write_etc_environment_is_told_what_to_do() -> Non
         assert not container(fleet, "wait").returncode
         done = container(fleet, "init", ULTRASERVER_OUTPUT_DIR=HOME_OUT)
     assert done.returncode == 1
-    lines = done.stderr.splitlines()
+    lines = errors_of(done.stdout)
     assert len(lines) == 5
     for number, line in enumerate(lines[:4]):
         assert line == (
@@ -36,7 +36,7 @@ def test_a_file_that_may_be_written_in_place_only_is_and_a_blind_sshd_is_warned_
         for pod in fleet.workers:
             fleet.as_root(["chmod", "666", "/etc/environment"], pod)
         done = container(fleet, "init", ULTRASERVER_OUTPUT_DIR=HOME_OUT)
-        assert not done.returncode, done.stderr
+        assert not done.returncode, done.stdout
         assert all(len(fleet.environment(pod)) == 5 for pod in fleet.workers)
     assert (
         "WARNING: /etc/environment is written, but an ssh session on demo-worker-0 does not see it."
@@ -50,7 +50,7 @@ def test_a_folder_that_cannot_be_written_is_named() -> None:
         done = container(fleet, "init", ULTRASERVER_OUTPUT_DIR="/proc/none")
     assert (
         "ERROR: /proc/none cannot be written by uid 2000 (No such file or directory): "
-        "mount the volume ultraserver-init there" in done.stderr
+        "mount the volume ultraserver-init there" in done.stdout
     )
 
 
@@ -61,7 +61,7 @@ def test_a_read_only_root_is_enough() -> None:
         assert fleet.run(["mktemp"]).returncode
         assert not container(fleet, "wait").returncode
         done = container(fleet, "init", ULTRASERVER_OUTPUT_DIR="/home/out")
-        assert not done.returncode, done.stderr
+        assert not done.returncode, done.stdout
 
 
 def test_a_login_that_chatters_is_understood() -> None:
