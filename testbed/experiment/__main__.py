@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from testbed.experiment import hostile
 from testbed.experiment.arrivals import arrivals, planned
 from testbed.experiment.experiment import Result, burst, one_by_one, summary
 from testbed.experiment.native import GROUPS, VERSION, NativePlane
@@ -29,6 +30,7 @@ def main() -> int:
         "--jobs", type=int, default=20, help="how many, one by one; a burst has its own number"
     )
     parser.add_argument("--ultraservers", type=int, default=24)
+    parser.add_argument("--hostile", type=int, default=0, help="Pods of somebody who would stop the fleet")
     parser.add_argument(
         "--load", type=float, default=0.9, help="arrivals: nodes asked for, of the healthy ones"
     )
@@ -56,13 +58,14 @@ def main() -> int:
                 print(f"skipped: the API server does not serve {VERSION}")  # noqa: T201
                 return 0
             make_sick(stage, options.sick, chance)
-            if options.policy == "placement":
-                stage.start_program()
+            taken = hostile.fill(stage, options.hostile) if options.hostile else 0
+            program = stage.start_program() if options.policy == "placement" else None
             run = _run(options, stage, chance)
+            beside = hostile.outcome(stage, taken, program) if options.hostile else []
     except (ClusterError, TimeoutError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    for line in [*summary(run), run.line()]:
+    for line in [*beside, *summary(run), run.line()]:
         print(line)  # noqa: T201
     return 0
 

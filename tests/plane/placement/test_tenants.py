@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from placement.model import GATE, INDEX, JOB, NODE_CONFIG, TOPOLOGY_KEY, WORKERS
+from testbed.experiment import hostile
+from testbed.experiment.hostile import GATED, claiming, place
 from testbed.experiment.judge import all_whole
 from testbed.plane import nodes
 
@@ -25,42 +26,24 @@ EVERYTHING = 24
 @pytest.fixture
 def weak(stage: Stage) -> Iterator[Kubectl]:
     """Somebody who may create Pods in a namespace, and nothing else."""
-    evil = stage.plane.kubectl.in_namespace("evil")
-    evil.create_namespace("evil")
-    evil.run("create", "role", "creator", "--verb=create", "--resource=pods")
-    evil.run("create", "rolebinding", "creator", "--role=creator", "--user=mallory")
-    yield evil.acting_as("mallory")
-    stage.api.delete("/api/v1/namespaces/evil")
-    for pod in evil.get_json("pods")["items"]:
-        stage.end("evil", pod["metadata"]["name"])
-
-
-def claiming(name: str, node: str = "", **said: str) -> dict[str, Any]:
-    """A Pod that says about its place what its author likes, on a node or behind the gate."""
-    where: dict[str, Any] = {"nodeName": node} if node else {"schedulingGates": [{"name": GATE}]}
-    keys = {"workers": WORKERS, "node_config": NODE_CONFIG, "topology_key": TOPOLOGY_KEY, "job": JOB}
-    annotations = {keys[key]: value for key, value in said.items()} | {INDEX: "name"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "annotations": annotations},
-        "spec": {"containers": [{"name": "c", "image": "example.invalid/c"}], **where},
-    }
+    yield hostile.intruder(stage.plane.kubectl)
+    stage.api.delete(f"/api/v1/namespaces/{hostile.NAMESPACE}")
+    for pod in stage.plane.kubectl.in_namespace(hostile.NAMESPACE).get_json("pods")["items"]:
+        stage.end(hostile.NAMESPACE, pod["metadata"]["name"])
 
 
 def test_pods_that_claim_units_hold_none_begin_none_and_end_no_pass(stage: Stage, weak: Kubectl) -> None:
     plain = next(name for name, found in stage.labels.items() if nodes.SERVER_ID_4 not in found)
     taken = next(name for name, found in stage.labels.items() if nodes.SERVER_ID_4 in found)
-    sleep = {"workers": "4", "node_config": "2", "topology_key": nodes.INSTANCE_TYPE}
-    odd = {"workers": "2", "topology_key": nodes.SERVER_ID_4, "job": "evil.odd"}
-    queue = {"workers": "24", "node_config": "4", "topology_key": nodes.SERVER_ID_4, "job": "evil.queue"}
+    sleep = place(4, 2, nodes.INSTANCE_TYPE)
+    queue = place(EVERYTHING, 4, job="evil.queue")
     forged = [
-        claiming("sleep-0", plain, **sleep),
-        claiming("sleep-1", taken, **sleep),
-        claiming("odd-0", taken, node_config="4", **odd),
-        claiming("odd-1", taken, node_config="1", **odd),
-        *(claiming(f"queue-{number}", **queue) for number in range(EVERYTHING - 1)),
-        claiming(f"queue-{EVERYTHING - 1}", plain, **queue),
+        claiming("sleep-0", sleep, nodeName=plain),
+        claiming("sleep-1", sleep, nodeName=taken),
+        claiming("odd-0", place(2, 4, job="evil.odd"), nodeName=taken),
+        claiming("odd-1", place(2, 1, job="evil.odd"), nodeName=taken),
+        *(claiming(f"queue-{number}", queue, **GATED) for number in range(EVERYTHING - 1)),
+        claiming(f"queue-{EVERYTHING - 1}", queue, nodeName=plain),
     ]
     done = weak.run(
         "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": forged})
@@ -69,7 +52,7 @@ def test_pods_that_claim_units_hold_none_begin_none_and_end_no_pass(stage: Stage
     key = stage.apply("victim", EVERYTHING)
     stage.start_program()
     stage.wait(lambda found: all_whole(found) and found[key].workers == EVERYTHING)
-    inside = stage.plane.kubectl.in_namespace("evil")
+    inside = stage.plane.kubectl.in_namespace(hostile.NAMESPACE)
     told = inside.wait_for(
         lambda found: [event["message"] for event in found["items"]],
         *("events", "--field-selector", "involvedObject.name=sleep-0,reason=Waiting"),

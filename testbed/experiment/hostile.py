@@ -1,0 +1,126 @@
+"""A namespace whose user may create Pods and nothing else, and what somebody there would try."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from placement.model import GATE, INDEX, JOB, LOOSE, NODE_CONFIG, TOPOLOGY_KEY, WORKERS
+from testbed.plane import nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from testbed.experiment.stage import Stage
+    from testbed.plane.kubectl import Kubectl
+    from testbed.plane.process import Program
+
+NAMESPACE, USER = "evil", "mallory"
+GATED: dict[str, Any] = {"schedulingGates": [{"name": GATE}]}
+PIECE = 50
+ENDLESS = 3
+"""Of so many Pods one has a finalizer that nobody takes away, and is deleted."""
+FULL = 300
+"""From this number on no Pod is on a node of an UltraServer: a node takes 110 Pods, whosever they are."""
+LARGE = 8_000
+"""Terms of a node affinity with which a Pod is nearly as large as the API server stores."""
+
+
+def intruder(admin: Kubectl) -> Kubectl:
+    """Kubectl for somebody who may create Pods in a new namespace, and nothing else."""
+    inside = admin.create_namespace(NAMESPACE)
+    inside.run("create", "role", "creator", "--verb=create", "--resource=pods")
+    inside.run("create", "rolebinding", "creator", "--role=creator", f"--user={USER}")
+    return inside.acting_as(USER)
+
+
+def claiming(name: str, said: dict[str, str], **spec: Any) -> dict[str, Any]:
+    """A Pod that says about its place what its author likes; it asks for no devices."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": {INDEX: "name"} | said},
+        "spec": {"containers": [{"name": "c", "image": "example.invalid/c"}], **spec},
+    }
+
+
+def place(workers: int, size: int, key: str = nodes.SERVER_ID_4, job: str = "") -> dict[str, str]:
+    """The annotations of a worker."""
+    said = {WORKERS: str(workers), NODE_CONFIG: str(size), TOPOLOGY_KEY: key}
+    return said | ({JOB: job} if job else {})
+
+
+def affinity(terms: int) -> dict[str, Any]:
+    """A required node affinity of so many terms."""
+    found = [
+        {"matchExpressions": [{"key": f"key-{number}", "operator": "In", "values": ["v" * 60]}]}
+        for number in range(terms)
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": found}}
+    return {"affinity": {"nodeAffinity": required}}
+
+
+def forged(plain: str, taken: str, number: int) -> dict[str, Any]:
+    """The Pod of this number: every sort that was once seen to stop the fleet, one after the other.
+
+    Args:
+        plain: A node that is in no UltraServer.
+        taken: A node that is in one.
+        number: From 0.
+    """
+    name = f"p-{number}"
+    victim = f"team-a.job-{number % 100}"
+    unit = taken if number < FULL else plain
+    sorts: list[Callable[[], dict[str, Any]]] = [
+        lambda: claiming(name, place(4, 2, nodes.INSTANCE_TYPE), nodeName=plain),
+        lambda: claiming(name, place(2, 4, job=f"evil.odd-{number % 7}"), nodeName=unit),
+        lambda: claiming(name, place(2, 1, job=f"evil.odd-{number % 7}"), nodeName=unit),
+        lambda: claiming(name, place(400, 4, job="evil.queue"), **GATED),
+        lambda: claiming(name, place(400, 4, job="evil.queue"), nodeName=plain),
+        lambda: claiming(name, place(4, 4, job=victim), **GATED),
+        lambda: claiming(name, place(4, 4, job=victim), nodeName=unit),
+        lambda: claiming(name, place(4, 4, job=f"evil.heavy-{number}"), **GATED, **affinity(66)),
+        lambda: claiming(name, place(99_999, 1, job=f"evil.many-{number}"), **GATED),
+        lambda: claiming(name, {}, nodeName=plain, **affinity(LARGE if number < FULL * 5 else 60)),
+    ]
+    pod = sorts[number % len(sorts)]()
+    if number % ENDLESS == 0:
+        pod["metadata"]["finalizers"] = ["example.com/for-ever"]
+    if number % 7 == 0 and pod["spec"].get("nodeName") != taken:
+        # On a node of an UltraServer these labels repel jobs by affinity, which only the guard prevents.
+        pod["metadata"]["labels"] = {JOB: victim, LOOSE: ""}
+    return pod
+
+
+def fill(stage: Stage, count: int) -> int:
+    """Have somebody create so many of these Pods, of which some end for ever; how many were taken."""
+    weak = intruder(stage.plane.kubectl)
+    plain = next(name for name, found in stage.labels.items() if nodes.SERVER_ID_4 not in found)
+    taken = next(name for name, found in stage.labels.items() if nodes.SERVER_ID_4 in found)
+
+    def create(begin: int) -> int:
+        pods = [forged(plain, taken, number) for number in range(begin, min(begin + PIECE, count))]
+        document = {"apiVersion": "v1", "kind": "List", "items": pods}
+        return len(weak.run("create", "-f", "-", stdin=json.dumps(document), check=False).stdout.splitlines())
+
+    with ThreadPoolExecutor(2) as pool:
+        created = sum(pool.map(create, range(0, count, PIECE)))
+    for number in range(0, count, ENDLESS):
+        stage.end(NAMESPACE, f"p-{number}")
+    return created
+
+
+def outcome(stage: Stage, created: int, program: Program | None) -> list[str]:
+    """What became of them and of the program, in lines."""
+    pods = stage.plane.kubectl.in_namespace(NAMESPACE).get_json("pods")["items"]
+    kept = [
+        pod for pod in pods if "finalizers" in pod["metadata"] or "deletionTimestamp" not in pod["metadata"]
+    ]
+    lines = [f"hostile Pods: {created} created, {created - len(kept)} of them deleted by somebody else"]
+    if program is not None:
+        status = Path(f"/proc/{program.pid}/status").read_text(encoding="ascii")
+        peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+        lines.append(f"memory of the program: {peak >> 10} MiB at most")
+    return lines
