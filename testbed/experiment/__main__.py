@@ -61,7 +61,7 @@ def main() -> int:
             taken = hostile.fill(stage, options.hostile) if options.hostile else 0
             program = stage.start_program() if options.policy == "placement" else None
             run = _run(options, stage, chance)
-            beside = hostile.outcome(stage, taken, program) if options.hostile else []
+            beside = hostile.outcome(stage, taken, program).lines() if options.hostile else []
     except (ClusterError, TimeoutError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

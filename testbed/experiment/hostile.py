@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,15 +113,36 @@ def fill(stage: Stage, count: int) -> int:
     return created
 
 
-def outcome(stage: Stage, created: int, program: Program | None) -> list[str]:
-    """What became of them and of the program, in lines."""
+@dataclass(frozen=True)
+class Outcome:
+    """What became of them and of the program.
+
+    Attributes:
+        created: Pods that the API server took.
+        touched: Of these, the ones that somebody else deleted.
+        peak: The most memory that the program had, in bytes; 0 without one.
+    """
+
+    created: int
+    touched: int
+    peak: int
+
+    def lines(self) -> list[str]:
+        """The same for people."""
+        return [
+            f"hostile Pods: {self.created} created, {self.touched} of them deleted by somebody else",
+            f"memory of the program: {self.peak >> 20} MiB at most",
+        ]
+
+
+def outcome(stage: Stage, created: int, program: Program | None) -> Outcome:
+    """What became of Pods of which so many were created, and of the program while it ran beside them."""
     pods = stage.plane.kubectl.in_namespace(NAMESPACE).get_json("pods")["items"]
     kept = [
         pod for pod in pods if "finalizers" in pod["metadata"] or "deletionTimestamp" not in pod["metadata"]
     ]
-    lines = [f"hostile Pods: {created} created, {created - len(kept)} of them deleted by somebody else"]
+    peak = 0
     if program is not None:
         status = Path(f"/proc/{program.pid}/status").read_text(encoding="ascii")
-        peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
-        lines.append(f"memory of the program: {peak >> 10} MiB at most")
-    return lines
+        peak = 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+    return Outcome(created, created - len(kept), peak)

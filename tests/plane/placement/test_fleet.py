@@ -1,0 +1,36 @@
+"""A fleet of a thousand nodes with somebody in it who would stop it."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testbed.experiment import hostile
+from testbed.experiment.experiment import one_by_one
+from testbed.experiment.stage import make_sick, staged
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ULTRASERVERS, JOBS, HOSTILE = 250, 500, 2500
+MEMORY = 256 << 20
+"""Bytes; half of what the manifests allow the program."""
+
+
+@pytest.mark.soak
+def test_a_thousand_nodes_place_all_jobs_whole_beside_a_hostile_namespace(
+    tools: Path, tmp_path: Path, seed: int
+) -> None:
+    assert tools
+    with staged(tmp_path, ultraservers=ULTRASERVERS) as stage:
+        make_sick(stage, 0.25, Random(seed))  # noqa: S311 - an experiment that can be had again
+        created = hostile.fill(stage, HOSTILE)
+        program = stage.start_program()
+        result = one_by_one(stage, JOBS, Random(seed), print)  # noqa: S311
+        found = hostile.outcome(stage, created, program)
+    assert created == HOSTILE
+    assert (result.whole, result.straddle, result.stuck, result.held) == (JOBS, 0, 0, 0)
+    assert found.touched == 0
+    assert found.peak < MEMORY
