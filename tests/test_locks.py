@@ -73,12 +73,11 @@ def test_every_package_of_a_lock_has_its_hashes_and_is_of_one_version_in_all_loc
 @pytest.mark.parametrize("file", ["Makefile", "Dockerfile"])
 def test_nothing_is_installed_but_by_its_hash_or_from_this_checkout(file: str) -> None:
     text = (REPOSITORY / file).read_text(encoding="utf-8").replace("\\\n", "")
-    installs = [
-        part for part in re.split(r"\n|&&", text) if re.search(r"\$\(?LOCKED|\$\(?PIP\b|pip.* install", part)
-    ]
-    assert installs
-    for part in installs:
-        assert re.search(r"LOCKED\b.*(requirement locks/|:all:)|--no-deps|^PIP := ", part), part
+    assert re.search(r"\bLOCKED ?:?=.*--require-hashes --only-binary :all:", text)
+    parts = re.split(r"\n|&&", text)
+    installs = [part for part in parts if re.search(r"--requirement|\$\(PIP\) |pip.* install ", part)]
+    assert len(installs) >= 4
+    assert [part for part in installs if not re.search(r"LOCKED\b|--no-deps|^PIP :=", part)] == []
 
 
 def test_the_base_image_is_named_by_its_digest() -> None:

@@ -133,7 +133,7 @@ class Builder:
         kept = debian.archive(CACHE)
         if not kept.is_file():
             root = self._out / "debian"
-            options = ["--variant=minbase", f"--include={debian.INCLUDE}"]
+            options = ["--force-check-gpg", "--variant=minbase", f"--include={debian.INCLUDE}"]
             self.run("debootstrap", "debootstrap", *options, debian.SUITE, str(root), debian.mirror())
             # Downloaded packages, and the packages' texts.
             for folder in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale"):

@@ -6,16 +6,19 @@ It is on every machine that has git or kubectl, and the key may be one of an age
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from testbed.release.source import REPOSITORY, ReleaseError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SIGNERS = REPOSITORY / "allowed_signers"
 """The keys that may sign releases: who checks a release has them from here, not from the release."""
 IDENTITY, NAMESPACE = "release", "ultraserver-webhook"
 
 
-def sign(sums: Path, key: Path) -> Path:
+def sign(sums: Path, key: Path) -> None:
     """Signs the checksums; ssh-keygen asks for the key's passphrase where it has one.
 
     Args:
@@ -23,24 +26,13 @@ def sign(sums: Path, key: Path) -> Path:
         key: the file of the key; the public half where an agent holds the other.
     """
     command = ["ssh-keygen", "-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key), str(sums)]
-    try:
-        done = subprocess.run(command, check=False)
-    except FileNotFoundError as error:
-        raise ReleaseError("there is no ssh-keygen on this machine, which signs the checksums") from error
-    if done.returncode:
+    if subprocess.run(command, check=False).returncode:
         raise ReleaseError(f"{key} does not sign, see above")
-    return Path(f"{sums}.sig")
 
 
 def refused(sums: Path, signers: Path = SIGNERS) -> str:
     """Why nobody would believe the signature of the checksums; empty if it is by one of the signers."""
-    command = ["ssh-keygen", "-Y", "verify", "-n", NAMESPACE, "-I", IDENTITY]
-    with sums.open("rb") as signed:
-        done = subprocess.run(
-            [*command, "-f", str(signers), "-s", f"{sums}.sig"],
-            check=False,
-            stdin=signed,
-            capture_output=True,
-            text=True,
-        )
-    return f"{signers}: {done.stdout}{done.stderr}".strip() if done.returncode else ""
+    asked = ["ssh-keygen", "-Y", "verify", "-n", NAMESPACE, "-I", IDENTITY]
+    command = [*asked, "-f", str(signers), "-s", f"{sums}.sig"]
+    done = subprocess.run(command, check=False, input=sums.read_bytes(), capture_output=True)
+    return f"{signers}: {(done.stdout + done.stderr).decode().strip()}" if done.returncode else ""
