@@ -1,27 +1,29 @@
-# syntax=docker/dockerfile:1
-#
 # Two images: `serving` (the default) for the webhook, and `controllers` for the programs that talk to the API server,
-# which have its client installed besides. The base is to be pinned by digest (python:3.13-slim@sha256:...) when a release is
-# made: no image registry could be reached where this was written, so a digest here would be a guess.
-ARG BASE=python:3.13-slim
+# which have its client installed besides. The base is named by its digest, the index of all platforms, as ten public files of
+# September 2026 have it. No image registry could be reached where this was written, so nobody has pulled it here: a digest
+# that the registry does not have ends the build, it never gives another image.
+ARG BASE=python:3.13.15-slim-trixie@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 
 FROM ${BASE} AS build
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+# Only what a lock names with its hash. Each image says which files that were: a release's provenance has them from there.
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 \
+    LOCKED="install --require-hashes --only-binary :all:" \
+    INTO="/opt/ultraserver-webhook/bin/python" \
+    HASHES="import json; [print(each['download_info']['archive_info']['hashes']['sha256'], each['download_info']['url'].rpartition('/')[2], sep='  ') for each in json.load(open('/tmp/report.json'))['install']]"
 WORKDIR /src
 RUN python -m venv --without-pip /opt/ultraserver-webhook
 # Dependencies first, so that a change of the code does not install them again.
-COPY constraints.txt pyproject.toml ./
-RUN python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
-        > /tmp/requirements.txt \
- && python -m pip --python /opt/ultraserver-webhook/bin/python install --constraint constraints.txt \
-        --only-binary :all: --requirement /tmp/requirements.txt \
+COPY locks/build.txt locks/serving.txt locks/
+RUN python -m pip $LOCKED --target /tmp/build --requirement locks/build.txt \
+ && python -m pip --python $INTO $LOCKED --report /tmp/report.json --requirement locks/serving.txt \
+ && python -c "$HASHES" > /opt/ultraserver-webhook/wheels.sha256 \
 # What packages bring and nothing runs: their tests, what they were compiled from, gevent's second and third loop and its
 # resolver, and cffi's compiler with its parser of C: cryptography needs the module _cffi_backend alone.
  && rm -f /opt/ultraserver-webhook/bin/cffi-gen-src \
  && find /opt/ultraserver-webhook/lib \( -type d \( -name tests -o -name testing -o -name benchmarks -o -name libuv \
         -o -path '*/site-packages/cffi' -o -name pycparser \) -prune -o -name '*.[ch]' -o -name '*.[ch]pp' \
         -o -name '*.p[xy][xdi]' -o -name 'cares.*.so' -o -name '_corecffi.*.so' \) -exec rm -r {} +
-COPY LICENSE README.md ./
+COPY pyproject.toml LICENSE README.md ./
 COPY webhook webhook
 COPY certs certs
 COPY common common
@@ -29,18 +31,17 @@ COPY kube kube
 COPY placement placement
 COPY kubectl_ultraserver kubectl_ultraserver
 # The wheel is compiled here: the running container writes nothing.
-RUN python -m pip wheel --no-deps --wheel-dir /tmp/wheel . \
- && python -m pip --python /opt/ultraserver-webhook/bin/python install --no-deps /tmp/wheel/*.whl \
+RUN PYTHONPATH=/tmp/build python -m hatchling build --target wheel --directory /tmp/wheel \
+ && python -m pip --python $INTO install --no-deps /tmp/wheel/*.whl \
  && /opt/ultraserver-webhook/bin/python -m compileall -q -j 0 /opt/ultraserver-webhook/lib \
  && /opt/ultraserver-webhook/bin/ultraserver-webhook rules lint \
  && /opt/ultraserver-webhook/bin/python -c 'import webhook.compose'
 
 # The programs that talk to the API server need its client; the webhook does not.
 FROM build AS build-controllers
-RUN python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["controllers"], sep="\n")' \
-        > /tmp/controllers.txt \
- && python -m pip --python /opt/ultraserver-webhook/bin/python install --constraint constraints.txt \
-        --only-binary :all: --requirement /tmp/controllers.txt \
+COPY locks/controllers.txt locks/
+RUN python -m pip --python $INTO $LOCKED --report /tmp/report.json --requirement locks/controllers.txt \
+ && python -c "$HASHES" >> /opt/ultraserver-webhook/wheels.sha256 \
 # The same for these packages; and the half of the client that is for asyncio.
  && find /opt/ultraserver-webhook/lib \( -type d \( -name tests -o -path '*/kubernetes/aio' \) -prune \
         -o -name '*.[ch]' -o -name '*.[ch]pp' -o -name '*.p[xy][xdi]' \) -exec rm -r {} + \

@@ -11,16 +11,21 @@ CERTS := .dev/certs
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.venv/.run: pyproject.toml constraints.txt
+# What is not named with its hash in a lock is not installed; this project itself is built by what the lock has.
+PIP := pip install --quiet --disable-pip-version-check
+LOCKED := $(PIP) --require-hashes --only-binary :all:
+
+.venv/.run: pyproject.toml locks/serving.txt locks/build.txt
 	@echo "Installing into .venv (once; half a minute)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, this is " + sys.version)'
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	@$(BIN)/$(LOCKED) --requirement locks/serving.txt --requirement locks/build.txt
+	@$(BIN)/$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.venv/.dev: .venv/.run
+.venv/.dev: .venv/.run locks/dev.txt
 	@echo "Installing what tests and lint need"
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/$(LOCKED) --requirement locks/dev.txt
 	@touch $@
 
 .PHONY: run
@@ -75,6 +80,17 @@ format: .venv/.dev ## Format the code
 	@$(BIN)/ruff format --quiet
 	@$(BIN)/ruff check --fix --quiet
 
+LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+    --custom-compile-command 'make lock'
+
+.PHONY: lock
+lock: .venv/.dev ## Write what pyproject.toml needs into locks/, with the hash of every file (ARGS=--upgrade: all anew)
+	@$(LOCK) pyproject.toml --all-extras --output-file locks/dev.txt $(ARGS)
+	@$(LOCK) pyproject.toml --constraint locks/dev.txt --output-file locks/serving.txt
+	@$(LOCK) pyproject.toml --constraint locks/dev.txt --extra controllers --output-file locks/controllers.txt
+	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+	    | $(LOCK) - --constraint locks/dev.txt --output-file locks/build.txt
+
 .PHONY: cluster-tools
 cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller manager, kubectl, mpi-operator, Kueue and other kinds' controllers (minutes, once)
 	@$(BIN)/python -m testbed.kits.build
@@ -110,16 +126,17 @@ demo: can-have-nodes node-tools images ## Four real nodes: install the product, 
 sbom: dist/sbom.cdx.json ## Write the bill of materials of what is installed to run it: dist/sbom.cdx.json
 	@echo dist/sbom.cdx.json
 
-dist/sbom.cdx.json: pyproject.toml constraints.txt .venv/.dev
+dist/sbom.cdx.json: pyproject.toml locks/controllers.txt .venv/.dev
 	@mkdir -p dist
-	@$(PYTHON) -m venv dist/.sbom && dist/.sbom/bin/pip install --quiet --disable-pip-version-check \
-	    --constraint constraints.txt '.[controllers]' && dist/.sbom/bin/pip uninstall --quiet --yes pip setuptools
+	@$(PYTHON) -m venv dist/.sbom && dist/.sbom/bin/$(LOCKED) --requirement locks/controllers.txt
+	@$(BIN)/python -m hatchling build --target wheel --directory dist/.sbom/wheel 2> /dev/null
+	@dist/.sbom/bin/$(PIP) --no-deps dist/.sbom/wheel/*.whl && dist/.sbom/bin/pip uninstall --quiet --yes pip setuptools
 	@$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file $@ dist/.sbom
 	@rm -rf dist/.sbom
 
 .PHONY: release
-release: control-plane images sbom ## Write a release into dist/release-VERSION; needs a soak record of its commit (DIRTY=1: to try it out)
-	@$(BIN)/python -m testbed.release.release $(if $(DIRTY),--dirty)
+release: control-plane images sbom ## Write a release into dist/release-VERSION; needs a soak record of its commit (DIRTY=1: to try it out; RELEASE_KEY=FILE: signed)
+	@$(BIN)/python -m testbed.release.release $(if $(DIRTY),--dirty) $(if $(RELEASE_KEY),--key "$(RELEASE_KEY)")
 
 .PHONY: release-before
 release-before: control-plane ## Build the release before this one, which a test upgrades from (minutes, once)

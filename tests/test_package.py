@@ -80,7 +80,7 @@ def test_the_sdist_carries_what_make_needs(dist: Path) -> None:
         names = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {
         "Makefile",
-        "constraints.txt",
+        "locks/dev.txt",
         "Dockerfile",
         ".dockerignore",
         "examples/four-node.yaml",

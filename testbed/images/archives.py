@@ -37,7 +37,7 @@ class Image:
 
     @classmethod
     def read(cls, archive: Path) -> Self:
-        """Reads an archive as ``docker save`` and ``buildah push`` write it."""
+        """Reads an archive as ``docker save``, ``buildah push`` and ``layout.pack`` write it."""
         with tarfile.open(archive) as tar:
             (manifest,) = json.load(_member(tar, "manifest.json"))
             config = json.load(_member(tar, manifest["Config"]))
@@ -63,6 +63,29 @@ class Image:
                     del seen[path]
             seen |= layer.files
         return seen
+
+
+def diff_ids(archive: Path) -> list[str]:
+    """The digests of an image's layers, as they are unpacked; the lowest first."""
+    with tarfile.open(archive) as tar:
+        (manifest,) = json.load(_member(tar, "manifest.json"))
+        found: list[str] = json.load(_member(tar, manifest["Config"]))["rootfs"]["diff_ids"]
+    return found
+
+
+def text_of(archive: Path, path: str) -> str:
+    """A file of an image, as the topmost layer that has it says.
+
+    Raises:
+        FileNotFoundError: no layer has it.
+    """
+    with tarfile.open(archive) as tar:
+        (manifest,) = json.load(_member(tar, "manifest.json"))
+        for name in reversed(manifest["Layers"]):
+            with tarfile.open(fileobj=_member(tar, name)) as layer:
+                if path in layer.getnames():
+                    return str(_member(layer, path).read(), "utf-8")
+    raise FileNotFoundError(f"{archive} has no {path}")
 
 
 def _member(tar: tarfile.TarFile, name: str) -> Any:

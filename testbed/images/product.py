@@ -19,7 +19,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.images import debian
+from testbed.images import debian, layout
 from testbed.kits import kit, progress
 from testbed.nodes.namespaces import PATH
 from testbed.plane.process import ClusterError, end_as_by_ctrl_c
@@ -133,7 +133,7 @@ class Builder:
         kept = debian.archive(CACHE)
         if not kept.is_file():
             root = self._out / "debian"
-            options = ["--variant=minbase", f"--include={debian.INCLUDE}"]
+            options = ["--force-check-gpg", "--variant=minbase", f"--include={debian.INCLUDE}"]
             self.run("debootstrap", "debootstrap", *options, debian.SUITE, str(root), debian.mirror())
             # Downloaded packages, and the packages' texts.
             for folder in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale"):
@@ -168,7 +168,11 @@ class Builder:
         trust = f"--volume={CERTIFICATES}:{CERTIFICATES}:ro"
         file, options = source / "Dockerfile", (ON_BASE, trust)
         for target, name in TARGETS.items():
-            self.image(target, f"{name}:{version(source)}", file, source, *options, f"--target={target}")
+            tag, folder = f"{name}:{version(source)}", self._out / target
+            self._build(target, tag, file, source, *options, f"--target={target}")
+            self.run(f"{target}.tar", "buildah", "push", self._policy, tag, f"dir:{folder}")
+            layout.pack(folder, self._out / f"{target}.tar", *tag.split(":"))
+            shutil.rmtree(folder)
         # Built already, as the controllers' files are copied from it. With a name it outlasts `prune`, and
         # its packages need not be installed again.
         self._build(STAGE, f"localhost/{STAGE}:1", file, source, *options, f"--target={STAGE}")

@@ -1,14 +1,14 @@
-"""Writes what a release is: ``python -m testbed.release.release [--dirty [--keep] | --before]``.
+"""Writes what a release is: ``python -m testbed.release.release [--dirty [--keep] | --before] [--key FILE]``.
 
 A release is a folder with all that an installation needs, so that nobody needs a clone: wheel and sdist,
-the two images as archives, the bill of materials, a file for ``kubectl apply`` for each overlay, checksums.
-The same commit gives the same files, but for the images: their Debian is that of the day.
+the two images as archives, the bill of materials, a file for ``kubectl apply`` for each overlay, what all
+this was made of, checksums and their signature. The same commit gives the same files, but for the images,
+whose Debian is that of the day, and what names them by digest.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import shutil
@@ -18,11 +18,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.images import product
+from testbed.images import layout, product
 from testbed.kits import kit, progress
 from testbed.plane import kubectl
 from testbed.plane.process import ClusterError, end_as_by_ctrl_c
-from testbed.release import record, source
+from testbed.release import provenance, record, signature, source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,21 +95,36 @@ class Writer:
         self._report.phase("wheel, sdist", command, cwd=self._files, env=self._env)
 
     def manifests(self, overlays: Sequence[str]) -> None:
-        """What ``kubectl apply --kustomize`` would apply, as a file for each overlay."""
+        """What ``kubectl apply --kustomize`` would apply, as a file for each overlay; images by digest."""
         binary = str(kubectl.program())
+        by_digest = {image: f"{image}@{layout.digest(path)}" for image, path in self.archives().items()}
         for name in overlays:
-            path = f"manifests/overlays/{name}"
-            command = [binary, "kustomize", path, f"--output={self._out}/install-{name}.yaml"]
-            self._report.phase(f"install-{name}.yaml", command, cwd=self._files, env=self._env)
+            path = self._out / f"install-{name}.yaml"
+            command = [binary, "kustomize", f"manifests/overlays/{name}", f"--output={path}"]
+            self._report.phase(path.name, command, cwd=self._files, env=self._env)
+            text = path.read_text(encoding="utf-8")
+            for image, pinned in by_digest.items():
+                text = text.replace(f" image: {image}\n", f" image: {pinned}\n")
+            path.write_text(text, encoding="utf-8")
+
+    def archives(self) -> dict[str, Path]:
+        """Where the archives of the product's images are, by name and tag of the image."""
+        version = product.version(self._files)
+        return {f"{name}:{version}": self._out / f"{name}-{version}.tar" for name in product.TARGETS.values()}
 
     def images(self, built: Path) -> None:
         """The archives of the product's images, from the folder that they were built in."""
-        version = product.version(self._files)
-        for target, name in product.TARGETS.items():
-            shutil.copyfile(built / f"{target}.tar", self._out / f"{name}-{version}.tar")
+        for target, path in zip(product.TARGETS, self.archives().values(), strict=True):
+            shutil.copyfile(built / f"{target}.tar", path)
 
-    def sums(self) -> None:
-        """What it is made of, and the checksums of all files, as ``sha256sum --check`` reads them."""
+    def provenance(self) -> None:
+        """What all files that are there were made of."""
+        dirty = self._state.tree != source.committed(self._state.commit).tree
+        made = provenance.statement(self._out.iterdir(), self.archives(), self._state, dirty=dirty)
+        (self._out / provenance.NAME).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+
+    def about(self) -> None:
+        """Which version it is, of which commit, and what it installs."""
         about = {
             "version": product.version(self._files),
             "commit": self._state.commit,
@@ -117,11 +132,12 @@ class Writer:
             "installed": installed(self._state),
         }
         (self._out / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-        lines = []
-        for path in sorted(self._out.iterdir()):
-            with path.open("rb") as file:
-                lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {path.name}\n")
+
+    def sums(self) -> Path:
+        """The checksums of all files, as ``sha256sum --check`` reads them."""
+        lines = [f"{provenance.sha256(path)}  {path.name}\n" for path in sorted(self._out.iterdir())]
         (self._out / SUMS).write_text("".join(lines), encoding="utf-8")
+        return self._out / SUMS
 
 
 def overlays(files: Path) -> list[str]:
@@ -130,12 +146,16 @@ def overlays(files: Path) -> list[str]:
     return sorted(found - OWN_FILES)
 
 
-def write(state: source.Source, soak: Path | None = None) -> Path:
+def write(state: source.Source, soak: Path | None = None, key: Path | None = None) -> Path:
     """Writes the release of this checkout, whose images and bill of materials are there.
 
     Args:
         state: what it is made of.
         soak: the record of its soak, which goes with it; None for one to try out.
+        key: what its checksums are signed with; None for no signature.
+
+    Raises:
+        ReleaseError: the key does not sign, or nobody would believe it; one to try out may have any key.
     """
     target = folder(product.version())
     DIST.mkdir(exist_ok=True)
@@ -144,14 +164,22 @@ def write(state: source.Source, soak: Path | None = None) -> Path:
         out.mkdir()
         names = overlays(files)
         writer = Writer(state, files, out, progress.Progress(1 + len(names)))
+        writer.images(product.directory())
         writer.packages()
         writer.manifests(names)
-        progress.say("images, bill of materials and checksums")
-        writer.images(product.directory())
+        progress.say("bill of materials, provenance and checksums")
         shutil.copyfile(BILL, out / BILL.name)
         if soak:
             shutil.copyfile(soak, out / "soak.json")
-        writer.sums()
+        writer.about()
+        writer.provenance()
+        sums = writer.sums()
+        if key:
+            signature.sign(sums, key)
+            if soak and (why := signature.refused(sums)):
+                raise source.ReleaseError(f"its public half is not in {why}")
+        else:
+            progress.say("no signature: RELEASE_KEY names no key")
         shutil.rmtree(target, ignore_errors=True)
         out.rename(target)
     return target
@@ -181,9 +209,10 @@ def write_before() -> Path:
         builder.below()
         builder.product(files)
         writer = Writer(commit, files, out, report)
+        writer.images(built)
         writer.packages()
         writer.manifests(["eks"])
-        writer.images(built)
+        writer.about()
         writer.sums()
         before().parent.mkdir(exist_ok=True)
         out.rename(before())
@@ -201,6 +230,7 @@ def main() -> int:
     parser.add_argument(
         "--keep", action="store_true", help="do nothing where there is one that installs the same"
     )
+    parser.add_argument("--key", type=Path, metavar="FILE", help="sign the checksums with this key of SSH")
     options = parser.parse_args()
     end_as_by_ctrl_c()
     start = time.monotonic()
@@ -213,10 +243,10 @@ def main() -> int:
         target = write_before()
     elif options.dirty:
         with source.checkout() as state:
-            target = write(state)
+            target = write(state, key=options.key)
     else:
         state = source.clean()
-        target = write(state, record.of(state.commit).path())
+        target = write(state, record.of(state.commit).path(), options.key)
     progress.say(f"the release is in {target} after {time.monotonic() - start:.0f} s")
     return 0
 

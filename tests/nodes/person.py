@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -38,6 +39,13 @@ class Person:
     def version(self) -> str:
         """Which version the release is of."""
         return str(json.loads((self.folder / release.ABOUT).read_text(encoding="utf-8"))["version"])
+
+    @property
+    def serves(self) -> str:
+        """The image that the release's manifest has the serving Pods run."""
+        text = (self.folder / "install-eks.yaml").read_text(encoding="utf-8")
+        (found,) = re.findall(r" image: (ultraserver-webhook:.*)", text)
+        return str(found)
 
     def types(self, heading: str) -> None:
         """Runs what the document shows under a heading, in the folder."""

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import shutil
-import subprocess
+import tarfile
 import tomllib
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ import yaml
 
 from testbed.images import product
 from testbed.kits.progress import Progress
-from testbed.release import release, source
+from testbed.release import provenance, release, source
 from tests.docs import session
 from tests.docs.blocks import REPOSITORY
 from tests.nodes.commands import steps
@@ -31,6 +31,14 @@ def images_of(manifest: Path) -> set[str]:
     return {each["image"] for one in deployments for each in one["spec"]["template"]["spec"]["containers"]}
 
 
+def member(archive: Path, name: str) -> bytes:
+    """A file of an archive."""
+    with tarfile.open(archive) as tar:
+        found = tar.extractfile(name)
+        assert found is not None
+        return found.read()
+
+
 def test_a_release_has_a_file_for_every_overlay_that_needs_no_files_of_the_user(release_folder: Path) -> None:
     overlays = {path.name for path in (REPOSITORY / "manifests" / "overlays").iterdir()}
     there = {path.name for path in release_folder.glob("install-*.yaml")}
@@ -38,28 +46,39 @@ def test_a_release_has_a_file_for_every_overlay_that_needs_no_files_of_the_user(
 
 
 def test_its_manifests_run_the_images_that_it_has(release_folder: Path) -> None:
-    version = product.version()
     have = set()
-    for path in release_folder.glob("*.tar"):
-        listed = subprocess.run(
-            ["tar", "--extract", "--to-stdout", f"--file={path}", "manifest.json"],
-            check=True,
-            capture_output=True,
-        )
-        (entry,) = json.loads(listed.stdout)
-        have |= {tag.rpartition("/")[2] for tag in entry["RepoTags"]}
-    assert have == {f"{name}:{version}" for name in product.TARGETS.values()}
-    for manifest in release_folder.glob("install-*.yaml"):
-        assert images_of(manifest) == have, manifest.name
+    for name in product.TARGETS.values():
+        archive = release_folder / f"{name}-{product.version()}.tar"
+        (loaded,) = json.loads(member(archive, "manifest.json"))
+        assert loaded["RepoTags"] == [f"{name}:{product.version()}"]
+        digest = json.loads(member(archive, "index.json"))["manifests"][0]["digest"].removeprefix("sha256:")
+        manifest = member(archive, f"blobs/sha256/{digest}")
+        assert hashlib.sha256(manifest).hexdigest() == digest
+        assert {f"blobs/{each['digest']}".replace(":", "/") for each in json.loads(manifest)["layers"]} == {
+            *loaded["Layers"]
+        }
+        have.add(f"{name}:{product.version()}@sha256:{digest}")
+    for overlay in release_folder.glob("install-*.yaml"):
+        assert images_of(overlay) == have, overlay.name
+
+
+def test_without_its_digests_a_manifest_runs_what_the_tags_name(release_folder: Path, tmp_path: Path) -> None:
+    shutil.copy(release_folder / "install-placement.yaml", tmp_path)
+    (step,) = steps("docs/install.md", "Images by digest")
+    assert session.run(step.command, tmp_path) == ("", 0)
+    assert images_of(tmp_path / "install-placement.yaml") == {
+        f"{name}:{product.version()}" for name in product.TARGETS.values()
+    }
 
 
 def test_every_file_has_a_checksum_and_one_that_changed_is_found(
     release_folder: Path, tmp_path: Path
 ) -> None:
     lines = (release_folder / release.SUMS).read_text(encoding="utf-8").splitlines()
-    assert {line.partition("  ")[2] for line in lines} == {path.name for path in release_folder.iterdir()} - {
-        release.SUMS
-    }
+    unnamed = {release.SUMS, f"{release.SUMS}.sig"}
+    assert {line.partition("  ")[2] for line in lines} == {
+        path.name for path in release_folder.iterdir()
+    } - unnamed
     (tmp_path / "release").mkdir()
     for path in release_folder.iterdir():
         (tmp_path / "release" / path.name).symlink_to(path)
@@ -95,6 +114,26 @@ def test_the_bill_of_materials_names_what_is_installed(release_folder: Path) -> 
     assert bill["metadata"]["component"]["version"] == product.version()
 
 
+def test_the_provenance_names_every_file_every_image_and_every_package(release_folder: Path) -> None:
+    said = json.loads((release_folder / provenance.NAME).read_text(encoding="utf-8"))
+    lines = (release_folder / release.SUMS).read_text(encoding="utf-8").splitlines()
+    sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    subjects = {each["name"]: each["digest"]["sha256"] for each in said["subject"]}
+    images = {f"{image}@sha256:{digest}" for image, digest in subjects.items() if image not in sums}
+    assert images == images_of(release_folder / "install-placement.yaml")
+    assert {name: subjects.get(name) for name in sums if name != provenance.NAME}.items() <= sums.items()
+    # What pip said that it installed is what the lock allows, and all of it.
+    wheels = {
+        each["digest"]["sha256"]
+        for each in said["predicate"]["buildDefinition"]["resolvedDependencies"]
+        if each["name"].endswith(".whl")
+    }
+    text = (REPOSITORY / "locks" / "controllers.txt").read_text(encoding="utf-8")
+    packages = [part for part in re.split(r"^(?=[a-z])", text, flags=re.MULTILINE) if "==" in part]
+    used = [part for part in packages if wheels & set(re.findall(r"sha256:([0-9a-f]+)", part))]
+    assert (len(used), len(wheels)) == (len(packages), len(packages))
+
+
 def test_the_same_source_gives_the_same_packages_and_manifests(release_folder: Path, tmp_path: Path) -> None:
     about = json.loads((release_folder / release.ABOUT).read_text(encoding="utf-8"))
     state = source.committed(about["commit"])
@@ -104,10 +143,12 @@ def test_the_same_source_gives_the_same_packages_and_manifests(release_folder: P
     out.mkdir()
     files = state.export(tmp_path / "elsewhere")
     writer = release.Writer(state, files, out, Progress(11))
+    for archive in writer.archives().values():
+        shutil.copy(release_folder / archive.name, out)
     writer.packages()
     writer.manifests(release.overlays(files))
     again = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in out.iterdir()}
     lines = (release_folder / release.SUMS).read_text(encoding="utf-8").splitlines()
     first = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-    assert len(again) == 12
+    assert len(again) == 14
     assert again.items() <= first.items()

@@ -80,7 +80,7 @@ def test_a_release_is_tested_as_long_as_it_installs_what_the_checkout_would(
 ) -> None:
     def made() -> None:
         with source.checkout() as state:
-            release.Writer(state, REPOSITORY, about, Progress(1)).sums()
+            release.Writer(state, REPOSITORY, about, Progress(1)).about()
 
     monkeypatch.setattr(release, "DIST", tmp_path)
     monkeypatch.setattr(product, "context", lambda: ["file"])

@@ -51,6 +51,7 @@ def test_an_upgrade_from_the_release_before_and_the_way_back_lose_no_admission(
 ) -> None:
     old, new = people
     assert old.version != new.version
+    assert "@sha256:" in new.serves
     old.types(APPLY)
     inside = bare.kubectl.in_namespace("default")
     until(lambda: places(bare.kubeconfig, "default"), "a job that the release before places")
@@ -61,14 +62,14 @@ def test_an_upgrade_from_the_release_before_and_the_way_back_lose_no_admission(
 
     with jobs_keep_coming(bare.kubeconfig, "default", a_second=4) as load:
         load.more(20)
-        for person, heading, version in (
-            (new, APPLY, new.version),
-            (new, BACK, old.version),
-            (old, APPLY, old.version),
-            (new, APPLY, new.version),
+        for person, heading, whose in (
+            (new, APPLY, new),
+            (new, BACK, old),
+            (old, APPLY, old),
+            (new, APPLY, new),
         ):
             person.types(heading)
-            assert story.serving(bare.kubectl) == {f"ultraserver-webhook:{version}"}
+            assert story.serving(bare.kubectl) == {whose.serves}
             load.more(20)
     sys.stderr.write(f"upgrade, roll back, upgrade: {load}\n")
     assert load.lost == []
