@@ -1,7 +1,9 @@
 """How tests and tools wait: for something that they name, and not for ever."""
 
+import contextlib
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -11,9 +13,28 @@ PATIENCE = 90.0
 
 EVERY = 0.1
 
+_ends = math.inf
+"""When what now waits is ended by somebody else, who cannot say what it waited for."""
+
 
 class NotYetError(AssertionError):
     """What was waited for did not come about in time; the message has what was seen last."""
+
+
+@contextlib.contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Ends every wait within so many seconds from now, so that it says what it waited for and saw."""
+    global _ends  # noqa: PLW0603 - also for waits in other threads
+    before, _ends = _ends, time.monotonic() + seconds
+    try:
+        yield
+    finally:
+        _ends = before
+
+
+def left(seconds: float) -> float:
+    """How many of the seconds that a wait would take it may take."""
+    return max(min(seconds, _ends - time.monotonic()), 0.0)
 
 
 def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE, every: float = EVERY) -> T:
@@ -33,6 +54,7 @@ def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE, ever
     Raises:
         NotYetError: the time is over.
     """
+    seconds = left(seconds)
     deadline = time.monotonic() + seconds
     while not (said := condition()):
         if time.monotonic() > deadline:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kube.api import ApiError
 from testbed.kits import build
 from testbed.plane.api import Object, Wanted, client, listed
-from testbed.waiting import PATIENCE, NotYetError
+from testbed.waiting import PATIENCE, NotYetError, left
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -183,6 +183,7 @@ class Kubectl:
             NotYetError: the time is over; the message has what was seen last.
         """
         last: object = "nothing"
+        timeout = left(timeout)
         states = self.api.states(Wanted.of(*get), self.namespace, time.monotonic() + timeout)
         for last in states:
             if not isinstance(last, ApiError) and condition(last):

@@ -1,7 +1,6 @@
 """The schema of fragments takes what Kubernetes takes, and names what it does not know."""
 
 import json
-import time
 from copy import deepcopy
 from importlib.resources import files
 from pathlib import Path
@@ -135,12 +134,6 @@ def test_every_struct_is_closed_and_every_reference_has_an_end() -> None:
 
 def test_it_is_small_enough_for_an_editor() -> None:
     assert len(TEXT) < 120_000
-
-
-def test_a_fragment_is_checked_in_no_time() -> None:
-    started = time.process_time()
-    assert violations(FRAGMENT) == []
-    assert time.process_time() - started < 0.5
 
 
 def test_it_is_what_the_generator_makes(tmp_path: Path) -> None:

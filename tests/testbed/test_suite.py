@@ -80,6 +80,19 @@ def test_a_test_with_a_reason_may_take_longer(suite: pytest.Pytester) -> None:
     run(suite, WAITS.format(mark="@pytest.mark.limit(5, 'waits')")).assert_outcomes(passed=1)
 
 
+@pytest.mark.limit(3, "waits for longer than the limit that it is about")
+def test_a_wait_ends_before_its_tests_time_and_says_what_it_saw(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiers, "STALL", 0.5)
+    text = """
+from testbed.waiting import until
+def test_waits():
+    until(list, "three workers")
+"""
+    run(suite, text).stdout.fnmatch_lines(["*NotYetError: waited 1 s for three workers; last seen: []*"])
+
+
 def test_a_failure_in_a_frame_without_a_line_is_reported(suite: pytest.Pytester) -> None:
     text = """
 import types
@@ -99,11 +112,21 @@ def test_a_limit_without_a_reason_is_an_error(suite: pytest.Pytester) -> None:
     done.stderr.fnmatch_lines(["*the mark limit says no reason*"])
 
 
-@pytest.mark.parametrize(("slowness", "ci", "outcome"), [(1.0, "true", 1), (1.0, "", 0), (1e6, "true", 0)])
+@pytest.mark.parametrize(
+    ("machine", "ci", "outcome"),
+    [((1.0, 2.0), "true", 1), ((1.0, 2.0), "", 0), ((1e6, 1e6), "true", 0), ((1e6, 2.0), "true", 1)],
+    ids=["as-fast-as-recorded", "not-in-ci", "slow", "slower-than-any"],
+)
 def test_a_tier_over_its_budget_fails_in_ci_unless_the_machine_is_slow(
-    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, slowness: float, ci: str, outcome: int
+    suite: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    machine: tuple[float, float],
+    ci: str,
+    outcome: int,
 ) -> None:
+    slowness, most = machine
     monkeypatch.setenv("CI", ci)
+    monkeypatch.setattr(tiers, "MOST_SLOWNESS", most)
     monkeypatch.setattr(tiers, "slowness", lambda: slowness)
     monkeypatch.setitem(tiers.TIERS, "quick", tiers.Tier(1, 0.001))
     done = run(suite, "def test_quick(): pass\n")
