@@ -1,4 +1,4 @@
-"""The component ``guard``, as it is built; tests/plane/guard has what the API server makes of it."""
+"""The guard, as it is built; tests/plane/guard has what the API server makes of it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,16 @@ POLICY = "ValidatingAdmissionPolicy"
 BINDING = "ValidatingAdmissionPolicyBinding"
 
 
+def of_guard(objects: Build) -> Build:
+    """What of an installation is the guard."""
+    key = "app.kubernetes.io/component"
+    return tuple(item for item in objects if item["metadata"].get("labels", {}).get(key) == "guard")
+
+
 @pytest.fixture
-def guard(built: Callable[[str], Build]) -> Build:
-    """The component alone."""
-    return built("components/guard")
+def guard(base: Build) -> Build:
+    """The base's."""
+    return of_guard(base)
 
 
 def test_every_policy_is_bound_and_refuses(guard: Build) -> None:
@@ -36,13 +42,30 @@ def test_every_policy_is_bound_and_refuses(guard: Build) -> None:
     assert len(bound) == 3
 
 
-def test_the_component_for_a_staged_rollout_differs_in_its_actions_only(
-    guard: Build, built: Callable[[str], Build]
+@pytest.mark.parametrize("components", [[], ["kinds"]], ids=["base", "kinds"])
+def test_the_component_for_a_staged_rollout_differs_in_what_the_guard_does_only(
+    components: list[str], built: Callable[[str], Build], combined: Callable[..., str]
 ) -> None:
-    expected = copy.deepcopy(guard)
-    for item in of_kind(expected, BINDING):
+    expected = copy.deepcopy(built(f"overlays/{components[0]}" if components else "base"))
+    warning = built(combined(*components, "guard-warn"))
+    for item in of_kind(of_guard(expected), BINDING):
         item["spec"]["validationActions"] = ["Warn", "Audit"]
-    assert built("components/guard-warn") == expected
+    assert warning == expected
+    others = [item for item in of_kind(warning, BINDING) if item not in of_guard(warning)]
+    assert len(others) == 3
+    assert all(item["spec"]["validationActions"] == ["Deny"] for item in others)
+
+
+def test_the_component_that_takes_it_out_takes_nothing_else(
+    base: Build, built: Callable[[str], Build], combined: Callable[..., str]
+) -> None:
+    guard = of_guard(base)
+    assert built(combined("without-guard")) == tuple(item for item in base if item not in guard)
+    # What the component kinds has for it goes as well.
+    rest = built(combined("kinds", "without-guard"))
+    assert [(item["kind"], item["metadata"]["name"]) for item in rest] == [
+        (item["kind"], item["metadata"]["name"]) for item in base if item not in guard
+    ]
 
 
 def test_it_fails_closed_and_depends_on_no_other_object(guard: Build) -> None:
