@@ -29,15 +29,15 @@ def test_the_guard_is_installed_warns_where_it_is_told_to_and_is_taken_away(inst
             lambda: told() == (refused, said), f"{POLICY} to refuse: {refused}, to speak: {said}", every=0.5
         )
 
-    assert installed.run(INSTALL, "The guard").endswith("yes\n")
+    assert installed.run(INSTALL, "The guard") == "bound: true\n"
     assert told() == (True, True)
-    installed.run(INSTALL, "See whom the guard would refuse")
-    wait(refused=False, said=True)
     installed.run(INSTALL, "Bind another operator")
     installed.run(INSTALL, "Remove the guard")
     wait(refused=False, said=False)
     installed.wait_places()
     installed.run(INSTALL, "From an installation without whole-job admission or guard")
+    wait(refused=False, said=True)
+    installed.run(INSTALL, "Upgrade")
     wait(refused=True, said=True)
     installed.team.run("delete", "rolebinding", "guard-edit")
     installed.kubectl.delete("clusterrolebinding", "our-mpi-operator")
