@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from placement.model import OPENED
 from testbed.mpijob import mpijob
 from testbed.nodes import story
 from testbed.plane.jobs import own_part
@@ -85,3 +86,8 @@ def test_an_upgrade_from_the_release_before_and_the_way_back_lose_no_admission(
         "patch", "mpijob", "suspended", "--type=merge", "-p", '{"spec": {"runPolicy": {"suspend": false}}}'
     )
     story.placed(inside, "suspended", 2)
+    # The release before had no whole-job admission, so neither waited for it; a new one does.
+    assert not any(OPENED in pod["metadata"]["annotations"] for pod in inside.get_json("pods")["items"])
+    inside.run("delete", "mpijob", "suspended")
+    inside.create(lasting("new"))
+    assert all(OPENED in pod["metadata"]["annotations"] for pod in story.placed(inside, "new", 2))

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from placement import model
+from testbed.plane.controllers import CONTROLLERS
 from tests.plane.manifests.objects import of_kind, webhooks
 from webhook.engine import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.plane.manifests.conftest import Build, Object
+    from tests.plane.manifests.conftest import Build
 
 POLICY = "ValidatingAdmissionPolicy"
 BINDING = "ValidatingAdmissionPolicyBinding"
@@ -29,9 +30,9 @@ def of_guard(objects: Build) -> Build:
 
 
 @pytest.fixture
-def guard(base: Build) -> Build:
-    """The base's."""
-    return of_guard(base)
+def guard(built: Callable[[str], Build]) -> Build:
+    """The base's, and what the component ``kinds`` adds to it."""
+    return of_guard(built("overlays/kinds"))
 
 
 def test_every_policy_is_bound_and_refuses(guard: Build) -> None:
@@ -39,7 +40,7 @@ def test_every_policy_is_bound_and_refuses(guard: Build) -> None:
         item["spec"]["policyName"]: item["spec"]["validationActions"] for item in of_kind(guard, BINDING)
     }
     assert bound == {item["metadata"]["name"]: ["Deny"] for item in of_kind(guard, POLICY)}
-    assert len(bound) == 3
+    assert len(bound) == 4
 
 
 @pytest.mark.parametrize("components", [[], ["kinds"]], ids=["base", "kinds"])
@@ -103,7 +104,7 @@ def _is_key(value: object) -> bool:
 def test_who_is_an_operator_is_asked_about_in_the_cluster(guard: Build) -> None:
     """Whoever has all rights in one namespace would be one there."""
     text = json.dumps(of_kind(guard, POLICY))
-    assert text.count("authorizer.") == text.count(".resource('jobidentities').check(") == 4
+    assert text.count("authorizer.") == text.count(".resource('jobidentities').check(") == 5
 
 
 def test_everybody_who_is_refused_is_told_more_than_the_expression(guard: Build) -> None:
@@ -115,14 +116,24 @@ def test_everybody_who_is_refused_is_told_more_than_the_expression(guard: Build)
             assert "\\n" not in row["messageExpression"]
 
 
-def test_only_operators_and_the_job_controller_are_bound(guard: Build) -> None:
-    def subjects(binding: Object) -> set[str]:
-        return {f"{found['namespace']}:{found['name']}" for found in binding["subjects"]}
+def test_only_operators_and_the_controllers_that_copy_templates_are_bound(guard: Build, base: Build) -> None:
+    def bound(objects: Build) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for item in of_kind(of_guard(objects), "ClusterRoleBinding"):
+            subjects = {f"{found['namespace']}:{found['name']}" for found in item["subjects"]}
+            found.setdefault(item["roleRef"]["name"].removeprefix("ultraserver-webhook-"), set()).update(
+                subjects
+            )
+        return found
 
-    assert {item["roleRef"]["name"]: subjects(item) for item in of_kind(guard, "ClusterRoleBinding")} == {
-        "ultraserver-webhook-operator": {"mpi-operator:mpi-operator", "kubeflow:mpi-operator"},
-        "ultraserver-webhook-copier": {"kube-system:job-controller"},
-    }
+    operators, copiers = (
+        {"mpi-operator:mpi-operator", "kubeflow:mpi-operator"},
+        {"kube-system:job-controller"},
+    )
+    assert bound(base) == {"operator": operators, "copier": copiers}
+    kinds = {f"{each.namespace}:{each.account}" for each in CONTROLLERS if each.name in {"jobset", "lws"}}
+    copying = {"kubeflow:training-operator", "kube-system:statefulset-controller"}
+    assert bound(guard) == {"operator": operators | kinds, "copier": copiers | copying}
     rules = {item["metadata"]["name"]: item["rules"] for item in of_kind(guard, "ClusterRole")}
     for name, verb in (("operator", "write"), ("copier", "copy")):
         (rule,) = rules[f"ultraserver-webhook-{name}"]
