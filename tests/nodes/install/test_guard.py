@@ -35,7 +35,7 @@ def test_the_guard_is_installed_warns_where_it_is_told_to_and_is_taken_away(inst
     installed.run(INSTALL, "Remove the guard")
     wait(refused=False, said=False)
     installed.wait_places()
-    installed.run(INSTALL, "From an installation without whole-job admission or guard")
+    installed.run(INSTALL, "See whom the guard would refuse")
     wait(refused=False, said=True)
     installed.run(INSTALL, "Upgrade")
     wait(refused=True, said=True)
