@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import sys
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -17,9 +15,10 @@ from kube.client import KubernetesApi, connect
 from testbed.experiment import native
 from testbed.experiment.judge import Key, Standing, overlooked, standings, wholly_free
 from testbed.mpijob import mpijob
-from testbed.plane import kueue, nodes, webhook
+from testbed.plane import kueue, nodes, placement, webhook
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import JOB_NAME, ROLE, end
+from testbed.plane.placement import ACCOUNT, NAMESPACE
 from testbed.waiting import PATIENCE, NotYetError
 
 if TYPE_CHECKING:
@@ -30,10 +29,6 @@ if TYPE_CHECKING:
     from kube.api import Object
     from testbed.plane.process import Program
 
-MANIFESTS = webhook.REPOSITORY / "manifests"
-COMPONENT = MANIFESTS / "components" / "placement"
-NAMESPACE = "ultraserver-webhook"
-ACCOUNT = "ultraserver-placement"
 TEAMS = ("team-a", "team-b", "team-c")
 MPIJOBS = "/apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs"
 WORKER = f"{ROLE}=worker"
@@ -46,7 +41,7 @@ OWNED = ("jobs.batch", "services", "configmaps", "secrets")
 def table(policy: str) -> str:
     """The rule table of a policy."""
     if policy == "placement":
-        return (COMPONENT / "30-placement.yaml").read_text(encoding="utf-8")
+        return placement.ROWS.read_text(encoding="utf-8")
     packaged = yaml.safe_load((webhook.REPOSITORY / "webhook/rules/default.yaml").read_text(encoding="utf-8"))
     off, more = [], []
     if policy == "selector" or policy in native.GROUPS:
@@ -100,17 +95,7 @@ class Stage:
         """Start ``python -m placement run``, under the account that the manifests give it."""
         self._programs += 1
         name = f"placement-{self._programs}"
-        command = [
-            sys.executable,
-            "-m",
-            "placement",
-            "run",
-            "--kubeconfig",
-            str(kubeconfig or self.plane.account(NAMESPACE, ACCOUNT)),
-        ]
-        command += ["--namespace", NAMESPACE, "--identity", name, "--log-format", "text"]
-        command += [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
-        return self.plane.programs.start(name, command, cwd=webhook.REPOSITORY, env=dict(os.environ))
+        return placement.start(self.plane, name, kubeconfig, **options)
 
     def apply(
         self,
@@ -297,8 +282,7 @@ def staged(
             running.kubectl.create_namespace(team)
         running.kubectl.create_namespace(NAMESPACE)
         for part in ("rbac.yaml", "policy.yaml"):
-            for document in yaml.safe_load_all((COMPONENT / part).read_text(encoding="utf-8")):
-                running.kubectl.create(document)
+            running.kubectl.run("create", "-f", str(placement.ROWS.with_name(part)))
         rules = folder / "rules.yaml"
         rules.write_text(table(policy), encoding="utf-8")
         server = webhook.start(running.programs, folder / "webhook", rules)

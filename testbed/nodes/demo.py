@@ -74,6 +74,8 @@ def _watched(kubectl: Kubectl) -> Object:
 def doing(pod: Object) -> str:
     """What a Pod does, in a few words: its phase, and before it runs how many init containers have ended."""
     status = pod["status"]
+    if "schedulingGates" in pod["spec"]:
+        return "waits until there is a node for every worker"
     waits = status.get("initContainerStatuses", [])
     if status["phase"] != "Pending" or not waits:
         return str(status["phase"])

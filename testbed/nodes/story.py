@@ -55,7 +55,7 @@ def install(kubectl: Kubectl) -> Kubectl:
     """
     kubectl.run("apply", "-k", str(OVERLAY))
     own = kubectl.in_namespace(NAMESPACE)
-    for name in ("ultraserver-webhook-certs", "ultraserver-webhook"):
+    for name in ("ultraserver-webhook-certs", "ultraserver-webhook", "ultraserver-placement"):
         rolled_out(own, name)
     until(lambda: places(kubectl.kubeconfig, "default"), "a job that the webhook places")
     return own

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from testbed.kits.progress import say
-from testbed.plane import nodes, webhook
+from testbed.plane import nodes, placement, webhook
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.kubectl import KubectlError
 from testbed.plane.process import ClusterError, end_as_by_ctrl_c, wait_for_ctrl_c
@@ -45,7 +45,7 @@ def main() -> int:
         "--ultraservers", type=int, default=24, help="how many, of four nodes each (default: 24)"
     )
     parser.add_argument("--plain-nodes", type=int, default=2, help="nodes without accelerators (default: 2)")
-    parser.add_argument("--rules", type=Path, help="a rule table other than the packaged one")
+    parser.add_argument("--rules", type=Path, help="a rule table other than the installation's")
     parser.add_argument("--no-webhook", action="store_true", help="the control plane alone")
     options = parser.parse_args()
     end_as_by_ctrl_c()
@@ -69,11 +69,14 @@ def _serve(folder: Path, options: argparse.Namespace) -> None:
             nodes.create(kubectl, fleet)
         say(f"{len(fleet)} nodes, {options.ultraservers} UltraServers")
         if not options.no_webhook:
-            rules = options.rules.absolute() if options.rules else None
+            placement.install(running)
+            rules = options.rules.absolute() if options.rules else placement.ROWS
             server = webhook.start(running.programs, folder / "webhook", rules)
             inside = kubectl.in_namespace("default")
             stack.enter_context(webhook.registered(inside, webhook.configuration(server)))
             say(f"the webhook is registered and asked at {server.url}/mutate")
+            placement.start(running, "placement")
+            say("whole-job admission runs, and the guard's policies are there")
         job = folder / "job.yaml"
         job.write_text(JOB, encoding="utf-8")
         program = shlex.quote(str(kubectl.binary))

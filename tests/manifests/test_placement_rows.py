@@ -1,4 +1,4 @@
-"""The rows of the component placement and its program mean the same.
+"""The rows of whole-job admission and its program mean the same.
 
 That kustomize puts these rows beside the base's is in tests/plane/manifests/test_placement.py.
 """
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def files() -> dict[str, str]:
-    """The files of the table of an installation with the component."""
+    """The files of the table of an installation."""
     folder = REPOSITORY / "manifests"
-    paths = (folder / "components/placement/30-placement.yaml", folder / "base/rules.yaml")
+    paths = (folder / "base/placement/30-placement.yaml", folder / "base/rules.yaml")
     return {path.name: path.read_text(encoding="utf-8") for path in paths}
 
 
@@ -252,7 +252,7 @@ def test_a_launcher_that_comes_last_and_runs_ranks_is_refused(table: Table) -> N
     assert not evaluate(table, requested(job)).denials
 
 
-def test_without_the_component_nothing_is_gated(files: dict[str, str]) -> None:
+def test_without_these_rows_nothing_is_gated(files: dict[str, str]) -> None:
     outcome = evaluate(load_texts([("rules.yaml", files["rules.yaml"])], "base"), requested(mpijob(4)))
     assert model.GATE not in str(outcome.after)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 INSTALL = "docs/install.md"
 CHECK, IMPORT = "From a release, without a clone", "Import the images"
-APPLY, BACK = "Apply a release's manifests", "Roll back"
+APPLY, UPGRADE = "Apply a release's manifests", "From an installation without whole-job admission or guard"
 
 
 @dataclass(frozen=True)

@@ -63,10 +63,10 @@ def test_its_manifests_run_the_images_that_it_has(release_folder: Path) -> None:
 
 
 def test_without_its_digests_a_manifest_runs_what_the_tags_name(release_folder: Path, tmp_path: Path) -> None:
-    shutil.copy(release_folder / "install-placement.yaml", tmp_path)
+    shutil.copy(release_folder / "install-eks.yaml", tmp_path)
     (step,) = steps("docs/install.md", "Images by digest")
     assert session.run(step.command, tmp_path) == ("", 0)
-    assert images_of(tmp_path / "install-placement.yaml") == {
+    assert images_of(tmp_path / "install-eks.yaml") == {
         f"{name}:{product.version()}" for name in product.TARGETS.values()
     }
 
@@ -120,7 +120,7 @@ def test_the_provenance_names_every_file_every_image_and_every_package(release_f
     sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
     subjects = {each["name"]: each["digest"]["sha256"] for each in said["subject"]}
     images = {f"{image}@sha256:{digest}" for image, digest in subjects.items() if image not in sums}
-    assert images == images_of(release_folder / "install-placement.yaml")
+    assert images == images_of(release_folder / "install-eks.yaml")
     assert {name: subjects.get(name) for name in sums if name != provenance.NAME}.items() <= sums.items()
     # What pip said that it installed is what the lock allows, and all of it.
     wheels = {

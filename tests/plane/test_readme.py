@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from placement.model import OPENED
 from testbed.plane import nodes
+from testbed.plane.kubectl import Kubectl
 from tests.docs import session
-from tests.docs.blocks import Step, blocks_of
+from tests.docs.blocks import REPOSITORY, Step, blocks_of
+from tests.plane.guard import people
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Kubectl, Object
+    from testbed.plane.kubectl import Object
     from testbed.plane.webhook import RunningWebhook
 
 MASKS = session.MASKS | {
@@ -84,10 +87,19 @@ def test_a_session_goes_as_shown(
 
 
 @pytest.mark.limit(60, "make cluster starts a control plane of its own")
-def test_make_cluster_prints_what_is_shown_and_stops_cleanly(tools: Path) -> None:
+def test_make_cluster_prints_what_is_shown_does_what_an_installation_does_and_stops_cleanly(
+    tools: Path,
+) -> None:
     (shown,) = steps("README.md", "make cluster")
     with session.make("Ctrl-C stops everything", "--old-file=.venv/.dev", "cluster") as made:
-        pass
+        (exported,) = re.findall(r"export KUBECONFIG=(\S+)", made.said)
+        inside = Kubectl(tools / "kubectl", Path(exported)).in_namespace("default")
+        inside.run("apply", "-f", str(REPOSITORY / "examples" / "four-node.yaml"))
+        all_placed(inside)
+        worker = inside.get_json("pod", "demo-worker-0")
+        assert OPENED in worker["metadata"]["annotations"], "a person sees what an installation does"
+        people.give_rights(inside)
+        people.wait_refusal(inside, people.WORKER)
     assert "nothing is left running" in made.rest
     session.assert_printed(shown, made.said, MASKS)
     assert str(tools) in made.said

@@ -10,7 +10,7 @@ from tests.rules.tables import EXTENDS, Expected, after, extended, outcome, same
 from webhook.engine.tree import get
 from webhook.rules.load import load_default
 
-PLACEMENT = Path(__file__).parents[2] / "manifests" / "components" / "placement"
+PLACEMENT = Path(__file__).parents[2] / "manifests" / "base" / "placement"
 TABLE = load_default()
 SCHEDULER = extended("values: {neuronScheduler: my-scheduler}\n")
 TYPE = "node.kubernetes.io/instance-type"

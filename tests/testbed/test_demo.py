@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from placement.model import GATE
 from testbed.nodes import demo
 
 if TYPE_CHECKING:
@@ -37,18 +38,20 @@ def test_a_demo_that_fails_says_so(
     assert capsys.readouterr().err.startswith(message)
 
 
+GATED = {"schedulingGates": [{"name": GATE}]}
 ENDED, RUNS = {"state": {"terminated": {}}}, {"state": {"running": {}}}
 
 
 @pytest.mark.parametrize(
-    ("phase", "waits", "said"),
+    ("spec", "phase", "waits", "said"),
     [
-        ("Pending", [], "Pending"),
-        ("Pending", [ENDED, RUNS], "Pending, 1 of 2 init containers have ended"),
-        ("Running", [ENDED], "Running"),
+        (GATED, "Pending", [], "waits until there is a node for every worker"),
+        ({}, "Pending", [], "Pending"),
+        ({}, "Pending", [ENDED, RUNS], "Pending, 1 of 2 init containers have ended"),
+        ({}, "Running", [ENDED], "Running"),
     ],
 )
-def test_what_a_pod_does_is_said_by_phase_and_init_containers(
-    phase: str, waits: list[dict[str, Any]], said: str
+def test_what_a_pod_does_is_said_by_gate_phase_and_init_containers(
+    spec: dict[str, Any], phase: str, waits: list[dict[str, Any]], said: str
 ) -> None:
-    assert demo.doing({"status": {"phase": phase, "initContainerStatuses": waits}}) == said
+    assert demo.doing({"spec": spec, "status": {"phase": phase, "initContainerStatuses": waits}}) == said

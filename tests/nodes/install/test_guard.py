@@ -1,4 +1,4 @@
-"""The guard, installed and taken away by the commands of the document."""
+"""The guard of an installation: it refuses, warns, or is taken away by the commands of the document."""
 
 from __future__ import annotations
 
@@ -15,17 +15,29 @@ if TYPE_CHECKING:
 POLICY = "ultraserver-webhook-guard-pods"
 
 
-def test_the_guard_is_installed_beside_the_webhook_and_taken_away_again(installed: Installation) -> None:
+def test_the_guard_is_installed_warns_where_it_is_told_to_and_is_taken_away(installed: Installation) -> None:
     installed.team.run("create", "rolebinding", "guard-edit", "--clusterrole=edit", "--user=somebody")
     person = installed.team.acting_as("somebody", "system:authenticated")
 
-    def refused() -> bool:
+    def told() -> tuple[bool, bool]:
+        """Whether a worker is refused, and whether the policy says anything."""
         done = person.run("create", "--dry-run=server", "-f", "-", stdin=text(WORKER), check=False)
-        return POLICY in done.stderr and done.returncode == 1
+        return done.returncode == 1, POLICY in done.stderr
 
-    installed.run(INSTALL, "The guard")
-    until(refused, f"{POLICY} to refuse a worker", every=0.5)
-    installed.wait_places()
+    def wait(refused: bool, said: bool) -> None:  # noqa: FBT001
+        until(
+            lambda: told() == (refused, said), f"{POLICY} to refuse: {refused}, to speak: {said}", every=0.5
+        )
+
+    assert installed.run(INSTALL, "The guard") == "bound: true\n"
+    assert told() == (True, True)
+    installed.run(INSTALL, "Bind another operator")
     installed.run(INSTALL, "Remove the guard")
-    until(lambda: not refused(), f"{POLICY} to refuse nothing", every=0.5)
+    wait(refused=False, said=False)
+    installed.wait_places()
+    installed.run(INSTALL, "See whom the guard would refuse")
+    wait(refused=False, said=True)
+    installed.run(INSTALL, "Upgrade")
+    wait(refused=True, said=True)
     installed.team.run("delete", "rolebinding", "guard-edit")
+    installed.kubectl.delete("clusterrolebinding", "our-mpi-operator")

@@ -30,6 +30,11 @@ RIGHTS = {
         ("patch", f"{VALIDATING[0]}/another"): "no",
         ("create", "pods", "-n", NAMESPACE): "no",
     },
+    "ultraserver-placement": {
+        ("patch", "pods", "-n", "default"): "yes",
+        ("create", "pods", "-n", "default"): "no",
+        ("get", "secrets", "-n", NAMESPACE): "no",
+    },
 }
 
 
@@ -43,7 +48,7 @@ def test_the_autoscaler_keeps_two_replicas_without_a_metrics_server(installed: I
     assert {pod["spec"]["nodeName"] for pod in pods["items"]} == set(installed.control_plane.nodes)
 
 
-@pytest.mark.parametrize("component", ["serving", "certificates"])
+@pytest.mark.parametrize("component", ["serving", "certificates", "placement"])
 def test_a_process_is_nobody_and_may_do_nothing_on_its_node(component: str, installed: Installation) -> None:
     pod = installed.pods(component)[0]
     said = installed.inside(pod, "cat", "/proc/1/status")
@@ -60,7 +65,9 @@ def test_serving_pods_get_no_token_and_never_the_authoritys_key(installed: Insta
     for pod in pods:
         # A volume of a Secret, a ConfigMap or a token is links; tokens are mounted below /run.
         links = installed.inside(pod, "find", "/etc/ultraserver-webhook", "/run", "-type", "l").split()
-        assert {PurePath(link).name for link in links} == {"tls.crt", "tls.key", "rules.yaml", "..data"}
+        assert {PurePath(link).name for link in links} == {
+            *("tls.crt", "tls.key", "rules.yaml", "30-placement.yaml", "..data")
+        }
 
 
 @pytest.mark.parametrize("account", RIGHTS)

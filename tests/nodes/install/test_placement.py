@@ -1,4 +1,4 @@
-"""Whole-job admission, installed beside the webhook and taken out again by the commands of its document."""
+"""Whole-job admission of an installation, taken out by the commands of its document and installed again."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from placement.model import GATE
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
-from testbed.plane.jobs import JOB_NAME, clear, template, workers_of
+from testbed.plane.jobs import JOB_NAME, ROLE, clear, template, workers_of
 from testbed.waiting import until
-from tests.nodes.install.installation import TEAM
+from tests.nodes.install.installation import INSTALL, TEAM
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,14 +22,14 @@ KINDS = "all,configmaps,serviceaccounts,roles,rolebindings,leases,networkpolicie
 WIDE = "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings"
 
 
-def test_it_is_installed_places_whole_jobs_and_is_taken_out_again(installed: Installation) -> None:
-    installed.run(PLACEMENT, "Install it")
-    until(lambda: new_jobs_have_the_gate(installed) == {True}, "a gate on new jobs")
+def test_it_places_whole_jobs_is_taken_out_and_comes_back(installed: Installation) -> None:
     try:
         jobs_wait_and_are_placed_whole(installed)
         it_is_taken_out(installed)
     finally:
         clear(installed.team)
+    installed.run(INSTALL, "Install")
+    until(lambda: new_jobs_have_the_gate(installed) == {True}, "a gate on new jobs")
     installed.wait_places()
 
 
@@ -62,6 +62,14 @@ def it_is_taken_out(installed: Installation) -> None:
     ]
     until(lambda: new_jobs_have_the_gate(installed) == {False}, "no gate on new jobs")
     pods_when(installed, "third", 17, gated)
+    installed.run(PLACEMENT, "Without the program, let them through")
+    pods_when(installed, "third", 17, lambda pod: not gated(pod))
+    # One block of four has no nodes; a worker of it that is made anew waits again.
+    workers = ("pods", "-l", f"{JOB_NAME}=third,{ROLE}=worker")
+    items = installed.team.wait_for(lambda found: sum(map(bound, found["items"])) == 12, *workers)["items"]
+    name = next(pod["metadata"]["name"] for pod in items if not bound(pod))
+    installed.team.run("delete", "pod", name, "--grace-period=0", "--force")
+    installed.team.wait_for(lambda found: any(map(gated, found["items"])), *workers)
     installed.run(PLACEMENT, "Letting jobs through by hand")
     pods_when(installed, "third", 17, lambda pod: not gated(pod))
     installed.run(PLACEMENT, "Delete the program")

@@ -65,19 +65,34 @@ def monitoring(cluster: Cluster) -> bool:
     return [sum(name in one for one in exported) for name in names] == [2, 1]
 
 
-def guard(cluster: Cluster) -> bool:
+def forged(cluster: Cluster) -> tuple[bool, bool]:
+    """Whether a worker that a person makes is refused, and whether the guard says something of it."""
     person = cluster.here.acting_as("somebody", "system:authenticated")
     done = person.run("create", "--dry-run=server", "-f", "-", stdin=text(WORKER), check=False)
-    return "ultraserver-webhook-guard-pods" in done.stderr
+    return done.returncode == 1, "ultraserver-webhook-guard-pods" in done.stderr
 
 
-def placement(cluster: Cluster) -> bool:
+def guard_warn(cluster: Cluster) -> bool:
+    return forged(cluster) == (False, True)
+
+
+def without_placement(cluster: Cluster) -> bool:
+    if {"name": GATE} in cluster.job()["spec"].get("schedulingGates", ()):
+        return False
+    cluster.here.create(mpijob(2))
+    for pod in story.placed(cluster.here, "train", 2):
+        assert nodes.SERVER_ID_2 not in pod["spec"]["nodeSelector"]
+    return True
+
+
+def whole(cluster: Cluster) -> bool:
+    """What the base is: a job waits for whole-job admission, which places it; the guard refuses."""
     if {"name": GATE} not in cluster.job()["spec"].get("schedulingGates", ()):
         return False
     cluster.here.create(mpijob(2))
     for pod in story.placed(cluster.here, "train", 2):
         assert nodes.SERVER_ID_2 in pod["spec"]["nodeSelector"]
-    return True
+    return base(cluster) and forged(cluster) == (True, True)
 
 
 def kinds(cluster: Cluster) -> bool:
@@ -106,15 +121,15 @@ def opt_in(cluster: Cluster) -> bool:
 
 SAYS: dict[str, Callable[[Cluster], bool]] = {
     "cert-manager": cert_manager,
-    "eks": base,
+    "eks": whole,
     "failclosed": base,
-    "guard": guard,
+    "guard-warn": guard_warn,
     "hyperpod": hyperpod,
     "kinds": kinds,
     "monitoring": monitoring,
     "neuron-scheduler": neuron_scheduler,
     "opt-in": opt_in,
-    "placement": placement,
+    "without-placement": without_placement,
 }
 """Whether a cluster is as an overlay says; false of one with eks alone, but for eks, and failclosed: that one
 refuses jobs while no replica serves is shown in tests/nodes/install."""

@@ -34,32 +34,40 @@ def restarts(launcher: Object) -> dict[str, int]:
     }
 
 
-def unplaced(job: Job, count: int, why: str) -> None:
-    """Waits until the scheduler says this of so many workers of a job."""
+def waits(job: Job, worker: int, why: str) -> None:
+    """Waits until whole-job admission says of a worker why it waits."""
 
     def holds(found: Object) -> bool:
-        conditions = [item for pod in found["items"] for item in pod["status"].get("conditions", ())]
-        return sum(why in item.get("message", "") for item in conditions) == count
+        return any(why in event["message"] for event in found["items"])
 
-    job.kubectl.wait_for(holds, "pods", "-l", story.of_job(job.name, "worker"))
+    about = f"involvedObject.name={job.name}-worker-{worker},reason=Waiting"
+    job.kubectl.wait_for(holds, "events", f"--field-selector={about}")
+
+
+def made_anew(job: Job, worker: str) -> None:
+    """Deletes a worker, and waits until the operator has made it again."""
+    uid = job.kubectl.get_json("pod", worker)["metadata"]["uid"]
+    job.kubectl.run("delete", "pod", worker)
+    job.kubectl.wait_for(lambda found: found["metadata"]["uid"] != uid, "pod", worker)
 
 
 def test_a_launcher_waits_for_workers_tells_what_is_sick_and_goes_on_once_it_is_mended(
     job: Job, mended: dict[str, NeuronPlugin]
 ) -> None:
-    lacking, plugin = next(iter(mended.items()))
-    plugin.offer(DEVICES - 1)
-    story.offered(job.kubectl, lacking, RESOURCE, DEVICES - 1)
     job.kubectl.create(mpijob(worker=LATE))
+    on = job.placed()
+    late, prompt = "demo-worker-3", [f"demo-worker-{number}" for number in range(3)]
 
-    # One worker has no node, as a device is gone; then it has one, but no sshd yet.
-    unplaced(job, 1, f"Insufficient {RESOURCE}")
-    prompt = job.placed(3)
+    # One worker is made anew and has no node, as a device is gone; then it has one, but no sshd yet.
+    lacking = on[late]
+    mended[lacking].offer(DEVICES - 1)
+    story.offered(job.kubectl, lacking, RESOURCE, DEVICES - 1)
+    made_anew(job, late)
+    waits(job, 3, f"{late} has to go to ")
     job.touch(SSHD, *prompt)
     job.logged(WAIT, "3 of 4 workers answer ssh.*Could not resolve hostname")
-    plugin.mend()
-    on = job.placed()
-    (late,) = on.keys() - prompt.keys()
+    mended[lacking].mend()
+    assert job.placed() == on
     job.logged(WAIT, "3 of 4 workers answer ssh.*Connection refused")
     # The scheduler chooses who is where, and the document shows one way.
     for name, node_id in zip(sorted(on), ("2", "0", "3", "3"), strict=True):
@@ -116,9 +124,8 @@ def test_a_worker_that_is_replaced_is_set_up_by_a_new_launcher(
     job.kubectl.create(mpijob(launcher=POSTPONED))
     first = job.launcher()
     job.running(first)
-    replaced = job.running("demo-worker-2")["metadata"]["uid"]
-    job.kubectl.run("delete", "pod", "demo-worker-2")
-    job.kubectl.wait_for(lambda found: found["metadata"]["uid"] != replaced, "pod", "demo-worker-2")
+    job.running("demo-worker-2")
+    made_anew(job, "demo-worker-2")
     assert "NEURON_" not in job.file("demo-worker-2", "/etc/environment").read_text(encoding="utf-8")
     job.kubectl.run("delete", "pod", first, "--wait=false")
     job.touch(GO, job.launcher(other_than=first))
@@ -167,7 +174,7 @@ def half_nodes(workers: int, name: str = "demo", **more: Any) -> Object:
 def test_jobs_of_two_namespaces_never_share_an_ultraserver(
     job: Job, mended: dict[str, NeuronPlugin], beside: Kubectl
 ) -> None:
-    # There are devices enough, so that only the terms keep jobs apart.
+    # There are devices enough, so that only whole-job admission and the terms keep jobs apart.
     other, large = Job(beside, job.plane), Job(job.kubectl, job.plane, "large")
     job.kubectl.create(half_nodes(2, launcher=GATED))
     beside.create(half_nodes(2, launcher=GATED, runPolicy={"cleanPodPolicy": "Running"}))
@@ -178,14 +185,13 @@ def test_jobs_of_two_namespaces_never_share_an_ultraserver(
     for each in placed:
         each.begun()
     job.kubectl.create(half_nodes(4, name="large"))
-    unplaced(large, 4, "didn't match pod anti-affinity rules")
+    waits(large, 0, "needs 1 whole UltraServer; 0 free; ")
     for each, on in placed.items():
         each.touch(GO)
         each.computes(mended, on)
     # Only the job that asks for it gives its nodes back at its end.
     beside.wait_for(lambda found: not found["items"], "pods", "-l", story.of_job("demo", "worker"))
     assert len(job.workers()) == 2
-    unplaced(large, 4, "didn't match pod anti-affinity rules")
-    # The last to go is of the same namespace: see docs/troubleshooting.md for when it is of another.
+    assert not any("nodeName" in pod["spec"] for pod in large.workers())
     job.kubectl.run("delete", "mpijob", job.name)
     large.computes(mended)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from testbed.plane.kubectl import Kubectl, Object
 
-COMPONENTS = Path(__file__).resolve().parents[3] / "manifests" / "components"
+GUARD = Path(__file__).resolve().parents[3] / "manifests" / "base" / "guard"
 ADA = "ada"
 WEAK = "weak"
 """Whoever may create Pods and nothing else."""
@@ -71,13 +71,25 @@ def take_rights(kubectl: Kubectl) -> None:
 
 
 @contextlib.contextmanager
-def guarding(kubectl: Kubectl, probe: Kubectl, *forged: Object) -> Iterator[None]:
-    """The guard is installed, and everybody has their rights; it is waited for as ``wait_refusal`` does."""
+def guarding(kubectl: Kubectl, probe: Kubectl, *forged: Object, more: Path | None = None) -> Iterator[None]:
+    """The guard is installed, and everybody has their rights; it is waited for as ``wait_refusal`` does.
+
+    Args:
+        kubectl: an administrator's.
+        probe: for a namespace where it is waited for.
+        forged: what it has to refuse there.
+        more: a file of what a component adds to it.
+    """
     give_rights(kubectl)
-    kubectl.run("apply", "-k", str(COMPONENTS / "guard"))
+    kubectl.run("apply", "-k", str(GUARD))
+    added = ("-f", str(more)) if more else ()
+    if added:
+        kubectl.run("apply", *added)
     wait_refusal(probe, *forged)
     yield
-    kubectl.run("delete", "-k", str(COMPONENTS / "guard"))
+    if added:
+        kubectl.run("delete", *added)
+    kubectl.run("delete", "-k", str(GUARD))
     take_rights(kubectl)
 
 

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from placement.model import GATE, LOOSE, OPENED
 from testbed.plane import jobs
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 WORKER = "pod/train-worker-0"
 INDEX = "training.kubeflow.org/replica-index"
+WARNING = people.GUARD.parents[1] / "overlays" / "guard-warn"
 FORGED = {ROLE: "worker", keys.JOB: "team-b.victim"}
 
 
@@ -265,15 +267,20 @@ def test_an_administrator_may_make_a_worker(ada: Kubectl, namespace: Kubectl) ->
     assert_done(tries(namespace, people.WORKER))
 
 
-def test_the_component_for_a_staged_rollout_warns_and_refuses_nothing(guarded: Kubectl, ada: Kubectl) -> None:
+def test_the_overlay_for_a_staged_rollout_warns_and_refuses_nothing(guarded: Kubectl, ada: Kubectl) -> None:
+    built = yaml.safe_load_all(guarded.run("kustomize", str(WARNING)).stdout)
+    bindings = [item for item in built if item["kind"] == "ValidatingAdmissionPolicyBinding"]
+    of_guard = [
+        item for item in bindings if item["metadata"]["name"].startswith("ultraserver-webhook-guard-")
+    ]
     dry = ("create", "--dry-run=server")
     try:
-        guarded.run("apply", "-k", str(people.COMPONENTS / "guard-warn"))
+        guarded.run("apply", "-f", "-", stdin=jobs.text(jobs.together(*of_guard)))
         until(lambda: not people.is_refused(ada, people.WORKER), "the guard to refuse nothing")
         assert (
             "Warning: Validation failed for ValidatingAdmissionPolicy"
             in tries(ada, people.WORKER, *dry).stderr
         )
     finally:
-        guarded.run("apply", "-k", str(people.COMPONENTS / "guard"))
+        guarded.run("apply", "-k", str(people.GUARD))
         people.wait_refusal(guarded.in_namespace("guard-probe"))

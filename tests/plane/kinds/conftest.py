@@ -1,4 +1,4 @@
-"""One control plane with the controllers of the other kinds, and the webhook as the component registers it.
+"""One control plane with the controllers of the other kinds, and webhook and guard as the component has them.
 
 mpi-operator is missing, as its MPIJob and training-operator's are two definitions of one name. T9k's operator
 is not public: ``test_t9k.py`` makes its Pods.
@@ -16,6 +16,8 @@ from testbed.plane import nodes, webhook
 from testbed.plane.controllers import Controllers
 from testbed.plane.controlplane import ControlPlane, established
 from testbed.plane.jobs import end
+from tests.plane.guard import people
+from tests.plane.kinds.jobs import labelled_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 ULTRASERVERS = 6
 OWN = webhook.REPOSITORY / "tests" / "data" / "kinds"
 """Definitions that this project wrote itself, as the real ones are not public."""
-COMPONENT = webhook.REPOSITORY / "manifests" / "components" / "kinds" / "mutating.yaml"
+COMPONENT = webhook.REPOSITORY / "manifests" / "components" / "kinds"
 T9K = "mpijobs.batch.tensorstack.dev"
 MAKERS = (
     *("trainjobs", "jobsets", "leaderworkersets", "pytorchjobs", "mpijobs.kubeflow.org"),
@@ -61,7 +63,12 @@ def plane(
         asked = webhook.start(running.programs, running.folder / "webhook")
         inside = running.kubectl.create_namespace("webhook-probe")
         probe = {**webhook.PROBE, "apiVersion": "kubeflow.org/v1"}
-        with webhook.registered(inside, webhook.configuration(asked, component=COMPONENT), probe):
+        document = webhook.configuration(asked, component=COMPONENT / "mutating.yaml")
+        probes = (people.WORKER, labelled_set("another.job"))
+        with (
+            webhook.registered(inside, document, probe),
+            people.guarding(running.kubectl, inside, *probes, more=COMPONENT / "guard.yaml"),
+        ):
             yield running
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from testbed.mpijob import mpijob
+from webhook.engine import keys
 
 if TYPE_CHECKING:
     from testbed.plane.kubectl import Object
@@ -54,6 +55,13 @@ def trainjob(nodes: int) -> Object:
     asked = {"numNodes": nodes, "resourcesPerNode": CONTAINER["resources"]}
     spec = {"runtimeRef": {"name": RUNTIME}, "trainer": asked}
     return named("trainer.kubeflow.org/v1alpha1/TrainJob", spec)
+
+
+def labelled_set(label: str) -> Object:
+    """A StatefulSet whose Pods would have a job label; it makes none by itself."""
+    labels = {"app": "x", keys.JOB: label}
+    spec = {"serviceName": "x", "replicas": 0, "selector": {"matchLabels": {"app": "x"}}}
+    return named("apps/v1/StatefulSet", {**spec, "template": {"metadata": {"labels": labels}, **template()}})
 
 
 def mpijob_v1(workers: int, name: str = "train") -> Object:

@@ -1,53 +1,72 @@
-"""Which of the kinds run beside the guard: it asks who makes what has a job label."""
+"""Beside the guard, which all tests of this folder run with: what templates of these kinds may say."""
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 import pytest
 
-from testbed.waiting import until
-from tests.plane.bound import wait_count
+from placement.model import GATE, WORKERS
+from testbed.plane.jobs import together
 from tests.plane.guard import people
-from tests.plane.kinds.jobs import job, jobset
+from tests.plane.kinds.jobs import jobset, labelled_set, leaderworkerset, mpijob_v1, pytorchjob
+from tests.t9k import SHAPES, t9k_mpijob
+from webhook.engine import keys
+from webhook.engine.evaluate import kind_of
+from webhook.engine.jobs import template_paths
+from webhook.engine.tree import get, put
+from webhook.rules.load import load_default
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Kubectl
+    from testbed.plane.kubectl import Kubectl, Object
 
-OPERATOR = "ultraserver-webhook-operator"
-
-
-@pytest.fixture(scope="module")
-def guarded(plane: ControlPlane) -> Iterator[Kubectl]:
-    """Kubectl of an administrator, with the guard installed."""
-    with people.guarding(plane.kubectl, plane.kubectl.in_namespace("default"), people.WORKER):
-        yield plane.kubectl
+RESOURCES = (
+    *("jobsets.jobset.x-k8s.io", "leaderworkersets.leaderworkerset.x-k8s.io"),
+    *("mpijobs.batch.tensorstack.dev", "mpijobs.kubeflow.org", "pytorchjobs.kubeflow.org"),
+)
+MADE = [jobset(2, 2), leaderworkerset(1, 4), mpijob_v1(4), pytorchjob(3), *map(t9k_mpijob, SHAPES)]
+"""An object of each kind that somebody is bound to make Pods of."""
 
 
-@pytest.mark.usefixtures("guarded")
-def test_a_job_runs_beside_the_guard(namespace: Kubectl) -> None:
-    namespace.create(job(4))
-    wait_count(namespace, 4)
+@pytest.fixture
+def ada(plane: ControlPlane) -> Iterator[Kubectl]:
+    """A person who may make all kinds, in a namespace where the webhook computes nothing."""
+    admin, name = plane.kubectl, "kinds-guard"
+    inside = admin.create_namespace(name, {keys.INJECT: "disabled"})
+    admin.run("create", "clusterrole", name, "--verb=create,update", f"--resource={','.join(RESOURCES)}")
+    admin.run("create", "clusterrolebinding", name, f"--clusterrole={name}", f"--user={people.ADA}")
+    yield inside.acting_as(people.ADA)
+    for kind in ("clusterrolebinding", "clusterrole"):
+        admin.delete(kind, name)
 
 
-def test_a_jobset_runs_beside_the_guard_once_its_controller_is_bound(
-    namespace: Kubectl, plane: ControlPlane, guarded: Kubectl
-) -> None:
-    namespace.create(jobset(2, 2))
-    # JobSet makes no event of it.
-    log = plane.programs.logs / "jobset.log"
-    until(
-        lambda: "ultraserver-webhook-guard-jobs" in log.read_text(encoding="utf-8"),
-        "the guard's name in JobSet's log",
-    )
-    assert not namespace.get_json("jobs")["items"]
-    binding = "jobset-is-an-operator"
-    account = "--serviceaccount=jobset-system:jobset-controller-manager"
-    guarded.run("create", "clusterrolebinding", binding, f"--clusterrole={OPERATOR}", account)
-    try:
-        wait_count(namespace, 4)
-    finally:
-        guarded.delete("clusterrolebinding", binding)
+def saying(made: Object, **said: Object) -> Object:
+    """An object whose last pod template has these labels or annotations, or more of a spec."""
+    rows = load_default().workloads_of(kind_of(made))
+    *_, path = (path for row in rows for _, path in template_paths(row, made))
+    found = copy.deepcopy(get(made, path))
+    for key, value in said.items():
+        where = found["spec"] if key == "schedulingGates" else found.setdefault("metadata", {})
+        where[key] = value
+    changed: Object = put(made, path, found)
+    return changed
+
+
+def test_templates_that_are_copied_say_only_what_the_webhook_could_have_written(ada: Kubectl) -> None:
+    claims: list[Object] = [
+        {"labels": {keys.JOB: "team-b.train"}},
+        {"annotations": {WORKERS: "24"}},
+        {"annotations": {keys.TOPOLOGY_KEY: "topology.kubernetes.io/zone"}},
+        {"schedulingGates": [{"name": GATE}]},
+    ]
+    forged = [saying(made, **claim) for made in MADE for claim in claims]
+    forged.append(labelled_set(f"{ada.namespace}.x"))
+    refused = people.tries(ada, together(*forged), "create", "--dry-run=server")
+    people.assert_refused(refused, "of a pod template is not what the webhook computes for kinds-guard.train")
+    assert refused.stderr.count("ValidatingAdmissionPolicy 'ultraserver-webhook-guard-kinds'") == len(forged)
+    honest = [saying(made, labels={keys.JOB: f"{ada.namespace}.{made['metadata']['name']}"}) for made in MADE]
+    people.assert_done(people.tries(ada, together(*honest), "create", "--dry-run=server"))

@@ -1,4 +1,4 @@
-"""The component ``guard``, as it is built; tests/plane/guard has what the API server makes of it."""
+"""The guard, as it is built; tests/plane/guard has what the API server makes of it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,29 @@ from typing import TYPE_CHECKING
 import pytest
 
 from placement import model
+from testbed.plane.controllers import CONTROLLERS
 from tests.plane.manifests.objects import of_kind, webhooks
 from webhook.engine import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.plane.manifests.conftest import Build, Object
+    from tests.plane.manifests.conftest import Build
 
 POLICY = "ValidatingAdmissionPolicy"
 BINDING = "ValidatingAdmissionPolicyBinding"
 
 
+def of_guard(objects: Build) -> Build:
+    """What of an installation is the guard."""
+    key = "app.kubernetes.io/component"
+    return tuple(item for item in objects if item["metadata"].get("labels", {}).get(key) == "guard")
+
+
 @pytest.fixture
 def guard(built: Callable[[str], Build]) -> Build:
-    """The component alone."""
-    return built("components/guard")
+    """The base's, and what the component ``kinds`` adds to it."""
+    return of_guard(built("overlays/kinds"))
 
 
 def test_every_policy_is_bound_and_refuses(guard: Build) -> None:
@@ -33,16 +40,33 @@ def test_every_policy_is_bound_and_refuses(guard: Build) -> None:
         item["spec"]["policyName"]: item["spec"]["validationActions"] for item in of_kind(guard, BINDING)
     }
     assert bound == {item["metadata"]["name"]: ["Deny"] for item in of_kind(guard, POLICY)}
-    assert len(bound) == 3
+    assert len(bound) == 4
 
 
-def test_the_component_for_a_staged_rollout_differs_in_its_actions_only(
-    guard: Build, built: Callable[[str], Build]
+@pytest.mark.parametrize("components", [[], ["kinds"]], ids=["base", "kinds"])
+def test_the_component_for_a_staged_rollout_differs_in_what_the_guard_does_only(
+    components: list[str], built: Callable[[str], Build], combined: Callable[..., str]
 ) -> None:
-    expected = copy.deepcopy(guard)
-    for item in of_kind(expected, BINDING):
+    expected = copy.deepcopy(built(f"overlays/{components[0]}" if components else "base"))
+    warning = built(combined(*components, "guard-warn"))
+    for item in of_kind(of_guard(expected), BINDING):
         item["spec"]["validationActions"] = ["Warn", "Audit"]
-    assert built("components/guard-warn") == expected
+    assert warning == expected
+    others = [item for item in of_kind(warning, BINDING) if item not in of_guard(warning)]
+    assert len(others) == 3
+    assert all(item["spec"]["validationActions"] == ["Deny"] for item in others)
+
+
+def test_the_component_that_takes_it_out_takes_nothing_else(
+    base: Build, built: Callable[[str], Build], combined: Callable[..., str]
+) -> None:
+    guard = of_guard(base)
+    assert built(combined("without-guard")) == tuple(item for item in base if item not in guard)
+    # What the component kinds has for it goes as well.
+    rest = built(combined("kinds", "without-guard"))
+    assert [(item["kind"], item["metadata"]["name"]) for item in rest] == [
+        (item["kind"], item["metadata"]["name"]) for item in base if item not in guard
+    ]
 
 
 def test_it_fails_closed_and_depends_on_no_other_object(guard: Build) -> None:
@@ -80,7 +104,7 @@ def _is_key(value: object) -> bool:
 def test_who_is_an_operator_is_asked_about_in_the_cluster(guard: Build) -> None:
     """Whoever has all rights in one namespace would be one there."""
     text = json.dumps(of_kind(guard, POLICY))
-    assert text.count("authorizer.") == text.count(".resource('jobidentities').check(") == 4
+    assert text.count("authorizer.") == text.count(".resource('jobidentities').check(") == 5
 
 
 def test_everybody_who_is_refused_is_told_more_than_the_expression(guard: Build) -> None:
@@ -92,14 +116,24 @@ def test_everybody_who_is_refused_is_told_more_than_the_expression(guard: Build)
             assert "\\n" not in row["messageExpression"]
 
 
-def test_only_operators_and_the_job_controller_are_bound(guard: Build) -> None:
-    def subjects(binding: Object) -> set[str]:
-        return {f"{found['namespace']}:{found['name']}" for found in binding["subjects"]}
+def test_only_operators_and_the_controllers_that_copy_templates_are_bound(guard: Build, base: Build) -> None:
+    def bound(objects: Build) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for item in of_kind(of_guard(objects), "ClusterRoleBinding"):
+            subjects = {f"{found['namespace']}:{found['name']}" for found in item["subjects"]}
+            found.setdefault(item["roleRef"]["name"].removeprefix("ultraserver-webhook-"), set()).update(
+                subjects
+            )
+        return found
 
-    assert {item["roleRef"]["name"]: subjects(item) for item in of_kind(guard, "ClusterRoleBinding")} == {
-        "ultraserver-webhook-operator": {"mpi-operator:mpi-operator", "kubeflow:mpi-operator"},
-        "ultraserver-webhook-copier": {"kube-system:job-controller"},
-    }
+    operators, copiers = (
+        {"mpi-operator:mpi-operator", "kubeflow:mpi-operator"},
+        {"kube-system:job-controller"},
+    )
+    assert bound(base) == {"operator": operators, "copier": copiers}
+    kinds = {f"{each.namespace}:{each.account}" for each in CONTROLLERS if each.name in {"jobset", "lws"}}
+    copying = {"kubeflow:training-operator", "kube-system:statefulset-controller"}
+    assert bound(guard) == {"operator": operators | kinds, "copier": copiers | copying}
     rules = {item["metadata"]["name"]: item["rules"] for item in of_kind(guard, "ClusterRole")}
     for name, verb in (("operator", "write"), ("copier", "copy")):
         (rule,) = rules[f"ultraserver-webhook-{name}"]

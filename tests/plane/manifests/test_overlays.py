@@ -64,7 +64,7 @@ def test_the_bases_table_is_the_packaged_one(base: Build) -> None:
 def test_on_hyperpod_the_prefixed_instance_type_is_the_first(built: Callable[[str], Build]) -> None:
     config = one(built("overlays/hyperpod"), "ConfigMap", "ultraserver-webhook-rules")
     assert config["metadata"]["labels"]["ultraserver-webhook.io/rules"] == "true"
-    assert [*config["data"]] == ["10-hyperpod.yaml", "rules.yaml"]
+    assert [*config["data"]] == ["10-hyperpod.yaml", "30-placement.yaml", "rules.yaml"]
     table = load_texts([*config["data"].items()], "hyperpod")
     assert table.candidates.instance_types[0] == "ml.trn2u.48xlarge"
 
@@ -113,6 +113,10 @@ def test_every_metric_of_an_alert_is_one_that_is_exported(
     kinds = {alert["alert"] for alert in alerts}
     assert {"UltraserverWebhookCertificateEnds", "UltraserverWebhookTableStale"} <= kinds
     assert {"UltraserverWebhookFails", "UltraserverWebhookSlow"} <= kinds
+    # A row by the name in an alert is one that the installation has.
+    config = one(built("base"), "ConfigMap", "ultraserver-webhook-rules")["data"]
+    rows = {rule.name for rule in load_texts([*config.items()], "base").rules}
+    assert {row for alert in alerts for row in re.findall(r'rule="([^"]+)"', alert["expr"])} <= rows
 
 
 def exported(folder: Path) -> set[str]:

@@ -1,10 +1,9 @@
-"""The component placement: what its pods may do, and that its rows and its program mean the same."""
+"""Whole-job admission as it is installed: what its pods may do, its rows, and how it is taken out."""
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
-
-import pytest
 
 from placement import model
 from placement.__main__ import main
@@ -17,16 +16,12 @@ if TYPE_CHECKING:
     from tests.plane.manifests.conftest import Build
 
 NAME = "ultraserver-placement"
+ROWS = "30-placement.yaml"
 
 
-@pytest.fixture
-def overlay(built: Callable[[str], Build]) -> Build:
-    return built("overlays/placement")
-
-
-def test_every_program_leaves_ultraserver_nodes_to_jobs_where_there_are_others(overlay: Build) -> None:
+def test_every_program_leaves_ultraserver_nodes_to_jobs_where_there_are_others(base: Build) -> None:
     """On real nodes, two programs that said nothing of it were put there first."""
-    specs = pod_specs(overlay)
+    specs = pod_specs(base)
     assert {*specs} == {"ultraserver-webhook", "ultraserver-webhook-certs", NAME}
     for spec in specs.values():
         (preferred,) = spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
@@ -35,25 +30,22 @@ def test_every_program_leaves_ultraserver_nodes_to_jobs_where_there_are_others(o
         assert set(term["values"]) == {"trn2u.48xlarge", "ml.trn2u.48xlarge"}
 
 
-def test_it_runs_as_strictly_as_the_others(overlay: Build) -> None:
-    specs = pod_specs(overlay)
-    assert specs[NAME]["securityContext"] == specs["ultraserver-webhook-certs"]["securityContext"]
-    (container,) = specs[NAME]["containers"]
-    (other,) = specs["ultraserver-webhook-certs"]["containers"]
-    assert container["securityContext"] == other["securityContext"]
+def test_two_replicas_run_the_image_of_the_certificate_program(base: Build) -> None:
+    (container,) = pod_specs(base)[NAME]["containers"]
+    (other,) = pod_specs(base)["ultraserver-webhook-certs"]["containers"]
     assert container["image"] == other["image"]
-    assert one(overlay, "Deployment", NAME)["spec"]["replicas"] == 2
+    assert one(base, "Deployment", NAME)["spec"]["replicas"] == 2
 
 
-def test_it_may_see_nodes_and_pods_change_pods_and_write_events_and_nothing_else(overlay: Build) -> None:
-    rules = one(overlay, "ClusterRole", NAME)["rules"]
+def test_it_may_see_nodes_and_pods_change_pods_and_write_events_and_nothing_else(base: Build) -> None:
+    rules = one(base, "ClusterRole", NAME)["rules"]
     assert {(rule["resources"][0], *rule["verbs"]) for rule in rules} == {
         ("nodes", "list", "watch"),
         ("pods", "list", "watch", "patch", "delete"),
         ("events", "create"),
     }
-    policy = one(overlay, "ValidatingAdmissionPolicy", NAME)
-    opened = one(overlay, "ValidatingAdmissionPolicy", f"{NAME}-opened")
+    policy = one(base, "ValidatingAdmissionPolicy", NAME)
+    opened = one(base, "ValidatingAdmissionPolicy", f"{NAME}-opened")
     account = f"system:serviceaccount:ultraserver-webhook:{NAME}"
     assert account in policy["spec"]["matchConditions"][0]["expression"]
     assert account in opened["spec"]["matchConditions"][1]["expression"]
@@ -63,18 +55,26 @@ def test_it_may_see_nodes_and_pods_change_pods_and_write_events_and_nothing_else
     assert model.OPENED in text
 
 
-def test_the_program_knows_every_argument_it_is_given(overlay: Build) -> None:
+def test_the_program_knows_every_argument_it_is_given(base: Build) -> None:
     known = {name for parameter in main.commands["run"].params for name in parameter.opts}
-    (container,) = pod_specs(overlay)[NAME]["containers"]
+    (container,) = pod_specs(base)[NAME]["containers"]
     assert {argument.split("=")[0] for argument in container["args"]} <= known
 
 
-def test_the_table_is_that_of_the_base_and_the_rows_of_the_component(
-    overlay: Build, built: Callable[[str], Build]
+def test_the_table_is_the_installations_file_and_the_rows_of_whole_job_admission(base: Build) -> None:
+    files = one(base, "ConfigMap", "ultraserver-webhook-rules")["data"]
+    folder = REPOSITORY / "manifests" / "base"
+    paths = (folder / "placement" / ROWS, folder / "rules.yaml")
+    assert files == {path.name: path.read_text(encoding="utf-8") for path in paths}
+
+
+def test_the_component_that_takes_it_out_takes_nothing_else(
+    base: Build, built: Callable[[str], Build]
 ) -> None:
-    name = "30-placement.yaml"
-    files = one(overlay, "ConfigMap", "ultraserver-webhook-rules")["data"]
-    component = REPOSITORY / "manifests" / "components" / "placement" / name
-    assert files.pop(name) == component.read_text(encoding="utf-8")
-    assert files == one(built("base"), "ConfigMap", "ultraserver-webhook-rules")["data"]
-    assert files["rules.yaml"] == (REPOSITORY / "manifests/base/rules.yaml").read_text(encoding="utf-8")
+    labels = {"app.kubernetes.io/component": "placement"}
+    rest = [item for item in copy.deepcopy(base) if not labels.items() <= item["metadata"]["labels"].items()]
+    del one(rest, "ConfigMap", "ultraserver-webhook-rules")["data"][ROWS]
+    without = built("overlays/without-placement")
+    assert [*without] == rest
+    assert NAME not in str(without)
+    assert model.GATE not in str([item for item in without if item["kind"] == "ConfigMap"])

@@ -17,7 +17,7 @@ from webhook.settings import serve_options
 if TYPE_CHECKING:
     from tests.plane.manifests.conftest import Build
 
-PROGRAMS = ("ultraserver-webhook", "ultraserver-webhook-certs")
+PROGRAMS = ("ultraserver-webhook", "ultraserver-webhook-certs", "ultraserver-placement")
 each = pytest.mark.parametrize("program", PROGRAMS)
 
 
@@ -76,8 +76,8 @@ def test_what_is_not_named_does_not_pass_the_network_policies(base: Build) -> No
     assert deny == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     serving = one(base, "NetworkPolicy")["spec"]
     assert serving["ingress"] == [{"ports": [{"port": "https"}]}]
-    certs = one(base, "NetworkPolicy", "ultraserver-webhook-certs")["spec"]
-    assert "ingress" not in certs
+    for program in PROGRAMS[1:]:
+        assert "ingress" not in one(base, "NetworkPolicy", program)["spec"]
 
 
 def test_every_policy_budget_and_service_selects_pods_that_there_are(base: Build) -> None:

@@ -1,0 +1,40 @@
+"""Whole-job admission on a control plane: its own manifests and rights, as a process on loopback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from testbed.plane import managers, webhook
+from testbed.plane.jobs import text, together
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from testbed.plane.controlplane import ControlPlane
+    from testbed.plane.process import Program
+
+BASE = webhook.REPOSITORY / "manifests" / "base"
+ROWS = BASE / "placement" / "30-placement.yaml"
+"""The rows that put the gate on a job's pods."""
+NAMESPACE = "ultraserver-webhook"
+ACCOUNT = "ultraserver-placement"
+POLICY = "ValidatingAdmissionPolicy"
+STORED = {*managers.RIGHTS, POLICY, f"{POLICY}Binding", "ConfigMap"}
+"""What an installation is beside its programs, and how they are reached."""
+
+
+def install(plane: ControlPlane) -> None:
+    """Applies of the base all that needs no kubelet: rights, the guard and the other policies, the table."""
+    parts = [part for part in managers.manifests(plane, BASE) if part["kind"] in STORED]
+    plane.kubectl.run("apply", "-f", "-", stdin=text(together(*parts)))
+
+
+def start(plane: ControlPlane, name: str, kubeconfig: Path | None = None, **options: float | str) -> Program:
+    """Starts ``python -m placement run``, under the account that the manifests give it."""
+    given = str(kubeconfig or plane.account(NAMESPACE, ACCOUNT))
+    command = [sys.executable, "-m", "placement", "run", "--kubeconfig", given]
+    command += ["--namespace", NAMESPACE, "--identity", name, "--log-format", "text"]
+    command += [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
+    return plane.programs.start(name, command, cwd=webhook.REPOSITORY, env=dict(os.environ))
