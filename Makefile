@@ -43,14 +43,17 @@ run: .venv/.run ## Serve on loopback, send it a job and show what comes back (JO
 
 .PHONY: coverage
 coverage: .venv/.dev ## Run the quick tests with branch coverage, in twice the time
-	@$(BIN)/pytest --numprocesses 2 --dist load -m quick --cov --cov-report term $(ARGS)
+	@$(PYTEST) -m quick --cov --cov-report term $(ARGS)
 
 # What a tier needs must be there: a test that cannot run fails.
-TIER = REQUIRE_CLUSTER=1 REQUIRE_NODES=1 REQUIRE_SSHD=1 $(BIN)/pytest --numprocesses 2 --dist load
+# A test's limit is for the test alone: what hangs in a fixture ends its process after ten minutes, and shows where it was.
+PYTEST = $(BIN)/pytest --numprocesses 2 --dist load -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true \
+    --max-worker-restart 1
+TIER = REQUIRE_CLUSTER=1 REQUIRE_NODES=1 REQUIRE_SSHD=1 $(PYTEST)
 
 .PHONY: test
 test: .venv/.dev ## Run the quick tests, all that need no built program and no root (ARGS: further words for pytest)
-	@$(BIN)/pytest --numprocesses 2 --dist load -m quick $(ARGS)
+	@$(PYTEST) -m quick $(ARGS)
 
 .PHONY: test-plane
 test-plane: cluster-tools ## Run the tests on a real control plane, with real operators, Kueue, sshd and Open MPI

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kube.client import connect
-from testbed.experiment.stage import MANIFESTS, MPIJOBS, TEAMS, Stage
+from testbed.experiment.stage import MPIJOBS, TEAMS, Stage
 from testbed.mpijob import mpijob
 from testbed.plane import nodes, webhook
 from testbed.waiting import until
@@ -155,7 +155,9 @@ def test_a_job_of_one_ultraserver_has_no_blocks_and_its_pods_are_not_sent(stage:
 @pytest.fixture
 def sends_missed_jobs(stage: Stage) -> Iterator[None]:
     """The registration with the component's condition; asked until the API server has seen it."""
-    text = (MANIFESTS / "components" / "missed-jobs" / "kustomization.yaml").read_text(encoding="utf-8")
+    text = (webhook.REPOSITORY / "manifests" / "components" / "missed-jobs" / "kustomization.yaml").read_text(
+        encoding="utf-8"
+    )
     operations: list[dict[str, Any]] = yaml.safe_load(yaml.safe_load(text)["patches"][0]["patch"])
     path = operations[-1]["path"]
     before = next(
