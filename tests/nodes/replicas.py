@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from testbed.nodes import story
 from testbed.nodes.calls import caller
 from testbed.plane.load import jobs_keep_coming
+from testbed.waiting import until
+from webhook.rules.load import load_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from testbed.nodes.plane import RealPlane
     from testbed.plane.kubectl import Kubectl, Object
@@ -147,3 +149,19 @@ class Product:
             self.settle()
             load.more(SOME)
         sys.stderr.write(f"\n{what}: {load}\n")
+
+
+def wait_for_table(own: Kubectl, tables: Mapping[str, str]) -> None:
+    """Waits until every serving Pod has the table of these files: kubelets bring a change within a minute.
+
+    Raises:
+        NotYetError: one has not, in time.
+    """
+    revision = load_texts(sorted(tables.items()), "installed").revision
+    row = f'ultraserver_webhook_table_info{{revision="{revision}"}}'
+
+    def have_it() -> bool:
+        pods = own.get_json(*SERVING)["items"]
+        return bool(pods) and all(row in metrics(own, pod["metadata"]["name"]) for pod in pods)
+
+    until(have_it, f"the table {revision} in every serving pod", seconds=story.SECONDS)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import subprocess
 import sys
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,8 +23,7 @@ from testbed.waiting import until
 from tests.docs.blocks import REPOSITORY
 from tests.nodes.person import Person
 from tests.nodes.product.overlays import SAYS, Cluster, base
-from tests.nodes.replicas import metrics, restarts
-from webhook.rules.load import load_texts
+from tests.nodes.replicas import restarts, wait_for_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,16 +57,7 @@ def settled(cluster: Cluster, parts: list[Object]) -> None:
         if kind == "Deployment":
             story.rolled_out(cluster.own, name)
     (tables,) = (one["data"] for one in parts if identity(one) == ("ConfigMap", "ultraserver-webhook-rules"))
-    revision = load_texts(sorted(tables.items()), "overlay").revision
-    row = f'ultraserver_webhook_table_info{{revision="{revision}"}}'
-
-    def uses_the_table(pod: Object) -> bool:
-        return row in metrics(cluster.own, pod["metadata"]["name"])
-
-    serving = [pod for pod in cluster.pods() if "serving" in pod["metadata"]["labels"].values()]
-    assert serving
-    for pod in serving:
-        until(partial(uses_the_table, pod), f"the table of {pod['metadata']['name']} to be {revision}")
+    wait_for_table(cluster.own, tables)
 
     def trusted(found: Object) -> bool:
         return all("caBundle" in hook["clientConfig"] for item in found["items"] for hook in item["webhooks"])

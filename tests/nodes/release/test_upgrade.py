@@ -13,7 +13,7 @@ from testbed.nodes import story
 from testbed.plane.load import jobs_keep_coming, places
 from testbed.waiting import until
 from tests.nodes.person import APPLY, CHECK, UPGRADE, Person
-from tests.nodes.replicas import restarts
+from tests.nodes.replicas import CONFIG, restarts, wait_for_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ def people(bare: RealPlane, release_before: Path, release_folder: Path) -> tuple
     return found
 
 
-@pytest.mark.limit(120, "four rollouts, in each of which two Pods wait ten seconds before they end")
+@pytest.mark.limit(200, "four rollouts, in each of which two Pods wait ten seconds before they end")
 def test_an_upgrade_from_the_release_before_and_the_way_back_lose_no_admission(
     bare: RealPlane, people: tuple[Person, Person]
 ) -> None:
@@ -84,5 +84,7 @@ def test_an_upgrade_from_the_release_before_and_the_way_back_lose_no_admission(
     # The release before had no whole-job admission, so neither waited for it; a new one does.
     assert not any(OPENED in pod["metadata"]["annotations"] for pod in inside.get_json("pods")["items"])
     inside.run("delete", "mpijob", "suspended")
+    own = bare.kubectl.in_namespace(story.NAMESPACE)
+    wait_for_table(own, own.get_json(*CONFIG)["data"])
     inside.create(lasting("new"))
     assert all(OPENED in pod["metadata"]["annotations"] for pod in story.placed(inside, "new", 2))
