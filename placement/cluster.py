@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from placement.fit import lacking
-from placement.model import NEURON, SERVER_4, JobKey, is_pod
+from placement.model import DEVICES, SERVER_4, JobKey, is_pod
 from placement.topology import SIZES, Cause
 
 if TYPE_CHECKING:
@@ -117,9 +117,7 @@ class Cluster:
     def neuron_left(self, node: Node) -> int:
         """What is left of a node's Neuron devices and cores together, in thousandths."""
         used = self.used.get(node.name, {})
-        return sum(
-            amount - used.get(name, 0) for name, amount in node.allocatable.items() if name.startswith(NEURON)
-        )
+        return sum(amount - used.get(name, 0) for name, amount in node.allocatable.items() if name in DEVICES)
 
     def free(self, key: str, unit: str | None) -> int:
         """Nodes of a unit that are usable and held by nobody."""
@@ -147,7 +145,7 @@ class Cluster:
             _add(self.used[pod.node], pod.demand)
             if is_pod(pod.key):
                 _add(self.staying[pod.node], pod.demand)
-            if pod.demand.neuron:
+            if pod.demand.neuron and (place is not None or self._has_devices(pod)):
                 self._held(pod.node, pod.key, place.size if place else 1)
                 if pod.loose:
                     self._keep_off(pod)
@@ -155,6 +153,13 @@ class Cluster:
         there = pod.node or (pod.opened and not (pod.gated and pod.key in self.resting))
         if place is not None and there and pod.demand.neuron:
             self._hold_unit(pod, place)
+
+    def _has_devices(self, pod: Pod) -> bool:
+        """Whether its node has what a pod asks for: a kubelet runs it without what no plugin there offers."""
+        node = self.topology.nodes.get(pod.node)
+        return node is not None and any(
+            pod.demand.requests.get(name) for name in DEVICES if name in node.allocatable
+        )
 
     def _hold_unit(self, pod: Pod, place: Place) -> None:
         if pod.deleting or (place.size == 1 and pod.node):

@@ -45,8 +45,8 @@ class Job:
 
     @property
     def begun(self) -> bool:
-        """Whether a part of it was opened or stands on nodes already."""
-        return any((pod.opened or pod.node) and pod.demand.neuron for pod in self.workers)
+        """Whether a part of it was opened: a worker whose gate somebody else took off gives no turn."""
+        return any(pod.opened and pod.demand.neuron for pod in self.workers)
 
     @cached_property
     def order(self) -> tuple[int, datetime, JobKey]:

@@ -70,7 +70,8 @@ NO_SERVER: Final = "0000000000000000"
 NO_NODE: Final = "-1"
 
 NEURON: Final = "aws.amazon.com/neuron"
-"""What the names of Neuron resources begin with: ``neuron`` (devices), ``neuroncore``, ``neurondevice``."""
+DEVICES: Final = frozenset({NEURON, f"{NEURON}core", f"{NEURON}device"})
+"""Resources of the Neuron device plugin: whoever takes one of them takes a part of a node from its jobs."""
 
 JobKey = tuple[str, str]
 """Namespace and job label of a job; a pod without the label is a job of its own, called ``pod/NAME``."""
@@ -167,7 +168,7 @@ class Demand:
 
     def __post_init__(self) -> None:
         """See once what is asked for every time."""
-        neuron = any(amount and name.startswith(NEURON) for name, amount in self.requests.items())
+        neuron = any(self.requests.get(name) for name in DEVICES)
         expressions = [item for term in self.terms or () for item in (*term.labels, *term.fields)]
         values = sum(len(item.values) for item in expressions)
         parts = len(self.selector) + len(self.terms or ()) + len(expressions) + values + len(self.tolerations)

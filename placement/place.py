@@ -26,6 +26,9 @@ MOST_DEMANDS: Final = 4
 MOST_COMPARED: Final = 1000
 """Conditions that the waiting jobs of one namespace have compared with every node in a decision."""
 
+OF_A_KIND: Final = 10
+"""What a further kind of node costs beside its conditions, counted as conditions: every node is looked at."""
+
 
 class Placer:
     """Gives groups to jobs, one job after the other.
@@ -163,7 +166,8 @@ class Placer:
             return f"its workers ask for {len(demands)} different kinds of node: at most {MOST_DEMANDS}"
         found = self._shelves.get((place.key, place.size, demands))
         if found is None:
-            namespace, parts = job.key[0], sum(demand.parts for demand in demands)
+            namespace = job.key[0]
+            parts = OF_A_KIND + sum(demand.parts for demand in demands)
             before = self._compared[namespace]
             if before + parts > MOST_COMPARED:
                 return (

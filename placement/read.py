@@ -14,11 +14,11 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from placement.model import (
+    DEVICES,
     HOSTNAME,
     INDEX,
     JOB,
     LOOSE,
-    NEURON,
     NODE_CONFIG,
     OPENED,
     TOPOLOGY_KEY,
@@ -69,7 +69,7 @@ _LAST_NUMBER: Final = re.compile(r"-([0-9]{1,6})$", re.ASCII)
 LONGEST_LABEL: Final = 63
 """Characters of a label value."""
 
-CORE: Final = ("cpu", "memory", "ephemeral-storage", NEURON, f"{NEURON}core", f"{NEURON}device")
+CORE: Final = DEVICES | {"cpu", "memory", "ephemeral-storage"}
 """Resources that are kept of a pod that asks for more than any node has."""
 
 _demands: WeakValueDictionary[tuple[Any, ...], Demand] = WeakValueDictionary()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from placement.plan import Failure, Keeping, Memory
 from placement.read import read_pod
 from placement.topology import Topology
 from tests.helpers import examples
-from tests.placement.world import HOUR, MINUTE, NOW, job, node, placed, servers
+from tests.placement.world import CAPACITY, HOUR, MINUTE, NOW, job, node, placed, servers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from placement.model import Pod
 
 ZONE = "topology.kubernetes.io/zone"
-NODES = [node(int(name[1]), int(name[3]), labels={ZONE: "a"}) for name in servers(3)]
+OFFERED = CAPACITY | {"aws.amazon.com/neuroncore": 64_000}
+NODES = [
+    replace(node(int(name[1]), int(name[3]), labels={ZONE: "a"}), allocatable=OFFERED) for name in servers(3)
+]
 TOPOLOGY = Topology([*NODES, node(9, 0, labels={SERVER_4: "", SERVER_2: ""})])
 NAMESPACES = ("team", "evil")
 NUMBERS = ("1", "2", "4", "16", "0", "-1", "99999", "4.0", "\u0664", "", "x")
@@ -126,7 +130,8 @@ def test_whatever_stands_on_pods_a_decision_comes_about_and_gives_no_node_twice(
     for opening in decision.openings:
         size = opening.job.place.size
         new = {pin.value for pin in opening.pins if pin.pod.opened is None}
-        for value in new if size > 1 and not opening.job.begun else ():
+        stands = any(pod.node or pod.opened for pod in opening.job.workers)
+        for value in new if size > 1 and not stands else ():
             names = TOPOLOGY.groups(opening.job.place.key)[value].names
             assert busy.isdisjoint(names)
             given_away += names

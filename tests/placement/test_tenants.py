@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from placement.decide import decide
 from placement.model import GATE, HOSTNAME, SERVER_4, Demand, Expression, Place, Pod, Term
-from placement.place import MOST_COMPARED, MOST_DEMANDS
+from placement.place import MOST_COMPARED, MOST_DEMANDS, OF_A_KIND
 from placement.plan import Failure, Keeping, Memory, Policy
 from placement.topology import Topology
 from tests.placement.world import (
@@ -128,6 +128,24 @@ def test_gated_pods_and_one_on_a_plain_node_are_no_job_that_was_begun() -> None:
         assert placed(decision) == {"a": "us-02 us-03 us-04"}
 
 
+def test_an_author_who_ungates_a_worker_is_not_before_others_and_has_nothing_kept() -> None:
+    pods = job("evil", 16, age=SECOND, **EVIL)
+    ungated = [replace(pods[0], gates=(), node="n4-0"), *pods[1:]]
+    taken = bound(job("x", 4), on(FOUR, *(f"n1-{place}" for place in range(4))), started=True)
+    decision = ask(FOUR.values(), taken, ungated, job("a", 8, age=SECOND))
+    assert placed(decision) == {"a": "us-02 us-03"}
+    assert "kept" not in waiting(decision)["evil/evil"]
+
+
+def test_devices_that_no_plugin_of_a_node_offers_hold_nothing_of_it() -> None:
+    fakes = [
+        replace(foreign(f"fake-{name}", name), demand=Demand(requests={f"aws.amazon.com/{resource}": 1000}))
+        for name, resource in zip(FOUR, ("neuron-made-up", "neurondevice") * 8, strict=True)
+    ]
+    assert placed(ask(FOUR.values(), fakes, job("a", 16))) == {"a": "us-01 us-02 us-03 us-04"}
+    assert placed(ask(FOUR.values(), [foreign("real", "n1-0")], job("a", 16))) == {}
+
+
 def refused(count: int, ago: timedelta, job: tuple[str, str] = ("evil", "evil.evil")) -> Memory:
     return Memory(failures={job: Failure(count, NOW - ago, frozenset(), "quota-police says no")})
 
@@ -213,13 +231,23 @@ def terms(number: int, count: int) -> Demand:
 
 
 def test_conditions_of_one_namespace_are_compared_up_to_a_bound_and_it_waits_alone() -> None:
-    each = 100
+    each = 100 - OF_A_KIND
     evil = [job(f"j{number}", 4, age=HOUR, demand=terms(number, each), **EVIL) for number in range(12)]
     decision = ask(FOUR.values(), *evil, job("a", 16, age=2 * HOUR), job("b", 4, demand=terms(99, each)))
     told = [why for why in waiting(decision).values() if "conditions on nodes" in why]
-    assert len(told) == 12 - MOST_COMPARED // (each - 1)
+    assert len(told) == 12 - MOST_COMPARED // (each - 1 + OF_A_KIND)
     assert f"at most {MOST_COMPARED}" in told[0]
     assert "conditions" not in waiting(decision)["b"]
+
+
+def test_kinds_of_node_without_any_condition_count_as_well() -> None:
+    kinds = [
+        Demand(requests=WHOLE_NODE | {"cpu": 1000 + number})
+        for number in range(2 * MOST_COMPARED // OF_A_KIND)
+    ]
+    evil = [job(f"j{number}", 1, age=HOUR, demand=kind, **EVIL) for number, kind in enumerate(kinds)]
+    told = [why for why in waiting(ask([], *evil)).values() if "conditions on nodes" in why]
+    assert len(told) == len(kinds) // 2
 
 
 def test_workers_of_many_different_demands_wait_and_are_told() -> None:
