@@ -55,6 +55,7 @@ def mirror(plane: ApiServerOnly, changed: threading.Event | None = None) -> Mirr
     return Mirror(watch, changed.set if changed else lambda: None)
 
 
+@pytest.mark.limit(40, "an API server starts again")
 def test_a_mirror_follows_what_is_made_changed_and_deleted_through_a_restart(plane: ApiServerOnly) -> None:
     api, changed = connect(plane.kubeconfig), threading.Event()
     api.create(PATH, config_map("first", "1"))

@@ -200,6 +200,7 @@ def test_a_job_that_is_deleted_and_applied_again_at_once_is_placed_whole(stage: 
     stage.wait(lambda found: all_whole(found) and found[key].workers == 4)
 
 
+@pytest.mark.limit(40, "a pod is made anew by the operator, which has pauses of its own")
 def test_a_label_that_is_taken_off_is_told_and_making_the_pod_anew_mends_it(stage: Stage) -> None:
     key = stage.apply("train", 4)
     victim = gated(stage, key, 4)[1]["metadata"]["name"]

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from testbed.plane.kubectl import Kubectl
 
 ACCOUNT = "system:serviceaccount:ultraserver-webhook:ultraserver-placement"
+pytestmark = pytest.mark.limit(
+    45, "24 workers each for two jobs; a write that was refused pauses ten seconds"
+)
 EVERYTHING = 24
 """Workers that take every UltraServer of the stage."""
 
