@@ -27,6 +27,7 @@ COPY pyproject.toml LICENSE README.md ./
 COPY webhook webhook
 COPY certs certs
 COPY common common
+COPY contract contract
 COPY kube kube
 COPY placement placement
 COPY kubectl_ultraserver kubectl_ultraserver

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from contract import keys
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.objects import at, labels, mapping, maps, metadata, text, time_of
-from webhook.engine import Request, evaluate, keys
+from webhook.engine import Request, evaluate
 from webhook.rules.files import ordered
 from webhook.rules.load import load_default, load_texts
 from webhook.rules.problems import TableError

@@ -6,9 +6,9 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from contract.keys import JOB
 from kubectl_ultraserver.objects import labels, maps, metadata, text
 from placement.cluster import shown
-from placement.model import JOB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from contract.keys import GATE
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.kueue import GATES as KUEUES
 from kubectl_ultraserver.objects import at, condition, metadata, name_of, text, time_of
@@ -19,7 +20,7 @@ from placement.choose import Shelf
 from placement.cluster import Cluster
 from placement.decide import decide
 from placement.jobs import Job
-from placement.model import COMPONENT, GATE
+from placement.model import COMPONENT
 from placement.place import Placer
 from placement.plan import Opening
 from placement.read import read_pod

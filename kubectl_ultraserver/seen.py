@@ -7,10 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from kubectl_ultraserver.names import TRAINING
-from kubectl_ultraserver.objects import at, containers, labels, maps, metadata, name_of, number, text
-from placement.cluster import Cluster
-from placement.model import (
+from contract.keys import (
     HOSTNAME,
     INSTANCE_TYPE,
     NEURON,
@@ -19,8 +16,11 @@ from placement.model import (
     SERVER_2,
     SERVER_4,
     ULTRASERVER,
-    Place,
 )
+from kubectl_ultraserver.names import TRAINING
+from kubectl_ultraserver.objects import at, containers, labels, maps, metadata, name_of, number, text
+from placement.cluster import Cluster
+from placement.model import Place
 from placement.read import read_pod
 
 if TYPE_CHECKING:

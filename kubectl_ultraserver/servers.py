@@ -6,9 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from contract.keys import SERVER_2, SERVER_4
 from kubectl_ultraserver.seen import in_ultraserver, node_number
 from placement.fit import unusable
-from placement.model import SERVER_2, SERVER_4
 from placement.topology import SIZES
 
 if TYPE_CHECKING:

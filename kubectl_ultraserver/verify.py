@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from contract.keys import ULTRASERVER
 from kubectl_ultraserver.seen import MODE, node_number
-from placement.model import ULTRASERVER
 from placement.reasons import units
 
 if TYPE_CHECKING:

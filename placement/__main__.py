@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 
 from common import logs
+from contract.keys import HOSTNAME
 from kube.api import ApiError
 from kube.command import connect, options_of, own_namespace
 from kube.election import Elector
@@ -19,7 +20,7 @@ from kube.loop import Loop
 from kube.watch import Mirror, Watch
 from placement.by_hand import open_by_hand
 from placement.events import Reporter
-from placement.model import COMPONENT, HOSTNAME
+from placement.model import COMPONENT
 from placement.passes import Passes
 from placement.plan import Policy
 from placement.read import LIVE, read_node, read_pod

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from placement.model import NODE_CONFIG, TOPOLOGY_KEY
+from contract.keys import NODE_CONFIG, TOPOLOGY_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -11,7 +11,7 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from placement.model import SERVER_2, SERVER_4
+from contract.keys import SERVER_2, SERVER_4
 from placement.topology import SIZES
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from functools import cached_property, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from contract.keys import DEVICES, SERVER_4
 from placement.fit import lacking
-from placement.model import DEVICES, SERVER_4, JobKey, is_pod
+from placement.model import JobKey, is_pod
 from placement.topology import SIZES, Cause
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from placement.model import GATE
+from contract.keys import GATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -36,42 +36,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from contract.keys import DEVICES, GATE, NO_NODE, NO_SERVER, NODE_IDS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# The programs do not import each other: what the webhook computes itself, `JOB`, stands in
-# webhook/engine/keys.py too.
 COMPONENT: Final = "ultraserver-placement"
 """The program: its Lease, its Deployment, and what its Events come from."""
-
-PREFIX: Final = "ultraserver-webhook.io/"
-GATE: Final = PREFIX + "whole-job"
-JOB: Final = PREFIX + "job"
-LOOSE: Final = PREFIX + "loose"
-WORKERS: Final = PREFIX + "workers"
-NODE_CONFIG: Final = PREFIX + "node-config"
-TOPOLOGY_KEY: Final = PREFIX + "topology-key"
-INDEX: Final = PREFIX + "index"
-OPENED: Final = PREFIX + "opened"
-
-HOSTNAME: Final = "kubernetes.io/hostname"
-"""The node label that pins a pod of node config 1; every kubelet sets it."""
-
-INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
-
-ULTRASERVER: Final = "neuron.amazonaws.com/ultraserver-"
-SERVER_4: Final = ULTRASERVER + "server-id-4"
-SERVER_2: Final = ULTRASERVER + "server-id-2"
-NODE_IDS: Final = {SERVER_4: ULTRASERVER + "node-id-4", SERVER_2: ULTRASERVER + "node-id-2"}
-"""For each label with a server id the one with the node's number on it."""
-
-NO_SERVER: Final = "0000000000000000"
-"""The server id that a node outside a working UltraServer reports; its node id is then ``NO_NODE``."""
-NO_NODE: Final = "-1"
-
-NEURON: Final = "aws.amazon.com/neuron"
-DEVICES: Final = frozenset({NEURON, f"{NEURON}core", f"{NEURON}device"})
-"""Resources of the Neuron device plugin: whoever takes one of them takes a part of a node from its jobs."""
 
 JobKey = tuple[str, str]
 """Namespace and job label of a job; a pod without the label is a job of its own, called ``pod/NAME``."""

@@ -13,25 +13,8 @@ from itertools import chain
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from placement.model import (
-    DEVICES,
-    HOSTNAME,
-    INDEX,
-    JOB,
-    LOOSE,
-    NODE_CONFIG,
-    OPENED,
-    TOPOLOGY_KEY,
-    WORKERS,
-    Demand,
-    Expression,
-    Node,
-    Place,
-    Pod,
-    Taint,
-    Term,
-    Toleration,
-)
+from contract.keys import DEVICES, HOSTNAME, INDEX, JOB, LOOSE, NODE_CONFIG, OPENED, TOPOLOGY_KEY, WORKERS
+from placement.model import Demand, Expression, Node, Place, Pod, Taint, Term, Toleration
 from placement.quantities import amounts, requests
 
 Object = dict[str, Any]

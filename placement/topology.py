@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final
 
+from contract.keys import HOSTNAME, SERVER_2, SERVER_4
 from placement.fit import misfit, unusable
-from placement.model import HOSTNAME, SERVER_2, SERVER_4
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

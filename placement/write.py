@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from placement.model import GATE, OPENED
+from contract.keys import GATE, OPENED
 from placement.read import read_pod
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placement.model import GATE, INDEX, JOB, LOOSE, NODE_CONFIG, TOPOLOGY_KEY, WORKERS
+from contract.keys import GATE, INDEX, JOB, LOOSE, NODE_CONFIG, TOPOLOGY_KEY, WORKERS
 from testbed.plane import nodes
 
 if TYPE_CHECKING:

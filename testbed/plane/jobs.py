@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from contract import keys
 from testbed.plane import webhook
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

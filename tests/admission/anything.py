@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
+from contract import keys
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.helpers import requested
-from webhook.engine import evaluate, keys
+from webhook.engine import evaluate
 from webhook.engine.tree import get
 from webhook.rules.load import load_default
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from common import logs
+from contract import keys
 from testbed.mpijob import mpijob
 from tests.admission.reviews import review, send
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
+from contract import keys
 from testbed.mpijob import WORKER, mpijob
 from tests.admission.reviews import UID, patched, response, review, send, well_formed
-from webhook.engine import Request, keys
+from webhook.engine import Request
 from webhook.engine.identity import job_id
 from webhook.engine.tree import digest, get, put
 

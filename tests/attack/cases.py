@@ -11,10 +11,11 @@ from typing import Any
 
 import orjson
 
+from contract import keys
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.admission.anything import PLACES, PREFERRED, REQUIRED, TEMPLATE_PLACES, Anything, placed
 from tests.helpers import requested
-from webhook.engine import evaluate, keys
+from webhook.engine import evaluate
 from webhook.engine.tree import get
 from webhook.rules.load import load_default
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from contract import keys
 from tests.attack import check as checks
 from tests.attack import forged
 from tests.attack.cases import case
 from tests.attack.check import BrokenError, check, work
 from webhook.admission.review import encode
-from webhook.engine import keys, patch, record
+from webhook.engine import patch, record
 from webhook.engine.budget import Budget
 from webhook.engine.tree import get
 

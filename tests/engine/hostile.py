@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from contract import keys
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
-from webhook.engine import keys
 from webhook.engine.tree import digest, put
 from webhook.rules.load import load_default
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
+from contract import keys
 from testbed.mpijob import WORKER, mpijob
 from tests.engine.hostile import GENERATORS, NODE_TERMS, expressions, recorded, terms
 from tests.helpers import requested
 from webhook.admission import handlers
 from webhook.admission.review import Review, encode
-from webhook.engine import Outcome, evaluate, keys, tree, update
+from webhook.engine import Outcome, evaluate, tree, update
 from webhook.engine.budget import FLOOR, PER_CHARACTER, Budget, OverBudgetError
 from webhook.engine.merge import LONGEST_TERMS
 from webhook.engine.tree import get, put

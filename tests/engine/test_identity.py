@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contract import keys
 from testbed.mpijob import mpijob
-from webhook.engine import Request, evaluate, keys
+from webhook.engine import Request, evaluate
 from webhook.engine.identity import first_uid, job_id
 from webhook.rules.load import load_default
 

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from contract import keys
 from testbed.mpijob import LAUNCHER, mpijob
 from tests.engine.hostile import pod
 from tests.helpers import requested
-from webhook.engine import evaluate, keys
+from webhook.engine import evaluate
 from webhook.engine.tree import get
 from webhook.rules.load import load_default
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from contract import keys
 from testbed.mpijob import mpijob
-from webhook.engine import Request, evaluate, keys
+from webhook.engine import Request, evaluate
 from webhook.engine.budget import Budget
 from webhook.engine.record import Record, read, strip, write
 from webhook.rules.load import load_default, load_text

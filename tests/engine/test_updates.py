@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contract import keys
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.engine.strategies import JSON, broken_jobs, jobs
 from tests.helpers import examples, requested
 from tests.t9k import SHAPES, t9k_mpijob
-from webhook.engine import Outcome, evaluate, keys, record, update
+from webhook.engine import Outcome, evaluate, record, update
 from webhook.engine.table import Table
 from webhook.engine.tree import Json, digest, drop, get, put, same
 from webhook.rules.load import load_default, load_text

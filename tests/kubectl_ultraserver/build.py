@@ -5,15 +5,15 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
+from contract import keys
+from contract.keys import GATE, INDEX, JOB, NODE_CONFIG, SERVER_4, TOPOLOGY_KEY, WORKERS
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.names import JobName, job_of
 from kubectl_ultraserver.seen import Fleet, Work
-from placement.model import GATE, INDEX, JOB, NODE_CONFIG, SERVER_4, TOPOLOGY_KEY, WORKERS
 from placement.read import read_pod
 from placement.topology import Topology
 from testbed.mpijob import mpijob
 from tests.placement.world import NOW, TRN2U, servers
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,13 +10,13 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from contract import keys
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.listing import Lister
 from tests.docs.blocks import REPOSITORY
 from tests.kube.fake import FakeApi
 from tests.kubectl_ultraserver.build import NAMESPACE, rules, stored, workers
 from tests.placement.stored import path_of, store_nodes
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from pathlib import Path

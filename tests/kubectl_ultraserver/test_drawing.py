@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contract.keys import INSTANCE_TYPE, JOB, NO_SERVER, SERVER_4
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.servers import Filter, Server, Spot, servers
 from kubectl_ultraserver.svg import svg
 from kubectl_ultraserver.terminal import drawn, explained, verified
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
-from placement.model import INSTANCE_TYPE, JOB, NO_SERVER, SERVER_4, Node
+from placement.model import Node
 from tests.helpers import examples
 from tests.kubectl_ultraserver.build import THREE, case, fleet, unscheduled, work, workers
 from tests.placement.world import TRN2U, changed

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from contract.keys import JOB
 from kubectl_ultraserver.names import JobName, belongs, job_of, parse, unknown
-from placement.model import JOB
 
 MPI = {
     "training.kubeflow.org/job-name": "train",

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from contract.keys import NO_SERVER, NODE_IDS, SERVER_4
 from kubectl_ultraserver.verify import verify
-from placement.model import NO_SERVER, NODE_IDS, SERVER_4
 from tests.kubectl_ultraserver.build import THREE, pod, stored, work, workers
 from tests.placement.world import changed
 

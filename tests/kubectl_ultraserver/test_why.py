@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from contract import keys
+from contract.keys import NODE_IDS, SERVER_4
 from kubectl_ultraserver.why import why
-from placement.model import NODE_IDS, SERVER_4
 from tests.kubectl_ultraserver.build import (
     NAMESPACE,
     THREE,
@@ -25,7 +26,6 @@ from tests.kubectl_ultraserver.build import (
 )
 from tests.nodes.commands import steps
 from tests.placement.world import changed
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from kube.api import Object

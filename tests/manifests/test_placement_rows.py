@@ -12,13 +12,14 @@ import pytest
 import yaml
 from hypothesis import given
 
+from contract import keys
 from placement import model
 from placement.read import read_pod
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.docs.blocks import REPOSITORY
 from tests.engine.strategies import jobs, without_claims
 from tests.helpers import examples, requested
-from webhook.engine import evaluate, keys, record
+from webhook.engine import evaluate, record
 from webhook.engine.tree import get, pointer, put
 from webhook.rules.load import load_texts
 
@@ -40,11 +41,6 @@ def table(files: dict[str, str]) -> Table:
     return load_texts([*files.items()], "placement")
 
 
-def test_the_webhook_and_the_program_mean_the_same_keys() -> None:
-    names = ("PREFIX", "GATE", "JOB", "WORKERS", "NODE_CONFIG", "TOPOLOGY_KEY", "INDEX", "OPENED")
-    assert [getattr(model, name) for name in names] == [getattr(keys, name) for name in names]
-
-
 def pod_of(table: Table, job: Json, index: int) -> model.Pod:
     """A worker as the operator would make it of what the table makes of a job."""
     outcome = evaluate(table, requested(job))
@@ -63,12 +59,12 @@ def pod_of(table: Table, job: Json, index: int) -> model.Pod:
 @pytest.mark.parametrize(
     ("workers", "place"),
     [
-        (1, model.Place(0, 1, 1, model.HOSTNAME)),
-        (2, model.Place(0, 2, 2, model.SERVER_2)),
-        (3, model.Place(0, 3, 1, model.HOSTNAME)),
-        (4, model.Place(0, 4, 4, model.SERVER_4)),
-        (6, model.Place(0, 6, 2, model.SERVER_2)),
-        (16, model.Place(0, 16, 4, model.SERVER_4)),
+        (1, model.Place(0, 1, 1, keys.HOSTNAME)),
+        (2, model.Place(0, 2, 2, keys.SERVER_2)),
+        (3, model.Place(0, 3, 1, keys.HOSTNAME)),
+        (4, model.Place(0, 4, 4, keys.SERVER_4)),
+        (6, model.Place(0, 6, 2, keys.SERVER_2)),
+        (16, model.Place(0, 16, 4, keys.SERVER_4)),
     ],
 )
 def test_the_program_understands_what_the_rows_write(workers: int, place: model.Place, table: Table) -> None:
@@ -89,7 +85,7 @@ def with_ranks(**launcher: Json) -> Json:
 def test_a_launcher_that_runs_ranks_is_counted(table: Table) -> None:
     job = with_ranks()
     found = pod_of(table, job, 3)
-    assert found.place == model.Place(3, 4, 4, model.SERVER_4)
+    assert found.place == model.Place(3, 4, 4, keys.SERVER_4)
 
 
 @pytest.mark.parametrize(("workers", "index"), [(8, 0), (8, 3), (8, 4), (16, 15), (6, 1), (6, 4)])
@@ -136,23 +132,23 @@ def test_where_not_all_that_take_a_node_ask_for_devices_nothing_waits(table: Tab
         outcome = evaluate(table, requested(job))
         assert "ultraserver-webhook.io/job" in str(outcome.after)
         assert not any(record.is_gated(get(outcome.after, path)) for path in (WORKER, LAUNCHER))
-        assert model.WORKERS not in str(outcome.after)
+        assert keys.WORKERS not in str(outcome.after)
 
 
 FORGED = {
     "metadata": {
         "labels": {keys.JOB: "team-b.victim", "mine": "x"},
         "annotations": {
-            model.JOB: "team-b.victim",
-            model.WORKERS: "24",
-            model.NODE_CONFIG: "2",
-            model.TOPOLOGY_KEY: "topology.kubernetes.io/zone",
-            model.INDEX: "name",
-            model.OPENED: "2026-01-01T00:00:00Z",
+            keys.JOB: "team-b.victim",
+            keys.WORKERS: "24",
+            keys.NODE_CONFIG: "2",
+            keys.TOPOLOGY_KEY: "topology.kubernetes.io/zone",
+            keys.INDEX: "name",
+            keys.OPENED: "2026-01-01T00:00:00Z",
             "mine": "x",
         },
     },
-    "spec": {"schedulingGates": [{"name": "example.com/mine"}, {"name": model.GATE}]},
+    "spec": {"schedulingGates": [{"name": "example.com/mine"}, {"name": keys.GATE}]},
 }
 """What holds a whole zone for one pod, and what is its author's own."""
 
@@ -240,7 +236,7 @@ def test_a_launcher_does_not_wait_for_workers_without_the_gate(
     job = mpijob(3)
     job["spec"] |= {"runLauncherAsWorker": True, "launcherCreationPolicy": "WaitForWorkersReady"}
     outcome = evaluate(load_texts([*files.items()], "placement"), requested(job))
-    assert model.GATE not in str(outcome.after)
+    assert keys.GATE not in str(outcome.after)
     assert not outcome.denials
 
 
@@ -254,7 +250,7 @@ def test_a_launcher_that_comes_last_and_runs_ranks_is_refused(table: Table) -> N
 
 def test_without_these_rows_nothing_is_gated(files: dict[str, str]) -> None:
     outcome = evaluate(load_texts([("rules.yaml", files["rules.yaml"])], "base"), requested(mpijob(4)))
-    assert model.GATE not in str(outcome.after)
+    assert keys.GATE not in str(outcome.after)
 
 
 def test_a_launcher_names_its_job_where_affinity_terms_do_not_see_it(table: Table) -> None:

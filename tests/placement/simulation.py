@@ -7,8 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from contract.keys import SERVER_4
 from placement.decide import decide
-from placement.model import SERVER_4
 from placement.topology import Topology
 from tests.placement.world import MINUTE, NOW, carry_out, job, name_of, settled
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from placement import model
-from placement.model import GATE, HOSTNAME, SERVER_2, SERVER_4
+from contract import keys
+from contract.keys import GATE, HOSTNAME, SERVER_2, SERVER_4
 from placement.read import read_node, read_pod
 from tests.placement.world import TRN2U
 
@@ -92,12 +92,12 @@ def worker(name: str, index: int, workers: int, namespace: str = "team") -> Obje
             "name": f"{name}-worker-{index}",
             "uid": f"{namespace}/{name}/{index}",
             "creationTimestamp": "2026-11-21T11:59:00Z",
-            "labels": {model.JOB: f"{namespace}.{name}", INDEX: str(index)},
+            "labels": {keys.JOB: f"{namespace}.{name}", INDEX: str(index)},
             "annotations": {
-                model.WORKERS: str(workers),
-                model.NODE_CONFIG: "4",
-                model.TOPOLOGY_KEY: SERVER_4,
-                model.INDEX: f"labels/{INDEX}",
+                keys.WORKERS: str(workers),
+                keys.NODE_CONFIG: "4",
+                keys.TOPOLOGY_KEY: SERVER_4,
+                keys.INDEX: f"labels/{INDEX}",
             },
         },
         "spec": {

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from contract.keys import SERVER_4
 from placement.decide import decide
 from placement.jobs import jobs_of
-from placement.model import SERVER_4
 from placement.topology import Topology
 from tests.placement.world import (
     NOW,

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from contract.keys import SERVER_2, SERVER_4
 from placement.decide import assume, decide
-from placement.model import SERVER_2, SERVER_4, Demand, Place, Taint, Toleration
+from placement.model import Demand, Place, Taint, Toleration
 from placement.plan import Failure, Memory, Policy, Unsettled
 from placement.topology import Topology
 from tests.placement.world import (

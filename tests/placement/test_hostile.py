@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement import model
+from contract import keys
+from contract.keys import GATE, HOSTNAME, SERVER_2, SERVER_4
 from placement.decide import decide
-from placement.model import GATE, HOSTNAME, SERVER_2, SERVER_4
 from placement.plan import Failure, Keeping, Memory
 from placement.read import read_pod
 from placement.topology import Topology
@@ -32,12 +32,12 @@ TOPOLOGY = Topology([*NODES, node(9, 0, labels={SERVER_4: "", SERVER_2: ""})])
 NAMESPACES = ("team", "evil")
 NUMBERS = ("1", "2", "4", "16", "0", "-1", "99999", "4.0", "\u0664", "", "x")
 SAID = {
-    model.WORKERS: NUMBERS,
-    model.NODE_CONFIG: NUMBERS,
-    model.TOPOLOGY_KEY: (SERVER_4, SERVER_2, HOSTNAME, ZONE, "", "none", "\x1b[31m"),
-    model.INDEX: ("name", "name", "labels/i", "labels/", "annotations/i", ""),
-    model.JOB: ("team.a", "evil.b", "", "x" * 64, "pod/a-worker-0"),
-    model.OPENED: ("2026-11-21T11:59:00Z", "2026-11-21T11:00:00", "soon", ""),
+    keys.WORKERS: NUMBERS,
+    keys.NODE_CONFIG: NUMBERS,
+    keys.TOPOLOGY_KEY: (SERVER_4, SERVER_2, HOSTNAME, ZONE, "", "none", "\x1b[31m"),
+    keys.INDEX: ("name", "name", "labels/i", "labels/", "annotations/i", ""),
+    keys.JOB: ("team.a", "evil.b", "", "x" * 64, "pod/a-worker-0"),
+    keys.OPENED: ("2026-11-21T11:59:00Z", "2026-11-21T11:00:00", "soon", ""),
 }
 KEYS = (HOSTNAME, ZONE, "metadata.name", "")
 OPERATORS = ("In", "NotIn", "Exists", "Gt", "Lt", "Near", None)
@@ -84,7 +84,7 @@ class Tenant:
                 "namespace": self.one(*NAMESPACES),
                 "name": f"{self.one('a-worker', 'b', 'sleep')}-{self.one(0, 1, 2, 3, 4)}",
                 "uid": str(self._random.random()),
-                "labels": self.part({model.JOB: SAID[model.JOB], "i": NUMBERS, model.LOOSE: ("", None)}),
+                "labels": self.part({keys.JOB: SAID[keys.JOB], "i": NUMBERS, keys.LOOSE: ("", None)}),
                 "annotations": self.part(SAID),
                 "creationTimestamp": "2026-11-20T11:00:00Z",
                 "deletionTimestamp": self.one(None, None, None, "2026-11-21T11:00:00Z"),

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
+from contract.keys import OPENED, SERVER_4
 from kube.api import ApiError, ConflictError, ForbiddenError
 from placement.events import AGAIN, LEAST, PER_NAMESPACE, PER_PASS, Reporter
 from placement.metrics import Metrics
-from placement.model import OPENED, SERVER_4
 from placement.passes import Passes
 from placement.plan import Pin, Policy
 from placement.read import read_pod

@@ -9,18 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement import model
-from placement.model import HOSTNAME, SERVER_4, Demand, Expression, Place, Taint, Term, Toleration
+from contract import keys
+from contract.keys import HOSTNAME, SERVER_4
+from placement.model import Demand, Expression, Place, Taint, Term, Toleration
 from placement.quantities import requests
 from placement.read import MOST_CONDITIONS, MOST_GATES, MOST_RESOURCES, MOST_TEXT, read_node, read_pod
 from tests.helpers import examples
 
 INDEX = "training.kubeflow.org/replica-index"
 CONTRACT = {
-    model.WORKERS: "16",
-    model.NODE_CONFIG: "4",
-    model.TOPOLOGY_KEY: SERVER_4,
-    model.INDEX: f"labels/{INDEX}",
+    keys.WORKERS: "16",
+    keys.NODE_CONFIG: "4",
+    keys.TOPOLOGY_KEY: SERVER_4,
+    keys.INDEX: f"labels/{INDEX}",
 }
 
 
@@ -30,17 +31,16 @@ def pod(**changes: Any) -> dict[str, Any]:
         "name": "train-worker-7",
         "uid": "u7",
         "creationTimestamp": "2026-11-21T10:00:00Z",
-        "labels": {model.JOB: "team.train", INDEX: "7"},
+        "labels": {keys.JOB: "team.train", INDEX: "7"},
         "annotations": CONTRACT,
     } | changes.pop("metadata", {})
-    spec = {"containers": [{}], "schedulingGates": [{"name": model.GATE}]} | changes.pop("spec", {})
+    spec = {"containers": [{}], "schedulingGates": [{"name": keys.GATE}]} | changes.pop("spec", {})
     return {"metadata": metadata, "spec": spec, "status": changes.pop("status", {})}
 
 
 def annotated(**changes: str | None) -> dict[str, Any]:
     """The contract with some of its annotations otherwise, None for one that is missing."""
-    keys = {key: getattr(model, key.upper()) for key in changes}
-    said = CONTRACT | {keys[key]: value for key, value in changes.items()}
+    said = CONTRACT | {getattr(keys, name.upper()): value for name, value in changes.items()}
     return {"annotations": {key: value for key, value in said.items() if value is not None}}
 
 
@@ -67,7 +67,7 @@ def test_what_happens_to_it_is_seen() -> None:
     found = read_pod(
         pod(
             metadata={
-                "annotations": CONTRACT | {model.OPENED: "2026-11-21T10:00:05Z"},
+                "annotations": CONTRACT | {keys.OPENED: "2026-11-21T10:00:05Z"},
                 "deletionTimestamp": "2026-11-21T11:00:00Z",
             },
             spec={"schedulingGates": [], "nodeName": "n1", "nodeSelector": {SERVER_4: "us-1"}, "priority": 7},
@@ -85,9 +85,9 @@ def test_a_server_id_that_its_author_chose_is_no_pin() -> None:
 
 
 def test_a_time_without_a_pin_that_a_template_had_is_no_opening() -> None:
-    at = {model.OPENED: "2026-11-21T12:00:00Z"}
+    at = {keys.OPENED: "2026-11-21T12:00:00Z"}
     for metadata in ({"annotations": CONTRACT | at, "labels": {INDEX: "3"}}, {"annotations": at}):
-        found = read_pod(pod(metadata=metadata, spec={"nodeSelector": {model.SERVER_2: "us-1-a"}}))
+        found = read_pod(pod(metadata=metadata, spec={"nodeSelector": {keys.SERVER_2: "us-1-a"}}))
         assert found
         assert found.opened is None
 
@@ -163,7 +163,7 @@ def test_the_number_may_be_in_the_name() -> None:
             annotated(index="name") | {"name": "train-worker"},
             "there is no number at the end of the pod's name",
         ),
-        ({"labels": {model.JOB: "team.train", INDEX: "x"}}, "is 'x'"),
+        ({"labels": {keys.JOB: "team.train", INDEX: "x"}}, "is 'x'"),
     ],
 )
 def test_a_contract_that_cannot_be_read_is_told_in_words(metadata: dict[str, Any], problem: str) -> None:
@@ -175,7 +175,7 @@ def test_a_contract_that_cannot_be_read_is_told_in_words(metadata: dict[str, Any
 
 
 @examples(15)
-@given(st.dictionaries(st.sampled_from([*CONTRACT, model.OPENED, model.JOB, INDEX]), st.text(max_size=80)))
+@given(st.dictionaries(st.sampled_from([*CONTRACT, keys.OPENED, keys.JOB, INDEX]), st.text(max_size=80)))
 def test_whatever_is_written_a_pod_can_be_read(said: dict[str, str]) -> None:
     found = read_pod(pod(metadata={"annotations": CONTRACT | said, "labels": {INDEX: "3"} | said}))
     assert found
@@ -231,7 +231,7 @@ def test_resources_that_no_node_has_are_not_kept() -> None:
 
 
 def test_a_pod_of_very_many_gates_waits_and_says_so() -> None:
-    gates = [{"name": model.GATE}, *({"name": f"example.com/{number}"} for number in range(MOST_GATES))]
+    gates = [{"name": keys.GATE}, *({"name": f"example.com/{number}"} for number in range(MOST_GATES))]
     found = read_pod(pod(spec={"schedulingGates": gates}))
     assert found
     assert (found.gated, len(found.gates)) == (True, MOST_GATES)
@@ -239,7 +239,7 @@ def test_a_pod_of_very_many_gates_waits_and_says_so() -> None:
 
 
 def test_a_job_that_is_longer_than_a_label_can_be_is_none() -> None:
-    found = read_pod(pod(metadata={"labels": {INDEX: "7"}, "annotations": {model.JOB: "j" * 64}}))
+    found = read_pod(pod(metadata={"labels": {INDEX: "7"}, "annotations": {keys.JOB: "j" * 64}}))
     assert found
     assert found.job == ""
 
@@ -315,7 +315,7 @@ def test_a_node_that_does_not_say_it_is_ready_is_not(status: dict[str, Any]) -> 
 
 @pytest.mark.parametrize(
     "labels",
-    [{}, {SERVER_4: ""}, {SERVER_4: "0000000000000000"}, {SERVER_4: "us", model.NODE_IDS[SERVER_4]: "-1"}],
+    [{}, {SERVER_4: ""}, {SERVER_4: "0000000000000000"}, {SERVER_4: "us", keys.NODE_IDS[SERVER_4]: "-1"}],
 )
 def test_a_node_outside_a_working_ultraserver(labels: dict[str, str]) -> None:
     assert read_node({"metadata": {"name": "n", "labels": labels}}).unit(SERVER_4) is None

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from placement import model
-from placement.model import HOSTNAME, SERVER_4, Expression, Node, Place, Pod, Taint, Term, Toleration
+from contract import keys
+from contract.keys import HOSTNAME, SERVER_4
+from placement.model import Expression, Node, Place, Pod, Taint, Term, Toleration
 from placement.read import MOST_CONDITIONS, MOST_WORKERS, read_demand, read_node, read_place, read_pod
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ABSENT: list[dict[str, Any]] = [{}, {"metadata": None, "spec": None, "status": None}]
-PLACED = {model.WORKERS: "4", model.NODE_CONFIG: "4", model.TOPOLOGY_KEY: SERVER_4, model.INDEX: "name"}
+PLACED = {keys.WORKERS: "4", keys.NODE_CONFIG: "4", keys.TOPOLOGY_KEY: SERVER_4, keys.INDEX: "name"}
 
 
 def required(*terms: dict[str, Any]) -> dict[str, Any]:
@@ -42,14 +43,14 @@ def test_a_pod_arrives_with_all_that_identifies_it() -> None:
         "name": "p",
         "uid": "u",
         "resourceVersion": "7",
-        "labels": {model.LOOSE: ""},
+        "labels": {keys.LOOSE: ""},
     }
     spec = {"schedulingGates": [{"name": "others"}, {}]}
-    pod = read_pod({"metadata": metadata | {"annotations": {model.JOB: "team.train"}}, "spec": spec})
+    pod = read_pod({"metadata": metadata | {"annotations": {keys.JOB: "team.train"}}, "spec": spec})
     assert pod
     assert (pod.namespace, pod.name, pod.uid, pod.version) == ("team", "p", "u", "7")
     assert (pod.job, pod.loose, pod.gates) == ("team.train", True, ("others", ""))
-    labelled = metadata | {"labels": {model.JOB: "team.a"}, "annotations": {model.JOB: "team.b"}}
+    labelled = metadata | {"labels": {keys.JOB: "team.a"}, "annotations": {keys.JOB: "team.b"}}
     pod = read_pod({"metadata": labelled})
     assert pod
     assert (pod.job, pod.loose) == ("team.a", False)
@@ -98,7 +99,7 @@ def test_a_time_without_a_zone_is_utc_and_no_time_is_none() -> None:
 
 
 def test_the_time_of_an_opening_is_that_of_its_annotation() -> None:
-    said = PLACED | {model.OPENED: "2026-11-21T10:00:05Z"}
+    said = PLACED | {keys.OPENED: "2026-11-21T10:00:05Z"}
     metadata = {"name": "w-3", "annotations": said}
     pod = read_pod({"metadata": metadata, "spec": {"nodeSelector": {SERVER_4: "us-1"}}})
     assert pod
@@ -108,7 +109,7 @@ def test_the_time_of_an_opening_is_that_of_its_annotation() -> None:
 @pytest.mark.parametrize("size", ["1", "4"])
 @pytest.mark.parametrize("workers", [1, MOST_WORKERS])
 def test_the_smallest_and_the_largest_job_have_a_place(workers: int, size: str) -> None:
-    said = PLACED | {model.WORKERS: str(workers), model.NODE_CONFIG: size}
+    said = PLACED | {keys.WORKERS: str(workers), keys.NODE_CONFIG: size}
     key = HOSTNAME if size == "1" else SERVER_4
     assert read_place({"name": "w-000042", "annotations": said}) == Place(42, workers, int(size), key)
 
@@ -117,31 +118,31 @@ def test_the_smallest_and_the_largest_job_have_a_place(workers: int, size: str) 
     ("metadata", "problem"),
     [
         (
-            {"annotations": PLACED | {model.WORKERS: str(MOST_WORKERS + 1)}},
+            {"annotations": PLACED | {keys.WORKERS: str(MOST_WORKERS + 1)}},
             "annotation ultraserver-webhook.io/workers is '100001': it must be a whole number from 1",
         ),
         (
-            {"annotations": PLACED | {model.WORKERS: "x" * 99}},
+            {"annotations": PLACED | {keys.WORKERS: "x" * 99}},
             f"annotation ultraserver-webhook.io/workers is '{'x' * 40}': it must be a whole number from 1",
         ),
         (
-            {"annotations": {key: PLACED[key] for key in (model.WORKERS, model.INDEX)}},
+            {"annotations": {key: PLACED[key] for key in (keys.WORKERS, keys.INDEX)}},
             "annotation ultraserver-webhook.io/node-config is missing",
         ),
         (
-            {"annotations": PLACED | {model.TOPOLOGY_KEY: ""}},
+            {"annotations": PLACED | {keys.TOPOLOGY_KEY: ""}},
             "annotation ultraserver-webhook.io/topology-key is missing: node config 4 needs it",
         ),
         (
-            {"annotations": PLACED | {model.INDEX: "x" * 99}},
+            {"annotations": PLACED | {keys.INDEX: "x" * 99}},
             f"annotation ultraserver-webhook.io/index is '{'x' * 80}': it must be 'name' or 'labels/KEY'",
         ),
         (
-            {"annotations": PLACED | {model.INDEX: "fields/k"}},
+            {"annotations": PLACED | {keys.INDEX: "fields/k"}},
             "annotation ultraserver-webhook.io/index is 'fields/k': it must be 'name' or 'labels/KEY'",
         ),
         (
-            {"annotations": PLACED | {model.INDEX: f"labels/{'k' * 99}"}},
+            {"annotations": PLACED | {keys.INDEX: f"labels/{'k' * 99}"}},
             f"label {'k' * 80} is None: it must be the pod's number, from 0",
         ),
         ({"name": "w-7x", "annotations": PLACED}, "there is no number at the end of the pod's name"),

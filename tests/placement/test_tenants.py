@@ -7,8 +7,9 @@ from datetime import timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from contract.keys import GATE, HOSTNAME, SERVER_4
 from placement.decide import decide
-from placement.model import GATE, HOSTNAME, SERVER_4, Demand, Expression, Place, Pod, Term
+from placement.model import Demand, Expression, Place, Pod, Term
 from placement.place import MOST_COMPARED, MOST_DEMANDS, OF_A_KIND
 from placement.plan import Failure, Keeping, Memory, Policy
 from placement.topology import Topology

@@ -6,20 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from contract.keys import GATE, HOSTNAME, INSTANCE_TYPE, NODE_IDS, SERVER_2, SERVER_4
 from placement.cluster import shown
-from placement.model import (
-    GATE,
-    HOSTNAME,
-    INSTANCE_TYPE,
-    NODE_IDS,
-    SERVER_2,
-    SERVER_4,
-    Demand,
-    JobKey,
-    Node,
-    Place,
-    Pod,
-)
+from placement.model import Demand, JobKey, Node, Place, Pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from contract import keys
 from testbed.mpijob import mpijob
 from testbed.plane import nodes, webhook
 from testbed.plane.jobs import without_record
 from testbed.plane.kubectl import KubectlError
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from contract import keys
 from testbed.mpijob import mpijob
 from testbed.plane import jobs, nodes, webhook
 from testbed.plane.jobs import template
 from testbed.plane.recorder import Recorder, mutating, patch_of, patching, recording
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from contract import keys
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
 from testbed.plane.plugin import account, eventually, plugin, texts
 from tests.docs.blocks import blocks_of
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

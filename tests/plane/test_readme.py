@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from placement.model import OPENED
+from contract.keys import OPENED
 from testbed.plane import nodes
 from testbed.plane.kubectl import Kubectl
 from tests.docs import session

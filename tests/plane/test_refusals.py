@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from contract import keys
 from testbed.mpijob import mpijob
 from testbed.plane import jobs
 from testbed.plane.jobs import template
 from testbed.plane.webhook import NAME, qualified
-from webhook.engine import keys, record
+from webhook.engine import record
 from webhook.engine.tree import put
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from contract import keys
 from testbed.mpijob import mpijob
 from testbed.plane.__main__ import JOB
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from testbed.plane.kubectl import Kubectl

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from contract import keys
 from tests.helpers import requested
 from webhook.documents import read_documents
-from webhook.engine import Outcome, evaluate, keys
+from webhook.engine import Outcome, evaluate
 from webhook.engine.record import ANNOTATIONS
 from webhook.engine.table import Table
 from webhook.engine.tree import drop

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from contract import keys
 from testbed.mpijob import WORKER, mpijob
 from tests.rules.tables import extended, outcome, unrecorded
-from webhook.engine import keys
 from webhook.engine.outcome import Outcome, State, Verdict
 from webhook.engine.tree import get, put
 from webhook.rules.load import load_default

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from contract import keys
 from testbed.mpijob import IMAGE, mpijob
 from testbed.plane.jobs import template, without_record
 from testbed.plane.webhook import REPOSITORY
 from webhook import initscript
-from webhook.engine import Request, evaluate, keys
+from webhook.engine import Request, evaluate
 from webhook.rules.load import load_default
 
 if TYPE_CHECKING:

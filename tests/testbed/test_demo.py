@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from placement.model import GATE
+from contract.keys import GATE
 from testbed.nodes import demo
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Whether a job is one for UltraServers: its opt-in or opt-out, its resources, its nodes."""
 
-from webhook.engine import keys
+from contract import keys
 from webhook.engine.jobs import Job, matches
 from webhook.engine.outcome import JobError, cut
 from webhook.engine.table import Candidates, Table

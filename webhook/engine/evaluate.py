@@ -5,7 +5,8 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Final
 
-from webhook.engine import keys, record
+from contract import keys
+from webhook.engine import record
 from webhook.engine.apply import Progress, apply_rules
 from webhook.engine.budget import Budget
 from webhook.engine.candidates import candidacy, injection

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from webhook.engine import keys
+from contract import keys
 from webhook.engine.outcome import Request
 from webhook.engine.tree import Json, canonical, get, maps_at
 

@@ -9,7 +9,7 @@ from math import prod
 from typing import Final
 
 from common.quantities import thousandths
-from webhook.engine import keys
+from contract import keys
 from webhook.engine.outcome import JobError, Request
 from webhook.engine.places import Place
 from webhook.engine.templates import Selection, asked, selection

@@ -6,7 +6,8 @@ webhook added and nobody has changed since. It goes into the new template as a r
 
 from typing import Final
 
-from webhook.engine import keys, record
+from contract import keys
+from webhook.engine import record
 from webhook.engine.budget import Budget
 from webhook.engine.lists import Kind, kind
 from webhook.engine.merge import Merge

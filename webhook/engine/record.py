@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from webhook.engine import keys
+from contract import keys
 from webhook.engine.budget import Budget, OverBudgetError
 from webhook.engine.lists import Kind, kind
 from webhook.engine.takeback import take_back

@@ -1,6 +1,6 @@
 """Which shape a job has: by its size, and by the node config that it names."""
 
-from webhook.engine import keys
+from contract import keys
 from webhook.engine.candidates import marked
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import JobError, cut

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from webhook.engine import keys, record
+from contract import keys
+from webhook.engine import record
 from webhook.engine.budget import Budget, OverBudgetError
 from webhook.engine.candidates import marked
 from webhook.engine.evaluate import evaluate, kind_of

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+from contract import keys
 from webhook.documents import Json, Path
-from webhook.engine import keys
 from webhook.engine.placeholders import PATTERN
 from webhook.engine.table import Rule
 from webhook.engine.tree import map_at, maps_at, nodes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from placement.model import GATE
+from contract.keys import GATE
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
 from testbed.plane.jobs import JOB_NAME, ROLE, clear, template, workers_of

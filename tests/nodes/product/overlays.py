@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from placement.model import GATE
+from contract.keys import GATE
 from testbed.mpijob import mpijob
 from testbed.nodes import story
 from testbed.nodes.plugin import RESOURCE

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from placement.model import OPENED
+from contract.keys import OPENED
 from testbed.mpijob import mpijob
 from testbed.nodes import story
 from testbed.plane.load import jobs_keep_coming, places

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from contract import keys
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
 from testbed.plane.jobs import ROLE
 from tests.plane.bound import wait_count
 from tests.plane.fleets.installed import installed
 from tests.plane.fleets.pods import spec
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

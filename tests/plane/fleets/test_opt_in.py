@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from contract import keys
 from testbed.mpijob import mpijob
 from testbed.plane import webhook
 from testbed.plane.jobs import template, text
 from testbed.waiting import until
 from tests.plane.fleets.installed import installed, nothing_mutated
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from contract import keys
 from testbed.plane import jobs
 from tests.plane.guard import people
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,13 +7,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placement.model import GATE, INDEX, JOB, NODE_CONFIG, TOPOLOGY_KEY, WORKERS
+from contract import keys
+from contract.keys import GATE, INDEX, JOB, NODE_CONFIG, TOPOLOGY_KEY, WORKERS
 from testbed.mpijob import mpijob
 from testbed.plane import webhook
 from testbed.plane.jobs import ROLE, template, together
 from testbed.plane.kubectl import KubectlError
 from testbed.waiting import until
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

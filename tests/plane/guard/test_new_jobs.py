@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from placement.model import GATE, SERVER_4, TOPOLOGY_KEY
+from contract import keys
+from contract.keys import GATE, SERVER_4, TOPOLOGY_KEY
 from testbed.plane.jobs import template
 from tests.plane.guard import people
 from tests.plane.guard.people import assert_done, assert_refused, patches, tries
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from testbed.plane.kubectl import Kubectl

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from placement.model import GATE, LOOSE, OPENED
+from contract import keys
+from contract.keys import GATE, LOOSE, OPENED
 from testbed.plane import jobs
 from testbed.plane.jobs import JOB_NAME, ROLE
 from testbed.waiting import until
 from tests.plane.guard import people
 from tests.plane.guard.people import assert_done, assert_refused, patches, pod, tries
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from placement.model import GATE, WORKERS
+from contract import keys
+from contract.keys import GATE, WORKERS
 from testbed.mpijob import mpijob
 from testbed.plane import jobs
 from testbed.plane.jobs import template
 from tests.plane.guard import people
 from tests.plane.guard.people import assert_done, assert_refused, merged, patches, resized_too, tries
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from testbed.plane.kubectl import Kubectl

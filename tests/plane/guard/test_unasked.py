@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from placement.model import GATE, SERVER_2, SERVER_4, WORKERS
+from contract import keys
+from contract.keys import GATE, SERVER_2, SERVER_4, WORKERS
 from testbed.plane.jobs import borrowed_namespace, together
 from tests.plane.guard import people
 from tests.plane.guard.people import assert_done, assert_refused, merged, patches, resized_too, tries
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

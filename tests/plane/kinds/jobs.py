@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from contract import keys
 from testbed.mpijob import mpijob
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from testbed.plane.kubectl import Object

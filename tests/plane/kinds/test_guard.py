@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from placement.model import GATE, WORKERS
+from contract import keys
+from contract.keys import GATE, WORKERS
 from testbed.plane.jobs import together
 from tests.plane.guard import people
 from tests.plane.kinds.jobs import jobset, labelled_set, leaderworkerset, mpijob_v1, pytorchjob
 from tests.t9k import SHAPES, t9k_mpijob
-from webhook.engine import keys
 from webhook.engine.evaluate import kind_of
 from webhook.engine.jobs import template_paths
 from webhook.engine.tree import get, put

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from contract import keys
 from tests.helpers import requested
 from tests.plane.bound import wait_count
 from tests.plane.kinds.jobs import (
@@ -19,7 +20,7 @@ from tests.plane.kinds.jobs import (
     template,
     trainjob,
 )
-from webhook.engine import evaluate, keys, record
+from webhook.engine import evaluate, record
 from webhook.engine.evaluate import kind_of
 from webhook.engine.jobs import template_paths
 from webhook.engine.tree import get

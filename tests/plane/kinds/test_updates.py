@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from contract import keys
 from tests.plane.bound import wait_count
 from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pytorchjob
 from tests.plane.ways import way
-from webhook.engine import keys
 from webhook.engine.evaluate import kind_of
 from webhook.engine.jobs import template_paths
 from webhook.engine.tree import get

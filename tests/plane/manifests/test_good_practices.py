@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from contract import keys
 from tests.plane.manifests.objects import NAMESPACE, of_kind, one, pod_specs, selects, webhooks
-from webhook.engine import keys
 from webhook.rules.load import load_default
 
 if TYPE_CHECKING:

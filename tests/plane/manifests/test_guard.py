@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from placement import model
+from contract import keys
 from testbed.plane.controllers import CONTROLLERS
 from tests.plane.manifests.objects import of_kind, webhooks
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,11 +89,11 @@ def test_the_keys_are_those_that_the_webhook_writes(guard: Build) -> None:
         found = [item for item in of_kind(guard, POLICY) if item["metadata"]["name"].endswith(names)]
         return set(re.findall(r"'(ultraserver-webhook\.io/[a-z-]+)'", json.dumps(found)))
 
-    placing = {model.WORKERS, model.NODE_CONFIG, model.TOPOLOGY_KEY, model.INDEX}
-    assert named("jobs", "pods") == placing | {model.GATE, keys.JOB, keys.BLOCK, keys.ADDED, keys.INJECT}
+    placing = {keys.WORKERS, keys.NODE_CONFIG, keys.TOPOLOGY_KEY, keys.INDEX}
+    assert named("jobs", "pods") == placing | {keys.GATE, keys.JOB, keys.BLOCK, keys.ADDED, keys.INJECT}
     # All that is on a Pod; the opt-out is its author's.
-    ours = {value for module in (keys, model) for value in vars(module).values() if _is_key(value)}
-    assert named("bindings") == ours - {keys.INJECT, model.GATE}
+    ours = {value for value in vars(keys).values() if _is_key(value)}
+    assert named("bindings") == ours - {keys.INJECT, keys.GATE}
 
 
 def _is_key(value: object) -> bool:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from contract import keys
 from tests.plane.manifests.objects import webhooks
-from webhook.engine import keys
 from webhook.engine.workloads import ALWAYS
 from webhook.rules.load import load_default
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from contract import keys
 from tests.plane.manifests.objects import selects, webhooks
-from webhook.engine import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING
 
-from placement import model
+from contract import keys
 from placement.__main__ import main
 from tests.docs.blocks import REPOSITORY
 from tests.plane.manifests.objects import one, pod_specs
@@ -49,10 +49,10 @@ def test_it_may_see_nodes_and_pods_change_pods_and_write_events_and_nothing_else
     account = f"system:serviceaccount:ultraserver-webhook:{NAME}"
     assert account in policy["spec"]["matchConditions"][0]["expression"]
     assert account in opened["spec"]["matchConditions"][1]["expression"]
-    assert model.OPENED in str(opened["spec"])
+    assert keys.OPENED in str(opened["spec"])
     text = str(policy["spec"]["validations"])
-    assert model.GATE in text
-    assert model.OPENED in text
+    assert keys.GATE in text
+    assert keys.OPENED in text
 
 
 def test_the_program_knows_every_argument_it_is_given(base: Build) -> None:
@@ -77,4 +77,4 @@ def test_the_component_that_takes_it_out_takes_nothing_else(
     without = built("overlays/without-placement")
     assert [*without] == rest
     assert NAME not in str(without)
-    assert model.GATE not in str([item for item in without if item["kind"] == "ConfigMap"])
+    assert keys.GATE not in str([item for item in without if item["kind"] == "ConfigMap"])

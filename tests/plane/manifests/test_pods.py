@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from contract import keys
 from tests.plane.manifests.objects import selects, webhooks
-from webhook.engine import keys
 from webhook.rules.load import load_default
 
 if TYPE_CHECKING:

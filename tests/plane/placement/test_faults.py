@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from contract.keys import GATE, JOB, OPENED
 from kube.api import ApiError
-from placement.model import GATE, JOB, OPENED
 from placement.plan import Pin
 from placement.read import read_pod
 from placement.write import pin, release

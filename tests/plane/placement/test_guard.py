@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from placement.model import WORKERS
+from contract.keys import WORKERS
 from testbed.experiment.stage import TEAMS
 from testbed.plane.jobs import template
 from tests.plane.guard import people

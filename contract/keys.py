@@ -1,0 +1,70 @@
+"""Every label, annotation and gate of this project's own, and of others what several programs read."""
+
+from typing import Final
+
+PREFIX: Final = "ultraserver-webhook.io/"
+
+INJECT: Final = PREFIX + "inject"
+"""Label or annotation on the job: ``false`` opts out, ``true`` makes any job a candidate."""
+
+ON: Final = frozenset({"true", "enabled"})
+OFF: Final = frozenset({"false", "disabled"})
+
+NODE_CONFIG: Final = PREFIX + "node-config"
+"""Annotation on the job: the node config (``"4"``, ``"2"`` or ``"1"``) to use whatever the table says."""
+
+JOB: Final = PREFIX + "job"
+"""Label on what takes nodes: unique to a job in the cluster, always computed, never taken over.
+
+An annotation on pods that take no node: (anti)affinity selects pods that have the label, and they are not
+among these.
+"""
+
+WORKERS: Final = PREFIX + "workers"
+"""Annotation: how many pods of the job take nodes."""
+
+TOPOLOGY_KEY: Final = PREFIX + "topology-key"
+"""Annotation: the node label whose value the nodes of a unit share."""
+
+INDEX: Final = PREFIX + "index"
+"""Annotation: where the pod's number is, from 0."""
+
+OPENED: Final = PREFIX + "opened"
+"""Annotation on a Pod: when placement pinned it."""
+
+GATE: Final = PREFIX + "whole-job"
+"""Scheduling gate behind which a Pod waits for placement."""
+
+BLOCK: Final = PREFIX + "block"
+"""Label on a Pod that takes a node: the number of its block of consecutive workers in the job."""
+
+LOOSE: Final = PREFIX + "loose"
+"""Label on a Pod of no job that keeps jobs off its whole UltraServer."""
+
+ADDED: Final = PREFIX + "added"
+"""Annotation on a pod template: the record of what the webhook added to it."""
+
+ADDED_TO_POD: Final = PREFIX + "added-to-pod"
+"""The same on a Pod: what was added to its template beforehand is not this evaluation's to take back."""
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+"""The node label that pins a pod of node config 1; every kubelet sets it."""
+
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+
+ULTRASERVER: Final = "neuron.amazonaws.com/ultraserver-"
+SERVER_4: Final = ULTRASERVER + "server-id-4"
+SERVER_2: Final = ULTRASERVER + "server-id-2"
+NODE_IDS: Final = {SERVER_4: ULTRASERVER + "node-id-4", SERVER_2: ULTRASERVER + "node-id-2"}
+"""For each label with a server id the one with the node's number on it."""
+
+NO_SERVER: Final = "0000000000000000"
+"""The server id that a node outside a working UltraServer reports; its node id is then ``NO_NODE``."""
+NO_NODE: Final = "-1"
+
+NEURON: Final = "aws.amazon.com/neuron"
+DEVICES: Final = frozenset({NEURON, f"{NEURON}core", f"{NEURON}device"})
+"""Resources of the Neuron device plugin: whoever takes one of them takes a part of a node from its jobs."""
+
+TRAINING: Final = "training.kubeflow.org/"
+"""Prefix of the labels of mpi-operator and training-operator on a job's pods."""
