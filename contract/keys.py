@@ -20,14 +20,8 @@ An annotation on pods that take no node: (anti)affinity selects pods that have t
 among these.
 """
 
-WORKERS: Final = PREFIX + "workers"
-"""Annotation: how many pods of the job take nodes."""
-
-TOPOLOGY_KEY: Final = PREFIX + "topology-key"
-"""Annotation: the node label whose value the nodes of a unit share."""
-
-INDEX: Final = PREFIX + "index"
-"""Annotation: where the pod's number is, from 0."""
+PLACE: Final = PREFIX + "place"
+"""Annotation on what takes nodes: how it is placed (see ``place.py``)."""
 
 OPENED: Final = PREFIX + "opened"
 """Annotation on a Pod: when placement pinned it."""
@@ -65,6 +59,9 @@ NO_NODE: Final = "-1"
 NEURON: Final = "aws.amazon.com/neuron"
 DEVICES: Final = frozenset({NEURON, f"{NEURON}core", f"{NEURON}device"})
 """Resources of the Neuron device plugin: whoever takes one of them takes a part of a node from its jobs."""
+
+LONGEST_LABEL: Final = 63
+"""Characters of a label value (Kubernetes, "Labels and Selectors")."""
 
 TRAINING: Final = "training.kubeflow.org/"
 """Prefix of the labels of mpi-operator and training-operator on a job's pods."""

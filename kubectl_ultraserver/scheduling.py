@@ -155,10 +155,10 @@ def _causes(cluster: Cluster, job: Job, work: Work) -> tuple[str, ...]:
     lines = [f"{unit}: {cause.detail}" for unit, cause in found]
     if job.place.size > 1:
         lines += [
-            f"node {node.name}: in no working UltraServer, label {job.place.key} is "
-            f"{node.labels.get(job.place.key) or 'missing'}"
+            f"node {node.name}: in no working UltraServer, label {job.place.unit} is "
+            f"{node.labels.get(job.place.unit) or 'missing'}"
             for node in work.fleet.topology.nodes.values()
-            if in_ultraserver(node) and node.unit(job.place.key) is None
+            if in_ultraserver(node) and node.unit(job.place.unit) is None
         ]
     return tuple(lines)
 

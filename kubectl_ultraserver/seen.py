@@ -17,10 +17,10 @@ from contract.keys import (
     SERVER_4,
     ULTRASERVER,
 )
+from contract.place import Place, Placer
 from kubectl_ultraserver.names import TRAINING
 from kubectl_ultraserver.objects import at, containers, labels, maps, metadata, name_of, number, text
 from placement.cluster import Cluster
-from placement.model import Place
 from placement.read import read_pod
 
 if TYPE_CHECKING:
@@ -185,20 +185,21 @@ class Work:
     @property
     def key(self) -> str:
         """The node label that makes units of its node config."""
-        said = (worker.pod.place.key for worker in self.workers if worker.pod and worker.pod.place)
+        said = (worker.pod.place.unit for worker in self.workers if worker.pod and worker.pod.place)
         return next(said, KEYS.get(self.size, HOSTNAME))
 
     def placed(self, worker: Worker) -> Pod | None:
         """A worker with its place, where nothing on the pod says it."""
         if worker.pod is None or worker.pod.place is not None:
             return worker.pod
-        place = Place(worker.index, max(self.wanted, worker.index + 1), self.size, self.key)
-        return replace(worker.pod, place=place)
+        wanted = max(self.wanted, worker.index + 1)
+        place = Place(Placer.GATE, wanted, self.size, self.key)
+        return replace(worker.pod, place=place, number=worker.index)
 
     def _worker(self, raw: Object) -> Worker:
         pod = read_pod(raw)
         node = self.fleet.topology.nodes.get(text(at(raw, "spec", "nodeName")))
-        index = pod.place.index if pod and pod.place else index_of(raw)
+        index = pod.number if pod and pod.place and pod.place.index else index_of(raw)
         return Worker(raw, pod, index, node)
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from contract.keys import NODE_CONFIG, TOPOLOGY_KEY
+from contract.keys import PLACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from placement.model import Place, Pod
+    from contract.place import Place
+    from placement.model import Pod
     from placement.topology import Topology
 
 
@@ -32,12 +33,12 @@ def believed(pods: Iterable[Pod], nodes: Topology, units: Mapping[str, int]) -> 
 
 
 def _doubt(pod: Pod, place: Place, nodes: Topology, units: Mapping[str, int]) -> str | None:
-    if units.get(place.key) != place.size:
+    if units.get(place.unit) != place.size:
         return (
-            f"annotations {NODE_CONFIG} and {TOPOLOGY_KEY} name units of {place.size} nodes by the label "
-            f"{place.key[:80]!r}: there are none here"
+            f"annotation {PLACE} names units of {place.size} nodes by the label {place.unit[:80]!r}: "
+            "there are none here"
         )
     node = nodes.nodes.get(pod.node)
-    if node is not None and place.key not in node.labels:
-        return f"it is on node {node.name}, which has no label {place.key}: that is in no unit"
+    if node is not None and place.unit not in node.labels:
+        return f"it is on node {node.name}, which has no label {place.unit}: that is in no unit"
     return None

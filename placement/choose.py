@@ -17,8 +17,9 @@ from placement.topology import SIZES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from contract.place import Place
     from placement.cluster import Cluster
-    from placement.model import Demand, JobKey, Node, Place
+    from placement.model import Demand, JobKey, Node
     from placement.topology import Cause, Group
 
 Rank = tuple[bool, bool, int, int]
@@ -41,7 +42,7 @@ class Shelf:
 
     def __init__(self, cluster: Cluster, place: Place, demands: tuple[Demand, ...]) -> None:
         self._cluster, self.place, self.demands = cluster, place, demands
-        self.fitting, self.unfit = cluster.topology.suited(place.key, place.size, demands)
+        self.fitting, self.unfit = cluster.topology.suited(place.unit, place.size, demands)
         free = [group for group in self.fitting.values() if not cluster.is_held(group, place.size)]
         self._heap: list[Entry] = [self._entry(group) for group in free]
         # What is kept from the last that asked, and may not be from the next, of another namespace.

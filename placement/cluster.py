@@ -15,7 +15,8 @@ from placement.topology import SIZES, Cause
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-    from placement.model import Demand, Node, Place, Pod
+    from contract.place import Place
+    from placement.model import Demand, Node, Pod
     from placement.topology import Group, Topology
 
 
@@ -56,7 +57,7 @@ class Cluster:
         if pod.pin is not None or pod.place is None:
             return pod.pin
         node = self.topology.nodes.get(pod.node)
-        return node.unit(pod.place.key) if node else None
+        return node.unit(pod.place.unit) if node else None
 
     def hold(self, group: Group, job: JobKey, size: int, demand: Demand) -> None:
         """Give a group to a job; for a unit of one node, which may be shared, its resources count at once."""
@@ -168,7 +169,7 @@ class Cluster:
         unit = self.unit_of(pod)
         if unit is None or (place.size > 1 and (pod.key, unit) in self._given):
             return
-        group = self.topology.groups(place.key).get(unit)
+        group = self.topology.groups(place.unit).get(unit)
         if group is None:
             return
         self._given.add((pod.key, unit))

@@ -128,6 +128,6 @@ def _spokesmen(job: Job) -> list[Pod]:
     """The pods that people look at: the first worker, and the first pod beside the workers."""
     waiting = [pod for pod in job.pods if pod.gated] or list(job.pods)
     workers = [pod for pod in waiting if pod.place is not None]
-    workers.sort(key=lambda pod: pod.place.index if pod.place else 0)
+    workers.sort(key=lambda pod: pod.number)
     others = [pod for pod in waiting if pod.place is None]
     return [*workers[:1], *others[:1]]

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from placement.model import JobKey, Place, Pod
+    from contract.place import Place
+    from placement.model import JobKey, Pod
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,7 @@ class Job:
         """The workers of each unit, by the block's number."""
         found: defaultdict[int, list[Pod]] = defaultdict(list)
         for pod in self.workers:
-            if pod.place is not None:
-                found[pod.place.block].append(pod)
+            found[pod.block].append(pod)
         return {block: tuple(found[block]) for block in sorted(found)}
 
     def trouble(self) -> str | None:
@@ -113,18 +113,18 @@ def missing_workers(workers: Sequence[Pod]) -> str | None:
     places = [pod.place for pod in workers if pod.place is not None]
     if not places:
         return "none of its workers exists yet"
-    agreed = {(place.workers, place.size, place.key) for place in places}
+    agreed = {(place.workers, place.size, place.unit) for place in places}
     if len(agreed) > 1:
         said = " and ".join(f"{count} workers of node config {size}" for count, size, _ in sorted(agreed)[:2])
         return f"its workers disagree: {said}; delete those that are not of this job"
     total = places[0].workers
     seen: dict[int, str] = {}
-    for pod, place in zip(workers, places, strict=True):
-        if place.index >= total:
-            return f"{pod.name} has number {place.index}, but the job was admitted with {total} workers"
-        if place.index in seen:
-            return f"{seen[place.index]} and {pod.name} have the same number {place.index}"
-        seen[place.index] = pod.name
+    for pod in workers:
+        if pod.number >= total:
+            return f"{pod.name} has number {pod.number}, but the job was admitted with {total} workers"
+        if pod.number in seen:
+            return f"{seen[pod.number]} and {pod.name} have the same number {pod.number}"
+        seen[pod.number] = pod.name
     return None if len(places) == total else f"{len(places)} of {total} workers exist"
 
 

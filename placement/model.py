@@ -1,7 +1,6 @@
 """What a decision is made from: nodes and pods, with only what matters of them.
 
-The contract with the rule table. The program knows no kind of job; all that it needs is on the pods, put
-there through the job's pod templates:
+The program knows no kind of job; all that it needs is on the pods, put there through the job's pod templates:
 
 ==============================================  ===================================================
 on the pod                                      meaning
@@ -10,17 +9,12 @@ scheduling gate ``…/whole-job``                 the pod waits until the progra
 label ``…/job``                                 the job; one value in one namespace is one job
 annotation ``…/job``                            the same on pods that take no node: (anti)affinity selects
                                                 pods that have the label, and they are not among these
-annotation ``…/workers``                        how many pods of the job take nodes, for example ``16``
-annotation ``…/node-config``                    how many nodes work as one unit: ``4``, ``2`` or ``1``
-annotation ``…/topology-key``                   the node label whose value the nodes of a unit share; not
-                                                needed for node config 1
+annotation ``…/place``                          how it is placed (``contract/place.py``); it takes a node
 label ``…/loose``                               a pod of no job that keeps jobs off its whole UltraServer
-annotation ``…/index``                          where the pod's number is, from 0: ``labels/KEY``, or
-                                                ``name`` for the number at the end of the pod's name
 ==============================================  ===================================================
 
-(``…`` is ``ultraserver-webhook.io``.) A pod with ``workers`` takes a node; one without, such as a launcher,
-is opened when its workers are, and goes where the scheduler likes.
+(``…`` is ``ultraserver-webhook.io``.) A pod without a place, such as a launcher, is opened when its job's
+workers are, and goes where the scheduler likes.
 
 What the program itself writes, in this order, so that a crash between any two writes leaves a state from
 which the next leader finishes the same opening:
@@ -40,6 +34,8 @@ from contract.keys import DEVICES, GATE, NO_NODE, NO_SERVER, NODE_IDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from contract.place import Place
 
 COMPONENT: Final = "ultraserver-placement"
 """The program: its Lease, its Deployment, and what its Events come from."""
@@ -148,28 +144,6 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What the table says about a pod that takes a node.
-
-    Attributes:
-        index: The pod's number among those of the job that take nodes, from 0.
-        workers: How many those are.
-        size: How many nodes make one unit: the node config.
-        key: The node label whose value the nodes of a unit share.
-    """
-
-    index: int
-    workers: int
-    size: int
-    key: str
-
-    @property
-    def block(self) -> int:
-        """The number of the job's unit that the pod belongs to: consecutive pods share one."""
-        return self.index // self.size
-
-
-@dataclass(frozen=True, slots=True)
 class Pod:
     """A pod that has not ended.
 
@@ -180,7 +154,8 @@ class Pod:
         version: Its resourceVersion.
         job: Its job label, empty where it has none.
         loose: Whether jobs are kept off the whole UltraServer that it is on.
-        place: What the table says about it; None where it takes no node for a job.
+        place: What admission says about it; None where it takes no node for a job.
+        number: Its number among the pods of the job that take nodes, from 0.
         problem: Why the annotations that should say so cannot be read, or a node not be sought; else empty.
         gates: Its scheduling gates.
         demand: What it asks of a node.
@@ -199,6 +174,7 @@ class Pod:
     job: str = ""
     loose: bool = False
     place: Place | None = None
+    number: int = 0
     problem: str = ""
     gates: tuple[str, ...] = ()
     demand: Demand = field(default_factory=Demand)
@@ -220,8 +196,13 @@ class Pod:
         return self.namespace, self.job or f"pod/{self.name}"
 
     @property
+    def block(self) -> int:
+        """The number of the job's unit that it belongs to: consecutive pods share one."""
+        return self.number // self.place.size if self.place else 0
+
+    @property
     def pin(self) -> str | None:
         """The unit that the program pinned it to; None where it did not."""
         if self.opened is None or self.place is None:
             return None
-        return self.demand.selector.get(self.place.key)
+        return self.demand.selector.get(self.place.unit)

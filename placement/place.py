@@ -97,13 +97,13 @@ class Placer:
             there = [pod for pod in pods if self._cluster.unit_of(pod) == unit]
             why = self._crowded(job, unit, there, coming)
             if why is None:
-                return [Pin(pod, job.place.key, unit) for pod in coming]
+                return [Pin(pod, job.place.unit, unit) for pod in coming]
         return why
 
     def _crowded(self, job: Job, unit: str, there: Sequence[Pod], coming: Sequence[Pod]) -> str | None:
         """Why those of a block that have no node yet cannot all get one in a unit; None where they can."""
         homeless = [pod for pod in (*there, *coming) if not pod.node]
-        group = self._cluster.topology.groups(job.place.key).get(unit)
+        group = self._cluster.topology.groups(job.place.unit).get(unit)
         taken = {pod.node for pod in there}
         nodes = [node for node in group.nodes if node.name not in taken] if group else []
         whys = [why for node in nodes if (why := self._unfit(job, node, homeless))]
@@ -146,7 +146,7 @@ class Placer:
             for other in self._shelves.values():
                 other.touched(group.nodes)
         return [
-            Pin(pod, place.key, group.id) for group, pods in zip(groups, blocks, strict=True) for pod in pods
+            Pin(pod, place.unit, group.id) for group, pods in zip(groups, blocks, strict=True) for pod in pods
         ]
 
     def _keep(self, job: Job, shelf: Shelf, count: int) -> None:
@@ -164,7 +164,7 @@ class Placer:
         demands = tuple(dict.fromkeys(pod.demand for pod in job.unpinned))
         if len(demands) > MOST_DEMANDS:
             return f"its workers ask for {len(demands)} different kinds of node: at most {MOST_DEMANDS}"
-        found = self._shelves.get((place.key, place.size, demands))
+        found = self._shelves.get((place.unit, place.size, demands))
         if found is None:
             namespace = job.key[0]
             parts = OF_A_KIND + sum(demand.parts for demand in demands)
@@ -176,5 +176,5 @@ class Placer:
                 )
             self._compared[namespace] += parts
             found = Shelf(self._cluster, place, demands)
-            self._shelves[(place.key, place.size, demands)] = found
+            self._shelves[(place.unit, place.size, demands)] = found
         return found

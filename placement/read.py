@@ -7,14 +7,15 @@ that takes no node for a job only who it is and what it takes is kept: it may be
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from contract.keys import DEVICES, HOSTNAME, INDEX, JOB, LOOSE, NODE_CONFIG, OPENED, TOPOLOGY_KEY, WORKERS
-from placement.model import Demand, Expression, Node, Place, Pod, Taint, Term, Toleration
+from contract import place as contract
+from contract.keys import DEVICES, LOOSE, OPENED
+from contract.place import ContractError, Place, Placer
+from placement.model import Demand, Expression, Node, Pod, Taint, Term, Toleration
 from placement.quantities import amounts, requests
 
 Object = dict[str, Any]
@@ -40,27 +41,14 @@ MOST_RESOURCES: Final = 32
 MOST_GATES: Final = 16
 """Scheduling gates of one pod."""
 
-MOST_WORKERS: Final = 100_000
-"""More than any cluster has nodes; a number beyond it is a mistake."""
-
 _KINDS: Final = ("matchExpressions", "matchFields")
 """Of expressions in a node selector term."""
-
-_NUMBER: Final = re.compile(r"[0-9]{1,6}", re.ASCII)
-_LAST_NUMBER: Final = re.compile(r"-([0-9]{1,6})$", re.ASCII)
-
-LONGEST_LABEL: Final = 63
-"""Characters of a label value."""
 
 CORE: Final = DEVICES | {"cpu", "memory", "ephemeral-storage"}
 """Resources that are kept of a pod that asks for more than any node has."""
 
 _demands: WeakValueDictionary[tuple[Any, ...], Demand] = WeakValueDictionary()
 """Those of the pods that are there."""
-
-
-class ContractError(ValueError):
-    """What a pod that takes a node says cannot be read; the message says what and why."""
 
 
 def read_node(found: Object) -> Node:
@@ -86,9 +74,9 @@ def read_pod(found: Object) -> Pod | None:
     if status.get("phase") in ENDED:
         return None
     gates = tuple(gate.get("name", "") for gate in spec.get("schedulingGates") or ())
-    place, problem = None, ""
+    place, number, problem = None, 0, ""
     try:
-        place = read_place(metadata)
+        place, number = read_place(metadata)
         problem = _excess(spec) if place else ""
     except ContractError as error:
         problem = str(error)
@@ -99,9 +87,10 @@ def read_pod(found: Object) -> Pod | None:
         name=metadata.get("name", ""),
         uid=metadata.get("uid", ""),
         version=metadata.get("resourceVersion", ""),
-        job=_job(metadata),
+        job=contract.job(metadata, place.group if place else ""),
         loose=LOOSE in (metadata.get("labels") or {}),
         place=place,
+        number=number,
         problem=problem,
         gates=gates[:MOST_GATES],
         demand=read_demand(spec, conditions=bool(place) and not problem),
@@ -114,20 +103,24 @@ def read_pod(found: Object) -> Pod | None:
     )
 
 
-def read_place(metadata: Object) -> Place | None:
-    """What the table's annotations say about a pod; None for one that takes no node for a job.
+def read_place(metadata: Object) -> tuple[Place | None, int]:
+    """What admission says about a pod, and its number; None for one that takes no node for a job.
 
     Raises:
-        ContractError: They cannot be read.
+        ContractError: It cannot be read.
     """
-    said = metadata.get("annotations") or {}
-    if WORKERS not in said:
-        return None
-    workers, size = (_count(said, key) for key in (WORKERS, NODE_CONFIG))
-    key = HOSTNAME if size == 1 else said.get(TOPOLOGY_KEY, "")
-    if not key:
-        raise ContractError(f"annotation {TOPOLOGY_KEY} is missing: node config {size} needs it")
-    return Place(_index(metadata, said.get(INDEX, "")), workers, size, key)
+    place = contract.read(metadata)
+    if place is None:
+        return None, 0
+    try:
+        number = place.number(metadata)
+        if number is None:
+            raise ContractError("its place says no index: placement needs the number of each pod")
+    except ContractError:
+        if place.placer is Placer.GATE:
+            raise
+        number = 0  # others stay off the unit that it is in, whichever number it has
+    return place, number
 
 
 def read_demand(spec: Object, *, conditions: bool = True) -> Demand:
@@ -178,12 +171,6 @@ def _excess(spec: Object) -> str:
     )
 
 
-def _job(metadata: Object) -> str:
-    """The job of a pod; empty where it has none, or what stands there is too long for a label's value."""
-    said = (metadata.get("labels") or {}).get(JOB) or (metadata.get("annotations") or {}).get(JOB, "")
-    return said if len(said) <= LONGEST_LABEL else ""
-
-
 def _term(found: Object) -> Term:
     return Term(
         *(
@@ -196,33 +183,9 @@ def _term(found: Object) -> Term:
     )
 
 
-def _count(said: Object, key: str) -> int:
-    text = said.get(key)
-    if text is None:
-        raise ContractError(f"annotation {key} is missing")
-    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= MOST_WORKERS:
-        raise ContractError(f"annotation {key} is {text[:40]!r}: it must be a whole number from 1")
-    return int(text)
-
-
-def _index(metadata: Object, where: str) -> int:
-    if where == "name":
-        found = _LAST_NUMBER.search(metadata.get("name", ""))
-        if not found:
-            raise ContractError("there is no number at the end of the pod's name")
-        return int(found[1])
-    kind, _, key = where.partition("/")
-    if kind != "labels" or not key:
-        raise ContractError(f"annotation {INDEX} is {where[:80]!r}: it must be 'name' or 'labels/KEY'")
-    text = (metadata.get("labels") or {}).get(key)
-    if text is None or not _NUMBER.fullmatch(text):
-        raise ContractError(f"label {key[:80]} is {text!r}: it must be the pod's number, from 0")
-    return int(text)
-
-
 def _opened(metadata: Object, place: Place | None, spec: Object) -> datetime | None:
     """When the program pinned a pod. It writes both in one patch: one without the other is not its."""
-    if place is None or place.key not in (spec.get("nodeSelector") or {}):
+    if place is None or place.unit not in (spec.get("nodeSelector") or {}):
         return None
     return _time((metadata.get("annotations") or {}).get(OPENED))
 

@@ -41,6 +41,13 @@ WHOLE = {
 }
 """Structs for which a placeholder may stand: those that ``webhook.engine.placeholders`` has as maps."""
 
+QUOTED = {
+    ("LabelSelector", "matchLabels"): r"^\$\(job\.peers\)$",
+    ("PodAffinityTerm", "matchLabelKeys"): r"^\$\(job\.groupLabels\)$",
+    ("PodAffinityTerm", "mismatchLabelKeys"): r"^\$\(job\.groupLabels\)$",
+}
+"""Fields for which one may stand."""
+
 FORBIDDEN = {"PodSpec": {"ephemeralContainers"}}
 """Fields that the type has and no pod template may use."""
 
@@ -105,7 +112,7 @@ class Generator:
         if name not in self.partial and body.get("required"):
             made["required"] = sorted(body["required"])
         made["properties"] = {
-            key: _described(field) | self._type(field) | _values(name, key)
+            key: _quoted(name, key, _described(field) | self._type(field) | _values(name, key))
             for key, field in self._fields(name).items()
         }
         return made
@@ -138,6 +145,11 @@ class Generator:
 def _described(field: Schema) -> Schema:
     description = _short(field.get("description", ""))
     return {"description": description} if description else {}
+
+
+def _quoted(struct: str, field: str, made: Schema) -> Schema:
+    pattern = QUOTED.get((struct, field))
+    return made | {"type": [made["type"], "string"], "pattern": pattern} if pattern else made
 
 
 def _values(name: str, key: str) -> Schema:

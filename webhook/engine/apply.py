@@ -1,13 +1,15 @@
 """Applying rules to a job: which fire, what they add, what they say."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from contract.place import Placer
 from webhook.engine.match import Subject, found_devices, matched
 from webhook.engine.merge import Additions, Conflict, Merge
 from webhook.engine.outcome import RuleOutcome, State, cut
 from webhook.engine.placeholders import UnknownPlaceholderError, render
+from webhook.engine.placing import place_of
 from webhook.engine.table import Mode, OnConflict, Rule
 from webhook.engine.templates import mounts_otherwise
 from webhook.engine.tree import Json, Path, get, put, same, shown
@@ -34,11 +36,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class _Ready:
-    """A rule that matched, the templates that it is for, and its fragment and messages filled in."""
+    """A rule that matched, its fragment for each of the templates that it is for, and its messages."""
 
     rule: Rule
-    paths: list[Path]
-    fragment: Json
+    fragments: Mapping[Path, Json]
     warn: str
     deny: str
 
@@ -50,7 +51,7 @@ def apply_rules(subject: Subject, values: Values, progress: Progress) -> None:
         progress.warnings.append(render(shape.warn, values()))
     if shape and shape.deny:
         progress.denials.append(render(shape.deny, values()))
-    rules = [(rule, _match(rule, subject, values)) for rule in subject.table.rules]
+    subject, rules = _matched(subject, values)
     by_whom = {
         name: rule.name
         for rule, ready in rules
@@ -70,6 +71,26 @@ def apply_rules(subject: Subject, values: Values, progress: Progress) -> None:
             _fire(ready, progress)
 
 
+def _matched(subject: Subject, values: Values) -> tuple[Subject, list[tuple[Rule, _Ready | str]]]:
+    """Which rules match. First those that say who places the job, for others ask for it."""
+    rules = subject.table.rules
+    found: dict[str, _Ready | str] = {}
+    placing = next((rule for rule in rules if _places(rule, subject, values, found)), None)
+    if subject.shape:
+        subject = replace(subject, placer=placing.placer if placing else Placer.AFFINITY)
+    for rule in rules:
+        if rule.placer and placing and rule is not placing and rule.name not in found:
+            found[rule.name] = f"{placing.name} says who places the job"
+    return subject, [(rule, found.get(rule.name) or _match(rule, subject, values)) for rule in rules]
+
+
+def _places(rule: Rule, subject: Subject, values: Values, found: dict[str, _Ready | str]) -> bool:
+    if not rule.placer:
+        return False
+    ready = found[rule.name] = _match(rule, subject, values)
+    return isinstance(ready, _Ready) and rule.mode is Mode.ENFORCE
+
+
 def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
     if rule.mode is Mode.OFF:
         return "switched off in the table"
@@ -86,16 +107,29 @@ def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
         if mount and not any(mounts_otherwise(get(subject.job.object, path), mount) for path in paths):
             return f"the {rule.match.role} mounts nothing of its own at {cut(mount['mountPath'])}"
         texts = (render(text or "", known) for text in (rule.warn, rule.deny))
-        return _Ready(rule, paths, render(rule.add, known), *texts)
+        return _Ready(rule, dict(_fragments(rule, subject, paths, known)), *texts)
     except UnknownPlaceholderError as missing:
         return f"the job has nothing for $({missing})"
 
 
+def _fragments(
+    rule: Rule, subject: Subject, paths: list[Path], known: Mapping[str, Json]
+) -> Iterator[tuple[Path, Json]]:
+    same = None if rule.per_template else render(rule.add, known)
+    for path in paths:
+        if rule.per_template and subject.shape and subject.placer:
+            group = next(group for group in subject.job.groups if group.template == path)
+            place = place_of(subject.job, group, subject.shape, subject.placer)
+            yield path, render(rule.add, {**known, "job.place": str(place)})
+        else:
+            yield path, same
+
+
 def _fire(ready: _Ready, progress: Progress) -> None:
     rule, after, merges = ready.rule, progress.object, list[Merge]()
-    for path in ready.paths:
+    for path, fragment in ready.fragments.items():
         merges.append(Merge(path, rule.on_conflict))
-        after = put(after, path, merges[-1].apply(get(after, path), ready.fragment))
+        after = put(after, path, merges[-1].apply(get(after, path), fragment))
     if rule.mode is Mode.SHADOW:
         progress.rules.append(RuleOutcome(rule.name, State.SHADOWED, _shadow(ready, merges)))
         return

@@ -3,10 +3,10 @@
 from contract import keys
 from webhook.engine.jobs import Job, matches
 from webhook.engine.outcome import JobError, cut
-from webhook.engine.table import Candidates, Table
+from webhook.engine.table import Table
 from webhook.engine.templates import admits, requested, takes, tolerated
 from webhook.engine.tree import Json, get, map_at, shown, text_of
-from webhook.engine.workloads import WORKER
+from webhook.engine.workloads import WORKER, Candidates
 
 
 def candidacy(table: Table, job: Job, *, opted: bool) -> tuple[bool, str]:

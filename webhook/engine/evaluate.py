@@ -15,6 +15,7 @@ from webhook.engine.jobs import Job, is_of, open_job, record_key, template_paths
 from webhook.engine.match import Subject
 from webhook.engine.outcome import JobError, Outcome, Request, State, bounded, cut
 from webhook.engine.patch import Operation, patched
+from webhook.engine.placing import said_by
 from webhook.engine.shapes import choose_shape
 from webhook.engine.table import Mode, Table
 from webhook.engine.tree import Json, Path, WrongTypeError, get, pointer, put, same, shown
@@ -99,7 +100,8 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         values = cache(partial(placeholder_values, table, job, shape, request, uid))
         if shape:
             facts |= {fact: values()[placeholder] for fact, placeholder in FACTS.items()}
-        apply_rules(Subject(table, job, candidate, shape), values, progress)
+        said = said_by(job)
+        apply_rules(Subject(table, job, candidate, shape, said.placer if said else None), values, progress)
         _write_records(table, uid, progress)
     progress.warnings += _not_taken_over(claimed, progress.object)
     after, patch = request.object, list[Operation]()
@@ -132,7 +134,7 @@ def opened(table: Table, request: Request) -> tuple[Job, Records, list[str], Cla
     for workload in table.workloads_of(kind_of(request.object)):
         base, records, ignored, claimed = _base(workload, request.object, budget)
         if is_of(workload, base):
-            return open_job(workload, base, request), records, ignored, claimed
+            return open_job(table.candidates, workload, base, request), records, ignored, claimed
     return None
 
 

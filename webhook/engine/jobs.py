@@ -1,7 +1,6 @@
 """Opening a job: what a workload row finds in an object."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -10,20 +9,15 @@ from typing import Final
 
 from common.quantities import thousandths
 from contract import keys
+from contract.place import Index, Term
+from webhook.engine.objectpath import ObjectPath
 from webhook.engine.outcome import JobError, Request
-from webhook.engine.places import Place
-from webhook.engine.templates import Selection, asked, selection
+from webhook.engine.templates import Selection, asked, requested, selection
 from webhook.engine.tree import Json, Path, WrongTypeError, get, shown
-from webhook.engine.workloads import ANY, WORKER, Factor, Group, Workload
-
-_WHOLE: Final = re.compile(r"[0-9]{1,9}")
-"""A whole number of a size that a job's numbers can have."""
+from webhook.engine.workloads import ANY, DEVICES, WORKER, Candidates, Factor, Group, Workload
 
 _MOST: Final = 10**9
 """Above all of these."""
-
-_NEUTRAL: Final = {"times": 1, "plus": 0, "dividedBy": 1}
-"""What is done with a field's number, in this order, and what changes nothing."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +28,18 @@ class OpenGroup:
         template: path of the template in the object.
         replicas: number of its pods.
         takes_nodes: whether each of them takes a node.
+        index: where a pod's number is; None where pods have none.
+        numbered: whether every number from 0 is there, and each once.
+        key: what tells it from the other groups, wherever in a list it stands.
     """
 
     role: str
     template: Path
     replicas: int
     takes_nodes: bool
+    index: Index | None
+    numbered: bool
+    key: str
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,18 @@ class Job:
             self.workers() > 0 or not any(group.role == WORKER for group in self.groups)
         )
 
+    def numbered(self) -> bool:
+        """Whether each pod that takes a node has a number of its own, from 0."""
+        return all(group.numbered for group in self.groups if group.takes_nodes)
+
     def nodes(self) -> int:
         """How many nodes the job takes."""
-        return sum(group.replicas for group in self.groups if group.takes_nodes)
+        return sum(_nodes(self.groups))
+
+
+def is_pod(job: Job) -> bool:
+    """Whether it is a Pod, which is its own template."""
+    return any(not group.template for group in job.groups)
 
 
 def is_of(workload: Workload, obj: Json) -> bool:
@@ -112,21 +121,35 @@ def matches(text: str, allowed: tuple[str, ...]) -> bool:
     return any(fnmatchcase(text, pattern) for pattern in allowed)
 
 
-def open_job(workload: Workload, obj: Json, request: Request) -> Job:
+def open_job(candidates: Candidates, workload: Workload, obj: Json, request: Request) -> Job:
     """What the workload row finds in the object.
+
+    Args:
+        candidates: which devices and nodes are meant by a group that takes nodes for its devices.
+        workload: the row.
+        obj: without what was added to it earlier.
+        request: what is being created.
 
     Raises:
         JobError: if a number of pods is no whole number of at least 0.
     """
-    groups = tuple(_open(group, obj, path) for group, path in template_paths(workload, obj))
+    groups: list[OpenGroup] = []
+    for group, path in template_paths(workload, obj):
+        groups.append(_open(candidates, group, obj, path, before=sum(_nodes(groups))))
     name, generate_name = (get(request.object, ("metadata", key)) for key in ("name", "generateName"))
-    return Job(workload, obj, _text(name), _text(generate_name), request.namespace, groups)
+    return Job(workload, obj, _text(name), _text(generate_name), request.namespace, tuple(groups))
 
 
 def template_paths(workload: Workload, obj: Json) -> list[tuple[Group, Path]]:
     """The workload's groups that have a template in the object, and where it is."""
-    found = ((group, group.template.find(obj)) for group in workload.groups)
-    return [(group, path) for group, path in found if path is not None and isinstance(get(obj, path), dict)]
+    found = ((group, path) for group in workload.groups for path in group.template.find_all(obj))
+    return [(group, path) for group, path in found if isinstance(get(obj, path), dict)]
+
+
+def group_key(group: Group, obj: Json, path: Path) -> str:
+    """What tells a group from the others of an object, wherever in a list its template stands."""
+    listed = group.template.list
+    return f"{group.role}/{get(obj, (*path[: len(listed.parts) + 1], 'name'))}" if listed else group.role
 
 
 def record_key(template: Path) -> str:
@@ -134,15 +157,36 @@ def record_key(template: Path) -> str:
     return keys.ADDED if template else keys.ADDED_TO_POD
 
 
-def _open(group: Group, obj: Json, path: Path) -> OpenGroup:
-    takes_nodes = group.takes_nodes
-    if isinstance(takes_nodes, Place):
+def _nodes(groups: Iterable[OpenGroup]) -> Iterator[int]:
+    return (group.replicas for group in groups if group.takes_nodes)
+
+
+def _open(candidates: Candidates, group: Group, obj: Json, path: Path, before: int) -> OpenGroup:
+    takes_nodes, role, element = group.takes_nodes, group.role, group.template.element(path)
+    if isinstance(takes_nodes, ObjectPath):
         takes_nodes = takes_nodes.value(obj) is True
-    return OpenGroup(group.role, path, prod(_number(factor, obj) for factor in group.replicas), takes_nodes)
+    elif takes_nodes == DEVICES:
+        takes_nodes = wants_ultraservers(candidates, get(obj, path))
+        role = role if takes_nodes else group.otherwise
+    replicas = prod(_number(factor, obj, element) for factor in group.replicas)
+    terms = tuple(
+        Term(number.source, prod(_number(factor, obj, element) for factor in number.times))
+        for number in group.index
+    )
+    numbers = _number(group.numbers, obj, element) if group.numbers else replicas
+    return OpenGroup(
+        role,
+        path,
+        replicas,
+        bool(takes_nodes),
+        Index(terms, before if group.continues else 0) if terms else None,
+        numbered=bool(terms) and numbers == replicas,
+        key=group_key(group, obj, path),
+    )
 
 
-def _number(factor: Factor, obj: Json) -> int:
-    found = factor.path.value(obj) if factor.path else None
+def _number(factor: Factor, obj: Json, element: int = 0) -> int:
+    found = factor.path.value(obj, element) if factor.path else None
     if found is None:
         return factor.default
     if isinstance(found, bool) or not isinstance(found, int) or found < 0:
@@ -168,9 +212,6 @@ def field(workload: Workload, obj: Json, name: str) -> str:
         found = str(found)
     if found is not None and not isinstance(found, str):
         raise WrongTypeError(str(row.path), "text", found)
-    if others := row.others():
-        numbers = {key: field(workload, obj, other) for key, other in others.items()}
-        return _computed(found or "", numbers) or row.default
     text = found or row.default
     return text.rstrip("/").rpartition("/")[0] if row.parent else text
 
@@ -181,12 +222,12 @@ def _smaller(found: Json, most: str) -> str:
     return text if 0 < thousandths(text) < thousandths(most) else most
 
 
-def _computed(number: str, others: Mapping[str, str]) -> str:
-    """A whole number times, plus, and divided by others, rounded down; empty where one is no such number."""
-    if not all(map(_WHOLE.fullmatch, (number, *others.values()))):
-        return ""
-    times, plus, divisor = (int(others.get(key, neutral)) for key, neutral in _NEUTRAL.items())
-    return str((int(number) * times + plus) // divisor) if divisor else ""
+def wants_ultraservers(wanted: Candidates, template: Json) -> bool:
+    """Whether a template asks for devices, or selects an instance type of UltraServers."""
+    selector = ("spec", "nodeSelector", wanted.instance_type_label)
+    return (
+        requested(template, wanted.requests) is not None or get(template, selector) in wanted.instance_types
+    )
 
 
 def _text(value: Json) -> str:

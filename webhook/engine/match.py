@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from contract.place import Placer
 from webhook.engine.devices import unsupported
 from webhook.engine.jobs import Job, field, matches
 from webhook.engine.outcome import cut
@@ -26,12 +27,14 @@ class Subject:
         job: an object opened.
         candidate: whether the table's candidates are such objects; only those have a shape.
         shape: None for what is no job of its own, and for what is no candidate.
+        placer: who finds the nodes of a job, or of a Pod by its own word; None while that is not known.
     """
 
     table: Table
     job: Job
     candidate: bool
     shape: Shape | None
+    placer: Placer | None = None
 
 
 def matched(match: Match, subject: Subject) -> list[Path] | str:
@@ -73,6 +76,13 @@ def _failed_kind(match: Match, subject: Subject) -> Iterator[str]:
             yield f"a {job.workload.name} has no shape"
         elif facts[key] not in allowed:
             yield f"shape {shape.name} has {key} {facts[key]}, not {_either(allowed)}"
+    if match.placer and subject.placer not in match.placer:
+        placer = f"placed by {subject.placer}" if subject.placer else "of no job that is placed"
+        yield f"it is {placer}, not by {_either(match.placer)}"
+    if match.numbered is not None and match.numbered != job.numbered():
+        yield (
+            "not every pod has a number of its own" if match.numbered else "every pod has a number of its own"
+        )
     if match.named is not None and match.named != bool(job.name):
         yield "the job has no name yet (generateName)" if match.named else "the job has a name"
 

@@ -23,14 +23,24 @@ JOB: Final[dict[str, str]] = {
     "job.workers": "number of workers",
     "job.nodes": "number of nodes the job takes: its workers, and the launcher where it runs ranks",
     "job.instanceType": "the instance type that the job chose, or the first of the table",
+    "job.peers": "labels of the job's own pods that take nodes, and of no others in its namespace; a map",
+    "job.groupLabels": "a list of the label that tells apart an object's units; its key goes without one",
+    "job.place": "how the pods of a template are placed: the value of the annotation for it",
     "shape.name": "name of the shape",
     "shape.nodeConfig": "node config of the shape: 4, 2 or 1",
     "shape.topologyKey": "topology key of the shape; only for rules whose shapes all have one",
 }
-"""Placeholders that any rule may quote, and what they stand for. All are text."""
+"""Placeholders that any rule may quote, and what they stand for; text where nothing else is said."""
 
 CANDIDATES: Final = frozenset(
-    {"job.id", "job.instanceType", *(name for name in JOB if name.startswith("shape."))}
+    {
+        "job.id",
+        "job.instanceType",
+        "job.peers",
+        "job.groupLabels",
+        "job.place",
+        *(name for name in JOB if name.startswith("shape.")),
+    }
 )
 """Of those, what only a candidate has."""
 
@@ -46,6 +56,12 @@ ROLE_MAPS: Final[dict[str, str]] = {
     "resources": "resources of the first container of the role's template",
 }
 """As ``ROLE``, but a map: it stands alone, and its key goes where the job has none."""
+
+PLACE: Final[dict[str, str]] = {
+    "place.unit": "the node label whose value the nodes of a unit share",
+    "place.block": "which block of consecutive pods of its job the Pod belongs to, where it has several",
+}
+"""For rules about Pods; what they say about their place. All are text."""
 
 DEVICES: Final[dict[str, str]] = {
     "devices.instanceType": "the instance types that the pod may get",

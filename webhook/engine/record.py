@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from contract import keys
+from contract import keys, place
 from webhook.engine.budget import Budget, OverBudgetError
 from webhook.engine.lists import Kind, kind
 from webhook.engine.takeback import take_back
@@ -17,7 +17,7 @@ from webhook.engine.tree import Json, drop, get, maps_at, parse_pointer, pointer
 
 ANNOTATIONS = ("metadata", "annotations")
 JOB_LABEL = ("metadata", "labels", keys.JOB)
-_PLACING = (keys.JOB, keys.WORKERS, keys.NODE_CONFIG, keys.TOPOLOGY_KEY, keys.INDEX, keys.OPENED)
+_PLACING = (keys.JOB, keys.PLACE, keys.NODE_CONFIG, keys.OPENED, *place.OLD)
 CLAIMS = (JOB_LABEL, *((*ANNOTATIONS, key) for key in _PLACING))
 """What says whose a job's pods are and what nodes they hold: computed, and never taken over from anybody."""
 GATES = ("spec", "schedulingGates")

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from webhook.engine.places import Place
+from contract.place import Placer
+from webhook.engine.objectpath import ObjectPath
 from webhook.engine.tree import Json
-from webhook.engine.workloads import Workload
+from webhook.engine.workloads import Candidates, Workload
 
 
 class Mode(StrEnum):
@@ -23,29 +24,6 @@ class OnConflict(StrEnum):
     KEEP = "keep"
     OVERRIDE = "override"
     DENY = "deny"
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """Which jobs the table speaks about, the annotation aside (design.md, "Which jobs").
-
-    Attributes:
-        requests: resources; a job whose workers ask for one of them is a candidate.
-        whole_node: how much of a resource a node has; who asks for less is left alone. One that is not here
-            has no such amount.
-        node_labels: values of UltraServer nodes by node label; a job whose own selection admits none of them
-            is left alone. ``*`` and ``?`` as in file names, here and below.
-        elsewhere_labels: values of a job's label that mean nodes elsewhere, by key.
-        elsewhere_tolerations: values of a taint that is on nodes elsewhere, by key.
-    """
-
-    requests: tuple[str, ...]
-    instance_type_label: str
-    instance_types: tuple[str, ...]
-    whole_node: Mapping[str, int] = field(default_factory=dict)
-    node_labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    elsewhere_labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    elsewhere_tolerations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -110,6 +88,8 @@ class Match:
         workload: names of workloads.
         shape: allowed values by fact of the shape.
         named: whether the job has a name already (``generateName`` jobs have none at admission).
+        numbered: whether each pod that takes a node has a number of its own, from 0.
+        placer: who finds the nodes of the job; of a Pod, what it says itself.
         requests: the template asks for one of these resources, for at least this number; 0 is any amount.
         volume: the template has a volume of one of these names.
         template: allowed values by place in the template; what is not there, or empty, is the empty text.
@@ -127,9 +107,11 @@ class Match:
     workload: tuple[str, ...] = ()
     shape: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     named: bool | None = None
+    numbered: bool | None = None
+    placer: tuple[str, ...] = ()
     requests: Mapping[str, int] = field(default_factory=dict)
     volume: tuple[str, ...] = ()
-    template: Mapping[Place, tuple[str, ...]] = field(default_factory=dict)
+    template: Mapping[ObjectPath, tuple[str, ...]] = field(default_factory=dict)
     every: bool = False
     unsupported_count: tuple[str, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -155,6 +137,8 @@ class Rule:
         warn: a message for a person whose job the rule fires for.
         deny: a message with which such a job is refused.
         quiet: whether conflicts are what the rule is for, and no news to anybody.
+        placer: who finds the nodes of the jobs that the rule fires for; the first such rule decides.
+        per_template: whether what it adds differs from template to template of a role.
         waits_for: a value that it quotes and that the table does not give, as in its placeholder.
     """
 
@@ -169,7 +153,9 @@ class Rule:
     warn: str | None = None
     deny: str | None = None
     quiet: bool = False
+    placer: Placer | None = None
     waits_for: str = ""
+    per_template: bool = False
 
     @property
     def place(self) -> str:

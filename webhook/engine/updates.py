@@ -14,7 +14,7 @@ from webhook.engine import record
 from webhook.engine.budget import Budget, OverBudgetError
 from webhook.engine.candidates import marked
 from webhook.engine.evaluate import evaluate, kind_of
-from webhook.engine.jobs import is_of, open_job, template_paths
+from webhook.engine.jobs import group_key, is_of, open_job, template_paths
 from webhook.engine.outcome import JobError, Outcome, Request, bounded
 from webhook.engine.patch import patched
 from webhook.engine.putback import put_back
@@ -88,7 +88,9 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
     templates = _templates(workload, stored, new)
     if not any(record.read(before) for _, _, before in templates):
         return None
-    before, now = (open_job(workload, obj, replace(request, object=obj)) for obj in (stored, new))
+    before, now = (
+        open_job(table.candidates, workload, obj, replace(request, object=obj)) for obj in (stored, new)
+    )
     warnings: tuple[str, ...] = ()
     resized = now.has_workers() and before.nodes() != now.nodes()
     if resized and isinstance(states, Suspending) and suspended(states, stored):
@@ -106,10 +108,14 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
 
 def _templates(workload: Workload, stored: Json, new: Json) -> list[_Template]:
     """The templates of an update: a Pod, which is its own, has no pods to come."""
-    # By role and not by path: an element of a list may stand at another place than it did.
-    before = {group.role: get(stored, path) for group, path in template_paths(workload, stored)}
+    # Not by path: an element of a list may stand at another place than it did.
+    before = {
+        group_key(group, stored, path): get(stored, path) for group, path in template_paths(workload, stored)
+    }
     return [
-        (group.role, path, before.get(group.role)) for group, path in template_paths(workload, new) if path
+        (group.role, path, before.get(group_key(group, new, path)))
+        for group, path in template_paths(workload, new)
+        if path
     ]
 
 

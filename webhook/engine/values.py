@@ -1,5 +1,6 @@
 """What placeholders stand for in one job."""
 
+from webhook.engine import placing
 from webhook.engine.candidates import job_types
 from webhook.engine.identity import job_id
 from webhook.engine.jobs import Job, field
@@ -31,6 +32,9 @@ def placeholder_values(
         values |= {"job.name": job.name} if job.name else {}
     if shape:
         values |= _of_a_candidate(table, job, shape, job_id(request, job.name, job.generate_name, uid))
+    elif said := placing.said_by(job):
+        block = placing.block_of(job.object, said)
+        values |= {"place.unit": said.unit} | ({"place.block": block} if block is not None else {})
     values |= {f"field.{name}": field(job.workload, job.object, name) for name in job.workload.fields}
     for role in job.roles():
         main = first_container(job.templates(role)[0])
@@ -51,6 +55,8 @@ def _of_a_candidate(table: Table, job: Job, shape: Shape, identity: str) -> dict
     values: dict[str, Json] = {
         "job.id": identity,
         "job.instanceType": job_types(table, job)[0],
+        "job.peers": dict(placing.peers(job, identity)),
+        "job.groupLabels": [job.workload.group] if job.workload.group else ABSENT,
         "shape.name": shape.name,
         "shape.nodeConfig": str(shape.node_config),
     }

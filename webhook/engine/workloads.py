@@ -3,13 +3,37 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from webhook.engine.places import Place
+from contract.place import Place
+from webhook.engine.objectpath import ObjectPath
 
 WORKER = "worker"
 """The role of every group that takes nodes, whatever else it is."""
 
 ANY = "any"
 """The role of every group there is."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Which jobs the table speaks about, the annotation aside (design.md, "Which jobs").
+
+    Attributes:
+        requests: resources; a job whose workers ask for one of them is a candidate.
+        whole_node: how much of a resource a node has; who asks for less is left alone. One that is not here
+            has no such amount.
+        node_labels: values of UltraServer nodes by node label; a job whose own selection admits none of them
+            is left alone. ``*`` and ``?`` as in file names, here and below.
+        elsewhere_labels: values of a job's label that mean nodes elsewhere, by key.
+        elsewhere_tolerations: values of a taint that is on nodes elsewhere, by key.
+    """
+
+    requests: tuple[str, ...]
+    instance_type_label: str
+    instance_types: tuple[str, ...]
+    whole_node: Mapping[str, int] = field(default_factory=dict)
+    node_labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    elsewhere_labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    elsewhere_tolerations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -20,24 +44,13 @@ class Field:
         path: where it is in the object.
         default: what stands for it where it is missing or null.
         parent: it is a path of files, and the directory that it is in is meant.
-        times: name of another field: both are whole numbers, and their product is meant.
-        plus: the same, and what is added to it, after `times`.
-        divided_by: the same, and what it is divided by, rounded down, last of all.
         smaller: it is a quantity, and the smaller of it and the default is meant.
     """
 
-    path: Place
+    path: ObjectPath
     default: str
     parent: bool = False
-    times: str | None = None
-    plus: str | None = None
-    divided_by: str | None = None
     smaller: bool = False
-
-    def others(self) -> dict[str, str]:
-        """The fields that it is made with: names by what is done with them, as the table calls that."""
-        said = {"times": self.times, "plus": self.plus, "dividedBy": self.divided_by}
-        return {key: name for key, name in said.items() if name is not None}
 
 
 @dataclass(frozen=True)
@@ -49,25 +62,57 @@ class Factor:
         default: the constant, and what stands for a number that the job does not say.
     """
 
-    path: Place | None
+    path: ObjectPath | None
     default: int = 0
 
 
 @dataclass(frozen=True)
+class Number:
+    """A number that a pod has, as a term of its index.
+
+    Attributes:
+        source: ``name`` for the number at the end of its name, or ``labels/KEY``.
+        times: what it is multiplied by; the product of these.
+    """
+
+    source: str
+    times: tuple[Factor, ...] = ()
+
+
+DEVICES = "devices"
+"""In place of whether a group takes nodes: where its pods ask for devices, or select UltraServers."""
+
+
+@dataclass(frozen=True)
 class Group:
-    """One set of equal pods of a workload.
+    """One set of equal pods of a workload, or several where the template's path is for all of a list.
 
     Attributes:
         role: what rules call it.
-        template: place of its pod template; the empty place where the object is a Pod itself.
+        template: path of its pod template; the empty path where the object is a Pod itself.
         replicas: how many pods; the product of these.
-        takes_nodes: whether each of its pods takes a node: always, never, or where the job says ``true``.
+        takes_nodes: whether each of its pods takes a node: always, never, where the job says ``true``, or
+            `DEVICES`.
+        otherwise: the role of pods that take no nodes for want of devices.
+        index: the sum of these is a pod's number, from 0, among those that take nodes; empty where pods have
+            none.
+        continues: whether it is so among the group's own only, and those of the groups before come first.
+        numbers: how many numbers there are where they are not as many as pods.
     """
 
     role: str
-    template: Place
+    template: ObjectPath
     replicas: tuple[Factor, ...] = (Factor(None, 1),)
-    takes_nodes: bool | Place = False
+    takes_nodes: bool | str | ObjectPath = False
+    otherwise: str = ""
+    index: tuple[Number, ...] = ()
+    continues: bool = False
+    numbers: Factor | None = None
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Its role, and the other one that it may have."""
+        return (self.role, self.otherwise) if self.otherwise else (self.role,)
 
 
 @dataclass(frozen=True)
@@ -82,10 +127,10 @@ class Suspending:
         keeps: role whose Job, ``NAME-ROLE``, is made while the object is suspended.
     """
 
-    suspend: Place
-    started: Place
-    stopped: Place
-    active: Place
+    suspend: ObjectPath
+    started: ObjectPath
+    stopped: ObjectPath
+    active: ObjectPath
     keeps: str | None = None
 
 
@@ -101,6 +146,10 @@ class Workload:
         kinds: ``group/version/Kind`` each.
         groups: its sets of pods.
         when: allowed values by name of a field; an object that has others is not this workload.
+        peers: labels that the pods of a named job that take nodes have, and no other pods of its namespace;
+            the job label where it is empty.
+        group: a label whose value tells apart the units of one object; empty where it is one.
+        place: of its Pods, where they say none.
         node_config_env: an environment variable in the job's own containers that names the node config.
         updates: when an update keeps what was added; ``ALWAYS``, or None for never.
     """
@@ -110,6 +159,9 @@ class Workload:
     groups: tuple[Group, ...]
     when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fields: Mapping[str, Field] = field(default_factory=dict)
+    peers: Mapping[str, str] = field(default_factory=dict)
+    group: str = ""
+    place: Place | None = None
     node_config_env: str | None = None
     updates: Suspending | str | None = None
 
@@ -120,5 +172,5 @@ class Workload:
 
     def roles(self) -> tuple[str, ...]:
         """The roles that rules can match: those of its groups, and ``worker`` for what takes nodes."""
-        named = [group.role for group in self.groups]
+        named = [role for group in self.groups for role in group.roles]
         return tuple(dict.fromkeys([*named, WORKER] if self.takes_nodes else named))

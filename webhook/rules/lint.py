@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from contract.place import Placer
 from webhook.documents import Path
-from webhook.engine.placeholders import CANDIDATES, DEVICES, JOB, ROLE, ROLE_MAPS, SCRIPTS, names
+from webhook.engine.placeholders import CANDIDATES, DEVICES, JOB, PLACE, ROLE, ROLE_MAPS, SCRIPTS, names
 from webhook.engine.table import Mode, Rule, Table
 from webhook.rules.draft import ROWS
 from webhook.rules.lint_fragments import fragment_problems, texts
@@ -41,7 +42,7 @@ def _duplicates(table: Table) -> Found:
                 yield (section, index, "name"), f"{row.name!r} is the name of {counts[row.name]} rows"
     seen: dict[str, str] = {}
     for index, rule in enumerate(table.rules):
-        content = repr((rule.match, rule.add, rule.warn, rule.deny, rule.replaces))
+        content = repr((rule.match, rule.add, rule.warn, rule.deny, rule.replaces, rule.placer))
         if seen.get(content, rule.name) != rule.name:
             yield ("rules", index), f"says the same as rule {seen[content]!r}; remove one"
         seen.setdefault(content, rule.name)
@@ -61,8 +62,9 @@ def _counts(table: Table) -> Found:
 
 
 def _rule(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
-    if not (rule.add or rule.warn or rule.deny or rule.replaces):
-        yield at, "does nothing: give it add, warn, deny or replaces"
+    if not (rule.add or rule.warn or rule.deny or rule.replaces or rule.placer):
+        yield at, "does nothing: give it add, warn, deny, placer or replaces"
+    yield from _placers(rule, (*at, "match", "placer"))
     known = rows.workload_names
     for name in rule.match.workload:
         if name not in known:
@@ -86,6 +88,14 @@ def _rule(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
     yield from _needs(rows, rule, at)
     yield from _empty_values(rows, rule, values)
     yield from _replaces(rows, rule, (*at, "replaces"))
+
+
+def _placers(rule: Rule, path: Path) -> Found:
+    if rule.placer and rule.match.placer:
+        yield path, "is not known yet where a rule with `placer` is looked at"
+    for name in rule.match.placer:
+        if name not in {*Placer}:
+            yield path, f"unknown placer {name!r}; known are {listed(Placer)}"
 
 
 def _needs(rows: Rows, rule: Rule, at: Path) -> Found:
@@ -134,6 +144,7 @@ def _quoted(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Foun
     of_job = set(JOB) if all(row.takes_nodes for row in workloads) else {"job.namespace"}
     allowed = {
         *(DEVICES if rule.match.unsupported_count else ()),
+        *(PLACE if any(str(group.template) == "" for row in workloads for group in row.groups) else ()),
         *(of_job if rule.match.candidate else of_job - CANDIDATES),
         *SCRIPTS,
         *(f"value.{name}" for name in values),

@@ -18,7 +18,7 @@ _NEGATIVE = (
 
 _OWN_LABELS = {
     keys.JOB: "it needs job-label, or a job repels itself",
-    keys.BLOCK: "it needs block-label, or a Pod is not of its own block",
+    keys.BLOCK: "it has to set it, or a Pod is not of its own block",
 }
 """What becomes of a rule that selects by a label of ours which it does not set."""
 

@@ -6,7 +6,7 @@ from common.quantities import thousandths
 from webhook.documents import Path
 from webhook.engine.placeholders import names
 from webhook.engine.table import Table
-from webhook.engine.workloads import WORKER, Workload
+from webhook.engine.workloads import DEVICES, WORKER, Workload
 from webhook.rules.rows import listed
 
 
@@ -17,7 +17,7 @@ def workload_problems(table: Table, values: Mapping[str, str]) -> Iterator[tuple
         at: Path = ("workloads", index)
         yield from _shared_kinds(taken, workload, at)
         yield from _groups(workload, at)
-        yield from _computed(table, workload, at)
+        yield from _numbers(workload, at)
         yield from _defaults(workload, values, at)
         for name in workload.when:
             if name not in workload.fields:
@@ -35,21 +35,24 @@ def _shared_kinds(taken: dict[str, str], workload: Workload, at: Path) -> Iterat
             taken[kind] = workload.name
 
 
-def _computed(table: Table, workload: Workload, at: Path) -> Iterator[tuple[Path, str]]:
-    """Fields that are made of others, of which nothing sensible can come."""
-    configs = sorted({shape.node_config for shape in table.shapes}, reverse=True)
-    for name, row in workload.fields.items():
-        for key, other in row.others().items():
-            here: Path = (*at, "fields", name, key)
-            found = workload.fields.get(other)
-            if found is None:
-                yield here, f"the workload has no field {other!r}; known are {listed(workload.fields)}"
-            elif found.others() or found.parent or row.parent:
-                yield here, f"{name} and {other} must be numbers that the object says, not made of others"
-            elif key == "dividedBy" and found.default not in {"", *map(str, configs)}:
-                shown = ", ".join(map(str, configs))
-                why = f"blocks of that many fill no unit: the shapes have node config {shown}"
-                yield here, f"the default of {other} is {found.default!r}: {why}"
+def _numbers(workload: Workload, at: Path) -> Iterator[tuple[Path, str]]:
+    """Elements of lists that are meant where none is, and labels that quote what is not there."""
+    for number, group in enumerate(workload.groups):
+        here: Path = (*at, "groups", number)
+        listed = str(group.template.list) if group.template.list else None
+        times = [factor for term in group.index for factor in term.times]
+        for factor in (*group.replicas, *times, *([group.numbers] if group.numbers else [])):
+            if factor.path and factor.path.list and str(factor.path.list) != listed:
+                yield here, f"{factor.path} is for every element of a list of which template is not"
+        if group.otherwise and group.takes_nodes != DEVICES:
+            yield (*here, "otherwise"), "is for groups whose takesNodes is devices"
+    for key, value in workload.peers.items():
+        for quoted in names(value):
+            if quoted != "job.name" or value != "$(job.name)":
+                yield (
+                    (*at, "peers", key),
+                    f"is {value!r}: it must be $(job.name), or a text without placeholders",
+                )
 
 
 def _defaults(workload: Workload, values: Mapping[str, str], at: Path) -> Iterator[tuple[Path, str]]:
@@ -62,8 +65,8 @@ def _defaults(workload: Workload, values: Mapping[str, str], at: Path) -> Iterat
             if quoted not in known:
                 yield (*here, "default"), f"unknown placeholder $({quoted}); known here are {listed(known)}"
             default = known.get(quoted, default)
-        if row.smaller and (row.parent or row.others()):
-            yield (*here, "smaller"), f"{name} is a quantity, not made of something else"
+        if row.smaller and row.parent:
+            yield (*here, "smaller"), f"{name} is a quantity, not a file path"
         elif row.smaller and not thousandths(default):
             yield (*here, "default"), f"must be a quantity above 0, such as 1Gi, not {default!r}"
 
@@ -80,5 +83,8 @@ def _groups(workload: Workload, at: Path) -> Iterator[tuple[Path, str]]:
             yield (*here, "template"), f"is the template of {other!r} already"
         if "" in places and len(places) > 1 and not str(group.template):
             yield (*here, "template"), "a Pod is its own template: it has one group and no other"
-        if group.role == WORKER and group.takes_nodes is not True:
-            yield (*here, "takesNodes"), f"{WORKER!r} is the role of what takes nodes: say true, or rename it"
+        if group.role == WORKER and group.takes_nodes not in {True, DEVICES}:
+            yield (
+                (*here, "takesNodes"),
+                f"{WORKER!r} is the role of what takes nodes: say true or devices, or rename it",
+            )

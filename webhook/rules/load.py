@@ -162,7 +162,8 @@ def _with_values(table: Table, values: Mapping[str, str]) -> Table:
         mount = render(rule.match.mount_taken, known, partial=True)
         match = replace(rule.match, mount_taken=mount)
         waits = next((name for name in names([add, warn, deny]) if name.startswith("value.")), "")
-        return replace(rule, match=match, add=add, warn=warn, deny=deny, waits_for=waits)
+        each = "job.place" in names(add)
+        return replace(rule, match=match, add=add, warn=warn, deny=deny, waits_for=waits, per_template=each)
 
     def told(workload: Workload) -> Workload:
         defaults = {

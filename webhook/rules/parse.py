@@ -4,10 +4,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from contract import place
+from contract.place import Placer
 from webhook.documents import Json
-from webhook.engine.places import parse_place
-from webhook.engine.table import Candidates, Count, Match, Mode, OnConflict, Rule, Shape, Table
-from webhook.engine.workloads import Factor, Field, Group, Suspending, Workload
+from webhook.engine.objectpath import object_path
+from webhook.engine.table import Count, Match, Mode, OnConflict, Rule, Shape, Table
+from webhook.engine.workloads import DEVICES, Candidates, Factor, Field, Group, Number, Suspending, Workload
 
 Row = TypeVar("Row")
 
@@ -64,33 +66,42 @@ def _workload(raw: Mapping[str, Any]) -> Workload:
         raw,
         groups=tuple(map(_group, raw["groups"])),
         when=_patterns(raw.get("when", {})),
-        fields={name: _row(Field, row, path=parse_place(row["path"])) for name, row in fields},
+        fields={name: _row(Field, row, path=object_path(row["path"])) for name, row in fields},
         updates=_updates(raw.get("updates")),
+        place=place.parse(raw["place"]) if "place" in raw else None,
     )
 
 
 def _updates(raw: Json) -> Suspending | str | None:
     if not isinstance(raw, dict):
         return raw and str(raw)
-    return _row(Suspending, {key: text if key == "keeps" else parse_place(text) for key, text in raw.items()})
+    return _row(Suspending, {key: text if key == "keeps" else object_path(text) for key, text in raw.items()})
 
 
 def _group(raw: Mapping[str, Any]) -> Group:
-    takes_nodes, replicas = raw.get("takesNodes", False), raw.get("replicas", 1)
+    takes_nodes = raw.get("takesNodes", False)
+    if isinstance(takes_nodes, str) and takes_nodes != DEVICES:
+        takes_nodes = object_path(takes_nodes)
     return _row(
         Group,
         raw,
-        template=parse_place(raw["template"]),
-        replicas=tuple(map(_factor, replicas if isinstance(replicas, list) else [replicas])),
-        takesNodes=parse_place(takes_nodes) if isinstance(takes_nodes, str) else takes_nodes,
+        template=object_path(raw["template"]),
+        replicas=_factors(raw.get("replicas", 1)),
+        takesNodes=takes_nodes,
+        index=tuple(Number(row["source"], _factors(row.get("times", []))) for row in raw.get("index", [])),
+        numbers=_factor(raw["numbers"]) if "numbers" in raw else None,
     )
+
+
+def _factors(raw: Json) -> tuple[Factor, ...]:
+    return tuple(map(_factor, raw if isinstance(raw, list) else [raw]))
 
 
 def _factor(raw: Json) -> Factor:
     if isinstance(raw, str):
-        return Factor(parse_place(raw))
+        return Factor(object_path(raw))
     return (
-        _row(Factor, raw, path=parse_place(raw["path"])) if isinstance(raw, dict) else Factor(None, int(raw))
+        _row(Factor, raw, path=object_path(raw["path"])) if isinstance(raw, dict) else Factor(None, int(raw))
     )
 
 
@@ -100,13 +111,13 @@ def _count(raw: Json) -> Count:
 
 def _rule(raw: Mapping[str, Any]) -> Rule:
     match = raw["match"]
-    plain = {key: match[key] for key in ("role", "named", "every", "mountTaken") if key in match}
+    plain = {key: match[key] for key in ("role", "named", "numbered", "every", "mountTaken") if key in match}
     candidate = match.get("candidate", True)
     made = {
         "candidate": None if candidate == "any" else candidate,
         "requests": _least(match.get("requests", {})),
         "template": {
-            parse_place(place): _patterns(texts) for place, texts in match.get("template", {}).items()
+            object_path(place): _patterns(texts) for place, texts in match.get("template", {}).items()
         },
     }
     return _row(
@@ -115,6 +126,7 @@ def _rule(raw: Mapping[str, Any]) -> Rule:
         match=_row(Match, {**_patterns(match), **plain}, **made),
         onConflict=OnConflict(raw.get("onConflict", OnConflict.KEEP)),
         mode=_mode(raw),
+        placer=Placer(raw["placer"]) if "placer" in raw else None,
         needs=_patterns(raw.get("needs", [])),
         replaces=_patterns(raw.get("replaces", [])),
     )

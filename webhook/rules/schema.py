@@ -8,8 +8,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from contract import place
 from webhook.documents import Path
-from webhook.engine.places import parse_place
+from webhook.engine.objectpath import object_path
 
 FORMAT_LIBRARIES = (
     "fqdn",
@@ -56,13 +57,16 @@ def bundled() -> dict[str, Any]:
 @cache
 def _validator() -> Draft202012Validator:
     formats = FormatChecker(formats=())
-    formats.checks("place", raises=ValueError)(_is_place)
+    formats.checks("object-path", raises=ValueError)(_is_path)
+    formats.checks("place", raises=ValueError)(
+        lambda text: not isinstance(text, str) or bool(place.parse(text))
+    )
     return Draft202012Validator(bundled(), format_checker=formats)
 
 
-def _is_place(text: object) -> bool:
-    """Whether a text is a place; one that breaks the schema's pattern is told of already."""
-    return not (isinstance(text, str) and text.startswith("/")) or bool(parse_place(text))
+def _is_path(text: object) -> bool:
+    """Whether a text is an object's path; one that breaks the schema's pattern is told of already."""
+    return not (isinstance(text, str) and text.startswith("/")) or bool(object_path(text))
 
 
 def violations(raw: Any) -> Iterator[tuple[Path, str]]:  # noqa: ANN401 - a document of whatever content

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from webhook.engine.places import parse_place
+from webhook.engine.objectpath import object_path
 from webhook.engine.tree import get, put
 
 JOBS = {
@@ -13,25 +13,25 @@ JOBS = {
 
 
 def test_a_list_element_is_selected_by_its_key_wherever_it_stands() -> None:
-    place = parse_place("/jobs[name=workers]/n")
+    place = object_path("/jobs[name=workers]/n")
     assert place.find(JOBS) == ("jobs", 1, "n")
     assert place.value(JOBS) == 2
-    assert parse_place("/jobs[name=workers]/n").value({"jobs": JOBS["jobs"][1:]}) == 2
+    assert object_path("/jobs[name=workers]/n").value({"jobs": JOBS["jobs"][1:]}) == 2
 
 
 def test_a_truth_value_is_selected_by_its_text() -> None:
-    assert parse_place("/jobs[controller=true]/name").value(JOBS) == "workers"
+    assert object_path("/jobs[controller=true]/name").value(JOBS) == "workers"
 
 
 @pytest.mark.parametrize("obj", [{}, {"jobs": None}, {"jobs": {}}, {"jobs": [1, None, []]}, [], None, 3])
 def test_an_element_that_is_not_there_is_no_path(obj: Any) -> None:
-    assert parse_place("/jobs[name=workers]/n").find(obj) is None
-    assert parse_place("/jobs[name=workers]/n").value(obj) is None
+    assert object_path("/jobs[name=workers]/n").find(obj) is None
+    assert object_path("/jobs[name=workers]/n").value(obj) is None
 
 
 def test_escaped_keys_and_the_whole_object() -> None:
-    assert parse_place("/a~1b/c~0d").value({"a/b": {"c~d": 4}}) == 4
-    assert parse_place("").value(JOBS) is JOBS
+    assert object_path("/a~1b/c~0d").value({"a/b": {"c~d": 4}}) == 4
+    assert object_path("").value(JOBS) is JOBS
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_escaped_keys_and_the_whole_object() -> None:
 )
 def test_a_place_that_can_never_be_there_is_refused(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason.replace("[", r"\[")):
-        parse_place(text)
+        object_path(text)
 
 
 def test_putting_into_a_list_shares_what_did_not_change() -> None:
-    path = parse_place("/jobs[name=workers]/n").find(JOBS)
+    path = object_path("/jobs[name=workers]/n").find(JOBS)
     assert path
     changed = put(JOBS, path, 5)
     assert get(changed, path) == 5

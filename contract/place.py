@@ -1,0 +1,278 @@
+"""The place: what admission writes once, on the pod template, for whatever places a job's pods.
+
+One annotation, ``ultraserver-webhook.io/place``, of words ``KEY=VALUE`` in this order, for example::
+
+    placer=gate workers=8 size=4 unit=neuron.amazonaws.com/ultraserver-server-id-4
+    index=labels/training.kubeflow.org/replica-index
+
+==========  ========================================================================================
+``placer``  who finds the nodes: ``affinity`` (the scheduler, by terms), ``kueue``, or ``gate`` (placement)
+``workers``  how many pods take nodes
+``size``    how many nodes work as one unit: the node config
+``unit``    the node label whose value the nodes of a unit share
+``index``   where a pod's number is, from 0: a sum such as ``labels/KEY*4+labels/OTHER+1``, where ``name`` is
+            the number at the end of the pod's name; missing where pods have no number
+``group``   label of the pods whose value tells apart the units of one object; missing where it is one
+==========  ========================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from contract import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOST_WORKERS: Final = 100_000
+"""More than any cluster has nodes; a number beyond it is a mistake."""
+
+MOST_TERMS: Final = 4
+"""Terms of an index."""
+
+NAME: Final = "name"
+LABEL: Final = "labels/"
+
+_NUMBER: Final = re.compile(r"[0-9]{1,6}", re.ASCII)
+_LAST_NUMBER: Final = re.compile(r"-([0-9]{1,6})$", re.ASCII)
+_KEYS: Final = ("placer", "workers", "size", "unit", "index", "group")
+
+
+class ContractError(ValueError):
+    """What a pod says about its place cannot be read; the message says what and why."""
+
+
+class Placer(StrEnum):
+    """Who finds the nodes of a job."""
+
+    AFFINITY = "affinity"
+    KUEUE = "kueue"
+    GATE = "gate"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A number of a pod, times a factor.
+
+    Attributes:
+        source: ``name``, or ``labels/KEY``.
+        factor: Known when the job is admitted.
+    """
+
+    source: str
+    factor: int = 1
+
+    def __str__(self) -> str:
+        return self.source if self.factor == 1 else f"{self.source}*{self.factor}"
+
+    def of(self, name: str, labels: Mapping[str, Any]) -> int:
+        """Its value for a pod.
+
+        Raises:
+            ContractError: The pod has no such number.
+        """
+        if self.source == NAME:
+            found = _LAST_NUMBER.search(name)
+            if not found:
+                raise ContractError("there is no number at the end of the pod's name")
+            return int(found[1]) * self.factor
+        key = self.source.removeprefix(LABEL)
+        text = labels.get(key)
+        if not isinstance(text, str) or not _NUMBER.fullmatch(text):
+            raise ContractError(
+                f"label {key[:80]} is {str(text)[:40]!r}: it must be the pod's number, from 0"
+            )
+        return int(text) * self.factor
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Where a pod's number is, from 0 among those of the job that take nodes.
+
+    Attributes:
+        terms: They are added up.
+        offset: And this.
+    """
+
+    terms: tuple[Term, ...]
+    offset: int = 0
+
+    def __str__(self) -> str:
+        return "+".join(map(str, [*self.terms, *([self.offset] if self.offset else [])]))
+
+    def of(self, name: str, labels: Mapping[str, Any]) -> int:
+        """A pod's number.
+
+        Raises:
+            ContractError: It has none.
+        """
+        return sum(term.of(name, labels) for term in self.terms) + self.offset
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is to be known about a job to place its pods.
+
+    Attributes:
+        placer: Who finds the nodes.
+        workers: How many pods take nodes.
+        size: How many nodes make one unit: the node config.
+        unit: The node label whose value the nodes of a unit share.
+        index: Where a pod's number is; None where pods have none.
+        group: A label whose value tells apart the units of one object; empty where it is one.
+    """
+
+    placer: Placer
+    workers: int
+    size: int
+    unit: str
+    index: Index | None = None
+    group: str = ""
+
+    def __str__(self) -> str:
+        values = (self.placer, self.workers, self.size, self.unit, self.index or "", self.group)
+        return " ".join(f"{key}={value}" for key, value in zip(_KEYS, values, strict=True) if value != "")
+
+    def number(self, metadata: Mapping[str, Any]) -> int | None:
+        """The number of a pod; None where pods have none.
+
+        Raises:
+            ContractError: It should have one.
+        """
+        if self.index is None:
+            return None
+        return self.index.of(metadata.get("name") or "", metadata.get("labels") or {})
+
+
+def parse(text: str) -> Place:
+    """The place that an annotation says.
+
+    Raises:
+        ContractError: It cannot be read.
+    """
+    words = [word.partition("=") for word in text[:2000].split(" ")]
+    said = {key: value for key, _, value in words}
+    if len(said) < len(words) or not said.keys() <= {*_KEYS} or any(not value for value in said.values()):
+        raise _unreadable(f"it is {text[:80]!r}, not words such as {_KEYS[0]}=gate")
+    if said.get("placer") not in {*Placer}:
+        raise _unreadable(f"placer is {said.get('placer', '')[:40]!r}: it must be one of {', '.join(Placer)}")
+    if "unit" not in said:
+        raise _unreadable("unit is missing: the node label that makes units")
+    return Place(
+        Placer(said["placer"]),
+        _count(said, "workers"),
+        _count(said, "size"),
+        said["unit"],
+        _index(said["index"]) if "index" in said else None,
+        _label(said["group"]) if "group" in said else "",
+    )
+
+
+def read(metadata: Mapping[str, Any]) -> Place | None:
+    """The place that a pod, or a pod template, has; None for one that takes no node for a job.
+
+    Raises:
+        ContractError: It cannot be read.
+    """
+    annotations = metadata.get("annotations") or {}
+    text = annotations.get(keys.PLACE)
+    return _before(annotations) if text is None else parse(str(text))
+
+
+def job(metadata: Mapping[str, Any], group: str = "") -> str:
+    """The job of a pod: its label, or annotation, and the value of the label that tells units apart.
+
+    Returns:
+        Empty where it has none, or what stands there is too long for a label's value.
+    """
+    labels = metadata.get("labels") or {}
+    said = labels.get(keys.JOB) or (metadata.get("annotations") or {}).get(keys.JOB, "")
+    if len(said) > keys.LONGEST_LABEL:
+        return ""
+    return f"{said}/{labels.get(group, '')}" if group and said else said
+
+
+def _count(said: Mapping[str, str], key: str) -> int:
+    text = said.get(key, "")
+    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= MOST_WORKERS:
+        raise _unreadable(f"{key} is {text[:40]!r}: it must be a whole number from 1")
+    return int(text)
+
+
+def _index(text: str) -> Index:
+    parts = text.split("+")
+    offset = int(parts.pop()) if _NUMBER.fullmatch(parts[-1]) else 0
+    if not 1 <= len(parts) <= MOST_TERMS:
+        raise _unreadable(f"index has {len(parts)} terms: it must have 1 to {MOST_TERMS}")
+    return Index(tuple(map(_term, parts)), offset)
+
+
+def _term(text: str) -> Term:
+    source, times, factor = text.partition("*")
+    if not (source == NAME or _label(source)) or (times and not _NUMBER.fullmatch(factor)):
+        raise _unreadable(
+            f"index has the term {text[:80]!r}: it must be 'name' or 'labels/KEY', or times a number"
+        )
+    return Term(source, int(factor) if times else 1)
+
+
+def _label(source: str) -> str:
+    """The key of a label."""
+    key = source.removeprefix(LABEL)
+    if key == source or not key:
+        raise _unreadable(f"{source[:80]!r} must be 'labels/KEY'")
+    return key
+
+
+def _unreadable(why: str) -> ContractError:
+    return ContractError(f"annotation {keys.PLACE} cannot be read: {why}")
+
+
+# ---- What releases up to 0.1.0 wrote; read for one release ----
+
+_WORKERS: Final = keys.PREFIX + "workers"
+_INDEX: Final = keys.PREFIX + "index"
+_TOPOLOGY_KEY: Final = keys.PREFIX + "topology-key"
+_BLOCK_SIZE: Final = keys.PREFIX + "block-size"
+_PODS_PER_JOB: Final = keys.PREFIX + "pods-per-job"
+OLD: Final = (_WORKERS, _INDEX, _TOPOLOGY_KEY, _BLOCK_SIZE, _PODS_PER_JOB)
+"""Annotations in place of the one, beside `keys.NODE_CONFIG`."""
+
+
+def _before(annotations: Mapping[str, Any]) -> Place | None:
+    """The place of a pod behind the gate."""
+    if _WORKERS not in annotations:
+        return None
+    workers, size = (_count(annotations, key) for key in (_WORKERS, keys.NODE_CONFIG))
+    unit = keys.HOSTNAME if size == 1 else annotations.get(_TOPOLOGY_KEY)
+    if not unit:
+        raise ContractError(f"annotation {_TOPOLOGY_KEY} is missing: node config {size} needs it")
+    return Place(Placer.GATE, workers, size, unit, _index(annotations.get(_INDEX, "")))
+
+
+def block_before(metadata: Mapping[str, Any]) -> Place | None:
+    """The place of a pod of several units that the scheduler places; it did not say how many workers.
+
+    Raises:
+        ContractError: It cannot be read.
+    """
+    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    if _BLOCK_SIZE not in annotations:
+        return None
+    size = _count(annotations, _BLOCK_SIZE)
+    completion = Term("labels/batch.kubernetes.io/job-completion-index")
+    terms: tuple[Term, ...]
+    if _PODS_PER_JOB in annotations:
+        terms = (Term("labels/jobset.sigs.k8s.io/job-index", _count(annotations, _PODS_PER_JOB)), completion)
+    elif "leaderworkerset.sigs.k8s.io/group-index" in labels:
+        pods = _count(annotations, "leaderworkerset.sigs.k8s.io/size")
+        of_group = Term("labels/leaderworkerset.sigs.k8s.io/group-index", pods)
+        terms = (of_group, Term("labels/leaderworkerset.sigs.k8s.io/worker-index"))
+    else:
+        training = Term(f"{LABEL}{keys.TRAINING}replica-index")
+        terms = (training if training.source.removeprefix(LABEL) in labels else completion,)
+    return Place(Placer.AFFINITY, 2 * size, size, annotations.get(_TOPOLOGY_KEY, keys.SERVER_4), Index(terms))

@@ -1,0 +1,57 @@
+"""How a job's pods are placed: what its templates are to say, and what a Pod says."""
+
+from collections.abc import Mapping
+
+from contract import keys, place
+from contract.place import ContractError, Place, Placer
+from webhook.engine.jobs import Job, OpenGroup, is_pod
+from webhook.engine.table import Shape
+from webhook.engine.tree import Json, map_at, text_of
+
+
+def place_of(job: Job, group: OpenGroup, shape: Shape, placer: Placer) -> Place:
+    """How the pods of one of a job's groups are placed."""
+    unit = shape.topology_key or keys.HOSTNAME
+    return Place(placer, job.nodes(), shape.node_config, unit, group.index, job.workload.group)
+
+
+def peers(job: Job, identity: str) -> Mapping[str, str]:
+    """Labels that all pods of a job that take nodes have, and no other pods of its namespace."""
+    named = {"$(job.name)": job.name}
+    if job.name and job.workload.peers:
+        return {key: named.get(value, value) for key, value in job.workload.peers.items()}
+    return {keys.JOB: identity}
+
+
+def said_by(job: Job) -> Place | None:
+    """The place of a Pod; None for what is no Pod, or has none that can be read."""
+    if not is_pod(job):
+        return None
+    metadata = _texts(job.object)
+    try:
+        return place.read(metadata) or place.block_before(metadata) or job.workload.place
+    except ContractError:
+        return None
+
+
+def block_of(pod: Json, found: Place) -> str | None:
+    """Which block of its job a Pod belongs to; None where there is one only, or the Pod has no number."""
+    metadata = _texts(pod)
+    try:
+        number = found.number(metadata)
+    except ContractError:
+        return None
+    if number is None or found.workers <= found.size:
+        return None
+    block = str(number // found.size)
+    return f"{metadata['labels'].get(found.group, '')}-{block}" if found.group else block
+
+
+def _texts(pod: Json) -> dict[str, Json]:
+    """A Pod's name, labels and annotations, as anybody may have written them."""
+    labels, annotations = (
+        {key: text_of(value) for key, value in map_at(pod, ("metadata", kind)).items()}
+        for kind in ("labels", "annotations")
+    )
+    name = map_at(pod, ("metadata",)).get("name")
+    return {"name": name if isinstance(name, str) else "", "labels": labels, "annotations": annotations}
