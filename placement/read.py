@@ -7,6 +7,7 @@ that takes no node for a job only who it is and what it takes is kept: it may be
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Final
@@ -112,14 +113,13 @@ def read_place(metadata: Object) -> tuple[Place | None, int]:
     place = contract.read(metadata)
     if place is None:
         return None, 0
-    try:
-        number = place.number(metadata)
-        if number is None:
-            raise ContractError("its place says no index: placement needs the number of each pod")
-    except ContractError:
-        if place.placer is Placer.GATE:
-            raise
-        number = 0  # others stay off the unit that it is in, whichever number it has
+    if place.placer is not Placer.GATE:
+        with suppress(ContractError):  # others stay off the unit that it is in, whichever number it has
+            return place, place.number(metadata) or 0
+        return place, 0
+    number = place.number(metadata)
+    if number is None:
+        raise ContractError("its place says no index: placement needs the number of each pod")
     return place, number
 
 

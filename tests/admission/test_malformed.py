@@ -186,7 +186,7 @@ def test_a_null_node_selector_term_beside_another_is_left_as_it_is(client: Flask
     )
     job = put(mpijob(), (*WORKER, "spec", *place), terms)
     found = get(patched(job, response(client, job)), (*WORKER, "spec", *place))
-    assert sorted(len(term["matchExpressions"]) if term else 0 for term in found) == [0, 2]
+    assert sorted(len(term["matchExpressions"]) if term else 0 for term in found) == [0, 3]
 
 
 def test_a_forged_record_with_half_a_surrogate_pair_is_answered(client: FlaskClient) -> None:

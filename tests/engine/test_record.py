@@ -62,7 +62,7 @@ def test_a_requirement_that_a_person_wrote_into_one_of_two_node_terms_stays() ->
     job = mpijob(4, worker_spec={"affinity": {"nodeAffinity": required}})
     after = worker(mutated(job))
     found = after["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert found["nodeSelectorTerms"][1]["matchExpressions"] == [zone, exists]
+    assert found["nodeSelectorTerms"][1]["matchExpressions"][:2] == [zone, exists]
     assert stripped(after) == worker(job)
 
 

@@ -174,9 +174,7 @@ def test_the_patch_of_any_update_applies_and_a_second_one_has_nothing_to_do(
     assert again.operations == ()
 
 
-CLAIMED = [
-    ("annotations", key) for key in (keys.JOB, keys.WORKERS, keys.TOPOLOGY_KEY, keys.INDEX, keys.OPENED)
-]
+CLAIMED = [("annotations", key) for key in (keys.JOB, keys.PLACE, keys.OPENED)]
 
 
 def test_a_gate_that_creation_did_not_add_is_not_taken_over_later() -> None:
@@ -208,9 +206,9 @@ def test_a_term_of_a_persons_own_gets_the_requirement_that_was_in_the_others() -
     path = (*WORKER, "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     other = {"key": "pool", "operator": "Exists"}
     new = put(stored, (*path, "nodeSelectorTerms"), [{"matchExpressions": [other]}])
-    ours = get(stored, (*path, "nodeSelectorTerms"))[0]["matchExpressions"][-1]
+    ours = get(stored, (*path, "nodeSelectorTerms"))[0]["matchExpressions"][-2:]
     after = get(updated(stored, new).after, (*path, "nodeSelectorTerms"))
-    assert after == [{"matchExpressions": [other, ours]}]
+    assert after == [{"matchExpressions": [other, *ours]}]
 
 
 @pytest.mark.parametrize("lost", [("annotations", keys.ADDED), ("labels", keys.JOB), *CLAIMED])

@@ -71,7 +71,7 @@ PROBLEMS: dict[str, tuple[str, Expected]] = {
             (
                 5,
                 "/rules/0/match/candidate",
-                "unreachable: daemon-pod, job-pod, jobset-pod, launcher-pod, leaderworkerset-pod, pod,",
+                "unreachable: daemon-pod, pod takes no nodes",
             )
         ],
     ),

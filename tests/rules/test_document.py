@@ -144,7 +144,10 @@ def test_the_packaged_table_adds_no_term_twice_to_the_documents_yaml(workers: in
     found = outcome(load_default(), _documented(workers))
     plain = after(load_default(), mpijob(workers))
     place = (*WORKER, "spec", "affinity")
-    assert get(found.after, place) == get(plain, place)
+    assert get(found.after, (*place, "podAffinity")) == get(plain, (*place, "podAffinity"))
+    apart = (*place, "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    theirs = get(_documented(workers), apart)
+    assert get(found.after, apart) == [*theirs, *get(plain, apart)]
 
 
 def test_the_packaged_table_keeps_the_documents_init_containers_and_says_so() -> None:

@@ -46,8 +46,11 @@ rules: [{name: ultraserver-nodes, reason: Because we say so.}]
     default = load_default()
     assert [row.name for row in table.shapes] == [row.name for row in default.shapes]
     assert [row.name for row in table.rules] == [row.name for row in default.rules]
-    assert table.rules[0].add == default.rules[0].add
-    assert table.rules[0].reason == "Because we say so."
+    (row,), (packaged,) = (
+        [rule for rule in rules if rule.name == "ultraserver-nodes"] for rules in (table.rules, default.rules)
+    )
+    assert row.add == packaged.add
+    assert row.reason == "Because we say so."
     assert "together-preferred" in outcome(table, mpijob(4)).fired()
     assert "together-required" not in outcome(table, mpijob(4)).fired()
 

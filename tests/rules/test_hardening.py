@@ -49,8 +49,8 @@ def test_without_apart_across_namespaces_a_named_job_is_apart_in_its_namespace_o
 
 def test_a_job_without_a_name_is_told_apart_and_kept_together_by_the_webhooks_own_label() -> None:
     for workers, rows in (
-        (4, ["apart-across-namespaces", "together-required-by-job-label"]),
-        (16, ["apart-across-namespaces", "together-preferred-by-job-label"]),
+        (4, ["apart-across-namespaces", "together-required"]),
+        (16, ["apart-across-namespaces", "together-preferred"]),
     ):
         found = outcome(DEFAULT, mpijob(workers, generate_name="gen-"))
         assert set(rows) <= set(found.fired())

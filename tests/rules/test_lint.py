@@ -16,12 +16,12 @@ POD_AFFINITY = (
 )
 TERMS = "/rules/0/add/spec/affinity/podAffinity/requiredDuringSchedulingIgnoredDuringExecution/0"
 
-DIVIDED = """\
+NUMBERED = """\
 workloads:
   - name: numbered
     kinds: [example.com/v1/Numbered]
-    groups: [{role: pod, template: /spec/template}]
-    fields: {size: {path: /spec/size, default: "4"}, block: {path: /spec/index, default: "", dividedBy: size}}
+    groups: [{role: worker, template: "/pods[*]/template", takesNodes: devices}]
+    fields: {size: {path: /spec/size, default: 1Gi}}
 """
 
 LINT: dict[str, tuple[str, Expected]] = {
@@ -35,7 +35,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "an unknown placeholder of a shape": (
         "shapes:\n  - {name: unpaired, warn: $(field.home)}\n",
-        [(5, "/shapes/0/warn", "unknown placeholder $(field.home); known are job.id")],
+        [(5, "/shapes/0/warn", "unknown placeholder $(field.home); known are job.")],
     ),
     "a placeholder as a key": (
         RULE + "    add:\n      metadata:\n        labels:\n          $(shape.name): a\n",
@@ -59,7 +59,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a rule that does nothing": (
         RULE,
-        [(5, "/rules/0", "does nothing: give it add, warn, deny or replaces")],
+        [(5, "/rules/0", "does nothing: give it add, warn, deny, placer or replaces")],
     ),
     "two rules of one name": (
         RULE + "    warn: a\n  - {name: x, reason: q, match: {role: launcher}, warn: b}\n",
@@ -94,70 +94,55 @@ LINT: dict[str, tuple[str, Expected]] = {
         [(10, "/rules/0/match/fields/nope", "no workload it matches has a field 'nope': mpijob")],
     ),
     "a field with a default that quotes what is not a value": (
-        DIVIDED.replace('path: /spec/index, default: ""', "path: /spec/index, default: $(job.id)"),
-        [(8, "/workloads/0/fields/block/default", "unknown placeholder $(job.id); known here are value.")],
+        NUMBERED.replace("default: 1Gi", "default: $(job.id)"),
+        [(8, "/workloads/0/fields/size/default", "unknown placeholder $(job.id); known here are value.")],
     ),
-    "a quantity that is made of something else": (
-        DIVIDED.replace("dividedBy: size", "parent: true, smaller: true"),
-        [(8, "/workloads/0/fields/block/smaller", "block is a quantity, not made of something else")],
+    "a quantity that is a directory": (
+        NUMBERED.replace("default: 1Gi", "default: 1Gi, parent: true, smaller: true"),
+        [(8, "/workloads/0/fields/size/smaller", "size is a quantity, not a file path")],
     ),
-    "a field divided by one that is not there": (
-        DIVIDED.replace("dividedBy: size", "dividedBy: sizes"),
+    "a number of a list's elements where the templates are another's": (
+        NUMBERED.replace("devices}", 'devices, index: [{source: name, times: "/jobs[*]/n"}]}'),
+        [(7, "/workloads/0/groups/0", "/jobs[*]/n is for every element of a list of which template is not")],
+    ),
+    "another role for pods that take nodes in any case": (
+        NUMBERED.replace("devices}", "true, otherwise: helper}"),
+        [(7, "/workloads/0/groups/0/otherwise", "is for groups whose takesNodes is devices")],
+    ),
+    "labels of a job's peers that quote something else": (
+        NUMBERED + "    peers: {app: $(job.id)}\n",
+        [(9, "/workloads/0/peers/app", "is '$(job.id)': it must be $(job.name), or quote nothing")],
+    ),
+    "a placer that there is not": (
+        "rules:\n  - {name: x, reason: r, warn: w, match: {role: worker, placer: slurm}}\n",
+        [(5, "/rules/0/match/placer", "unknown placer 'slurm'; known are affinity, gate, kueue")],
+    ),
+    "who places a job by who places it": (
+        "rules:\n  - {name: x, reason: r, placer: gate, match: {role: worker, placer: kueue}}\n",
+        [(5, "/rules/0/match/placer", "is not known yet where a rule with `placer` is looked at")],
+    ),
+    "a place of Pods that cannot be read": (
+        NUMBERED + "    place: placer=gate\n",
         [
             (
-                8,
-                "/workloads/0/fields/block/dividedBy",
-                "the workload has no field 'sizes'; known are block, size",
+                9,
+                "/workloads/0/place",
+                "annotation ultraserver-webhook.io/place cannot be read: ",
             )
         ],
-    ),
-    "a field times and plus what is no number of the object's": (
-        DIVIDED.replace("dividedBy: size", "times: sizes, plus: block"),
-        [
-            (8, "/workloads/0/fields/block/plus", "block and block must be numbers that the object says"),
-            (8, "/workloads/0/fields/block/times", "the workload has no field 'sizes'"),
-        ],
-    ),
-    "blocks of a size that no unit has": (
-        DIVIDED.replace('default: "4"', 'default: "3"'),
-        [
-            (
-                8,
-                "/workloads/0/fields/block/dividedBy",
-                "the default of size is '3': blocks of that many fill no unit: the shapes have node config 4",
-            )
-        ],
-    ),
-    "a divisor of zero": (
-        DIVIDED.replace('default: "4"', 'default: "0"'),
-        [(8, "/workloads/0/fields/block/dividedBy", "the default of size is '0': blocks of that many fill")],
-    ),
-    "a field divided by itself": (
-        DIVIDED.replace("dividedBy: size", "dividedBy: block"),
-        [
-            (
-                8,
-                "/workloads/0/fields/block/dividedBy",
-                "block and block must be numbers that the object says, not made of others",
-            )
-        ],
-    ),
-    "a directory that is divided": (
-        DIVIDED.replace("dividedBy: size", "parent: true, dividedBy: size"),
-        [(8, "/workloads/0/fields/block/dividedBy", "block and size must be numbers that the object says")],
     ),
     "a selector on a block that no Pod is said to be in": (
         (
-            "rules:\n  - name: x\n    reason: r\n    match: {role: pod, workload: worker-pod}\n"
+            "rules:\n  - name: x\n    reason: r\n    match: {role: pod, workload: pod}\n"
             + POD_AFFINITY
-            + "              - labelSelector: {matchLabels: {ultraserver-webhook.io/block: $(field.block)}}\n"
+            + "              - labelSelector: {matchLabels: {ultraserver-webhook.io/block: $(place.block)}}\n"
             "                topologyKey: k\n"
         ),
         [
             (
                 13,
                 TERMS,
-                "selects by ultraserver-webhook.io/block: it needs block-label, or a Pod is not of its",
+                "selects by ultraserver-webhook.io/block: it has to set it, or a Pod is not of its",
             )
         ],
     ),
@@ -331,7 +316,10 @@ def test_a_changed_row_is_reported_where_the_change_is_and_the_rest_of_it_where_
 def test_a_problem_reads_as_file_line_pointer_message() -> None:
     with pytest.raises(TableError) as refused:
         load_text(EXTENDS + RULE, SOURCE)
-    assert str(refused.value) == "mine.yaml:5: /rules/0: does nothing: give it add, warn, deny or replaces"
+    assert (
+        str(refused.value)
+        == "mine.yaml:5: /rules/0: does nothing: give it add, warn, deny, placer or replaces"
+    )
 
 
 def _packaged_line(number: int) -> str:

@@ -250,7 +250,7 @@ HOSTILE = "\x1b[2J\x9b1m\u202e\r\n\x7f"
         mpijob(resource=None, worker_spec={"nodeSelector": HOSTILE}),
         mpijob(worker_spec={"volumes": [{"name": "v", HOSTILE: 1}], "nodeSelector": {LABEL: HOSTILE}}),
         mpijob(worker_spec={"schedulerName": HOSTILE}) | {"apiVersion": HOSTILE},
-        put(mpijob(), (*WORKER, "metadata", "annotations"), {keys.WORKERS: HOSTILE}),
+        put(mpijob(), (*WORKER, "metadata", "annotations"), {keys.PLACE: HOSTILE}),
     ],
 )
 def test_no_message_commands_the_terminal_that_it_is_shown_on(job: Any) -> None:

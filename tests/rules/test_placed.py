@@ -49,7 +49,8 @@ def assert_placed(job: Json, row: str, workers: int, node_config: int) -> None:
     after = evaluate(TABLE, Request(job, "team-a", "uid-1")).after
     scripts = {f"script.{stage}": initscript.text(stage) for stage in initscript.STAGES}
     values = {"name": "train", "namespace": "team-a", "image": IMAGE, **scripts}
-    values |= {"workers": str(workers), "nodeConfig": str(node_config)}
+    units = {1: keys.HOSTNAME, 2: keys.SERVER_2, 4: keys.SERVER_4}
+    values |= {"workers": str(workers), "nodeConfig": str(node_config), "unit": units[node_config]}
     assert without_record(template(after, "Worker")) == filled(EXPECTED["workers"][row], values)
     assert without_record(template(after, "Launcher")) == filled(EXPECTED["launcher"], values)
 

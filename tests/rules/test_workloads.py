@@ -154,7 +154,7 @@ def test_a_job_that_was_made_by_another_kind_of_job_is_left_alone(kinds: Table) 
     owner = [{"kind": "JobSet", "controller": True}]
     made = named("batch/v1/Job", {"parallelism": 4, "template": pod()}, ownerReferences=owner)
     found = outcome(kinds, made)
-    assert (found.operations, found.reason) == ((), "it is no job by their `when`")
+    assert (found.operations, found.reason) == ((), "it is no indexed-job or job by their `when`")
 
 
 def test_the_unit_of_a_leaderworkerset_is_its_group(kinds: Table) -> None:
@@ -163,10 +163,10 @@ def test_the_unit_of_a_leaderworkerset_is_its_group(kinds: Table) -> None:
     for role in ("leaderTemplate", "workerTemplate"):
         affinity = templates[role]["spec"]["affinity"]
         (together,) = affinity["podAffinity"][REQUIRED]
-        assert together["matchLabelKeys"] == ["leaderworkerset.sigs.k8s.io/group-key"]
+        assert together["matchLabelKeys"] == ["leaderworkerset.sigs.k8s.io/group-index"]
         others, groups = affinity["podAntiAffinity"][REQUIRED]
         assert "mismatchLabelKeys" not in others
-        assert groups["mismatchLabelKeys"] == ["leaderworkerset.sigs.k8s.io/group-key"]
+        assert groups["mismatchLabelKeys"] == ["leaderworkerset.sigs.k8s.io/group-index"]
 
 
 def test_an_element_of_a_list_is_patched_where_it_stands(kinds: Table) -> None:
@@ -192,7 +192,7 @@ def launcher_pod(**labels: str) -> dict[str, Any]:
 
 
 def test_workloads_that_share_a_kind_are_told_apart_by_when(kinds: Table) -> None:
-    assert outcome(kinds, launcher_pod()).facts["workload"] == "launcher-pod"
+    assert outcome(kinds, launcher_pod()).facts["workload"] == "pod"
     bare, _, _ = OPENS["a bare Pod"]
     assert outcome(kinds, bare).facts["workload"] == "bare-pod"
     owned = {**bare, "metadata": {"ownerReferences": [{"kind": "Job", "controller": True}]}}

@@ -6,7 +6,7 @@ from webhook.engine.outcome import JobError, cut
 from webhook.engine.table import Table
 from webhook.engine.templates import admits, requested, takes, tolerated
 from webhook.engine.tree import Json, get, map_at, shown, text_of
-from webhook.engine.workloads import WORKER, Candidates
+from webhook.engine.workloads import DEVICES, WORKER, Candidates
 
 
 def candidacy(table: Table, job: Job, *, opted: bool) -> tuple[bool, str]:
@@ -21,9 +21,14 @@ def candidacy(table: Table, job: Job, *, opted: bool) -> tuple[bool, str]:
         return True, f"{job.workload.name} is looked at whatever it asks for"
     templates = job.templates(WORKER)
     if not templates:
-        groups = (group for group in job.workload.groups if group.takes_nodes is True or group.role == WORKER)
-        places = " or ".join(dict.fromkeys(str(group.template) for group in groups))
-        return False, f"the job has no {WORKER} template: there is none at {cut(places)}"
+        groups = [group for group in job.workload.groups if group.takes_nodes is True or group.role == WORKER]
+        places = cut(" or ".join(dict.fromkeys(str(group.template) for group in groups)))
+        if any(group.takes_nodes == DEVICES for group in groups):
+            return (
+                False,
+                f"no pod template at {places} asks for Neuron devices or selects UltraServers",
+            )
+        return False, f"the job has no {WORKER} template: there is none at {places}"
     if not job.has_workers():
         return False, "the job has no workers"
     if not job_types(table, job):

@@ -26,7 +26,7 @@ UNSAID: Final[dict[Path, str]] = {("spec", "schedulerName"): "default-scheduler"
 """What a template has where nobody chose: the API server writes it into Pods, and into templates of its own
 kinds, before it calls webhooks (``SetDefaults_PodSpec``). Taken out, it is written again."""
 
-LONGEST_TERMS: Final = 4000
+LONGEST_TERMS: Final = 2000
 """Node selector terms that a job may have where a rule adds to them.
 
 Each gets the rule's expression, some eighty characters, and ten digits in the record: with more, the record

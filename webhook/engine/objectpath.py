@@ -6,8 +6,9 @@ become concrete paths, with list indices, only in the object at hand.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from webhook.engine.tree import Json, Path, get, parse_pointer, pointer
 
@@ -22,8 +23,8 @@ class Select:
     value: str
 
 
-ALL = "*"
-"""In place of a key: every element of a list that is a map."""
+_EVERY = Select("*", "")
+"""Every element of a list."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,12 @@ class ObjectPath:
     text: str
     parts: tuple[str | Select, ...]
 
-    @property
+    @cached_property
     def list(self) -> "ObjectPath | None":
         """The list of which it means every element; None where it means one place only."""
-        for number, part in enumerate(self.parts):
-            if part == Select(ALL, ""):
-                return ObjectPath(self.text.partition("[*]")[0], self.parts[:number])
-        return None
+        if _EVERY not in self.parts:
+            return None
+        return ObjectPath(self.text.partition("[*]")[0], self.parts[: self.parts.index(_EVERY)])
 
     def find(self, obj: Json, element: int = 0) -> Path | None:
         """The path in an object; None where an element that it selects is not there.
@@ -53,14 +53,7 @@ class ObjectPath:
             obj: the object.
             element: which one is meant where it is for every element of a list.
         """
-        path: Path = ()
-        node = obj
-        for part in self.parts:
-            step = _index(node, part, element) if isinstance(part, Select) else part
-            if step is None:
-                return None
-            path, node = (*path, step), get(node, (step,))
-        return path
+        return _found(obj, self.parts, element)
 
     def element(self, path: Path) -> int:
         """Which element of its list one of its paths goes through; 0 where there is no list."""
@@ -68,12 +61,17 @@ class ObjectPath:
 
     def find_all(self, obj: Json) -> Iterator[Path]:
         """Every path that there is in an object."""
-        listed = self.list
-        found = listed.value(obj) if listed else None
-        for element in range(len(found) if isinstance(found, list) else 0) if listed else (0,):
-            path = self.find(obj, element)
-            if path is not None:
-                yield path
+        start = self.list.find(obj) if self.list else None
+        found, rest = (get(obj, start), self.parts[len(start) + 1 :]) if start is not None else (None, ())
+        if not self.list:
+            path = self.find(obj)
+            yield from () if path is None else (path,)
+        for index, item in enumerate(found if isinstance(found, list) else ()):
+            if not isinstance(item, dict) or (rest and rest[0] not in item):
+                continue  # the list is the user's, and looked through for every row
+            inner = _found(item, rest, 0)
+            if inner is not None and start is not None:
+                yield (*start, index, *inner)
 
     def value(self, obj: Json, element: int = 0) -> Json:
         """What is there in an object; None where anything on the way is missing."""
@@ -95,7 +93,7 @@ def object_path(text: str) -> ObjectPath:
     for index, part in enumerate(written):
         selecting = _SELECTING.fullmatch(part)
         if part.endswith("[*]") and part.count("[") == 1:
-            parts += [part.removesuffix("[*]"), Select(ALL, "")]
+            parts += [part.removesuffix("[*]"), _EVERY]
         elif selecting:
             parts += [selecting["list"], Select(selecting["key"], selecting["value"])]
         elif part.isdigit():
@@ -114,8 +112,18 @@ def object_path(text: str) -> ObjectPath:
     return ObjectPath(text, tuple(parts))
 
 
+def _found(node: Json, parts: Iterable[str | Select], element: int) -> Path | None:
+    path: Path = ()
+    for part in parts:
+        step = _index(node, part, element) if isinstance(part, Select) else part
+        if step is None:
+            return None
+        path, node = (*path, step), get(node, (step,))
+    return path
+
+
 def _index(node: Json, wanted: Select, element: int) -> int | None:
-    if wanted.key == ALL:
+    if wanted is _EVERY:
         return element if isinstance(node, list) and element < len(node) else None
     # One plain loop: a row looks for places a dozen times, and the list, of whatever length, is the user's.
     for index, item in enumerate(node if isinstance(node, list) else ()):

@@ -103,10 +103,7 @@ def _list(old: list[Json], new: list[Json], path: Path, steps: list[_Step]) -> J
         return old
     # What has no counterpart goes first, from the end, so that the indices before it stay true.
     gone = sorted(set(range(len(old))).difference(kept), reverse=True)
-    changed = sum(
-        place is not None and old[place] is not item for place, item in zip(places, after, strict=True)
-    )
-    count = len(gone) + changed + len(after) - len(kept)
+    count = len(gone) + len(inner) + len(after) - len(kept)
     shorter = count > FEW and count * (FRAME + len(pointer(path))) > len(canonical(after))
     # Elements in another order, or new ones among the old, are no matter of a few operations.
     if shorter or places != [*sorted(kept), *[None] * (len(places) - len(kept))]:

@@ -16,11 +16,16 @@ def place_of(job: Job, group: OpenGroup, shape: Shape, placer: Placer) -> Place:
 
 
 def peers(job: Job, identity: str) -> Mapping[str, str]:
-    """Labels that all pods of a job that take nodes have, and no other pods of its namespace."""
+    """Labels that all pods of a job that take nodes have, and no other pods of its namespace.
+
+    Args:
+        job: the job.
+        identity: the value of the job label; empty where no rule sets it.
+    """
     named = {"$(job.name)": job.name}
     if job.name and job.workload.peers:
         return {key: named.get(value, value) for key, value in job.workload.peers.items()}
-    return {keys.JOB: identity}
+    return {keys.JOB: identity} if identity else {}
 
 
 def said_by(job: Job) -> Place | None:

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
+from contract import keys
 from contract.place import Placer
 from webhook.engine.objectpath import ObjectPath
-from webhook.engine.tree import Json
+from webhook.engine.tree import Json, get
 from webhook.engine.workloads import Candidates, Workload
 
 
@@ -182,6 +184,16 @@ class Table:
     rules: tuple[Rule, ...]
     mode: Mode = Mode.ENFORCE
     device_counts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def labels_jobs(self) -> bool:
+        """Whether a rule sets the job label."""
+        labels = (
+            get(rule.add, ("metadata", "labels", keys.JOB))
+            for rule in self.rules
+            if rule.mode is Mode.ENFORCE
+        )
+        return any(label is not None for label in labels)
 
     def workloads_of(self, kind: str) -> tuple[Workload, ...]:
         """The workloads for a ``group/version/Kind``; the first whose ``when`` holds opens an object.

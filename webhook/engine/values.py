@@ -52,10 +52,11 @@ def placeholder_values(
 
 
 def _of_a_candidate(table: Table, job: Job, shape: Shape, identity: str) -> dict[str, Json]:
+    peers = placing.peers(job, identity if table.labels_jobs else "")
     values: dict[str, Json] = {
         "job.id": identity,
         "job.instanceType": job_types(table, job)[0],
-        "job.peers": dict(placing.peers(job, identity)),
+        **({"job.peers": dict(peers)} if peers else {}),
         "job.groupLabels": [job.workload.group] if job.workload.group else ABSENT,
         "shape.name": shape.name,
         "shape.nodeConfig": str(shape.node_config),

@@ -51,7 +51,7 @@ def _numbers(workload: Workload, at: Path) -> Iterator[tuple[Path, str]]:
             if quoted != "job.name" or value != "$(job.name)":
                 yield (
                     (*at, "peers", key),
-                    f"is {value!r}: it must be $(job.name), or a text without placeholders",
+                    f"is {value!r}: it must be $(job.name), or quote nothing",
                 )
 
 

@@ -58,15 +58,17 @@ def bundled() -> dict[str, Any]:
 def _validator() -> Draft202012Validator:
     formats = FormatChecker(formats=())
     formats.checks("object-path", raises=ValueError)(_is_path)
-    formats.checks("place", raises=ValueError)(
-        lambda text: not isinstance(text, str) or bool(place.parse(text))
-    )
+    formats.checks("place", raises=ValueError)(_is_place)
     return Draft202012Validator(bundled(), format_checker=formats)
 
 
 def _is_path(text: object) -> bool:
     """Whether a text is an object's path; one that breaks the schema's pattern is told of already."""
     return not (isinstance(text, str) and text.startswith("/")) or bool(object_path(text))
+
+
+def _is_place(text: object) -> bool:
+    return not isinstance(text, str) or bool(place.parse(text))
 
 
 def violations(raw: Any) -> Iterator[tuple[Path, str]]:  # noqa: ANN401 - a document of whatever content

@@ -60,7 +60,11 @@ def test_templates_that_are_copied_say_only_what_the_webhook_could_have_written(
     claims: list[Object] = [
         {"labels": {keys.JOB: "team-b.train"}},
         {"annotations": {WORKERS: "24"}},
-        {"annotations": {keys.TOPOLOGY_KEY: "topology.kubernetes.io/zone"}},
+        {
+            "annotations": {
+                keys.PLACE: "placer=gate workers=4 size=4 unit=topology.kubernetes.io/zone index=name"
+            }
+        },
         {"schedulingGates": [{"name": GATE}]},
     ]
     forged = [saying(made, **claim) for made in MADE for claim in claims]
