@@ -12,7 +12,7 @@ One annotation, ``ultraserver-webhook.io/place``, of words ``KEY=VALUE`` in this
 ``unit``    the node label whose value the nodes of a unit share
 ``index``   where a pod's number is, from 0: a sum such as ``labels/KEY*4+labels/OTHER+1``, where ``name`` is
             the number at the end of the pod's name; missing where pods have no number
-``group``   label of the pods whose value tells apart the units of one object; missing where it is one
+``group``   ``labels/KEY`` of the pods whose value tells apart the units of one object; missing where it is one
 ==========  ========================================================================================
 """
 
@@ -83,9 +83,8 @@ class Term:
         key = self.source.removeprefix(LABEL)
         text = labels.get(key)
         if not isinstance(text, str) or not _NUMBER.fullmatch(text):
-            raise ContractError(
-                f"label {key[:80]} is {str(text)[:40]!r}: it must be the pod's number, from 0"
-            )
+            said = text[:40] if isinstance(text, str) else text
+            raise ContractError(f"label {key[:80]} is {said!r}: it must be the pod's number, from 0")
         return int(text) * self.factor
 
 
@@ -134,7 +133,8 @@ class Place:
     group: str = ""
 
     def __str__(self) -> str:
-        values = (self.placer, self.workers, self.size, self.unit, self.index or "", self.group)
+        group = self.group and LABEL + self.group
+        values = (self.placer, self.workers, self.size, self.unit, self.index or "", group)
         return " ".join(f"{key}={value}" for key, value in zip(_KEYS, values, strict=True) if value != "")
 
     def number(self, metadata: Mapping[str, Any]) -> int | None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from contract.keys import SERVER_2, SERVER_4
+from contract.place import Place, Placer
 from placement.decide import assume, decide
-from placement.model import Demand, Place, Taint, Toleration
+from placement.model import Demand, Taint, Toleration
 from placement.plan import Failure, Memory, Policy, Unsettled
 from placement.topology import Topology
 from tests.placement.world import (
@@ -329,21 +330,21 @@ CASES = [
     Case(
         "two of the same number",
         ONE.values(),
-        first(job("a", 4), place=job("a", 4)[1].place),
+        first(job("a", 4), number=1),
         {},
         {"a": "have the same number 1"},
     ),
     Case(
         "a number too high",
         ONE.values(),
-        [*job("a", 4), replace(job("a", 5, config=4)[4], place=Place(4, 4, 4, SERVER_4))],
+        [*job("a", 4), replace(job("a", 5, config=4)[4], place=job("a", 4)[0].place)],
         {},
         {"a": "a-worker-4 has number 4, but the job was admitted with 4 workers"},
     ),
     Case(
         "workers that disagree",
         ONE.values(),
-        first(job("a", 4), place=Place(0, 8, 4, SERVER_4)),
+        first(job("a", 4), place=job("a", 8)[0].place),
         {},
         {"a": "its workers disagree: 4 workers of node config 4 and 8 workers"},
     ),
@@ -378,10 +379,10 @@ CASES = [
     Case(
         "an unknown topology key",
         ONE.values(),
-        [replace(pod, place=Place(i, 4, 4, "rack")) for i, pod in enumerate(job("a", 4))],
+        [replace(pod, place=Place(Placer.GATE, 4, 4, "rack")) for pod in job("a", 4)],
         {},
         {
-            f"a-worker-{index}": "name units of 4 nodes by the label 'rack': there are none here"
+            f"a-worker-{index}": "names units of 4 nodes by the label 'rack': there are none here"
             for index in range(4)
         },
     ),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from contract import keys
 from contract.keys import GATE, HOSTNAME, SERVER_2, SERVER_4
+from contract.place import OLD, Placer
 from placement.decide import decide
 from placement.plan import Failure, Keeping, Memory
 from placement.read import read_pod
@@ -31,11 +32,15 @@ NODES = [
 TOPOLOGY = Topology([*NODES, node(9, 0, labels={SERVER_4: "", SERVER_2: ""})])
 NAMESPACES = ("team", "evil")
 NUMBERS = ("1", "2", "4", "16", "0", "-1", "99999", "4.0", "\u0664", "", "x")
+PLACE = {
+    "placer": (*Placer, *Placer, "", "me"),
+    "workers": ("2", "4", "4", *NUMBERS),
+    "size": ("4", "4", "4", *NUMBERS),
+    "unit": (SERVER_4, SERVER_4, SERVER_4, SERVER_2, HOSTNAME, ZONE, "", "none", "\x1b[31m"),
+    "index": ("name", "name*2+labels/i+1", "labels/i", "labels/", "annotations/i", ""),
+    "group": ("labels/i", "i", None, None, None, None),
+}
 SAID = {
-    keys.WORKERS: NUMBERS,
-    keys.NODE_CONFIG: NUMBERS,
-    keys.TOPOLOGY_KEY: (SERVER_4, SERVER_2, HOSTNAME, ZONE, "", "none", "\x1b[31m"),
-    keys.INDEX: ("name", "name", "labels/i", "labels/", "annotations/i", ""),
     keys.JOB: ("team.a", "evil.b", "", "x" * 64, "pod/a-worker-0"),
     keys.OPENED: ("2026-11-21T11:59:00Z", "2026-11-21T11:00:00", "soon", ""),
 }
@@ -63,6 +68,15 @@ class Tenant:
         """Some of the keys, more often than not, each with one of its values."""
         return {key: self.one(*among) for key, among in values.items() if self._random.random() < 0.8}
 
+    def place(self) -> dict[str, str]:
+        """What it says about its place, by this release or the one before."""
+        said = {key: found for key, among in PLACE.items() if (found := self.one(*among)) is not None}
+        before = dict(zip(OLD, [said.get(key, "") for key in ("workers", "index", "unit")], strict=False))
+        before |= {keys.NODE_CONFIG: said.get("size", "")}
+        return self.one(
+            before, {}, *[{keys.PLACE: " ".join(f"{key}={value}" for key, value in said.items())}] * 3
+        )
+
     def term(self) -> dict[str, Any]:
         """A node selector term."""
         expressions = [
@@ -85,7 +99,7 @@ class Tenant:
                 "name": f"{self.one('a-worker', 'b', 'sleep')}-{self.one(0, 1, 2, 3, 4)}",
                 "uid": str(self._random.random()),
                 "labels": self.part({keys.JOB: SAID[keys.JOB], "i": NUMBERS, keys.LOOSE: ("", None)}),
-                "annotations": self.part(SAID),
+                "annotations": self.part(SAID) | self.place(),
                 "creationTimestamp": "2026-11-20T11:00:00Z",
                 "deletionTimestamp": self.one(None, None, None, "2026-11-21T11:00:00Z"),
             },
@@ -132,7 +146,7 @@ def test_whatever_stands_on_pods_a_decision_comes_about_and_gives_no_node_twice(
         new = {pin.value for pin in opening.pins if pin.pod.opened is None}
         stands = any(pod.node or pod.opened for pod in opening.job.workers)
         for value in new if size > 1 and not stands else ():
-            names = TOPOLOGY.groups(opening.job.place.key)[value].names
+            names = TOPOLOGY.groups(opening.job.place.unit)[value].names
             assert busy.isdisjoint(names)
             given_away += names
     assert len(given_away) == len(set(given_away))

@@ -108,11 +108,11 @@ def openings(decision: Decision) -> Iterator[tuple[int, list[frozenset[str]]]]:
         blocks: dict[int, set[str]] = {}
         for pin in opening.pins:
             assert pin.pod.place
-            blocks.setdefault(pin.pod.place.block, set()).add(pin.value)
+            blocks.setdefault(pin.pod.block, set()).add(pin.value)
         assert all(len(values) == 1 for values in blocks.values())
         yield (
             place.size,
-            [everything.groups(place.key)[value].names for values in blocks.values() for value in values],
+            [everything.groups(place.unit)[value].names for values in blocks.values() for value in values],
         )
 
 

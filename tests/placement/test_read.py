@@ -11,18 +11,16 @@ from hypothesis import strategies as st
 
 from contract import keys
 from contract.keys import HOSTNAME, SERVER_4
-from placement.model import Demand, Expression, Place, Taint, Term, Toleration
+from contract.place import Index, Place, Placer, Term
+from placement.model import Demand, Expression, Taint, Toleration
+from placement.model import Term as NodeTerm
 from placement.quantities import requests
 from placement.read import MOST_CONDITIONS, MOST_GATES, MOST_RESOURCES, MOST_TEXT, read_node, read_pod
 from tests.helpers import examples
 
 INDEX = "training.kubeflow.org/replica-index"
-CONTRACT = {
-    keys.WORKERS: "16",
-    keys.NODE_CONFIG: "4",
-    keys.TOPOLOGY_KEY: SERVER_4,
-    keys.INDEX: f"labels/{INDEX}",
-}
+PLACE = Place(Placer.GATE, 16, 4, SERVER_4, Index((Term(f"labels/{INDEX}"),)))
+CONTRACT = {keys.PLACE: str(PLACE)}
 
 
 def pod(**changes: Any) -> dict[str, Any]:
@@ -38,12 +36,6 @@ def pod(**changes: Any) -> dict[str, Any]:
     return {"metadata": metadata, "spec": spec, "status": changes.pop("status", {})}
 
 
-def annotated(**changes: str | None) -> dict[str, Any]:
-    """The contract with some of its annotations otherwise, None for one that is missing."""
-    said = CONTRACT | {getattr(keys, name.upper()): value for name, value in changes.items()}
-    return {"annotations": {key: value for key, value in said.items() if value is not None}}
-
-
 def node_affinity(*terms: dict[str, Any]) -> dict[str, Any]:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
     return {"affinity": {"nodeAffinity": required}}
@@ -52,8 +44,7 @@ def node_affinity(*terms: dict[str, Any]) -> dict[str, Any]:
 def test_a_worker_as_the_operator_makes_it() -> None:
     found = read_pod(pod())
     assert found
-    assert found.place == Place(7, 16, 4, SERVER_4)
-    assert found.place.block == 1
+    assert (found.place, found.number, found.block) == (PLACE, 7, 1)
     assert (found.key, found.gated, found.problem) == (("team", "team.train"), True, "")
     assert found.created == datetime(2026, 11, 21, 10, tzinfo=UTC)
     assert not (found.node)
@@ -121,57 +112,9 @@ def test_pods_that_have_ended_hold_nothing(phase: str) -> None:
 
 
 def test_a_launcher_takes_no_node() -> None:
-    found = read_pod(pod(metadata=annotated(workers=None)))
+    found = read_pod(pod(metadata={"annotations": {}}))
     assert found
     assert (found.place, found.problem) == (None, "")
-
-
-def test_node_config_1_needs_no_topology_key() -> None:
-    found = read_pod(pod(metadata=annotated(node_config="1", topology_key=None)))
-    assert found
-    assert found.place == Place(7, 16, 1, HOSTNAME)
-
-
-def test_the_number_may_be_in_the_name() -> None:
-    found = read_pod(pod(metadata=annotated(index="name")))
-    assert found
-    assert found.place
-    assert found.place.index == 7
-
-
-@pytest.mark.parametrize(
-    ("metadata", "problem"),
-    [
-        (
-            annotated(workers="many"),
-            "annotation ultraserver-webhook.io/workers is 'many': it must be a whole number from 1",
-        ),
-        (annotated(workers="0"), "is '0'"),
-        (annotated(workers="-4"), "is '-4'"),
-        (annotated(workers="٤"), "must be a whole number"),
-        (annotated(workers="9" * 5000), "must be a whole number"),
-        (annotated(workers="999999"), "must be a whole number"),
-        (annotated(node_config=None), "annotation ultraserver-webhook.io/node-config is missing"),
-        (
-            annotated(topology_key=None),
-            "annotation ultraserver-webhook.io/topology-key is missing: node config 4",
-        ),
-        (annotated(index=None), "annotation ultraserver-webhook.io/index is ''"),
-        (annotated(index="labels/"), "it must be 'name' or 'labels/KEY'"),
-        (annotated(index="labels/absent"), "label absent is None: it must be the pod's number"),
-        (
-            annotated(index="name") | {"name": "train-worker"},
-            "there is no number at the end of the pod's name",
-        ),
-        ({"labels": {keys.JOB: "team.train", INDEX: "x"}}, "is 'x'"),
-    ],
-)
-def test_a_contract_that_cannot_be_read_is_told_in_words(metadata: dict[str, Any], problem: str) -> None:
-    found = read_pod(pod(metadata=metadata))
-    assert found
-    assert found.place is None
-    assert problem in found.problem
-    assert len(found.problem) < 200
 
 
 @examples(15)
@@ -274,8 +217,8 @@ def test_what_a_pod_asks_of_a_node() -> None:
     assert found.demand.neuron
     assert found.demand.selector == {"a": "b"}
     assert found.demand.terms == (
-        Term((Expression(SERVER_4, "Exists", ()),)),
-        Term((), (Expression("metadata.name", "In", ("n",)),)),
+        NodeTerm((Expression(SERVER_4, "Exists", ()),)),
+        NodeTerm((), (Expression("metadata.name", "In", ("n",)),)),
     )
     assert found.demand.tolerations == (
         Toleration("k", "Exists", "", ""),

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from contract import keys
-from contract.keys import HOSTNAME, SERVER_4
-from placement.model import Expression, Node, Place, Pod, Taint, Term, Toleration
-from placement.read import MOST_CONDITIONS, MOST_WORKERS, read_demand, read_node, read_place, read_pod
+from contract.keys import SERVER_4
+from placement.model import Expression, Node, Pod, Taint, Term, Toleration
+from placement.read import MOST_CONDITIONS, read_demand, read_node, read_pod
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ABSENT: list[dict[str, Any]] = [{}, {"metadata": None, "spec": None, "status": None}]
-PLACED = {keys.WORKERS: "4", keys.NODE_CONFIG: "4", keys.TOPOLOGY_KEY: SERVER_4, keys.INDEX: "name"}
+PLACED = {keys.PLACE: f"placer=gate workers=4 size=4 unit={SERVER_4} index=name"}
 
 
 def required(*terms: dict[str, Any]) -> dict[str, Any]:
@@ -104,57 +104,6 @@ def test_the_time_of_an_opening_is_that_of_its_annotation() -> None:
     pod = read_pod({"metadata": metadata, "spec": {"nodeSelector": {SERVER_4: "us-1"}}})
     assert pod
     assert pod.opened == datetime(2026, 11, 21, 10, 0, 5, tzinfo=UTC)
-
-
-@pytest.mark.parametrize("size", ["1", "4"])
-@pytest.mark.parametrize("workers", [1, MOST_WORKERS])
-def test_the_smallest_and_the_largest_job_have_a_place(workers: int, size: str) -> None:
-    said = PLACED | {keys.WORKERS: str(workers), keys.NODE_CONFIG: size}
-    key = HOSTNAME if size == "1" else SERVER_4
-    assert read_place({"name": "w-000042", "annotations": said}) == Place(42, workers, int(size), key)
-
-
-@pytest.mark.parametrize(
-    ("metadata", "problem"),
-    [
-        (
-            {"annotations": PLACED | {keys.WORKERS: str(MOST_WORKERS + 1)}},
-            "annotation ultraserver-webhook.io/workers is '100001': it must be a whole number from 1",
-        ),
-        (
-            {"annotations": PLACED | {keys.WORKERS: "x" * 99}},
-            f"annotation ultraserver-webhook.io/workers is '{'x' * 40}': it must be a whole number from 1",
-        ),
-        (
-            {"annotations": {key: PLACED[key] for key in (keys.WORKERS, keys.INDEX)}},
-            "annotation ultraserver-webhook.io/node-config is missing",
-        ),
-        (
-            {"annotations": PLACED | {keys.TOPOLOGY_KEY: ""}},
-            "annotation ultraserver-webhook.io/topology-key is missing: node config 4 needs it",
-        ),
-        (
-            {"annotations": PLACED | {keys.INDEX: "x" * 99}},
-            f"annotation ultraserver-webhook.io/index is '{'x' * 80}': it must be 'name' or 'labels/KEY'",
-        ),
-        (
-            {"annotations": PLACED | {keys.INDEX: "fields/k"}},
-            "annotation ultraserver-webhook.io/index is 'fields/k': it must be 'name' or 'labels/KEY'",
-        ),
-        (
-            {"annotations": PLACED | {keys.INDEX: f"labels/{'k' * 99}"}},
-            f"label {'k' * 80} is None: it must be the pod's number, from 0",
-        ),
-        ({"name": "w-7x", "annotations": PLACED}, "there is no number at the end of the pod's name"),
-        ({"annotations": PLACED}, "there is no number at the end of the pod's name"),
-    ],
-)
-def test_a_place_that_cannot_be_read_is_said_in_a_whole_sentence(
-    metadata: dict[str, Any], problem: str
-) -> None:
-    pod = read_pod({"metadata": metadata})
-    assert pod
-    assert (pod.place, pod.problem) == (None, problem)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from contract.place import Place, Placer
 from placement.decide import decide
-from placement.model import Place
 from placement.plan import Policy
 from placement.reasons import LONGEST, units
 from placement.topology import UNITS, Topology
@@ -94,7 +94,7 @@ def test_groups_have_names(count: int, size: int, text: str) -> None:
 
 
 def test_a_size_that_nobody_has_is_said_plainly() -> None:
-    pods = [replace(pod, place=Place(index, 8, 8, "rack")) for index, pod in enumerate(job("a", 8))]
+    pods = [replace(pod, place=Place(Placer.GATE, 8, 8, "rack")) for pod in job("a", 8)]
     assert why(MANY.values(), pods) == (
         "needs 1 free group of 8 nodes; 0 free; at most 0 can become free as things are"
     )

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from contract.keys import GATE, HOSTNAME, INSTANCE_TYPE, NODE_IDS, SERVER_2, SERVER_4
+from contract.place import Place, Placer
 from placement.cluster import shown
-from placement.model import Demand, JobKey, Node, Place, Pod
+from placement.model import Demand, JobKey, Node, Pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -80,7 +81,8 @@ def job(  # noqa: PLR0913
             namespace,
             f"{name}-worker-{index}",
             f"{namespace}/{name}/{index}/0",
-            place=Place(index, workers, size, KEYS[size]),
+            place=Place(Placer.GATE, workers, size, KEYS[size]),
+            number=index,
             demand=demand,
             **common,
         )
@@ -111,7 +113,7 @@ def opened(pod: Pod) -> Pod:
 def bound(pods: Iterable[Pod], nodes: Iterable[Node], **changes: Any) -> list[Pod]:
     """Pods that were opened, pinned and bound, one on each of the nodes."""
     return [
-        replace(opened(pinned(pod, pod.place.key, found.labels[pod.place.key])), node=found.name, **changes)
+        replace(opened(pinned(pod, pod.place.unit, found.labels[pod.place.unit])), node=found.name, **changes)
         if pod.place
         else opened(pod)
         for pod, found in zip(pods, nodes, strict=True)
@@ -125,7 +127,7 @@ def settled(pods: Iterable[Pod], topology: Topology) -> list[Pod]:
     found = []
     for pod in pods:
         if pod.place and pod.pin and not pod.gated and not pod.node:
-            unit = topology.groups(pod.place.key)[pod.pin]
+            unit = topology.groups(pod.place.unit)[pod.pin]
             name = next(node.name for node in unit.nodes if node.name not in taken)
             taken.add(name)
             found.append(replace(pod, node=name, started=True))
