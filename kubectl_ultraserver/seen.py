@@ -169,6 +169,10 @@ class Work:
     @cached_property
     def size(self) -> int:
         """The node config: what the pods say, or the job; else as the packaged table has it."""
+        if place := next(
+            (worker.pod.place for worker in self.workers if worker.pod and worker.pod.place), None
+        ):
+            return place.size
         templates = [
             at(self.job, "spec", "mpiReplicaSpecs", role, "template") for role in ("Worker", "Launcher")
         ]

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from contract.keys import GATE
+from contract.place import Placer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -100,6 +101,11 @@ class Job:
                 return f"{pod.name}: {pod.problem}"
             if pod.gated and not pod.job:
                 return f"{pod.name} has the gate {GATE} but no job label: delete it, so that it is made anew"
+            if pod.gated and pod.place and pod.place.placer is not Placer.GATE:
+                placer = pod.place.placer
+                return (
+                    f"{pod.name} has the gate {GATE}, but its place says placer={placer}: take the gate out"
+                )
             others = [gate for gate in pod.gates if gate != GATE]
             if pod.gated and others:
                 return f"{pod.name} waits for another gate as well: {others[0]}"

@@ -184,8 +184,11 @@ def _term(found: Object) -> Term:
 
 
 def _opened(metadata: Object, place: Place | None, spec: Object) -> datetime | None:
-    """When the program pinned a pod. It writes both in one patch: one without the other is not its."""
-    if place is None or place.unit not in (spec.get("nodeSelector") or {}):
+    """When the program pinned a pod. It writes both in one patch: one without the other is not its.
+
+    Nor is anything on a pod that others place.
+    """
+    if place is None or place.placer is not Placer.GATE or place.unit not in (spec.get("nodeSelector") or {}):
         return None
     return _time((metadata.get("annotations") or {}).get(OPENED))
 

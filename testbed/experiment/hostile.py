@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contract.keys import GATE, INDEX, JOB, LOOSE, NODE_CONFIG, TOPOLOGY_KEY, WORKERS
+from contract.keys import GATE, JOB, LOOSE, PLACE
+from contract.place import Index, Place, Placer, Term
 from testbed.plane import nodes
 
 if TYPE_CHECKING:
@@ -42,14 +43,14 @@ def claiming(name: str, said: dict[str, str], **spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "annotations": {INDEX: "name"} | said},
+        "metadata": {"name": name, "annotations": said},
         "spec": {"containers": [{"name": "c", "image": "example.invalid/c"}], **spec},
     }
 
 
 def place(workers: int, size: int, key: str = nodes.SERVER_ID_4, job: str = "") -> dict[str, str]:
     """The annotations of a worker."""
-    said = {WORKERS: str(workers), NODE_CONFIG: str(size), TOPOLOGY_KEY: key}
+    said = {PLACE: str(Place(Placer.GATE, workers, size, key, Index((Term("name"),))))}
     return said | ({JOB: job} if job else {})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from contract.keys import PLACE
 from testbed.experiment.judge import UNIT, config_of
 from testbed.plane.controlplane import ControlPlane
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 VERSION = "scheduling.k8s.io/v1alpha2"
 GATES = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
 
-GROUPS = {"native": "$(field.job)-$(field.block)", "native-job": "$(field.job)"}
+GROUPS = {"native": "$(field.name)-$(place.block)", "native-job": "$(field.name)"}
 """The name of a Pod's group: one for each block, or one for the whole job."""
 
 
@@ -26,26 +27,25 @@ class NativePlane(ControlPlane):
     }
 
 
+FIELD = {"path": "/metadata/labels/training.kubeflow.org~1job-name", "default": ""}
+"""Of the workload of Pods: the name of the job, which a group has its name from."""
+
+
 def rules(policy: str) -> list[dict[str, Any]]:
     """The rows that put every Pod of a job which fills units into its group."""
-    ours = "ultraserver-webhook.io/"
-    template = {
-        "name": "native-blocks",
-        "reason": "What the rows for the Pods need, for jobs of one unit as well.",
-        "match": {"role": "worker", "shape": {"together": ["required", "preferred"]}},
-        "add": {"metadata": {"annotations": {ours + "block-size": "$(shape.nodeConfig)"}}},
-    }
-    group = {
-        "name": "native-group",
+    several, one = ["* size=2 *", "* size=4 *"], ["* workers=2 size=2 *", "* workers=4 size=4 *"]
+    found = [_rule("native-group", GROUPS[policy], several)]
+    # A job of one unit has no blocks by number.
+    return [*found, _rule("native-one", "$(field.name)-0", one)] if policy == "native" else found
+
+
+def _rule(name: str, group: str, places: list[str]) -> dict[str, Any]:
+    return {
+        "name": name,
         "reason": "The scheduler binds all Pods of a group or none.",
-        "match": {
-            "workload": "worker-pod",
-            "role": "pod",
-            "annotations": {ours + "block-size": "?*"},
-        },
-        "add": {"spec": {"schedulingGroup": {"podGroupName": GROUPS[policy]}}},
+        "match": {"workload": "pod", "role": "pod", "annotations": {PLACE: places}},
+        "add": {"spec": {"schedulingGroup": {"podGroupName": group}}},
     }
-    return [template, group]
 
 
 def groups(policy: str, name: str, workers: int) -> list[dict[str, Any]]:

@@ -44,12 +44,16 @@ def table(policy: str) -> str:
         return placement.ROWS.read_text(encoding="utf-8")
     packaged = yaml.safe_load((webhook.REPOSITORY / "webhook/rules/default.yaml").read_text(encoding="utf-8"))
     off, more = [], []
-    if policy == "selector" or policy in native.GROUPS:
-        off = [rule["name"] for rule in packaged["rules"] if rule["name"] != "ultraserver-nodes"]
-        more = native.rules(policy) if policy in native.GROUPS else []
-    elif policy == "document":
-        off = ["apart-across-namespaces", "nodes-with-server-id", "blocks"]
     head = {"apiVersion": packaged["apiVersion"], "kind": "RuleTable", "extends": "default"}
+    if policy == "selector" or policy in native.GROUPS:
+        kept = {"ultraserver-nodes"} if policy == "selector" else {"ultraserver-nodes", "job-label"}
+        off = [rule["name"] for rule in packaged["rules"] if rule["name"] not in kept]
+    if policy in native.GROUPS:
+        more = native.rules(policy)
+        (pods,) = [row for row in packaged["workloads"] if row["name"] == "pod"]
+        head["workloads"] = [{"name": "pod", "fields": pods["fields"] | {"name": native.FIELD}}]
+    elif policy == "document":
+        off = ["apart-across-namespaces", "nodes-with-server-id", "blocks-whole"]
     return json.dumps(head | {"rules": [*({"name": name, "mode": "off"} for name in off), *more]})
 
 

@@ -37,9 +37,7 @@ WORKERS, INDEX, TOPOLOGY_KEY, BLOCK_SIZE, PODS_PER_JOB = OLD
 labels = st.sampled_from([REPLICA, COMPLETION, SERVER_4, "rack", "a_b.c"])
 numbers = st.integers(0, 999_999)
 terms = st.builds(Term, st.just(NAME) | labels.map("labels/".__add__), st.just(1) | numbers)
-indexes = st.builds(
-    Index, st.lists(terms, min_size=1, max_size=MOST_TERMS).map(tuple), st.just(0) | numbers
-)
+indexes = st.builds(Index, st.lists(terms, min_size=1, max_size=MOST_TERMS).map(tuple), st.just(0) | numbers)
 counts = st.integers(1, MOST_WORKERS)
 places = st.builds(
     Place, st.sampled_from(Placer), counts, counts, labels, st.none() | indexes, st.just("") | labels
@@ -155,7 +153,9 @@ def test_a_name_without_a_number_at_its_end_has_none(name: str) -> None:
         ({}, {JOB: "j" * (keys.LONGEST_LABEL + 1)}, OF_GROUP, ""),
     ],
 )
-def test_the_job_of_a_pod(labels: dict[str, str], annotations: dict[str, str], group: str, found: str) -> None:
+def test_the_job_of_a_pod(
+    labels: dict[str, str], annotations: dict[str, str], group: str, found: str
+) -> None:
     assert job({"labels": labels, "annotations": annotations}, group) == found
 
 

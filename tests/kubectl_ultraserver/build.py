@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from contract import keys
-from contract.keys import GATE, INDEX, JOB, NODE_CONFIG, SERVER_4, TOPOLOGY_KEY, WORKERS
+from contract.keys import GATE, JOB, PLACE, SERVER_4
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.names import JobName, job_of
 from kubectl_ultraserver.seen import Fleet, Work
@@ -80,10 +80,8 @@ def gated(pods: Iterable[Object], count: int) -> list[Object]:
     for made in copy.deepcopy(list(pods)):
         made["spec"]["schedulingGates"] = [{"name": GATE}]
         made["metadata"]["annotations"] |= {
-            WORKERS: str(count),
-            NODE_CONFIG: "4",
-            TOPOLOGY_KEY: SERVER_4,
-            INDEX: "labels/training.kubeflow.org/replica-index",
+            PLACE: f"placer=gate workers={count} size=4 unit={SERVER_4} "
+            "index=labels/training.kubeflow.org/replica-index"
         }
         found.append(made)
     return found

@@ -91,8 +91,7 @@ def test_verify_and_why_answer_whatever_the_pods_say(
         made["metadata"]["labels"]["training.kubeflow.org/replica-index"] = index
         made["metadata"]["annotations"] = {
             "ultraserver-webhook.io/node-config": config,
-            "ultraserver-webhook.io/workers": index,
-            "ultraserver-webhook.io/index": "name",
+            "ultraserver-webhook.io/place": f"placer=gate workers={index} size={config} unit=rack index=name",
         }
         pods.append(made)
     found = work(pods, job=stored() if known else None)

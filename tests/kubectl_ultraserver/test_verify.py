@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from contract.keys import NO_SERVER, NODE_IDS, SERVER_4
+from contract.keys import HOSTNAME, NO_SERVER, NODE_IDS, PLACE, SERVER_4
 from kubectl_ultraserver.verify import verify
 from tests.kubectl_ultraserver.build import THREE, pod, stored, work, workers
 from tests.placement.world import changed
@@ -38,6 +38,11 @@ def test_so_is_a_pair_and_a_job_of_two_ultraservers_and_single_nodes() -> None:
     )
     assert verify(work(workers("train", 8, [*SECOND, *FIRST]))).whole
     assert verify(work(workers("train", 3, ["n1-0", "n2-1", "n3-3"], size=1))).whole
+    # As many as would fill an UltraServer, of a kind whose object is not looked at.
+    alone = workers("train", 4, ["n1-0", "n2-1", "n3-3", "n3-2"], size=1)
+    for made in alone:
+        made["metadata"]["annotations"][PLACE] = f"placer=affinity workers=4 size=1 unit={HOSTNAME}"
+    assert verify(work(alone)).whole
 
 
 @pytest.mark.parametrize(("count", "on"), [(2, FIRST[:2]), (6, [*FIRST, *SECOND[:2]])])

@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 
 from contract import keys
-from placement import model
+from contract.place import OLD, Index, Place, Placer, Term
 from placement.read import read_pod
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.docs.blocks import REPOSITORY
@@ -24,8 +24,12 @@ from webhook.engine.tree import get, pointer, put
 from webhook.rules.load import load_texts
 
 if TYPE_CHECKING:
+    from placement.model import Pod
     from webhook.engine.table import Table
     from webhook.engine.tree import Json
+
+
+INDEX = Index((Term("labels/training.kubeflow.org/replica-index"),))
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +45,7 @@ def table(files: dict[str, str]) -> Table:
     return load_texts([*files.items()], "placement")
 
 
-def pod_of(table: Table, job: Json, index: int) -> model.Pod:
+def pod_of(table: Table, job: Json, index: int) -> Pod:
     """A worker as the operator would make it of what the table makes of a job."""
     outcome = evaluate(table, requested(job))
     template = get(outcome.after, WORKER)
@@ -57,19 +61,21 @@ def pod_of(table: Table, job: Json, index: int) -> model.Pod:
 
 
 @pytest.mark.parametrize(
-    ("workers", "place"),
+    ("workers", "size", "unit"),
     [
-        (1, model.Place(0, 1, 1, keys.HOSTNAME)),
-        (2, model.Place(0, 2, 2, keys.SERVER_2)),
-        (3, model.Place(0, 3, 1, keys.HOSTNAME)),
-        (4, model.Place(0, 4, 4, keys.SERVER_4)),
-        (6, model.Place(0, 6, 2, keys.SERVER_2)),
-        (16, model.Place(0, 16, 4, keys.SERVER_4)),
+        (1, 1, keys.HOSTNAME),
+        (2, 2, keys.SERVER_2),
+        (3, 1, keys.HOSTNAME),
+        (4, 4, keys.SERVER_4),
+        (6, 2, keys.SERVER_2),
+        (16, 4, keys.SERVER_4),
     ],
 )
-def test_the_program_understands_what_the_rows_write(workers: int, place: model.Place, table: Table) -> None:
-    found = pod_of(table, mpijob(workers), 0)
-    assert found.place == place
+def test_the_program_understands_what_the_rows_write(
+    workers: int, size: int, unit: str, table: Table
+) -> None:
+    found = pod_of(table, mpijob(workers), workers - 1)
+    assert (found.place, found.number) == (Place(Placer.GATE, workers, size, unit, INDEX), workers - 1)
     assert (found.job, found.gated, found.problem) == ("default.train", True, "")
 
 
@@ -85,29 +91,27 @@ def with_ranks(**launcher: Json) -> Json:
 def test_a_launcher_that_runs_ranks_is_counted(table: Table) -> None:
     job = with_ranks()
     found = pod_of(table, job, 3)
-    assert found.place == model.Place(3, 4, 4, keys.SERVER_4)
+    assert (found.place, found.number) == (Place(Placer.GATE, 4, 4, keys.SERVER_4, INDEX), 3)
 
 
 @pytest.mark.parametrize(("workers", "index"), [(8, 0), (8, 3), (8, 4), (16, 15), (6, 1), (6, 4)])
 def test_the_program_pins_the_blocks_that_the_rows_for_pods_keep_together(
-    workers: int, index: int, table: Table
+    workers: int, index: int, table: Table, files: dict[str, str]
 ) -> None:
-    template = get(evaluate(table, requested(mpijob(workers))).after, WORKER)
-    labels = {"operator-name": "mpi-operator", "job-name": "train", "replica-index": str(index)}
-    labels = {f"training.kubeflow.org/{key}": value for key, value in labels.items()}
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": dict(template["metadata"]),
-        "spec": template["spec"],
-    }
-    pod["metadata"]["labels"] = template["metadata"]["labels"] | labels
-    made = evaluate(table, requested(pod)).after
-    place = pod_of(table, mpijob(workers), index).place
-    assert place
-    assert made["metadata"]["labels"]["ultraserver-webhook.io/block"] == str(place.block)
+    without = load_texts([("rules.yaml", files["rules.yaml"])], "base")
+    template = get(evaluate(without, requested(mpijob(workers))).after, WORKER)
+    labels = template["metadata"]["labels"] | {"training.kubeflow.org/replica-index": str(index)}
+    metadata = template["metadata"] | {"labels": labels}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+    made = evaluate(without, requested(pod)).after
+    found = pod_of(table, mpijob(workers), index)
+    assert found.place
+    assert made["metadata"]["labels"][keys.BLOCK] == str(found.block)
     terms = made["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert [term["topologyKey"] for term in terms] == [place.key]
+    assert [term["topologyKey"] for term in terms] == [found.place.unit]
+    # One that waits for its pin needs no terms beside it.
+    metadata = metadata | {"annotations": {keys.PLACE: str(found.place)}}
+    assert not evaluate(table, requested(pod | {"metadata": metadata})).operations
 
 
 def test_a_job_that_names_a_queue_gets_no_gate(table: Table) -> None:
@@ -132,7 +136,7 @@ def test_where_not_all_that_take_a_node_ask_for_devices_nothing_waits(table: Tab
         outcome = evaluate(table, requested(job))
         assert "ultraserver-webhook.io/job" in str(outcome.after)
         assert not any(record.is_gated(get(outcome.after, path)) for path in (WORKER, LAUNCHER))
-        assert keys.WORKERS not in str(outcome.after)
+        assert "placer=gate" not in str(outcome.after)
 
 
 FORGED = {
@@ -140,10 +144,8 @@ FORGED = {
         "labels": {keys.JOB: "team-b.victim", "mine": "x"},
         "annotations": {
             keys.JOB: "team-b.victim",
-            keys.WORKERS: "24",
-            keys.NODE_CONFIG: "2",
-            keys.TOPOLOGY_KEY: "topology.kubernetes.io/zone",
-            keys.INDEX: "name",
+            keys.PLACE: "placer=gate workers=24 size=2 unit=topology.kubernetes.io/zone index=name",
+            **dict.fromkeys((*OLD, keys.NODE_CONFIG), "2"),
             keys.OPENED: "2026-01-01T00:00:00Z",
             "mine": "x",
         },
@@ -193,13 +195,14 @@ def test_what_a_job_claims_is_what_the_rows_say_or_gone_and_its_author_is_told(
 
 
 @pytest.mark.parametrize("asked", LEFT_ALONE.values(), ids=LEFT_ALONE)
-def test_nothing_of_a_job_that_is_left_alone_makes_the_program_believe_or_hold_it(
+def test_nothing_of_a_job_that_is_left_alone_makes_the_program_place_or_hold_it(
     asked: dict[str, Json], table: Table
 ) -> None:
     template = get(evaluate(table, requested(forged(**asked))).after, WORKER)
     found = read_pod({**template, "metadata": {**template["metadata"], "name": "train-worker-0"}})
     assert found
-    assert (found.place, found.gated, found.opened) == (None, False, None)
+    assert found.place is None or found.place.placer is not Placer.GATE
+    assert (found.gated, found.opened) == (False, None)
 
 
 def test_a_claim_that_an_honest_record_names_is_taken_back_without_a_word(table: Table) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contract import keys
-from contract.keys import GATE, INDEX, JOB, NODE_CONFIG, TOPOLOGY_KEY, WORKERS
+from contract.keys import GATE, JOB, NODE_CONFIG, PLACE
+from contract.place import OLD
 from testbed.mpijob import mpijob
 from testbed.plane import webhook
 from testbed.plane.jobs import ROLE, template, together
@@ -33,11 +34,9 @@ NODE = "system:node:ip-172-32-10-1"
 NOWHERE = {"nodeSelector": {"no": "such-node"}}
 GATES = {"schedulingGates": [{"name": GATE}]}
 PLACED = {
-    WORKERS: "2",
-    NODE_CONFIG: "2",
-    TOPOLOGY_KEY: "topology.kubernetes.io/zone",
-    INDEX: "name",
+    PLACE: "placer=gate workers=2 size=2 unit=topology.kubernetes.io/zone index=name",
     JOB: "a.b",
+    **dict.fromkeys((*OLD, NODE_CONFIG), "2"),
 }
 """What whole-job admission reads from a pod, as a person would write it to hold a zone."""
 CRONJOBS = "system:serviceaccount:kube-system:cronjob-controller"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from contract import keys
-from contract.keys import GATE, SERVER_4, TOPOLOGY_KEY
+from contract.keys import GATE, PLACE, SERVER_4
 from testbed.plane.jobs import template
 from tests.plane.guard import people
 from tests.plane.guard.people import assert_done, assert_refused, patches, tries
@@ -51,7 +51,7 @@ def test_what_places_pods_is_refused_in_a_plain_jobs_template(ada: Kubectl) -> N
         assert f"spec.template.spec.schedulingGates[{GATE}] says" in said
         assert f"not {who}" in said
     # As the webhook leaves it, with the component kinds.
-    in_blocks = people.plain_job(**{TOPOLOGY_KEY: SERVER_4})
+    in_blocks = people.plain_job(**{PLACE: f"placer=affinity workers=1 size=4 unit={SERVER_4}"})
     assert_done(tries(ada, in_blocks))
     for patch in (forged[0]["spec"], {"template": {"spec": people.GATES}}):
         assert_refused(patches(ada, "job/plain", {"spec": patch}), "spec.template.", "would change")

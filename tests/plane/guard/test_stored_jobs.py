@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from contract import keys
-from contract.keys import GATE, WORKERS
+from contract.keys import GATE, PLACE, SERVER_4
 from testbed.mpijob import mpijob
 from testbed.plane import jobs
 from testbed.plane.jobs import template
@@ -43,9 +43,9 @@ FORGERIES = {
     "label on the launcher": (merged("Launcher", {"labels": {keys.JOB: "team-b.victim"}}), SAYS_LAUNCHER),
     "an empty record": ([{"op": "replace", "path": RECORD, "value": "{}"}], SAYS_RECORD),
     "no record": (merged("Worker", {"annotations": {keys.ADDED: None}}), SAYS_RECORD),
-    "workers": (
-        merged("Worker", {"annotations": {WORKERS: "4"}}),
-        f"{TEMPLATE}.metadata.annotations[{WORKERS}]",
+    "a place": (
+        merged("Worker", {"annotations": {PLACE: f"placer=gate workers=4 size=4 unit={SERVER_4}"}}),
+        f"{TEMPLATE}.metadata.annotations[{PLACE}]",
     ),
     "a gate": (
         [{"op": "add", "path": f"{WORKER}/spec/schedulingGates", "value": [{"name": GATE}]}],

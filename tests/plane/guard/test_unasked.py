@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from contract import keys
-from contract.keys import GATE, SERVER_2, SERVER_4, WORKERS
+from contract.keys import GATE, PLACE, SERVER_2, SERVER_4
 from testbed.plane.jobs import borrowed_namespace, together
 from tests.plane.guard import people
 from tests.plane.guard.people import assert_done, assert_refused, merged, patches, resized_too, tries
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DIGITS = "0123456789abcdef0123"
 INDEX = "training.kubeflow.org/replica-index"
 TEMPLATE = "spec.mpiReplicaSpecs.Worker.template"
-PLACED = {"workers": "4", "node_config": "4", "topology_key": SERVER_4, "index": f"labels/{INDEX}"}
+PLACED = {"place": f"placer=gate workers=4 size=4 unit={SERVER_4} index=labels/{INDEX}"}
 """What the rows of whole-job admission write for four workers."""
 
 
@@ -61,17 +61,25 @@ def test_what_places_a_jobs_pods_can_only_be_what_the_webhook_computes_for_its_s
     ranks["spec"]["runLauncherAsWorker"] = True
     right = people.marked_job(people.unplaceable(), gate=True, **PLACED)
     people.marked_job(right, "Launcher", gate=True, job=f"{ada.namespace}.train")
-    pair = {"workers": "2", "node_config": "2", "topology_key": SERVER_2, "index": "name"}
-    two = people.marked_job(people.unplaceable(2, name="two"), **pair)
+    pair = PLACED["place"].replace("=4", "=2").replace(SERVER_4, SERVER_2)
+    two = people.marked_job(people.unplaceable(2, name="two"), place=pair)
     assert tries(ada, together(right, ranks, two), "create", "--dry-run=server").returncode == 0
 
     wrong = [
-        {"workers": "96"},
-        {"workers": "5"},
-        {"node_config": "8"},
-        {"topology_key": "topology.kubernetes.io/zone"},
-        {"index": "labels/team"},
+        *(
+            {"place": PLACED["place"].replace(old, new)}
+            for old, new in (
+                ("workers=4", "workers=96"),
+                ("workers=4", "workers=5"),
+                ("size=4", "size=8"),
+                ("size=4", "size=2"),
+                (SERVER_4, "topology.kubernetes.io/zone"),
+                (INDEX, "team"),
+                ("gate", "me"),
+            )
+        ),
         {"job": "team-b.victim"},
+        {"workers": "4"},  # as 0.1.0 wrote it
     ]
     for role in ("Launcher", "Worker"):
         forged = [people.marked_job(people.unplaceable(), role, **PLACED | each) for each in wrong]
@@ -103,13 +111,14 @@ def test_what_places_a_jobs_pods_is_refused_where_nobody_computes_it(
 
 
 def test_what_places_a_suspended_jobs_pods_changes_with_its_size_only(ada: Kubectl) -> None:
-    said = f"{TEMPLATE}.metadata.annotations[{WORKERS}] says how the pods are placed"
-    job = people.marked_job(people.unplaceable(), gate=True, workers="4", node_config="4", index="name")
+    said = f"{TEMPLATE}.metadata.annotations[{PLACE}] says how the pods are placed"
+    job = people.marked_job(people.unplaceable(), gate=True, **PLACED)
     job["spec"]["runPolicy"] = {"suspend": True}
     assert tries(ada, job).returncode == 0
 
     def asked(workers: str) -> Object:
-        return merged("Worker", {"annotations": {WORKERS: workers}})
+        place = PLACED["place"].replace("workers=4", f"workers={workers}")
+        return merged("Worker", {"annotations": {PLACE: place}})
 
     assert_refused(patches(ada, "mpijob/train", asked("8")), said, "would change")
     assert_refused(patches(ada, "mpijob/train", resized_too(asked("96"), 8)), said)

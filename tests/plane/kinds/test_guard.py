@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from contract import keys
-from contract.keys import GATE, WORKERS
+from contract.keys import GATE, PLACE
 from testbed.plane.jobs import together
 from tests.plane.guard import people
 from tests.plane.kinds.jobs import jobset, labelled_set, leaderworkerset, mpijob_v1, pytorchjob
@@ -59,12 +59,8 @@ def saying(made: Object, **said: Object) -> Object:
 def test_templates_that_are_copied_say_only_what_the_webhook_could_have_written(ada: Kubectl) -> None:
     claims: list[Object] = [
         {"labels": {keys.JOB: "team-b.train"}},
-        {"annotations": {WORKERS: "24"}},
-        {
-            "annotations": {
-                keys.PLACE: "placer=gate workers=4 size=4 unit=topology.kubernetes.io/zone index=name"
-            }
-        },
+        {"annotations": {PLACE: "placer=gate workers=4 size=4 unit=topology.kubernetes.io/zone index=name"}},
+        {"annotations": {f"{keys.PREFIX}workers": "24"}},
         {"schedulingGates": [{"name": GATE}]},
     ]
     forged = [saying(made, **claim) for made in MADE for claim in claims]

@@ -112,7 +112,7 @@ def test_a_job_that_another_job_made_or_that_needs_no_ultraserver_is_left_alone(
 @pytest.mark.parametrize(
     "claim",
     [
-        {"metadata": {"annotations": {keys.PLACE: "placer=gate workers=24"}}},
+        {"metadata": {"annotations": {keys.PLACE: "placer=gate workers=24 size=4 unit=rack"}}},
         {"spec": {"schedulingGates": [{"name": keys.GATE}]}},
     ],
 )

@@ -34,7 +34,7 @@ OWN = {
 
 
 def paths(made: Object) -> list[Any]:
-    (workload,) = load_default().workloads_of(kind_of(made))
+    workload, *_ = load_default().workloads_of(kind_of(made))
     return [path for _, path in template_paths(workload, made)]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from contract import keys
+from contract.place import OLD
 from testbed.plane.controllers import CONTROLLERS
 from tests.plane.manifests.objects import of_kind, webhooks
 
@@ -89,11 +90,11 @@ def test_the_keys_are_those_that_the_webhook_writes(guard: Build) -> None:
         found = [item for item in of_kind(guard, POLICY) if item["metadata"]["name"].endswith(names)]
         return set(re.findall(r"'(ultraserver-webhook\.io/[a-z-]+)'", json.dumps(found)))
 
-    placing = {keys.WORKERS, keys.NODE_CONFIG, keys.TOPOLOGY_KEY, keys.INDEX}
+    placing = {keys.PLACE, keys.NODE_CONFIG, *OLD}
     assert named("jobs", "pods") == placing | {keys.GATE, keys.JOB, keys.BLOCK, keys.ADDED, keys.INJECT}
     # All that is on a Pod; the opt-out is its author's.
     ours = {value for value in vars(keys).values() if _is_key(value)}
-    assert named("bindings") == ours - {keys.INJECT, keys.GATE}
+    assert named("bindings") == {*ours, *OLD} - {keys.INJECT, keys.GATE}
 
 
 def _is_key(value: object) -> bool:

@@ -106,7 +106,7 @@ def test_an_opening_that_a_leader_left_in_part_is_finished_where_it_began(writes
     pods = [pod for found in gated(stage, key, 8) if (pod := read_pod(found))]
     for pod in pods[:left]:
         assert pod.place
-        unit = first if pod.place.block == 0 else second
+        unit = first if pod.block == 0 else second
         pin(stage.api, Pin(pod, nodes.SERVER_ID_4, unit), pod.created)
     if writes > len(pods):
         stored = read_pod(stage.api.get(f"/api/v1/namespaces/{key[0]}/pods/{pods[0].name}") or {})

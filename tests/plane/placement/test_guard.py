@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from contract.keys import WORKERS
+from contract.keys import PLACE
 from testbed.experiment.stage import TEAMS
 from testbed.plane.jobs import template
 from tests.plane.guard import people
@@ -32,7 +32,8 @@ def test_jobs_are_placed_beside_the_guard_and_a_suspended_one_is_resized(stage: 
     train = stage.apply("train", 4, runPolicy={"suspend": True})
     resized = patches(ada, "mpijob/train", {"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 8}}}})
     assert resized.returncode == 0, resized.stderr
-    assert template(ada.get_json("mpijob", "train"), "Worker")["metadata"]["annotations"][WORKERS] == "8"
+    said = template(ada.get_json("mpijob", "train"), "Worker")["metadata"]["annotations"][PLACE]
+    assert said.startswith("placer=gate workers=8 ")
     stage.jobs[train] = 8
     assert patches(ada, "mpijob/train", {"spec": {"runPolicy": {"suspend": False}}}).returncode == 0
     stage.start_program()

@@ -1,0 +1,112 @@
+"""Who places a job, which units an object has, and which number a pod: what the place of a pod means here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from contract import keys
+from contract.keys import GATE, HOSTNAME, OPENED, SERVER_4
+from placement.decide import decide
+from placement.read import read_pod
+from placement.topology import Topology
+from tests.placement import stored
+from tests.placement.world import HOUR, MINUTE, NOW, job, placed, servers, waiting
+
+if TYPE_CHECKING:
+    from placement.model import Pod
+
+GROUP = "leaderworkerset.sigs.k8s.io/group-index"
+TWO = Topology(servers(2).values())
+
+
+def worker(
+    position: int, /, *, number: int | None = None, group: str = "", node: str = "", **said: str
+) -> Pod:
+    """A worker of a job of four as it is stored, some words of its place otherwise, none where they are empty."""
+    made: dict[str, Any] = stored.worker("a", position, 4)
+    metadata, spec = made["metadata"], made["spec"]
+    words = dict(word.split("=") for word in metadata["annotations"][keys.PLACE].split()) | said
+    if group:
+        metadata["labels"] |= {GROUP: group, stored.INDEX: str(number)}
+        words["group"] = f"labels/{GROUP}"
+    metadata["annotations"][keys.PLACE] = " ".join(f"{key}={words[key]}" for key in words if words[key])
+    if words["placer"] != "gate":
+        del spec["schedulingGates"]
+    spec["nodeName"] = node
+    found = read_pod(made)
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("placer", ["affinity", "kueue"])
+def test_a_pod_that_others_place_holds_its_unit_and_its_job_is_nobodys_here(placer: str) -> None:
+    pods = [worker(0, placer=placer, node="n1-2"), *(worker(index, placer=placer) for index in (1, 2, 3))]
+    others = [*job("four", 4), *job("eight", 8, age=MINUTE)]
+    first = decide(TWO, [*pods, *others], NOW)
+    second = decide(TWO, [*pods, *others], NOW + HOUR, memory=first.memory)
+    assert placed(first) == {"four": "us-02"}
+    assert "us-01: held by team/a" in waiting(second)["eight"]
+    for decision in (first, second):
+        assert not decision.deletions
+        assert not decision.memory.unsettled
+        assert "a" not in placed(decision) | waiting(decision)
+        assert decision.memory.keeping is None or decision.memory.keeping.job != pods[0].key
+
+
+def test_on_nodes_that_work_alone_it_holds_its_node() -> None:
+    alone = worker(0, placer="affinity", node="n1-2", size="1", unit=HOSTNAME)
+    assert placed(decide(TWO, [alone, *job("b", 2)], NOW)) == {"b": "us-01-a"}
+
+
+@pytest.mark.parametrize("placer", ["affinity", "kueue"])
+def test_where_others_place_a_job_neither_a_gate_nor_an_opening_is_ours(placer: str) -> None:
+    """A row's author, or a Pod's where no guard is, wrote them: nothing is opened, and nothing deleted."""
+    made: list[dict[str, Any]] = [stored.worker("a", index, 4) for index in range(4)]
+    for raw in made:
+        said = raw["metadata"]["annotations"]
+        said[keys.PLACE] = said[keys.PLACE].replace("gate", placer)
+    gated = [pod for raw in made if (pod := read_pod(raw))]
+    decision = decide(TWO, gated, NOW)
+    assert not decision.openings
+    assert waiting(decision) == {
+        "a": f"a-worker-0 has the gate {GATE}, but its place says placer={placer}: take the gate out"
+    }
+    for raw in made:
+        raw["metadata"]["annotations"][OPENED] = "2026-11-21T11:00:00Z"
+        raw["spec"] |= {"schedulingGates": [], "nodeSelector": {SERVER_4: "us-01"}}
+    forged = [pod for raw in made if (pod := read_pod(raw))]
+    first = decide(TWO, forged, NOW)
+    assert not decide(TWO, forged, NOW + HOUR, memory=first.memory).deletions
+    assert placed(decide(TWO, [*forged, *job("eight", 8)], NOW)) == {"eight": "us-01 us-02"}
+
+
+def test_the_groups_of_an_object_are_jobs_of_their_own() -> None:
+    groups = [
+        [worker(4 * group + number, group=str(group), number=number) for number in range(4)]
+        for group in range(3)
+    ]
+    pods = [pod for group in groups for pod in group]
+    assert {pod.key for pod in pods} == {("team", f"team.a/{group}") for group in range(3)}
+    decision = decide(TWO, [pod for pod in pods if pod.name != "a-worker-2"], NOW)
+    assert placed(decision) == {"a/1": "us-01", "a/2": "us-02"}
+    assert waiting(decision) == {"a/0": "3 of 4 workers exist"}
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"index": ""}, "its place says no index: placement needs the number of each pod"),
+        ({"index": "labels/none"}, "label none is None: it must be the pod's number, from 0"),
+    ],
+)
+def test_a_pod_without_a_number_waits_and_is_told_unless_others_place_it(
+    said: dict[str, str], why: str
+) -> None:
+    decision = decide(TWO, [worker(index, **said) for index in range(4)], NOW)
+    assert waiting(decision) == {"a": f"a-worker-0: {why}"}
+    assert not decision.openings
+    there = worker(0, placer="affinity", node="n1-0", **said)
+    assert (there.problem, there.number) == ("", 0)
+    assert placed(decide(TWO, [there, *job("b", 4)], NOW)) == {"b": "us-02"}
