@@ -106,7 +106,7 @@ def test_aliases_share_nothing() -> None:
         ("a: &x 1\nb: &x 2", "f:2:4: second occurrence, found duplicate anchor; first occurrence: give it"),
         ("a: {b: 1, <<: {b: 2}}", "f:1:11: '<<' stands first in its map"),
         ("a: 1\n...\nb: 2", "f:2:1: kubectl drops what follows '...'"),
-        ("a: 1\n---\n# c\n\n...\n", "f:2:1: kubectl cannot read an empty document with '...'"),
+        ("a: 1\n---\n# c\n\n...\n", "f:2:1: kubectl cannot read '...' without a document"),
         ("--- a", "f:1:4: only a comment may follow '---'"),
         ("%YAML 1.2\n---\na: 1", "f:1:1: directives such as %YAML are not supported"),
         ("a: \x07", "f:1:4: this character is not allowed in YAML"),

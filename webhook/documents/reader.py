@@ -20,7 +20,7 @@ _REFUSED = {
     _CHARACTER: "this character is not allowed in YAML: remove it, or escape it in double quotes",
     r"(?<=^---)(?![ \t]*\r?$|[ \t]+#)": "only a comment may follow '---': begin on the next line",
     r"^\.\.\.(?=\s)(?!\s*(?:^---|\Z))": "kubectl drops what follows '...': separate documents by '---'",
-    r"^---[^\n]*\n(?:\s|#[^\n]*\n)*^\.\.\.\s": "kubectl cannot read an empty document with '...': take it out",
+    r"^---[^\n]*\n(?:\s|#[^\n]*\n)*^\.\.\.\s": "kubectl cannot read '...' without a document: take it out",
     r"^%": "directives such as %YAML are not supported: take it out, or indent the text",
 }
 _HINTS = {
