@@ -1,11 +1,10 @@
-"""What the tests of reading share: recorded cases, and every line of a document."""
+"""What the tests of reading share: recorded cases, and every path of a value."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from webhook.documents import Json, read_documents
-from webhook.documents.places import Mark
 
 
 def _recorded(path: str) -> Json:
@@ -27,8 +26,8 @@ def values(text: str | bytes) -> list[Json]:
     return [document.value for document in read_documents(text)]
 
 
-def lines(mark: Mark, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], int]]:
-    """Every path and its line."""
-    yield path, mark.line
-    for part, child in mark.children.items():
-        yield from lines(child, (*path, part))
+def paths(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The path of everything in a value."""
+    yield path
+    for part in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield from paths(value[part], (*path, part))

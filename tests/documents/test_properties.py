@@ -6,7 +6,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.documents.reading import KUBECTL, lines, values
+from tests.documents.reading import KUBECTL, paths, values
 from webhook.documents import DocumentError, Json, dump_yaml, read_documents
 
 WORD = re.compile(r"(?:^|\n  )v: ([^\n]*)\n?\Z")
@@ -32,7 +32,10 @@ VALUES = st.recursive(
 def test_what_is_written_reads_back_the_same(value: Json) -> None:
     (back,) = values(dump_yaml(value))
     assert json.dumps(back) == json.dumps(value)
-    assert values(json.dumps({"a": value})) == [{"a": value}]
+    # As most programs write JSON; YAML has neither all of its characters nor halves of surrogate pairs.
+    text = json.dumps(value)
+    if not re.search(r"\x7f|\\ud[89a-f]", text):
+        assert values(text) == [value]
 
 
 _FLOW = (
@@ -68,9 +71,7 @@ def test_nothing_but_a_document_error_comes_out(text: str | bytes) -> None:
         documents = []
         assert min(error.line, error.column) >= 1  # noqa: PT017 - most texts raise nothing
     for document in documents:
-        assert document.lines.line == document.line
+        assert document.line_of(()) == document.line
         assert json.loads(json.dumps(document.value, allow_nan=False)) == document.value
-        for path, _ in lines(document.lines):
-            at = document.value
-            for part in path:
-                at = at[part]
+        last = text.count("\n" if isinstance(text, str) else b"\n") + 1
+        assert all(document.line <= document.line_of(path) <= last for path in paths(document.value))

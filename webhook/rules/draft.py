@@ -36,7 +36,7 @@ class Draft:
     def problem(self, path: Path, message: str) -> Problem:
         """A problem at a path of ``raw``, placed in the file that the value comes from."""
         document, there = self.origin(path)
-        return Problem(document.source, document.lines.at(there).line, pointer(there), message)
+        return Problem(document.source, document.line_of(there), pointer(there), message)
 
 
 def alone(document: Document) -> Draft:

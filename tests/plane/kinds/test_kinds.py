@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from contract import keys
+from testbed.waiting import until
 from tests.helpers import requested
 from tests.plane.bound import wait_count
 from tests.plane.kinds.jobs import (
@@ -47,6 +49,10 @@ def runtime(plane: ControlPlane) -> None:
     found = named(kind, spec, RUNTIME)
     found["metadata"]["labels"] = {"trainer.kubeflow.org/framework": "torch"}
     plane.kubectl.create(found)
+    # Trainer's webhook refuses jobs of a runtime until its cache has it: a second on a busy machine.
+    probe, dry = json.dumps(trainjob(1)), ("create", "--dry-run=server", "-f", "-")
+    inside = plane.kubectl.in_namespace("default")
+    until(lambda: inside.run(*dry, stdin=probe, check=False).returncode == 0, f"Trainer to know {RUNTIME}")
 
 
 def stored(namespace: Kubectl, made: Object) -> Object:

@@ -1,4 +1,4 @@
-"""What an unquoted YAML word, or a number of JSON, means to kubectl, or that it is refused.
+"""What an unquoted word means to kubectl, or that it is refused.
 
 Null and booleans are those of YAML 1.1, as in go-yaml v2's ``resolve.go``. A number is written as in JSON, or
 as an octal file mode such as ``0644``. Whatever else go-yaml takes for a number is refused; all other words
@@ -6,8 +6,6 @@ are text, ``1:30`` and ``2001-01-01`` too.
 """
 
 import re
-
-from webhook.documents.places import Refusal
 
 Scalar = str | bool | int | float | None
 
@@ -32,36 +30,28 @@ def resolve(word: str) -> Scalar:
     """The value of an unquoted word.
 
     Raises:
-        Refusal: if it is a number to kubectl, but not in one of the forms that are read.
+        ValueError: if it is a number to kubectl, but not in one of the forms that are read.
     """
     if word in _WORDS:
         return _WORDS[word]
     if word[0] not in "+-.0123456789":
         return word
     if _NUMBER.fullmatch(word):
-        return number(word)
+        return _number(word)
     if _FILE_MODE.fullmatch(word):
         return int(word, 8)
     if _OTHER_NUMBER.fullmatch(word):
-        raise Refusal(
-            f"{word[:40]} may be a number to kubectl: quote it if text is meant, "
-            "or write a decimal number or a file mode such as 0644"
-        )
+        message = "quote it if text is meant, or write a decimal number or a file mode such as 0644"
+        raise ValueError(f"{word[:40]} may be a number to kubectl: {message}")
     return word
 
 
-def number(word: str) -> int | float:
-    """The number that a word is in JSON, which arrives at the API server as it is written.
-
-    Go prints ``1.0`` as ``1``. Beyond int64, and with a fraction beyond 2^53, it rounds.
-
-    Raises:
-        Refusal: if digits would be lost, or it is NaN or infinite.
-    """
+def _number(word: str) -> int | float:
+    """A number of JSON: Go prints ``1.0`` as ``1``, and rounds beyond int64 and a fraction beyond 2^53."""
     if len(word) <= _LONGEST_INT64 and word.lstrip("-").isdecimal():
         whole = int(word)
         if -(2**63) <= whole < 2**63:
             return whole
     elif abs(value := float(word)) < 2**53:
         return int(value) if value.is_integer() else value
-    raise Refusal(f"{word[:40]} is a number that kubectl refuses or rounds: quote it, or write a smaller one")
+    raise ValueError(f"{word[:40]} is a number that kubectl refuses or rounds: quote it, or write it smaller")

@@ -1,0 +1,156 @@
+"""YAML by PyYAML's nodes: the value of each document, and the line of everything in it.
+
+go-yaml v2, which kubectl reads with, is a port of libyaml, so both find the same nodes in a text. PyYAML's
+own parser takes other texts, and its constructors merge in another order: both are left aside.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import yaml
+
+from webhook.documents.scalars import resolve
+
+Json = Any
+"""A value as ``json.loads`` gives it, without NaN and infinities."""
+
+Path = tuple[str | int, ...]
+"""Keys and indices from the root of a document, as jsonschema's ``absolute_path`` has them."""
+
+_MAX_DEPTH = 100
+"""Levels of maps and lists; a MPIJob has about fifteen, and all that walks an object recurses."""
+_TOO_DEEP = f"nested deeper than {_MAX_DEPTH} levels, or within itself: no Kubernetes object is; flatten it"
+_MAX_ALIAS_COST = 4_000_000
+"""What aliases may add to a text, in characters; a value counts 40. About 100,000 values."""
+
+# libyaml does away with the tag "!" and resolves the word after it; go-yaml makes it text.
+_TAG = re.compile(r"(?:&\S+(?:\s|#[^\n]*\n)+)?!")
+_SLASH = re.compile(r"(?<!\\)(?:\\\\)*\\/")
+
+_Node = Any  # PyYAML's types know neither the marks nor the values of nodes
+_Children = dict[str | int, tuple[int, _Node]]
+
+
+def _refused(node: _Node, message: str) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem_mark=node.start_mark, note=message)
+
+
+class Reader(yaml.CSafeLoader):
+    """Nodes within a depth, beyond which PyYAML would crash; a MarkedYAMLError with a note is a refusal."""
+
+    _depth, _budget = 0, _MAX_ALIAS_COST
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._text = text
+
+    def roots(self) -> Iterator[_Node]:
+        """The node of each document, one at a time."""
+        while self.check_node():
+            yield self.get_node()
+
+    def descend_resolver(self, current_node: _Node, _: object) -> None:
+        """Called before each node."""
+        self._depth += 1
+        if self._depth > _MAX_DEPTH + 1:
+            raise _refused(current_node, _TOO_DEEP)
+
+    def ascend_resolver(self) -> None:
+        """Called after each node."""
+        self._depth -= 1
+
+    def resolve(self, _: object, value: Any, __: object) -> str:  # noqa: ANN401
+        """Called for the tag of a node without one; what its value will cost is granted."""
+        self._budget += 41 + len(value or "")
+        return ""
+
+    def value(self, node: _Node, depth: int = 0) -> Json:
+        """The value of a node, with a copy for each alias: a change in one place is none in the other."""
+        self._budget -= 40 + len(node.value)
+        if self._budget < 0:
+            message = "aliases expand to too much: write the repeated parts out, or split the file"
+            raise _refused(node, message)
+        if node.tag or (node.tag == "" and _TAG.match(self._text, node.start_mark.index)):
+            raise _refused(node, "tags are not supported: take it off, and quote the value if it is text")
+        node.tag = None  # looked at once, however many its aliases
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node)
+        if depth == _MAX_DEPTH:
+            raise _refused(node, _TOO_DEEP)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, depth + 1) for item in node.value]
+        return self._map(node, depth + 1)
+
+    def _written(self, node: _Node) -> str:
+        return self._text[node.start_mark.index : node.end_mark.index]
+
+    def _scalar(self, node: _Node) -> Json:
+        if node.style == '"' and _SLASH.search(self._written(node)):
+            raise _refused(node, r"kubectl does not know the escape \/ in YAML: write /")
+        try:
+            return node.value if node.style else resolve(node.value)
+        except ValueError as error:
+            raise _refused(node, str(error)) from None
+
+    def _map(self, node: _Node, depth: int) -> Json:
+        value: dict[str, Json] = {}
+        written: set[str] = set()
+        for key_node, item in node.value:
+            key, inner = self._key(key_node, depth), self.value(item, depth)
+            if _merges(key_node):
+                if written or not isinstance(inner, dict) or self._written(key_node) != "<<":
+                    message = "'<<' stands first in its map, without anchor, and takes one map or its alias"
+                    raise _refused(key_node, message)
+                value = inner
+            elif key in written:
+                message = f"key {key[:60]!r} twice in one map, kubectl would take the last: remove one"
+                raise _refused(key_node, message)
+            else:
+                value[key] = inner
+            written.add(key)
+        return value
+
+    def _key(self, node: _Node, depth: int) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            message = "a map or a list is no key: quote it if text such as '{{ name }}' is meant"
+            raise _refused(node, message)
+        if not isinstance(key := self.value(node, depth), str):
+            raise _refused(node, f"key {self._written(node)[:40]} is not text to kubectl: quote it")
+        return key
+
+
+class Lines:
+    """The line of every value of a text that was read."""
+
+    def __init__(self, text: str) -> None:
+        self._root = yaml.SequenceNode("", list(Reader(text).roots()))
+        self._children = cache(_children)
+
+    def of(self, path: Path) -> int:
+        """The line of a value (of its key, inside a map) or, where none is, of the closest parent that is.
+
+        Args:
+            path: begins with the number of the document.
+        """
+        node, line = self._root, 0
+        for part in path:
+            if part not in (children := self._children(node)):
+                break
+            line, node = children[part]
+        return line + 1
+
+
+def _children(node: _Node) -> _Children:
+    found: _Children = {}
+    if isinstance(node, yaml.SequenceNode):
+        found = {at: (item.start_mark.line, item) for at, item in enumerate(node.value)}
+    elif isinstance(node, yaml.MappingNode):
+        for key, item in node.value:
+            found |= _children(item) if _merges(key) else {key.value: (key.start_mark.line, item)}
+    return found
+
+
+def _merges(key: _Node) -> bool:
+    return isinstance(key, yaml.ScalarNode) and key.value == "<<" and not key.style
