@@ -6,6 +6,7 @@ That kustomize puts these rows beside the base's is in tests/plane/manifests/tes
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,11 +15,16 @@ from hypothesis import given
 
 from contract import keys
 from contract.place import OLD, Index, Place, Placer, Term
+from placement.decide import decide
+from placement.model import Node
+from placement.plan import Policy
 from placement.read import read_pod
+from placement.topology import Topology
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.docs.blocks import REPOSITORY
 from tests.engine.strategies import jobs, without_claims
 from tests.helpers import examples, requested
+from tests.placement.world import CAPACITY, NOW
 from webhook.engine import evaluate, record
 from webhook.engine.tree import get, pointer, put
 from webhook.rules.load import load_texts
@@ -77,6 +83,37 @@ def test_the_program_understands_what_the_rows_write(
     found = pod_of(table, mpijob(workers), workers - 1)
     assert (found.place, found.number) == (Place(Placer.GATE, workers, size, unit, INDEX), workers - 1)
     assert (found.job, found.gated, found.problem) == ("default.train", True, "")
+
+
+RACKS = """
+apiVersion: ultraserver-webhook.io/v1alpha1
+kind: RuleTable
+extends: default
+candidates: {instanceTypes: [racked.48xlarge]}
+shapes:
+  - name: racks
+    workers: multiple of 18
+    nodeConfig: 18
+    topologyKey: example.com/rack
+    together: preferred
+    apart: required
+"""
+
+
+def test_machines_of_another_size_are_a_row(files: dict[str, str]) -> None:
+    table = load_texts([*files.items(), ("racks.yaml", RACKS)], "racks")
+    job = mpijob(36)
+    resources = get(job, WORKER)["spec"]["containers"][0]["resources"]
+    resources["requests"] = resources["limits"]  # as the API server stores it
+    pods = [replace(pod_of(table, job, index), name=f"w-{index}", uid=f"{index}") for index in range(36)]
+    labels = {keys.INSTANCE_TYPE: "racked.48xlarge"}
+    nodes = [
+        Node(f"n{number}", {**labels, "example.com/rack": f"rack-{number // 18}"}, allocatable=CAPACITY)
+        for number in range(3 * 18 - 1)
+    ]
+    decision = decide(Topology(nodes), pods, NOW, Policy(units={"example.com/rack": 18}))
+    (opening,) = decision.openings
+    assert [pin.value for pin in opening.pins] == ["rack-0"] * 18 + ["rack-1"] * 18
 
 
 def with_ranks(**launcher: Json) -> Json:

@@ -51,8 +51,8 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
         [(7, "/rules/0/match/role", "'the-boss' does not match")],
     ),
     "a node config that there is not": (
-        "shapes:\n  - name: s\n    workers: 5\n    nodeConfig: 3\n",
-        [(7, "/shapes/0/nodeConfig", "3 is not one of [1, 2, 4]")],
+        "shapes:\n  - name: s\n    workers: 5\n    nodeConfig: 0\n",
+        [(7, "/shapes/0/nodeConfig", "0 is less than the minimum of 1")],
     ),
     "no workers at all": (
         "shapes:\n  - name: s\n    workers: 0\n    nodeConfig: 1\n",
