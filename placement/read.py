@@ -114,13 +114,13 @@ def read_place(metadata: Object) -> tuple[Place | None, int]:
         return None, 0
     try:
         number = place.number(metadata)
-        if number is None:
-            raise ContractError("its place says no index: placement needs the number of each pod")
     except ContractError:
         if place.placer is Placer.GATE:
             raise
-        number = 0  # others stay off the unit that it is in, whichever number it has
-    return place, number
+        number = None
+    if number is None and place.placer is Placer.GATE:
+        raise ContractError("its place says no index: placement needs the number of each pod")
+    return place, number or 0  # others stay off the unit that it is in, whichever number it has
 
 
 def read_demand(spec: Object, *, conditions: bool = True) -> Demand:

@@ -24,7 +24,7 @@ TWO = Topology(servers(2).values())
 def worker(
     position: int, /, *, number: int | None = None, group: str = "", node: str = "", **said: str
 ) -> Pod:
-    """A worker of a job of four as it is stored, some words of its place otherwise, none where they are empty."""
+    """A worker of a job of four as it is stored, some words of its place otherwise or none."""
     made: dict[str, Any] = stored.worker("a", position, 4)
     metadata, spec = made["metadata"], made["spec"]
     words = dict(word.split("=") for word in metadata["annotations"][keys.PLACE].split()) | said
