@@ -12,7 +12,7 @@ One annotation, ``ultraserver-webhook.io/place``, of words ``KEY=VALUE`` in this
 ``unit``    the node label whose value the nodes of a unit share
 ``index``   where a pod's number is, from 0: a sum such as ``labels/KEY*4+labels/OTHER+1``, where ``name`` is
             the number at the end of the pod's name; missing where pods have no number
-``group``   ``labels/KEY`` of the pods whose value tells apart one object's units; missing where it is one
+``group``   ``labels/KEY`` of pods whose value tells apart the units of one object; missing where it is one
 ==========  ========================================================================================
 """
 

@@ -7,7 +7,6 @@ that takes no node for a job only who it is and what it takes is kept: it may be
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Final
@@ -113,14 +112,15 @@ def read_place(metadata: Object) -> tuple[Place | None, int]:
     place = contract.read(metadata)
     if place is None:
         return None, 0
-    if place.placer is not Placer.GATE:
-        with suppress(ContractError):  # others stay off the unit that it is in, whichever number it has
-            return place, place.number(metadata) or 0
-        return place, 0
-    number = place.number(metadata)
-    if number is None:
+    try:
+        number = place.number(metadata)
+    except ContractError:
+        if place.placer is Placer.GATE:
+            raise
+        number = None
+    if number is None and place.placer is Placer.GATE:
         raise ContractError("its place says no index: placement needs the number of each pod")
-    return place, number
+    return place, number or 0  # others stay off the unit that it is in, whichever number it has
 
 
 def read_demand(spec: Object, *, conditions: bool = True) -> Demand:

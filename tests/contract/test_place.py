@@ -1,4 +1,4 @@
-"""What a pod says about its place: what is written is read again, what cannot be read is told in words."""
+"""What a pod says about its place: what is written is read again, or told in words."""
 
 from __future__ import annotations
 

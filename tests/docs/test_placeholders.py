@@ -3,7 +3,7 @@
 import re
 
 from tests.docs.blocks import REPOSITORY
-from webhook.engine.placeholders import DEVICES, JOB, ROLE, ROLE_MAPS, SCRIPTS
+from webhook.engine.placeholders import DEVICES, JOB, PLACE, ROLE, ROLE_MAPS, SCRIPTS
 
 NAMED = {"field.NAME", "value.NAME"}
 """Placeholders whose names a table gives."""
@@ -13,4 +13,5 @@ def test_the_document_lists_every_placeholder() -> None:
     text = (REPOSITORY / "docs" / "rule-table.md").read_text(encoding="utf-8")
     (table,) = re.findall(r"^\| placeholder \|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
     listed = {name for row in table.splitlines() for name in re.findall(r"\$\(([^)]+)\)", row.split("|")[1])}
-    assert listed == {*JOB, *DEVICES, *SCRIPTS, *NAMED, *(f"ROLE.{name}" for name in (*ROLE, *ROLE_MAPS))}
+    of_role = {f"ROLE.{name}" for name in (*ROLE, *ROLE_MAPS)}
+    assert listed == {*JOB, *PLACE, *DEVICES, *SCRIPTS, *NAMED, *of_role}

@@ -151,17 +151,9 @@ def test_the_program_pins_the_blocks_that_the_rows_for_pods_keep_together(
     assert not evaluate(table, requested(pod | {"metadata": metadata})).operations
 
 
-def test_a_job_that_names_a_queue_gets_no_gate(table: Table) -> None:
-    job = mpijob(4)
-    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
-    assert "whole-job" not in str(evaluate(table, requested(job)).after)
-
-
-def test_a_job_of_another_scheduler_gets_no_gate(table: Table) -> None:
-    for name, gated in (("volcano", False), ("default-scheduler", True)):
-        job = mpijob(4)
-        job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["schedulerName"] = name
-        assert ("whole-job" in str(evaluate(table, requested(job)).after)) is gated
+def test_the_schedulers_own_name_is_none_of_another(table: Table) -> None:
+    job = mpijob(4, worker_spec={"schedulerName": "default-scheduler"})
+    assert "whole-job" in str(evaluate(table, requested(job)).after)
 
 
 def test_where_not_all_that_take_a_node_ask_for_devices_nothing_waits(table: Table) -> None:

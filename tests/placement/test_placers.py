@@ -24,7 +24,7 @@ TWO = Topology(servers(2).values())
 def worker(
     position: int, /, *, number: int | None = None, group: str = "", node: str = "", **said: str
 ) -> Pod:
-    """A worker of a job of four as it is stored, some words of its place otherwise, none where empty."""
+    """A worker of a job of four as it is stored, some words of its place otherwise or none."""
     made: dict[str, Any] = stored.worker("a", position, 4)
     metadata, spec = made["metadata"], made["spec"]
     words = dict(word.split("=") for word in metadata["annotations"][keys.PLACE].split()) | said
@@ -43,10 +43,10 @@ def worker(
 @pytest.mark.parametrize("placer", ["affinity", "kueue"])
 def test_a_pod_that_others_place_holds_its_unit_and_its_job_is_nobodys_here(placer: str) -> None:
     pods = [worker(0, placer=placer, node="n1-2"), *(worker(index, placer=placer) for index in (1, 2, 3))]
-    others = [*job("four", 4), *job("eight", 8, age=MINUTE)]
+    others = [*job("two", 2), *job("eight", 8, age=MINUTE)]
     first = decide(TWO, [*pods, *others], NOW)
     second = decide(TWO, [*pods, *others], NOW + HOUR, memory=first.memory)
-    assert placed(first) == {"four": "us-02"}
+    assert placed(first) == {"two": "us-02-a"}  # and not to the free half of us-01
     assert "us-01: held by team/a" in waiting(second)["eight"]
     for decision in (first, second):
         assert not decision.deletions

@@ -50,10 +50,6 @@ def test_a_pod_arrives_with_all_that_identifies_it() -> None:
     assert pod
     assert (pod.namespace, pod.name, pod.uid, pod.version) == ("team", "p", "u", "7")
     assert (pod.job, pod.loose, pod.gates) == ("team.train", True, ("others", ""))
-    labelled = metadata | {"labels": {keys.JOB: "team.a"}, "annotations": {keys.JOB: "team.b"}}
-    pod = read_pod({"metadata": labelled})
-    assert pod
-    assert (pod.job, pod.loose) == ("team.a", False)
 
 
 def test_taints_and_tolerations_arrive_with_each_of_their_parts() -> None:
@@ -96,14 +92,6 @@ def test_a_time_without_a_zone_is_utc_and_no_time_is_none() -> None:
         pod = read_pod({"metadata": {"creationTimestamp": text}})
         assert pod
         assert pod.created == created
-
-
-def test_the_time_of_an_opening_is_that_of_its_annotation() -> None:
-    said = PLACED | {keys.OPENED: "2026-11-21T10:00:05Z"}
-    metadata = {"name": "w-3", "annotations": said}
-    pod = read_pod({"metadata": metadata, "spec": {"nodeSelector": {SERVER_4: "us-1"}}})
-    assert pod
-    assert pod.opened == datetime(2026, 11, 21, 10, 0, 5, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ULTRASERVERS = 6
 BLOCK = "ultraserver-webhook.io/block"
 INDEX = "training.kubeflow.org/replica-index"
-REGISTRATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/" + webhook.NAME
+COMPONENT = webhook.REPOSITORY / "manifests" / "components" / "missed-jobs"
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def assert_whole(stage: Stage, key: Key, blocks: int) -> None:
 @modes
 def test_with_sick_nodes_about_no_job_straddles(mode: str, stage: Stage, seed: int) -> None:
     result, seen = short_run(stage, mode, seed)
-    assert result.whole
+    assert result.whole or result.held, "no job has any node"
     assert result.straddle == 0, seen
     # Nor does a block of a job that waits: when a node comes back the job goes on where it is.
     for key in stage.jobs:
@@ -154,20 +154,18 @@ def test_a_job_of_one_ultraserver_has_no_blocks_and_its_pods_are_not_sent(stage:
 
 @pytest.fixture
 def sends_missed_jobs(stage: Stage) -> Iterator[None]:
-    """The registration with the component's condition; asked until the API server has seen it."""
-    text = (webhook.REPOSITORY / "manifests" / "components" / "missed-jobs" / "kustomization.yaml").read_text(
-        encoding="utf-8"
-    )
+    """A webhook with the component's rows, asked about the Pods that its condition selects, and about no others."""
+    folder, programs = stage.plane.folder / "missed-jobs", stage.plane.programs
+    running = webhook.start(programs, folder, COMPONENT / "40-missed-jobs.yaml", "missed-jobs")
+    text = (COMPONENT / "kustomization.yaml").read_text(encoding="utf-8")
     operations: list[dict[str, Any]] = yaml.safe_load(yaml.safe_load(text)["patches"][0]["patch"])
-    path = operations[-1]["path"]
-    before = next(
-        hook["matchConditions"][1]
-        for hook in (stage.api.get(REGISTRATION) or {})["webhooks"]
-        if hook["name"].startswith("pods.")
-    )
-    stage.api.patch(REGISTRATION, operations)
+    document = webhook.configuration(running, "missed-jobs")
+    document["webhooks"][1]["matchConditions"][1] = operations[-1]["value"]
+    document["webhooks"] = document["webhooks"][1:2]
+    stage.plane.kubectl.create(document)
     yield
-    stage.api.patch(REGISTRATION, [{"op": "replace", "path": path, "value": before}])
+    stage.plane.kubectl.delete(document["kind"], document["metadata"]["name"])
+    programs.stop(running.program)
 
 
 @pytest.mark.usefixtures("sends_missed_jobs")

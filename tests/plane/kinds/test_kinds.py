@@ -74,13 +74,15 @@ def used(pods: list[Object], servers: dict[str, str]) -> set[str]:
     return {servers[pod["spec"]["nodeName"]] for pod in pods}
 
 
-def are_in_blocks(pods: list[Object], servers: dict[str, str], number: Callable[[Object], int]) -> None:
+def are_in_blocks(
+    pods: list[Object], servers: dict[str, str], number: Callable[[Object], int], group: str = ""
+) -> None:
     """Checks that every four Pods by number are a block by label, on an UltraServer of their own."""
     assert sorted(map(number, pods)) == list(range(len(pods)))
     blocks: dict[str, list[Object]] = {}
     for pod in pods:
         label = pod["metadata"]["labels"][keys.BLOCK]
-        assert label == str(number(pod) // 4)
+        assert label == f"{group}{number(pod) // 4}"
         blocks.setdefault(label, []).append(pod)
     on = [used(block, servers) for block in blocks.values()]
     assert [len(each) for each in on] == [1] * (len(pods) // 4)
@@ -156,8 +158,13 @@ def test_every_group_of_a_leaderworkerset_has_an_ultraserver(
 def test_groups_of_two_ultraservers_are_in_blocks(namespace: Kubectl, servers: dict[str, str]) -> None:
     stored(namespace, leaderworkerset(2, 8))
     pods = wait_count(namespace, 16)
-    group, worker = f"{LWS}group-index", f"{LWS}worker-index"
-    are_in_blocks(pods, servers, lambda pod: label(pod, group) * 8 + label(pod, worker))
+    groups: dict[int, list[Object]] = {}
+    for pod in pods:
+        groups.setdefault(label(pod, f"{LWS}group-index"), []).append(pod)
+    for number, found in groups.items():
+        are_in_blocks(found, servers, lambda pod: label(pod, f"{LWS}worker-index"), f"{number}-")
+    taken = [used(found, servers) for found in groups.values()]
+    assert len(set.union(*taken)) == sum(map(len, taken))
 
 
 def test_master_and_workers_of_a_pytorchjob_are_on_one_ultraserver(
