@@ -3,8 +3,6 @@
 ``python -m tests.released VERSION`` writes ``tests/data/released/VERSION.json``: every case as its author
 wrote it, and what the present table and scripts add to it, as a JSON Patch. Run it once for a release, commit
 what it writes, and never write it again: what a release made of a job is in people's clusters and files.
-``0.1.0-early`` is what 0.1.0 made of them before it was released, ``0.1.0-other-scripts`` what one with other
-init scripts would make.
 
 Init scripts are kept once each, in ``scripts``; a patch names them as ``<<script FILE>>``.
 """
