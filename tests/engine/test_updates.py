@@ -257,6 +257,10 @@ RUNNING = {
         **SUSPENDED,
         "status": {**EVICTED, "replicaStatuses": {"Worker": {"active": 1}}},
     },
+    "one whose pods came before its start was written": {
+        **SUSPENDED,
+        "status": {"replicaStatuses": {"Worker": {"active": 1}}},
+    },
 }
 WAITING = {
     "suspended, not seen by the operator": {**SUSPENDED, "status": {}},
