@@ -150,7 +150,10 @@ def test_the_failing_seed_is_printed_with_the_command_that_repeats_it(suite: pyt
     done.stdout.fnmatch_lines(["*.venv/bin/pytest 'tests/test_it.py::test_chance' --seed=4711"])
 
 
-def test_durations_are_recorded_and_the_slowest_printed(suite: pytest.Pytester) -> None:
+def test_durations_are_recorded_and_the_slowest_printed(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiers, "SHORT", 0.0)
     done = run(suite, "def test_quick(): pass\n", "--record-durations")
     done.stdout.fnmatch_lines(["*slowest 20 tests*", "* s tests/test_it.py::test_quick"])
     found = json.loads((suite.path / "durations.json").read_text(encoding="utf-8"))
