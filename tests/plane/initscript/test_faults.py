@@ -62,6 +62,8 @@ def test_workers_that_the_hostfile_does_not_list_yet_are_waited_for() -> None:
         assert "waitSeconds" in said[-1]
         found = errors(fleet, ULTRASERVER_WORKERS="6")
         assert "delete the job and apply it again with the wanted replicas" in " ".join(found)
+        fleet.write(fleet.launcher, "/etc/mpi/hostfile", "")
+        assert given_up(fleet, "0 of 0 workers answer ssh", ULTRASERVER_WORKERS="0")
 
 
 def test_a_worker_that_died_after_the_wait_is_named() -> None:
