@@ -232,8 +232,9 @@ def test_a_greeting_is_no_success_and_a_read_only_file_is_told_with_the_rest() -
 
 def test_a_greeting_does_not_make_up_for_a_failed_login() -> None:
     with Fleet(1) as fleet:
-        fleet.write("demo-worker-0", "/root/.bashrc", "echo ops@ok; echo @ok; exit 7")
-        assert given_up(fleet, "0 of 1 workers answer ssh")
+        fleet.write("demo-worker-0", "/root/.bashrc", "echo ops@ok; printf '\\033[2J@ok\\n'; exit 7")
+        lines, _ = given_up(fleet, "0 of 1 workers answer ssh")
+    assert all(line.isprintable() for line in lines), "a worker commands the terminal that shows the log"
     with Fleet(1) as fleet:
         fleet.write("demo-worker-0", "/root/.bashrc", "exit 7")
         _, silent = given_up(fleet, "(demo-worker-0: ssh ended with code 7)")
