@@ -1,5 +1,6 @@
 """What tests of several packages share: requests, and how many examples of a property are enough."""
 
+import random
 from typing import Any
 
 from hypothesis import settings
@@ -15,6 +16,11 @@ def requested(
 ) -> Request:
     """The creation of an object, as an endpoint hands it to the engine."""
     return Request(obj, namespace=namespace, uid=uid, username=username)
+
+
+def noise(size: int, seed: int = 17) -> bytes:
+    """Bytes that mean nothing, the same in every run."""
+    return random.Random(seed).randbytes(size)  # noqa: S311 - no secret
 
 
 def examples(count: int) -> settings:

@@ -6,6 +6,7 @@ A pytest plugin, see ``tests/conftest.py``.
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,7 @@ from testbed.nodes import namespaces
 from tests.plane.initscript import machine
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 KITS = {"tools": build.CONTROL_PLANE, "kueue_tools": build.KUEUE, "controller_tools": build.CONTROLLERS}
@@ -37,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips what this machine cannot run, or fails it where ``REQUIRE_CLUSTER=1`` or the like says so."""
+    """Skips what this machine cannot run, or fails it: in CI, or by ``REQUIRE_CLUSTER=1`` and the like."""
     names = {*getattr(item, "fixturenames", ())}
     variable, reason = "REQUIRE_CLUSTER", ""
     if any(kit.missing(kit.directory()) for name, kit in KITS.items() if name in names):
@@ -46,12 +48,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         variable, reason = "REQUIRE_NODES", f"no real nodes: {lacking}"
     elif item.get_closest_marker("fleet") and (programs := machine.missing()):
         variable, reason = "REQUIRE_SSHD", f"no fleet of sshd here: {', '.join(programs)} missing"
+    elif absent := [name for name in _programs(item) if shutil.which(name) is None]:
+        variable, reason = "CI", f"not installed: {', '.join(absent)}"
     if not reason:
         return
-    if os.environ.get(variable) == "1":
+    if os.environ.get(variable) in {"1", "true"}:
         pytest.fail(reason, pytrace=False)
     # Here and not in a fixture, so that the summary folds all of them into one line.
     pytest.skip(reason)
+
+
+def _programs(item: pytest.Item) -> Sequence[str]:
+    """The machine's own programs that a test is marked with."""
+    mark = item.get_closest_marker("program")
+    return mark.args if mark else ()
 
 
 def _lacking_for_nodes(item: pytest.Item) -> str:

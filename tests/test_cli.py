@@ -16,6 +16,7 @@ from testbed.mpijob import mpijob
 from tests.rules.tables import EXTENDS, HEAD
 from webhook.cli import main
 from webhook.documents import dump_yaml, read_documents
+from webhook.preview.run import unified
 from webhook.rules.load import default_draft, load_default, load_file
 
 GOOD = EXTENDS + "values: {waitSeconds: '60'}\n"
@@ -75,6 +76,13 @@ def test_preview_o_patch_is_one_patch_a_line(tmp_path: Path) -> None:
     first, second = run("preview", "-o", "patch", two).stdout.splitlines()
     assert jsonpatch.apply_patch(mpijob(2), json.loads(first)) != mpijob(2)
     assert second == "[]"
+
+
+def test_long_texts_that_differ_below_their_first_line_differ_in_a_diff() -> None:
+    before, after = ({"script": f"first\n{word}\n" + 30 * "x\n"} for word in ("old", "new"))
+    diff = unified(before, after, "a", "b")
+    assert diff.count("more lines") == 2
+    assert "old" not in diff
 
 
 def test_preview_n_is_the_namespace_of_documents_that_name_none(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from testbed.plane.process import free_ports
 from testbed.waiting import PATIENCE, until
 from tests.attack.processes import children
 from tests.rules.tables import EXTENDS
-from webhook import client, compose
+from webhook import client
 from webhook.admission.app import create_app
 from webhook.cli import main
 from webhook.documents import dump_yaml
@@ -137,7 +137,7 @@ def test_review_of_what_answers_as_no_webhook_does_exits_with_2(
 
 def refused(monkeypatch: pytest.MonkeyPatch, ca: Path, *options: str) -> str:
     """What ``serve`` says when it does not start."""
-    monkeypatch.setattr(compose.logging.config, "dictConfig", lambda _: None)  # pytest's own is kept
+    monkeypatch.setattr("logging.config.dictConfig", lambda _: None)  # pytest's own is kept
     words = ["serve", "--tls-cert", str(ca / "tls.crt"), *options]
     result = CliRunner().invoke(main, words)
     assert (result.exit_code, result.stdout) == (2, "")

@@ -27,6 +27,9 @@ HERE = Path(__file__).resolve().parent
 RECORDED = HERE / "durations.json"
 """Seconds by scope as last recorded (``--record-durations``), and what the calibration loop took then."""
 
+SHORT = 1.0
+"""Seconds of a scope that needs no place in the order: it fits in anywhere, and is not recorded."""
+
 STALL = 2.0
 """Seconds for which these machines stand still by themselves, now and then; no test fails for it."""
 
@@ -188,7 +191,11 @@ class Timekeeper:
         for nodeid, seconds in self._took.items():
             scopes[scope_of(nodeid)] += seconds
         found = recorded() | {scope: round(seconds, 1) for scope, seconds in scopes.items()}
-        kept = {scope: seconds for scope, seconds in found.items() if (HERE.parent / scope).exists()}
+        kept = {
+            scope: seconds
+            for scope, seconds in found.items()
+            if seconds >= SHORT and (HERE.parent / scope).exists()
+        }
         kept["calibration"] = round(calibrated(os.cpu_count() or 1), 3)
         RECORDED.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 

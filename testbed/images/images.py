@@ -12,6 +12,7 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from testbed.images.layout import add
 from testbed.kits.kit import CACHE, keep_newest
 from testbed.kits.progress import say
 from testbed.nodes import configs
@@ -39,7 +40,7 @@ def archive(out: Path, name: str, files: Mapping[str, Path], entrypoint: Sequenc
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
         for place, source in files.items():
-            _add(tar, place.lstrip("/"), source.read_bytes(), 0o755)
+            add(tar, place.lstrip("/"), source.read_bytes(), 0o755)
     content = layer.getvalue()
     config = {
         "architecture": "amd64",
@@ -56,14 +57,8 @@ def archive(out: Path, name: str, files: Mapping[str, Path], entrypoint: Sequenc
             ("layer.tar", content),
             ("manifest.json", json.dumps(manifest).encode()),
         ):
-            _add(tar, member, data, 0o644)
+            add(tar, member, data)
     return out
-
-
-def _add(tar: tarfile.TarFile, name: str, data: bytes, mode: int) -> None:
-    info = tarfile.TarInfo(name)
-    info.size, info.mode = len(data), mode
-    tar.addfile(info, io.BytesIO(data))
 
 
 def small(folder: Path, tools: Path) -> list[Path]:

@@ -54,12 +54,12 @@ def pack(folder: Path, out: Path, name: str, tag: str) -> None:
         "Layers": [_blob(each) for each in layers],
     }
     with tarfile.open(out, "w") as tar:
-        _add(tar, "oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
-        _add(tar, "index.json", _json({"schemaVersion": 2, "mediaType": INDEX, "manifests": index}))
-        _add(tar, "manifest.json", _json([load]))
-        _add(tar, _blob(entry), manifest)
+        add(tar, "oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
+        add(tar, "index.json", _json({"schemaVersion": 2, "mediaType": INDEX, "manifests": index}))
+        add(tar, "manifest.json", _json([load]))
+        add(tar, _blob(entry), manifest)
         for each in [config, *layers]:
-            _add(tar, _blob(each), (folder / each["digest"].removeprefix("sha256:")).read_bytes())
+            add(tar, _blob(each), (folder / each["digest"].removeprefix("sha256:")).read_bytes())
 
 
 def digest(archive: Path) -> str:
@@ -78,7 +78,8 @@ def _json(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+def add(tar: tarfile.TarFile, name: str, data: bytes, mode: int = 0o644) -> None:
+    """Puts a file into an archive; nothing of the machine or the time goes along."""
     info = tarfile.TarInfo(name)
-    info.size = len(data)
+    info.size, info.mode = len(data), mode
     tar.addfile(info, io.BytesIO(data))

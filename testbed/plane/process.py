@@ -51,6 +51,20 @@ def free_ports(count: int) -> list[int]:
     raise ClusterError(f"no {count} free ports on loopback")
 
 
+def memory(pid: int, file: str, label: str) -> int:
+    """Bytes, by a file of ``/proc`` about a process and a label in it; 0 for one that has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/{file}").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{label}:")), 0)
+
+
+def most_memory(pid: int) -> int:
+    """Bytes of memory that a process held at most so far; 0 for one that has ended."""
+    return memory(pid, "status", "VmHWM")
+
+
 class Program:
     """One running child process and its log."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import socket
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tests.attack.live import job, review
 from tests.attack.peers import GET, Peers, end_of_sending, post
+from tests.helpers import noise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,9 +113,9 @@ def garbage(peers: Peers, openssl: str | None = shutil.which("openssl")) -> None
             stderr=subprocess.DEVNULL,
         )
     hello = peers.hello()
-    while not peers.over():
+    for turn in itertools.takewhile(lambda _: not peers.over(), itertools.count()):
         for data in (
-            os.urandom(3000),
+            noise(3000, turn),
             GET * 50,
             hello + hello,
             hello[:5] + b"\xff" * 60_000,
@@ -127,7 +129,7 @@ def garbage(peers: Peers, openssl: str | None = shutil.which("openssl")) -> None
             secure = peers.tls()
             raw = socket.socket(fileno=os.dup(secure.fileno()))
             with raw:
-                raw.sendall(b"\x17\x03\x03\x40\x00" + os.urandom(16_384))
+                raw.sendall(b"\x17\x03\x03\x40\x00" + noise(16_384, turn))
             peers.close(secure)
         if asker and asker.stdin:
             with contextlib.suppress(OSError):

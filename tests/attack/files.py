@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from typing import TYPE_CHECKING
 
 import yaml
 
 from tests.attack.pairs import unusable
+from tests.helpers import noise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ def tables(subject: Subject, rules: int = 10_000) -> dict[str, bytes | None]:
         f"{rules} rules": json.dumps(many).encode(),
         "wrong fields": subject.table.replace(b"rules:", b"rulez:"),
         "text": b"hello\n",
-        "no text": os.urandom(3000),
+        "no text": noise(3000),
         "empty": b"",
         "cut off": subject.table[: len(subject.table) // 2],
         "deep": b"[" * 100_000,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from cryptography.hazmat.primitives import serialization
 
 from certs import authority
+from tests.helpers import noise
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ def unusable(files: Files) -> dict[str, Texts]:
         "the certificate only": (certificate, files.key.read_bytes()),
         "the key only": (files.certificate.read_bytes(), key),
         "the other way round": (key, certificate),
-        "garbage": (os.urandom(2000), os.urandom(2000)),
+        "garbage": (noise(2000, 1), noise(2000, 2)),
         "empty": (b"", b""),
         "no certificate": (None, key),
         "no key": (certificate, None),

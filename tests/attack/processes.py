@@ -9,6 +9,8 @@ from typing import Self
 
 import yaml
 
+from testbed.plane.process import memory, most_memory
+
 ROOT = Path(__file__).parents[2]
 DEPLOYMENT = ROOT / "manifests" / "base" / "deployment.yaml"
 UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
@@ -37,22 +39,9 @@ def tree(pid: int) -> list[int]:
     return [pid, *(one for child in children(pid) for one in tree(child))]
 
 
-def peak_resident(pid: int) -> int:
-    """Bytes of memory that a process held at most so far (``VmHWM``); 0 for one that has ended."""
-    return _kilobytes(Path(f"/proc/{pid}/status"), "VmHWM:")
-
-
 def proportional(pid: int) -> int:
-    """Bytes that a process holds, what it shares counted in parts (``Pss``); 0 for one that has ended."""
-    return _kilobytes(Path(f"/proc/{pid}/smaps_rollup"), "Pss:")
-
-
-def _kilobytes(file: Path, label: str) -> int:
-    try:
-        lines = file.read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(label)), 0)
+    """Bytes that a process holds, what it shares counted in parts; 0 for one that has ended."""
+    return memory(pid, "smaps_rollup", "Pss")
 
 
 class MemoryWatch:
@@ -85,4 +74,4 @@ class MemoryWatch:
 
     def _look(self) -> None:
         every = tree(self.pid)
-        self.peak = max(self.peak, sum(map(proportional, every)), *map(peak_resident, every))
+        self.peak = max(self.peak, sum(map(proportional, every)), *map(most_memory, every))

@@ -17,6 +17,8 @@ from tests.attack.peers import Peers
 from tests.attack.processes import MemoryWatch, memory_limit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.attack.subject import Subject
 
 REVIEWS = 8
@@ -49,7 +51,9 @@ def test_live_reviews_are_answered_beside(attack: Attack, subject: Subject) -> N
 
 @pytest.mark.soak
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
-def test_live_reviews_pass_in_time_beside(attack: Attack, record_property: pytest.RecordProperty) -> None:
+def test_live_reviews_pass_in_time_beside(
+    attack: Attack, record_property: Callable[[str, object], None]
+) -> None:
     """No live review takes longer than two seconds, see docs/attacks.md for why none.
 
     Time in which the server's loop could run and had no processor is not counted; without that the slowest of

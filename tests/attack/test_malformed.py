@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.attack.peers import answers, refuses
+from tests.helpers import noise
 
 if TYPE_CHECKING:
     from tests.attack.subject import Subject
@@ -94,7 +94,7 @@ def others() -> dict[str, bytes]:
     """What is no request in other ways."""
     post = b"POST /mutate HTTP/1.1\r\n" + HOST
     return {
-        "random bytes": os.urandom(5000),
+        "random bytes": noise(5000),
         "zeros": bytes(5000),
         "a long line": b"a" * 70_000,
         "empty lines only": b"\r\n" * 2000,

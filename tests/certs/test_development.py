@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from certs import development
 from certs.__main__ import main
 from certs.development import DEFAULT_HOSTS, KEEP_FOR, LIFETIME, ensure, write
 
@@ -84,7 +83,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(
     def full(_handle: int) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(development.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="no space"):
         write(tmp_path / "file", b"new", 0o600)
     assert contents(tmp_path) == {"file": b"old"}

@@ -35,9 +35,11 @@ def replica(certificate: bytes, key: bytes, folder: Path) -> Iterator[tuple[str,
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=serve, args=(listener, context))
         thread.start()
-        yield listener.getsockname()[:2]
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join(10)
+        try:
+            yield listener.getsockname()[:2]
+        finally:  # or a test that fails never ends
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(10)
 
 
 def serve(listener: socket.socket, context: ssl.SSLContext) -> None:

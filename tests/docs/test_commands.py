@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -72,6 +71,7 @@ def is_on_loopback(step: Step) -> bool:
     return step.command.startswith(session.ON_LOOPBACK)
 
 
+@pytest.mark.program("curl")
 @pytest.mark.limit(5, "curl is a process")
 @pytest.mark.parametrize("document", session.documents_with(is_on_loopback))
 def test_make_run_and_its_clients_print_what_is_shown(document: str, tmp_path: Path, served: Served) -> None:
@@ -82,8 +82,6 @@ def test_make_run_and_its_clients_print_what_is_shown(document: str, tmp_path: P
             if step.command.startswith("make run"):
                 session.assert_printed(step, served.documented(served.said))
                 continue
-            if step.command.startswith("curl ") and shutil.which("curl") is None:
-                pytest.skip("curl is not installed")
             printed, status = session.run_cheaply(served.own(step.command), folder)
             assert status == 0, f"{step.where}\n{printed}"
             session.assert_printed(step, served.documented(printed))

@@ -20,6 +20,7 @@ from webhook.admission.review import Review, encode
 from webhook.engine import Outcome, evaluate, tree, update
 from webhook.engine.budget import FLOOR, PER_CHARACTER, Budget, OverBudgetError
 from webhook.engine.merge import LONGEST_TERMS
+from webhook.engine.outcome import MOST_MESSAGES, bounded
 from webhook.engine.tree import get, put
 from webhook.rules.load import load_default
 
@@ -191,6 +192,8 @@ def test_messages_are_bounded_in_length_and_number() -> None:
     )
     assert outcome.denials
     assert all(len(text) <= 1000 for text in (*outcome.denials, *outcome.warnings, outcome.reason))
+    numbers = [str(number) for number in range(MOST_MESSAGES + 5)]
+    assert bounded(numbers) == (*numbers[: MOST_MESSAGES - 1], "and 6 more")
 
 
 def test_only_the_two_known_lists_of_a_term_are_looked_at() -> None:

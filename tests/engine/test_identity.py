@@ -1,6 +1,7 @@
 """The job label's value: unique in the cluster, at most 63 characters, never the user's to choose."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -39,6 +40,7 @@ def test_two_jobs_never_share_a_value(one: tuple[str, str], other: tuple[str, st
 def test_no_name_looks_like_a_hashed_one() -> None:
     hashed = named("team", "a" * 100)
     assert "_" in hashed
+    assert hashed != named("team", "a" * 101)
     assert len(hashed) <= 63
 
 
@@ -59,10 +61,13 @@ def test_a_second_call_for_the_same_object_finds_the_first_uid() -> None:
     assert first_uid(unnamed("second"), "g-", "first", label) == "first"
 
 
+COPIED = unnamed("first")
+COPIED.object["metadata"]["managedFields"][0]["fieldsV1"] = {"f:metadata": {f"f:{keys.ADDED}": {}}}
 COPIES = {
     "created at another time": unnamed("second", time="2026-01-01T00:00:01Z"),
     "created by another user": unnamed("second", user="other"),
     "created in another namespace": unnamed("second", namespace="other"),
+    "sent with the record in it": replace(COPIED, uid="second"),
 }
 
 

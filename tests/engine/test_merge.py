@@ -66,6 +66,11 @@ ADDED = {
             "x": 1,
         },
     ),
+    "a node term of fields alone gets it as well": (
+        {"nodeSelectorTerms": [{"matchFields": [ZONE]}]},
+        terms([EXISTS]),
+        {"nodeSelectorTerms": [{"matchFields": [ZONE], "matchExpressions": [EXISTS]}]},
+    ),
     "an empty node term selects nothing and goes on selecting nothing": (
         {"nodeSelectorTerms": [{}, {"matchExpressions": []}, {"matchFields": None}]},
         terms([EXISTS]),

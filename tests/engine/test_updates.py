@@ -256,6 +256,10 @@ RUNNING = {
         **SUSPENDED,
         "status": {**EVICTED, "replicaStatuses": {"Worker": {"active": 1}}},
     },
+    "one whose pods came before its start was written": {
+        **SUSPENDED,
+        "status": {"replicaStatuses": {"Worker": {"active": 1}}},
+    },
 }
 WAITING = {
     "suspended, not seen by the operator": {**SUSPENDED, "status": {}},
@@ -311,6 +315,7 @@ def test_a_suspended_job_of_a_new_size_is_as_if_it_were_created_so(before: int, 
     assert same({**outcome.after, "status": None}, {**fresh.after, "status": None})
     assert set(fresh.warnings) < set(outcome.warnings)
     assert "kubectl delete job train-launcher" in outcome.warnings[-1]
+    assert outcome.reason == f"its size changed while it was suspended; {fresh.reason}"
     assert outcome.facts == fresh.facts
 
 
@@ -318,6 +323,12 @@ def test_only_the_number_of_workers_needs_to_change() -> None:
     stored = created(written(4))
     resized = put(stored, ("spec", "mpiReplicaSpecs", "Worker", "replicas"), 8)
     assert same(updated(stored, resized).after, created(written(8)))
+
+
+def test_a_new_size_that_comes_without_the_record_has_none_of_the_terms_of_the_old_one() -> None:
+    resized = put(created(written(4)), ("spec", "mpiReplicaSpecs", "Worker", "replicas"), 8)
+    bare = drop(resized, (*WORKER, "metadata", "annotations", keys.ADDED))
+    assert same(updated(created(written(4)), bare).after, created(written(8)))
 
 
 def test_a_size_that_cannot_be_is_refused_as_at_creation() -> None:

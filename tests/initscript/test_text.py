@@ -1,7 +1,6 @@
 """The text itself: small, and safe to pass through Kubernetes and the rule table."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -73,7 +72,7 @@ def test_bash_accepts_it(stage: Stage) -> None:
 
 @stages
 @pytest.mark.limit(5, "shellcheck itself takes that long")
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck here")
+@pytest.mark.program("shellcheck")
 def test_shellcheck_finds_nothing(stage: Stage, tmp_path: Path) -> None:
     whole = tmp_path / f"{stage}.sh"
     whole.write_text("".join((SOURCES / name).read_text() for name in ("common.sh", f"{stage}.sh")))

@@ -75,7 +75,7 @@ class FakeApi:
             if whole in self.objects:
                 raise ConflictError(f"POST {whole}: 409 already exists")
             made = copy.deepcopy(document)
-            made["metadata"] |= {"uid": str(uuid.uuid4())}
+            made["metadata"] |= {"uid": str(uuid.UUID(int=self._version))}
             collection = _COLLECTION.fullmatch(path)
             if collection and collection["namespace"]:
                 made["metadata"]["namespace"] = collection["namespace"]

@@ -144,6 +144,13 @@ def test_room_that_the_scheduler_does_not_see_is_said() -> None:
     )
 
 
+def test_while_a_worker_is_being_deleted_no_room_is_looked_for() -> None:
+    placed = workers("train", 4, FIRST[:3])
+    placed[1]["metadata"]["deletionTimestamp"] = "2026-11-21T11:59:00Z"
+    pods = [*placed[:3], *unscheduled(placed[3:], NOBODY)]
+    assert [finding.kind for finding in why(case(work(pods, job=stored())))] == ["pod", "pod"]
+
+
 def test_a_scheduler_that_does_not_run_is_named() -> None:
     pods = workers("train", 4, schedulerName="my-scheduler")
     assert "scheduler my-scheduler has not looked at it: is it running?" in why(case(work(pods)))[0].text

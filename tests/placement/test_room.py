@@ -6,19 +6,27 @@ from dataclasses import replace
 
 from placement.decide import decide
 from placement.topology import Topology
-from tests.placement.world import CAPACITY, NOW, bound, foreign, job, on, placed, servers, waiting
+from tests.placement.world import CAPACITY, DEMAND, NOW, bound, foreign, job, on, placed, servers, waiting
 
 NODES = servers(1)
 
 
 def test_a_pod_takes_one_of_the_pods_that_a_node_can_have() -> None:
-    for room, goes in ((2_000, {"a": "n1-0"}), (1_000, {})):
+    for room, goes in ((3_000, {"a": "n1-0"}), (2_000, {})):
         node = replace(NODES["n1-0"], allocatable=CAPACITY | {"pods": room})
-        decision = decide(Topology([node]), [foreign("x", "n1-0", neuron=False), *job("a", 1)], NOW)
+        others = [foreign(name, "n1-0", neuron=False) for name in "xy"]
+        decision = decide(Topology([node]), [*others, *job("a", 1)], NOW)
         assert placed(decision) == goes
         assert not goes or not waiting(decision)
         if not goes:
             assert waiting(decision)["a"].endswith("node n1-0 has too little pods")
+
+
+def test_workers_of_less_than_a_node_share_the_node_of_which_least_is_left() -> None:
+    half = replace(DEMAND, requests={"aws.amazon.com/neuron": 4_000})
+    others = [foreign("x", "n1-0"), foreign("y", "n1-1"), foreign("z", "n1-1")]
+    pods = [*others, *job("a", 1, demand=half), *job("b", 1, demand=half)]
+    assert placed(decide(Topology(NODES.values()), pods, NOW)) == {"a": "n1-1", "b": "n1-1"}
 
 
 def test_a_worker_cannot_come_back_to_a_pair_of_which_another_job_has_the_node() -> None:

@@ -149,7 +149,9 @@ def patches(opening: Opening) -> list[tuple[str, Pod | Pin]]:
 def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writes: int = 10**9) -> list[Pod]:
     """The pods after the first so many writes of a decision; a crash after any of them is a number."""
     world = {pod.uid: pod for pod in pods}
-    todo = [("delete", pod) for deletion in decision.deletions for pod in deletion.pods]
+    todo: list[tuple[str, Any]] = [
+        ("delete", pod) for deletion in decision.deletions for pod in deletion.pods
+    ]
     todo += [patch for opening in decision.openings for patch in patches(opening)]
     for verb, what in todo[:writes]:
         if verb == "pin":

@@ -42,6 +42,14 @@ def control_plane_nodes(control_plane: ControlPlane) -> dict[str, dict[str, str]
     return {node["metadata"]["name"]: node["metadata"]["labels"] for node in found}
 
 
+@pytest.fixture(scope="module")
+def servers(plane: ControlPlane) -> dict[str, str]:
+    """The UltraServer of every node that is in one, by the node's name, on a package's own control plane."""
+    found = plane.kubectl.get_json("nodes")["items"]
+    labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in found}
+    return {name: each[nodes.SERVER_ID_4] for name, each in labels.items() if nodes.SERVER_ID_4 in each}
+
+
 @pytest.fixture(scope="session")
 def registered_webhook(control_plane: ControlPlane) -> Iterator[RunningWebhook]:
     """The webhook with its packaged table, asked by the API server about every new MPIJob from here on.

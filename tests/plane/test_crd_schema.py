@@ -150,9 +150,7 @@ def test_a_port_that_the_job_has_already_is_not_added_a_second_time(tools: Path)
 
 def test_the_schema_test_sees_what_the_schema_does_not_have(tools: Path) -> None:
     schema = schema_of(tools)
-    job = yaml.safe_load(
-        (webhook.REPOSITORY / "tests/data/seed-000/two-node.yaml").read_text(encoding="utf-8")
-    )
+    job = evaluate(TABLE, Request(mpijob(2))).after
     assert complaints(job, schema) == set()
     made.template(job, "Worker")["spec"]["affinty"] = {"podAffinity": {}}
     made.template(job, "Worker")["spec"]["containers"] *= 2

@@ -11,7 +11,8 @@ from contract import keys
 from testbed.mpijob import mpijob
 from testbed.plane import jobs, nodes, webhook
 from testbed.plane.jobs import template
-from testbed.plane.recorder import Recorder, mutating, patch_of, patching, recording
+from contract import keys
+from tests.plane.recorder import Review, answering, mutating, patch_of, patching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("registered_webhook")
 GENERATED = mpijob(4, generate_name="train-")
+Seen = list[tuple[Review, Review]]
+"""Requests of reviews and the responses to them, in order."""
 
 
 def label(job: Object) -> str:
@@ -88,22 +91,28 @@ def test_one_that_was_exported_and_gets_a_name_is_placed_by_that_name(namespace:
 @pytest.fixture(scope="module")
 def called_twice(
     control_plane: ControlPlane, registered_webhook: RunningWebhook
-) -> Iterator[tuple[Kubectl, Recorder]]:
+) -> Iterator[tuple[Kubectl, Seen]]:
     """A namespace where a second webhook changes what ours has seen, so that ours is called once more.
 
-    Ours is a recorder, which keeps both calls.
+    What ours was asked and answered is kept.
     """
+    seen: Seen = []
+
+    def ours(review: Review) -> Review:
+        answered = mutating(review)
+        seen.append((review["request"], answered["response"]))
+        return answered
+
     labels = {webhook.INJECT: "disabled", "asked": "called-twice"}
     folder = registered_webhook.ca.parent
     with contextlib.ExitStack() as stack:
         inside = stack.enter_context(jobs.borrowed_namespace(control_plane, "called-twice", labels))
-        ours = stack.enter_context(recording(folder, mutating))
-        theirs = stack.enter_context(recording(folder, patching(with_sidecar)))
-        for name, recorder in (("called-twice", ours), ("later-than-ours", theirs)):
-            running = webhook.RunningWebhook(registered_webhook.program, recorder.url, registered_webhook.ca)
+        for name, answer in (("called-twice", ours), ("later-than-ours", patching(with_sidecar))):
+            url = stack.enter_context(answering(folder, answer))
+            running = webhook.RunningWebhook(registered_webhook.program, url, registered_webhook.ca)
             registration = webhook.configuration(running, name, {"matchLabels": {"asked": "called-twice"}})
             stack.enter_context(webhook.registered(inside, registration))
-        yield inside, ours
+        yield inside, seen
 
 
 def with_sidecar(obj: Object) -> list[dict[str, Any]]:
@@ -127,12 +136,12 @@ def with_sidecar(obj: Object) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("job", [GENERATED, mpijob(4, name="named")], ids=["generated name", "named"])
 def test_a_second_call_for_the_same_object_has_nothing_to_change(
-    job: Object, called_twice: tuple[Kubectl, Recorder]
+    job: Object, called_twice: tuple[Kubectl, Seen]
 ) -> None:
-    kubectl, ours = called_twice
-    ours.seen.clear()
+    kubectl, seen = called_twice
+    seen.clear()
     stored = kubectl.create(job)
-    mine = [pair for pair in ours.seen if pair[0]["object"]["kind"] == "MPIJob"]
+    mine = [pair for pair in seen if pair[0]["object"]["kind"] == "MPIJob"]
     (first, answered), (second, answered_again) = mine
     assert patch_of(answered)
     assert patch_of(answered_again) == []

@@ -53,6 +53,18 @@ def test_a_field_of_a_wrong_type_is_refused_by_its_name(namespace: Kubectl) -> N
     assert f'denied the request: {where} must be a map, not ["trn2u.48xlarge"]\n' in done.stderr
 
 
+@pytest.mark.parametrize("place", ["annotations", "labels"])
+# The API server itself looks for "false" and does not ask; the other word is the webhook's to see.
+@pytest.mark.parametrize("word", ["false", "disabled"])
+def test_a_job_that_is_opted_out_stays_as_it_was_written(
+    word: str, place: str, namespace: Kubectl, plain_namespace: Kubectl
+) -> None:
+    job = mpijob(4)
+    without_webhook = plain_namespace.create(job, "--dry-run=server")
+    job["metadata"][place] = {keys.INJECT: word}
+    assert namespace.create(job, "--dry-run=server")["spec"] == without_webhook["spec"]
+
+
 CLAIMS = {
     **{f"annotation {path[-1]}": put({}, path, "1") for path in record.CLAIMS[1:]},
     f"label {keys.JOB}": put({}, record.JOB_LABEL, "team-b.victim"),

@@ -38,13 +38,6 @@ def units(pods: list[Object], labels: Labels, key: str = nodes.SERVER_ID_4) -> C
     return Counter(labels[name][key] for name in names)
 
 
-def test_a_four_node_job_is_on_one_ultraserver(namespace: Kubectl, control_plane_nodes: Labels) -> None:
-    namespace.create(mpijob(4))
-    pods = settled(namespace, 4)["train"]
-    assert sorted(pod["metadata"]["name"] for pod in pods) == [f"train-worker-{i}" for i in range(4)]
-    assert list(units(pods, control_plane_nodes).values()) == [4]
-
-
 def test_a_partly_taken_ultraserver_is_closed_to_a_job_of_another_namespace_and_of_the_same_name(
     namespace: Kubectl, second_namespace: Kubectl
 ) -> None:

@@ -3,16 +3,15 @@
 ``python -m tests.released VERSION`` writes ``tests/data/released/VERSION.json``: every case as its author
 wrote it, and what the present table and scripts add to it, as a JSON Patch. Run it once for a release, commit
 what it writes, and never write it again: what a release made of a job is in people's clusters and files.
-``0.1.0-early`` is what 0.1.0 made of them before it was released, ``0.1.0-other-scripts`` what one with other
-init scripts would make.
 
-Init scripts are kept once each, in ``scripts``; a patch names them as ``<<script FILE>>``.
+Parts of init scripts are kept once each, in ``scripts``; a patch names them as ``<<script FILE>>``.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -102,10 +101,16 @@ def write(
     head = f' "table": {_line(table)},\n "request": {_line(request)},\n "cases": {{\n'
     text = f"{{\n{head}{parts}\n }}\n}}\n"
     SCRIPTS.mkdir(parents=True, exist_ok=True)
-    for stage, script in scripts.items():
-        name = f"{stage}-{hashlib.sha256(script.encode()).hexdigest()[:8]}.sh"
-        (SCRIPTS / name).write_text(script, encoding="utf-8")
-        text = text.replace(_in_json(script), f"<<script {name}>>")
+    # The first line says which one it is; then comes what all of them have.
+    bodies = {stage: script.partition("\n")[2] for stage, script in scripts.items()}
+    common = "".join(os.path.commonprefix([*bodies.values()]).rpartition("\n")[:2])  # noqa: RUF071 - texts
+    for stage, body in bodies.items():
+        marks = ""
+        for part, lines in {"common": common, stage: body.removeprefix(common)}.items():
+            name = f"{part}-{hashlib.sha256(lines.encode()).hexdigest()[:8]}.sh"
+            (SCRIPTS / name).write_text(lines, encoding="utf-8")
+            marks += f"<<script {name}>>"
+        text = text.replace(_in_json(body), marks)
     with (FOLDER / f"{version}.json").open("x", encoding="utf-8") as file:
         file.write(text)
 

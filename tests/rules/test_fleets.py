@@ -215,7 +215,7 @@ def test_two_containers_that_share_a_node_make_a_candidate() -> None:
 
 
 def test_a_job_that_an_earlier_version_took_and_this_one_leaves_loses_what_was_added() -> None:
-    kept = copy.deepcopy(versions()["0.1.0-early"]["four-node"])
+    kept = copy.deepcopy(versions()["0.1.0"]["four-node"])
     mutated, written = kept.mutated, kept.job
     for job in (mutated, written):
         get(job, (*WORKER, "spec", "containers", 0, "resources"))["limits"] = {NEURON: 8}

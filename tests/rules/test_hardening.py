@@ -36,6 +36,14 @@ def test_the_launcher_waits_before_it_checks_whichever_row_adds_the_container(of
     assert [item["name"] for item in containers] == ["wait-hostfilename", "ultraserver-init-container"]
 
 
+def test_init_containers_may_do_and_ask_for_what_the_launchers_own_container_does() -> None:
+    own = {"securityContext": {"runAsUser": 7}, "resources": {"requests": {"cpu": "1"}}}
+    job = mpijob()
+    get(job, (*LAUNCHER, "spec"))["containers"][0] |= own
+    for item in get(after(DEFAULT, job), (*LAUNCHER, "spec", "initContainers")):
+        assert {key: item[key] for key in own} == own
+
+
 @pytest.mark.parametrize("spelling", ["off", '"off"', "false", "Off"])
 def test_off_means_off_however_yaml_reads_it(spelling: str) -> None:
     table = extended(f"rules: [{{name: nodes-with-server-id, mode: {spelling}}}]")

@@ -42,6 +42,11 @@ def why(found: Outcome, name: str = "x") -> tuple[State, str]:
         ("", mpijob(0), "the job has no workers"),
         (
             "",
+            {"apiVersion": "batch/v1", "kind": "Job", "spec": {"parallelism": 0, "template": {}}},
+            "the job has no workers",
+        ),
+        (
+            "",
             mpijob(resource=GPU),
             "its workers ask for no Neuron resource and select no UltraServer instance type",
         ),
@@ -71,6 +76,13 @@ def test_a_table_that_only_reports_tells_what_it_would_have_said(job: dict[str, 
     assert (reported.after, reported.operations, reported.warnings, reported.denials) == (job, (), (), ())
 
 
+def test_a_table_that_only_reports_says_which_rules_would_have_fired_and_changes_nothing() -> None:
+    enforced, reported = (outcome(extended(text), mpijob()) for text in ("", "mode: shadow\n"))
+    shadowed = tuple(rule.name for rule in reported.rules if rule.state is State.SHADOWED)
+    assert (shadowed, reported.fired()) == (enforced.fired(), ())
+    assert (reported.after, reported.operations) == (mpijob(), ())
+
+
 @pytest.mark.parametrize(
     ("job", "denial"),
     [
@@ -93,8 +105,9 @@ def test_a_table_that_only_reports_tells_what_it_would_have_said(job: dict[str, 
 def test_a_job_that_makes_no_sense_is_refused_with_the_field_and_its_value(
     job: dict[str, Any], denial: str
 ) -> None:
-    found = outcome(extended(adding("initContainers: [{name: i, image: i}]")), job)
-    assert (found.reason, found.denials) == ("invalid job", (denial,))
+    table = extended(adding("initContainers: [{name: i, image: i}]"))
+    found = outcome(table, job)
+    assert (found.revision, found.reason, found.denials) == (table.revision, "invalid job", (denial,))
 
 
 CHANGED = "it takes 4 or multiple of 4 workers; change the number of workers, or use node config"

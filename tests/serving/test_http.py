@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.helpers import noise
 from tests.serving.conftest import Server, answer
 from webhook.serving.settings import API_SERVER_IDLE_SECONDS, Limits
 
@@ -47,7 +47,7 @@ def test_pipelined_requests_are_answered_in_order(server: Server) -> None:
 
 def test_body_in_many_pieces_arrives_whole(server: Server) -> None:
     sock = server.tls()
-    body = os.urandom(300_000)
+    body = noise(300_000)
     sock.sendall(
         b"POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
     )

@@ -186,17 +186,18 @@ def test_a_pair_that_is_put_in_its_place_while_it_is_read_does_not_let_an_expire
     mounted: Mounted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files, context = mounted.files, mounted.tls.context()
-    good, made = files.issue(), list[ssl.SSLContext]()
+    good, expired = files.issue(), files.issue(DAY * -5)
 
     def new_context_of_the_expired(certificate: Path, key: Path) -> ssl.SSLContext:
-        made.append(new_context(certificate, key))
-        files.write(good)
-        return made[-1]
+        files.write(expired)
+        return new_context(certificate, key)
 
-    monkeypatch.setattr(tls, "new_context", new_context_of_the_expired)
-    files.write(files.issue(DAY * -5))
-    assert mounted.tls.context() is context
-    assert mounted.tls.context() is made[1]
+    with monkeypatch.context() as while_it_is_read:
+        while_it_is_read.setattr(tls, "new_context", new_context_of_the_expired)
+        files.write(good)
+        assert mounted.tls.context() is context
+    files.write(good)
+    assert mounted.tls.context() is not context
     assert mounted.tls.expires == good.certificate.not_valid_after_utc
 
 
@@ -212,9 +213,10 @@ def test_a_pair_that_becomes_valid_is_reloaded_then(mounted: Mounted) -> None:
     assert (mounted.problem, mounted.tls.expires) == ("", early.certificate.not_valid_after_utc)
 
 
-def test_an_expired_pair_is_better_than_one_that_expired_too(mounted: Mounted) -> None:
+@pytest.mark.parametrize("begins", [DAY * -5, DAY * 2], ids=["expired", "not yet valid"])
+def test_once_the_pair_in_use_has_expired_another_is_as_good(mounted: Mounted, begins: timedelta) -> None:
     context, in_use = mounted.tls.context(), mounted.tls.expires
-    mounted.files.write(mounted.files.issue(DAY * -5))
+    mounted.files.write(mounted.files.issue(begins))
     assert mounted.tls.context() is context
     mounted.now = in_use
     assert mounted.tls.context() is not context

@@ -10,11 +10,11 @@ import logging
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import gevent
 
+from testbed.plane.process import most_memory
 from webhook.serving.longwork import LongWork
 from webhook.work import BusyError, FailedError
 
@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 
 def echo(value: str) -> tuple[str, int]:
     return value, os.getpid()
-
-
-def most_kilobytes() -> int:
-    """The most memory that this process ever had; `getrusage` would count that of its parent."""
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return int(next(line.split()[1] for line in lines if line.startswith("VmHWM:")))
 
 
 def endless() -> None:
@@ -96,7 +90,7 @@ def main() -> None:
     parts: dict[str, Callable[[LongWork], object]] = {
         "echo": lambda work: [work(1, echo, "a"), work(1, echo, "b"), os.getpid()],
         "large": lambda work: len(work(1, echo, "x" * 8_000_000)[0]),
-        "greedy": lambda work: [outcome(work, 1, greedy), most_kilobytes()],
+        "greedy": lambda work: [outcome(work, 1, greedy), most_memory(os.getpid())],
         "crash": lambda work: outcome(work, 1, crash),
         "chained": lambda work: outcome(work, 1, chained),
         "broken": lambda work: outcome(work, 1, broken),

@@ -49,7 +49,9 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     monkeypatch.setattr(tiers, "RECORDED", pytester.path / "durations.json")
     monkeypatch.setattr(tiers, "STALL", 0.0)
     monkeypatch.setattr(tiers, "calibrated", lambda _: 0.1)
-    pytester.makeini("[pytest]\nmarkers =\n  quick: q\n  soak: s\n  limit(seconds, why): l\n")
+    pytester.makeini(
+        "[pytest]\nmarkers =\n  quick: q\n  soak: s\n  limit(seconds, why): l\n  program(names): p\n"
+    )
     pytester.mkdir("tests")
     return pytester
 
@@ -134,12 +136,24 @@ def test_a_tier_over_its_budget_fails_in_ci_unless_the_machine_is_slow(
     done.stdout.fnmatch_lines(["*the tier quick took*its budget is*"])
 
 
+@pytest.mark.parametrize(("ci", "outcome"), [("true", "errors"), ("", "skipped")])
+def test_a_program_that_is_not_installed_fails_its_test_in_ci(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, ci: str, outcome: str
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    text = "import pytest\n@pytest.mark.program('no-such-program')\ndef test_quick(): pass\n"
+    run(suite, text, "-p", "tests.needs").assert_outcomes(**{outcome: 1})
+
+
 def test_the_failing_seed_is_printed_with_the_command_that_repeats_it(suite: pytest.Pytester) -> None:
     done = run(suite, "def test_chance(seed):\n    assert seed < 0\n", "--seed=4711")
     done.stdout.fnmatch_lines(["*.venv/bin/pytest 'tests/test_it.py::test_chance' --seed=4711"])
 
 
-def test_durations_are_recorded_and_the_slowest_printed(suite: pytest.Pytester) -> None:
+def test_durations_are_recorded_and_the_slowest_printed(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiers, "SHORT", 0.0)
     done = run(suite, "def test_quick(): pass\n", "--record-durations")
     done.stdout.fnmatch_lines(["*slowest 20 tests*", "* s tests/test_it.py::test_quick"])
     found = json.loads((suite.path / "durations.json").read_text(encoding="utf-8"))

@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import io
 import json
-import shutil
 import subprocess
 import tarfile
 from typing import TYPE_CHECKING
@@ -153,8 +152,6 @@ def signed(tmp_path: Path) -> Path:
 
 def keys(folder: Path, name: str = "key") -> Path:
     """A key of SSH that nobody knows."""
-    if shutil.which("ssh-keygen") is None:
-        pytest.skip("ssh-keygen is not there: apt-get install openssh-client")
     command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
     return folder / name
@@ -169,6 +166,7 @@ def checked(folder: Path) -> list[int]:
     return [session.run(step.command, folder)[1] for step in shown]
 
 
+@pytest.mark.program("ssh-keygen")
 @pytest.mark.limit(5, "starts a dozen processes")
 def test_what_the_document_shows_refuses_a_file_sums_and_a_key_that_are_others(
     signed: Path, tmp_path: Path
@@ -185,6 +183,7 @@ def test_what_the_document_shows_refuses_a_file_sums_and_a_key_that_are_others(
     assert checked(signed) == [0, 255]
 
 
+@pytest.mark.program("ssh-keygen")
 @pytest.mark.limit(5, "starts a dozen processes")
 def test_a_key_that_nobody_would_believe_makes_no_release(signed: Path, tmp_path: Path) -> None:
     sums = signed / release.SUMS

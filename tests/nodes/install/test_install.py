@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.nodes.install.installation import Installation
 
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:"
-RIGHTS = {
+RIGHTS: dict[str, dict[tuple[str, ...], str]] = {
     "ultraserver-webhook": {
         ("get", "secrets", "-n", NAMESPACE): "no",
         ("get", "configmaps", "-n", NAMESPACE): "no",

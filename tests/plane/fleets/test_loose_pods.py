@@ -36,14 +36,6 @@ def components(
         yield
 
 
-@pytest.fixture(scope="module")
-def servers(plane: ControlPlane) -> dict[str, str]:
-    """The UltraServer of every node that is in one."""
-    found = plane.kubectl.get_json("nodes")["items"]
-    labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in found}
-    return {name: each[nodes.SERVER_ID_4] for name, each in labels.items() if nodes.SERVER_ID_4 in each}
-
-
 def bare(devices: int, **more: Any) -> Object:
     """A Pod of a person's own."""
     metadata = {"name": f"bare-{next(_numbers)}"}

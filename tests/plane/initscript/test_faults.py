@@ -62,6 +62,8 @@ def test_workers_that_the_hostfile_does_not_list_yet_are_waited_for() -> None:
         assert "waitSeconds" in said[-1]
         found = errors(fleet, ULTRASERVER_WORKERS="6")
         assert "delete the job and apply it again with the wanted replicas" in " ".join(found)
+        fleet.write(fleet.launcher, "/etc/mpi/hostfile", "")
+        assert given_up(fleet, "0 of 0 workers answer ssh", ULTRASERVER_WORKERS="0")
 
 
 def test_a_worker_that_died_after_the_wait_is_named() -> None:
@@ -230,8 +232,9 @@ def test_a_greeting_is_no_success_and_a_read_only_file_is_told_with_the_rest() -
 
 def test_a_greeting_does_not_make_up_for_a_failed_login() -> None:
     with Fleet(1) as fleet:
-        fleet.write("demo-worker-0", "/root/.bashrc", "echo ops@ok; echo @ok; exit 7")
-        assert given_up(fleet, "0 of 1 workers answer ssh")
+        fleet.write("demo-worker-0", "/root/.bashrc", "echo ops@ok; printf '\\033[2J@ok\\n'; exit 7")
+        lines, _ = given_up(fleet, "0 of 1 workers answer ssh")
+    assert all(line.isprintable() for line in lines), "a worker commands the terminal that shows the log"
     with Fleet(1) as fleet:
         fleet.write("demo-worker-0", "/root/.bashrc", "exit 7")
         _, silent = given_up(fleet, "(demo-worker-0: ssh ended with code 7)")

@@ -1,7 +1,6 @@
 """The way it should go: sshd plays the workers, mpirun runs the job."""
 
 import re
-import shutil
 import time
 
 import pytest
@@ -68,7 +67,7 @@ def test_the_format_of_intel_and_mpich_is_kept() -> None:
     assert new.splitlines() == [f"demo-worker-{number}.demo.default.svc:32" for number in (1, 3, 0, 2)]
 
 
-@pytest.mark.skipif(shutil.which("mpiexec.hydra") is None, reason="no MPICH here")
+@pytest.mark.program("mpiexec.hydra")
 def test_mpich_runs_in_topology_order_and_every_rank_sees_its_variables() -> None:
     with Fleet(4, style="hydra", slots=2) as fleet:
         assert not container(fleet, "init").returncode

@@ -82,11 +82,3 @@ def namespace(plane: ControlPlane) -> Iterator[Kubectl]:
     for kind in MAKERS:
         inside.wait_for(lambda found: not found["items"], kind)
     end(inside, "pods")
-
-
-@pytest.fixture(scope="package")
-def servers(plane: ControlPlane) -> dict[str, str]:
-    """The UltraServer of every node that is in one, by the node's name."""
-    found = plane.kubectl.get_json("nodes")["items"]
-    labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in found}
-    return {name: each[nodes.SERVER_ID_4] for name, each in labels.items() if nodes.SERVER_ID_4 in each}

@@ -1,4 +1,3 @@
-# ultraserver-webhook wait script, version 1
 set -feuo pipefail
 export LC_ALL=C
 SECONDS=0
@@ -118,55 +117,3 @@ a=${a//[^[:print:]]/} a=${a:0:200}
 fi
 printf '%s' "${a:-ssh ended with code ${code%% *}}"
 }
-settings
-declare -A up=() said=()
-next=0 patience=5
-say "Waiting at most $limit s until every worker answers ssh"
-while :; do
-read_hosts
-todo=() missing=() count=0
-for i in "${!hosts[@]}"; do
-is_self "$i" && continue
-count=$((count + 1))
-[[ ${up[${hosts[i]}]-} ]] || todo+=("$i")
-done
-if ((${#todo[@]})); then
-ssh_policy
-ask_all "${todo[@]}"
-for i in "${todo[@]}"; do
-if ok "$i"; then
-up[${hosts[i]}]=1
-continue
-fi
-missing+=("$i")
-now=$(why "$i")
-[[ ${said[${hosts[i]}]-} && $now == "no answer within "* && $now != *" $patience s" ]] ||
-said[${hosts[i]}]=$now
-done
-patience=$((patience < 15 ? patience * 2 : 30))
-fi
-absent=$((workers > count ? workers - count : 0))
-total=$((count + absent)) away=$((${#missing[@]} + absent))
-names=$(pods ${missing[@]+"${missing[@]}"})
-if ((absent)); then names+="${names:+ and }$absent not yet in $hostfile"; fi
-if ((away == 0 && total)); then
-say "All $total workers answer ssh after $SECONDS s"
-exit 0
-fi
-((SECONDS < limit)) || break
-if ((SECONDS >= next)); then
-reason=''
-if ((${#missing[@]})); then reason=" (${hosts[missing[0]]%%.*}: ${said[${hosts[missing[0]]}]})"; fi
-say "$((total - away)) of $total workers answer ssh after $SECONDS s of $limit s; missing: $names$reason"
-next=$((SECONDS + 5))
-fi
-sleep 2
-done
-text=("$away of $total workers did not answer ssh within $limit s; missing: $names")
-for i in ${missing[@]+"${missing[@]}"}; do text+=("pod ${hosts[i]%%.*}: ${said[${hosts[i]}]}"); done
-text+=("Where to look (\"Common issues\" of the UltraServer document):"
-"  kubectl get pods -n $ns -o wide         a Pending pod has no node: no whole UltraServer is free for it"
-"  kubectl describe pod -n $ns <pod>       FailedScheduling: which affinity or resource it lacks; or image errors"
-"  kubectl logs -n $ns <pod>               a Running pod must run sshd; its image must accept the job's ssh key"
-"A longer wait: values: {waitSeconds: \"3600\"} in the webhook's rule table (here ULTRASERVER_WAIT_SECONDS).")
-die "${text[@]}"

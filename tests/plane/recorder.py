@@ -1,4 +1,4 @@
-"""A webhook inside the test process: sees what the API server sends, and answers as it is told."""
+"""A webhook inside the test process: it answers as it is told."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import ssl
 import threading
 from typing import TYPE_CHECKING, Any
 
-from testbed.plane import webhook
 from webhook.admission.handlers import mutate
 from webhook.admission.review import decode, encode
 from webhook.rules.load import load_default
@@ -21,26 +20,6 @@ if TYPE_CHECKING:
 
 Review = dict[str, Any]
 Patch = list[dict[str, Any]]
-
-
-class Recorder:
-    """Answers reviews and keeps what was asked and answered, in order.
-
-    Attributes:
-        url: where it is asked.
-        seen: pairs of a review's request and the response to it.
-    """
-
-    def __init__(self, url: str, answer: Callable[[Review], Review]) -> None:
-        self.url = url
-        self.seen: list[tuple[Review, Review]] = []
-        self._answer = answer
-
-    def answer(self, review: Review) -> Review:
-        """The answer to a review, which is kept."""
-        answered = self._answer(review)
-        self.seen.append((review["request"], answered["response"]))
-        return answered
 
 
 def patching(patch: Callable[[Review], Patch]) -> Callable[[Review], Review]:
@@ -76,15 +55,16 @@ class _Server(http.server.ThreadingHTTPServer):
 
 
 @contextlib.contextmanager
-def recording(folder: Path, answer: Callable[[Review], Review]) -> Iterator[Recorder]:
-    """Serves a recorder on loopback.
+def answering(folder: Path, answer: Callable[[Review], Review]) -> Iterator[str]:
+    """Serves answers on loopback.
 
     Args:
-        folder: has the development certificates of a webhook, or gets them.
+        folder: has the development certificates of a webhook.
         answer: from a review to an answer.
+
+    Yields:
+        Where it is asked.
     """
-    if not (folder / "tls.crt").exists():
-        webhook.development_certificates(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
 
@@ -93,7 +73,7 @@ def recording(folder: Path, answer: Callable[[Review], Review]) -> Iterator[Reco
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            answered = json.dumps(recorder.answer(json.loads(body))).encode()
+            answered = json.dumps(answer(json.loads(body))).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.end_headers()
@@ -105,11 +85,10 @@ def recording(folder: Path, answer: Callable[[Review], Review]) -> Iterator[Reco
     with _Server(("127.0.0.1", 0), Handler) as server:
         # The handshake is left to the thread of the connection: one silent client must not stop the others.
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-        recorder = Recorder(f"https://127.0.0.1:{server.server_port}", answer)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:
-            yield recorder
+            yield f"https://127.0.0.1:{server.server_port}"
         finally:
             server.shutdown()
             thread.join()
