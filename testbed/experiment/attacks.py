@@ -144,16 +144,16 @@ def a_host_port(tenant: Tenant) -> Goes:
 
 
 def jobs_again_and_again(tenant: Tenant) -> Goes:
-    """Jobs that each take all, under a few names by turns: one waits already when the other is deleted."""
+    """Jobs that each take all, without end: the next waits already when the last is deleted."""
     tenant.job("again-0", ALL, ALL)
     ended = threading.Event()
 
     def again() -> None:
         for number in itertools.count(1):
-            theirs = [("pods", "-l", f"{JOB_NAME}=again-{(number - at) % 4},{ROLE}=worker") for at in (0, 1)]
-            tenant.kubectl.create(mpijob(ALL, name=f"again-{number % 4}"))
+            theirs = [("pods", "-l", f"{JOB_NAME}=again-{number - at},{ROLE}=worker") for at in (0, 1)]
+            tenant.kubectl.create(mpijob(ALL, name=f"again-{number}"))
             tenant.kubectl.wait_for(lambda found: len(found["items"]) == ALL, *theirs[0])
-            tenant.kubectl.delete("mpijob", f"again-{(number - 1) % 4}")
+            tenant.kubectl.delete("mpijob", f"again-{number - 1}")
             tenant.kubectl.delete(*theirs[1], at_once=True)
             if ended.is_set():
                 return
