@@ -1,15 +1,17 @@
 """Whether a node suits a pod, as kube-scheduler sees it.
 
 Sources: ``k8s.io/component-helpers/scheduling/corev1`` (``nodeaffinity`` for selectors and required node
-affinity, ``helpers.go`` for tolerations) and the scheduler's plugin ``noderesources``. Two rules are
-stricter than the scheduler's: a cordoned node and one that is not Ready suit nobody, whatever is tolerated,
-because a job that starts there now loses a node soon.
+affinity, ``helpers.go`` for tolerations) and the scheduler's plugins ``noderesources`` and ``nodeports``. Two
+rules are stricter than the scheduler's: a cordoned node and one that is not Ready suit nobody, whatever is
+tolerated, because a job that starts there now loses a node soon.
 """
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
+
+from placement.quantities import PORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +53,10 @@ def lacking(demand: Demand, node: Node, used: Mapping[str, int]) -> str | None:
         used: What the pods there have already, in thousandths, by resource.
     """
     for name, amount in demand.requests.items():
-        if amount and amount > node.allocatable.get(name, 0) - used.get(name, 0):
+        offered = node.allocatable.get(name, 0)
+        if not offered and name.startswith(PORT):  # a node has one of each
+            offered = 0 if PORT in used else amount
+        if amount and amount > offered - used.get(name, 0):
             return name
     # Every pod takes one of a node's pods; a node that does not say how many it can have takes any number.
     if "pods" in node.allocatable and node.allocatable["pods"] - used.get("pods", 0) < 1000:  # noqa: PLR2004

@@ -16,7 +16,7 @@ from contract import place as contract
 from contract.keys import DEVICES, LOOSE, OPENED
 from contract.place import ContractError, Place, Placer
 from placement.model import Demand, Expression, Node, Pod, Taint, Term, Toleration
-from placement.quantities import amounts, requests
+from placement.quantities import amounts, ports, requests
 
 Object = dict[str, Any]
 
@@ -144,6 +144,7 @@ def read_demand(spec: Object, *, conditions: bool = True) -> Demand:
     asked = {name: amount for name, amount in requests(spec).items() if amount}
     if len(asked) > MOST_RESOURCES:  # no node has so many
         asked = {name: amount for name, amount in asked.items() if name in CORE}
+    asked |= ports(spec)
     key = (tuple(sorted(selector.items())), terms, tolerations, tuple(sorted(asked.items())))
     known = _demands.get(key)
     if known is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +14,6 @@ from contract.place import Index, Place, Placer, Term
 from testbed.plane import nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from testbed.experiment.stage import Stage
     from testbed.plane.kubectl import Kubectl
     from testbed.plane.process import Program
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 NAMESPACE, USER = "evil", "mallory"
 GATED: dict[str, Any] = {"schedulingGates": [{"name": GATE}]}
 PIECE = 50
+FOR_EVER = "example.com/for-ever"
 ENDLESS = 3
 """Of so many Pods one has a finalizer that nobody takes away, and is deleted."""
 FULL = 300
@@ -30,11 +30,11 @@ LARGE = 8_000
 """Terms of a node affinity with which a Pod is nearly as large as the API server stores."""
 
 
-def intruder(admin: Kubectl) -> Kubectl:
-    """Kubectl for somebody who may create Pods in a new namespace, and nothing else."""
+def intruder(admin: Kubectl, verbs: str = "create", resources: str = "pods") -> Kubectl:
+    """Kubectl for somebody who may create Pods in a new namespace and nothing else, unless it says what."""
     inside = admin.create_namespace(NAMESPACE)
-    inside.run("create", "role", "creator", "--verb=create", "--resource=pods")
-    inside.run("create", "rolebinding", "creator", "--role=creator", f"--user={USER}")
+    inside.run("create", "role", "theirs", f"--verb={verbs}", f"--resource={resources}")
+    inside.run("create", "rolebinding", "theirs", "--role=theirs", f"--user={USER}")
     return inside.acting_as(USER)
 
 
@@ -89,21 +89,34 @@ def forged(plain: str, taken: str, number: int) -> dict[str, Any]:
     ]
     pod = sorts[number % len(sorts)]()
     if number % ENDLESS == 0:
-        pod["metadata"]["finalizers"] = ["example.com/for-ever"]
+        pod["metadata"]["finalizers"] = [FOR_EVER]
     if number % 7 == 0 and pod["spec"].get("nodeName") != taken:
         # On a node of an UltraServer these labels repel jobs by affinity, which only the guard prevents.
         pod["metadata"]["labels"] = {JOB: victim, LOOSE: ""}
     return pod
 
 
-def fill(stage: Stage, count: int) -> int:
-    """Have somebody create so many of these Pods, of which some end for ever; how many were taken."""
+def gated(_plain: str, _taken: str, number: int) -> dict[str, Any]:
+    """A Pod that waits for devices, a job by itself; twenty kinds of them look for other nodes."""
+    pod = claiming(f"p-{number}", place(1, 1, job=f"evil.g{number}"), **GATED, **affinity(number % 20 + 1))
+    pod["metadata"]["annotations"][INDEX], pod["metadata"]["labels"] = "labels/i", {"i": "0"}
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"aws.amazon.com/neuron": "16"}}
+    if number % ENDLESS == 0:
+        pod["metadata"]["finalizers"] = [FOR_EVER]
+    return pod
+
+
+Sort = Callable[[str, str, int], dict[str, Any]]
+
+
+def fill(stage: Stage, count: int, sort: Sort = forged) -> int:
+    """Have somebody create so many Pods of a sort, of which some end for ever; how many were taken."""
     weak = intruder(stage.plane.kubectl)
     plain = next(name for name, found in stage.labels.items() if nodes.SERVER_ID_4 not in found)
     taken = next(name for name, found in stage.labels.items() if nodes.SERVER_ID_4 in found)
 
     def create(begin: int) -> int:
-        pods = [forged(plain, taken, number) for number in range(begin, min(begin + PIECE, count))]
+        pods = [sort(plain, taken, number) for number in range(begin, min(begin + PIECE, count))]
         document = {"apiVersion": "v1", "kind": "List", "items": pods}
         return len(weak.run("create", "-f", "-", stdin=json.dumps(document), check=False).stdout.splitlines())
 
@@ -142,8 +155,10 @@ def outcome(stage: Stage, created: int, program: Program | None) -> Outcome:
     kept = [
         pod for pod in pods if "finalizers" in pod["metadata"] or "deletionTimestamp" not in pod["metadata"]
     ]
-    peak = 0
-    if program is not None:
-        status = Path(f"/proc/{program.pid}/status").read_text(encoding="ascii")
-        peak = 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
-    return Outcome(created, created - len(kept), peak)
+    return Outcome(created, created - len(kept), peak(program) if program else 0)
+
+
+def peak(program: Program) -> int:
+    """The most memory that a program had, in bytes; nothing is found of one that has ended."""
+    status = Path(f"/proc/{program.pid}/status").read_text(encoding="ascii")
+    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))

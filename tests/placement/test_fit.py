@@ -121,6 +121,9 @@ def test_a_node_that_is_cordoned_or_not_ready_suits_nobody() -> None:
         ({"cpu": 3000}, {"cpu": 1000}, None),
         ({"aws.amazon.com/neuron": 1000}, {}, "aws.amazon.com/neuron"),
         ({"aws.amazon.com/neuron": 0}, {}, None),
+        ({"host port 22/TCP": 1000}, {"host port 22/UDP": 1000, "host port 2/TCP": 1000}, None),
+        ({"host port 22/TCP": 1000}, {"host port 22/TCP": 1000}, "host port 22/TCP"),
+        ({"host port 22/TCP": 1000}, {"host port": 1000}, "host port 22/TCP"),
     ],
 )
 def test_resources(asked: dict[str, int], used: dict[str, int], short: str | None) -> None:

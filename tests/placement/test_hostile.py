@@ -46,6 +46,7 @@ SAID = {
 }
 KEYS = (HOSTNAME, ZONE, "metadata.name", "")
 OPERATORS = ("In", "NotIn", "Exists", "Gt", "Lt", "Near", None)
+PORTS = ({"hostPort": 22}, {"hostPort": 22, "protocol": "UDP"}, {"hostPort": 0}, {"containerPort": 1})
 WITHOUT_DEVICES = ({}, {"cpu": "1"}, {"aws.amazon.com/neuron": "0"}, {"cpu": "-1"})
 WITH_DEVICES = ({"aws.amazon.com/neuron": "1"}, {"aws.amazon.com/neuroncore": "2", "cpu": "-1"})
 
@@ -110,7 +111,7 @@ class Tenant:
                 "affinity": self.one(affinity, None, {}),
                 "priority": self.one(0, -(10**9), 2 * 10**9),
                 "tolerations": self.some(({}, {"key": None, "operator": "Exists"}, {"key": "k"})),
-                "containers": [{"resources": {"requests": self.one(*asked)}}],
+                "containers": [{"resources": {"requests": self.one(*asked)}, "ports": self.some(PORTS)}],
             },
             "status": {"phase": self.one("Pending", "Running")},
         }

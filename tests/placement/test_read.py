@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from contract import keys
 from contract.keys import HOSTNAME, SERVER_4
 from contract.place import Index, Place, Placer, Term
-from placement.model import Demand, Taint
-from placement.quantities import requests
+from placement.model import Demand, Expression, Taint, Term as NodeTerm, Toleration
+from placement.quantities import MOST_PORTS, requests
 from placement.read import MOST_CONDITIONS, MOST_GATES, MOST_RESOURCES, MOST_TEXT, read_node, read_pod
 from tests.helpers import examples
 
@@ -151,6 +151,18 @@ def test_resources_that_no_node_has_are_not_kept() -> None:
     found = read_pod(pod(spec={"containers": [{"resources": {"requests": asked}}]}))
     assert found
     assert found.demand.requests == {"aws.amazon.com/neuron": 4000}
+
+
+@pytest.mark.parametrize(("sidecars", "kept"), [(MOST_PORTS - 2, MOST_PORTS), (MOST_PORTS - 1, 1)])
+def test_host_ports_are_kept_very_many_as_one(sidecars: int, kept: int) -> None:
+    first = {"ports": [{"hostPort": 22}, {"hostPort": 22, "protocol": "UDP"}, {"containerPort": 1}]}
+    more = [{"restartPolicy": "Always", "ports": [{"hostPort": 100 + at}]} for at in range(sidecars)]
+    found = read_pod(
+        pod(spec={"containers": [first], "initContainers": [*more, {"ports": [{"hostPort": 80}]}]})
+    )
+    assert found
+    assert len(found.demand.requests) == kept
+    assert found.demand.requests.get("host port 22/UDP" if kept > 1 else "host port") == 1000
 
 
 def test_a_pod_of_very_many_gates_waits_and_says_so() -> None:

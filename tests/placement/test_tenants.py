@@ -97,6 +97,15 @@ def test_pods_without_devices_take_no_unit() -> None:
     assert "asks for Neuron devices" in waiting(decision)["evil/evil"]
 
 
+def test_a_pod_that_takes_a_jobs_host_port_keeps_it_off_its_node_only() -> None:
+    port = Demand(requests={"cpu": 100, "host port 22/TCP": 1000})
+    listening = replace(foreign("port", "n1-0", neuron=False), demand=port)
+    wanted = Demand(requests=WHOLE_NODE | {"host port 22/TCP": 1000})
+    decision = ask(FOUR.values(), [listening], job("a", 12, demand=wanted), job("b", 4, demand=wanted))
+    assert placed(decision) == {"a": "us-02 us-03 us-04"}
+    assert "us-01: node n1-0 has too little host port 22/TCP" in waiting(decision)["b"]
+
+
 def test_pods_of_one_job_that_disagree_on_a_node_end_no_pass() -> None:
     first, second = bound(job("evil", 2, config=1, **EVIL), on(FOUR, "n1-0", "n1-0"), started=True)
     larger = replace(second, place=Place(Placer.GATE, 2, 4, SERVER_4))

@@ -10,8 +10,10 @@ import yaml
 
 from contract import keys
 from contract.keys import GATE, LOOSE, OPENED
+from testbed.experiment.attacks import repelling
 from testbed.plane import jobs
 from testbed.plane.jobs import JOB_NAME, ROLE
+from testbed.plane.webhook import REPOSITORY
 from testbed.waiting import until
 from tests.plane.guard import people
 from tests.plane.guard.people import assert_done, assert_refused, patches, pod, tries
@@ -79,6 +81,39 @@ def test_all_rights_in_a_namespace_make_nobody_an_operator(ada: Kubectl, namespa
     assert_refused(patches(eve, "pod/bare", {"metadata": {"labels": FORGED}}), "not eve")
     assert_refused(tries(eve, laundries({keys.JOB: "team-b.victim"})[-1]), "not eve")
     assert_refused(bound(eve, "bare", {"labels": FORGED}), "not eve")
+
+
+ANYWHERE, NAMED = {"namespaceSelector": {}}, "kubernetes.io/metadata.name"
+
+
+def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone(ada: Kubectl) -> None:
+    """Whoever has it from a template, an operator as well, is refused it."""
+    own = {"namespaces": [ada.namespace]}
+    far = [
+        repelling(ANYWHERE),
+        repelling(own, {"namespaces": ["team-b"]}),
+        repelling({"namespaces": [ada.namespace, "team-b"]}),
+        repelling(own | {"namespaceSelector": {"matchLabels": {NAMED: "team-b"}}}),
+        repelling(*[own] * 101),
+        repelling(ANYWHERE, key="kubernetes.io/os"),
+    ]
+    for who in (ada, ada.acting_as(people.OPERATOR)):
+        refused = tries(who, jobs.together(*(pod(affinity=each) for each in far)))
+        assert_refused(refused, "value of topology.kubernetes.io/zone", "Take namespaceS", f"not {who.user}")
+        assert refused.stderr.count("ValidatingAdmissionPolicy") == len(far)
+
+
+def test_anti_affinity_of_ones_own_namespace_or_an_ultraserver_stays_allowed(ada: Kubectl) -> None:
+    rules = yaml.safe_load((REPOSITORY / "webhook/rules/default.yaml").read_text(encoding="utf-8"))["rules"]
+    (loose,) = (rule["add"]["spec"]["affinity"] for rule in rules if rule["name"] == "loose-pod")
+    own = {"namespaces": [ada.namespace]}
+    near = [
+        repelling(*[{}] * 100),
+        repelling(own, own | {"namespaceSelector": {"matchLabels": {NAMED: ada.namespace}}}),
+        repelling(ANYWHERE, key="kubernetes.io/hostname"),
+        loose,
+    ]
+    assert_done(tries(ada, jobs.together(*(pod(f"p-{at}", affinity=each) for at, each in enumerate(near)))))
 
 
 def bound(
@@ -206,18 +241,17 @@ def told(events: Object) -> set[str]:
     }
 
 
-def test_no_controller_makes_a_worker_from_a_persons_template(laundry: Kubectl) -> None:
-    assert_done(tries(laundry, jobs.together(*laundries({ROLE: "worker"}))))
-    kinds = {found["kind"] for found in laundries({})} - {"Deployment"}
-    laundry.wait_for(lambda events: told(events) == kinds, "events", timeout=60)
-    assert not laundry.get_json("pods")["items"]
-
-
-def test_no_controller_makes_a_pod_with_a_job_label_from_a_persons_template(laundry: Kubectl) -> None:
-    *others, job = laundries({keys.JOB: "team-b.victim"})
-    assert_refused(tries(laundry, job), "spec.template.metadata.labels[ultraserver-webhook.io/job]")
-    assert_done(tries(laundry, jobs.together(*others)))
-    kinds = {found["kind"] for found in others} - {"Deployment"}
+@pytest.mark.parametrize("labels", [{ROLE: "worker"}, {keys.JOB: "team-b.victim"}], ids=["role", "job"])
+def test_no_controller_makes_a_worker_from_a_persons_template(
+    labels: dict[str, str], laundry: Kubectl
+) -> None:
+    made = laundries(labels)
+    if keys.JOB in labels:
+        assert_refused(
+            tries(laundry, made.pop()), "spec.template.metadata.labels[ultraserver-webhook.io/job]"
+        )
+    assert_done(tries(laundry, jobs.together(*made)))
+    kinds = {found["kind"] for found in made} - {"Deployment"}
     laundry.wait_for(lambda events: told(events) == kinds, "events", timeout=60)
     assert not laundry.get_json("pods")["items"]
 

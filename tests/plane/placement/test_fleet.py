@@ -14,23 +14,27 @@ from testbed.experiment.stage import make_sick, staged
 if TYPE_CHECKING:
     from pathlib import Path
 
-ULTRASERVERS, JOBS, HOSTILE = 250, 500, 2500
+ULTRASERVERS = 250
 MEMORY = 256 << 20
 """Bytes; half of what the manifests allow the program."""
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize(
+    "attack", [(hostile.forged, 2_500, 500), (hostile.gated, 10_000, 50)], ids=["all", "gated"]
+)
 def test_a_thousand_nodes_place_all_jobs_whole_beside_a_hostile_namespace(
-    tools: Path, tmp_path: Path, seed: int
+    attack: tuple[hostile.Sort, int, int], tools: Path, tmp_path: Path, seed: int
 ) -> None:
+    sort, count, jobs = attack
     assert tools
     with staged(tmp_path, ultraservers=ULTRASERVERS) as stage:
         make_sick(stage, 0.25, Random(seed))  # noqa: S311 - an experiment that can be had again
-        created = hostile.fill(stage, HOSTILE)
+        created = hostile.fill(stage, count, sort)
         program = stage.start_program()
-        result = one_by_one(stage, JOBS, Random(seed), print)  # noqa: S311
+        result = one_by_one(stage, jobs, Random(seed), print)  # noqa: S311
         found = hostile.outcome(stage, created, program)
-    assert created == HOSTILE
-    assert (result.whole, result.straddle, result.stuck, result.held) == (JOBS, 0, 0, 0)
+    assert created == count
+    assert (result.whole, result.straddle, result.stuck, result.held) == (jobs, 0, 0, 0)
     assert found.touched == 0
     assert found.peak < MEMORY

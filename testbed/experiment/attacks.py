@@ -1,0 +1,285 @@
+"""What somebody does, with all rights in a namespace of their own, to keep others' jobs off their nodes.
+
+The neighbours of what `hostile` has. An attack is a generator: it yields when it stands, and says how many
+workers a job of somebody else can have all the same; what goes on beside that job ends when it is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from placement.model import JOB, LOOSE, NODE_CONFIG, TOPOLOGY_KEY, WORKERS
+from testbed.experiment.hostile import FOR_EVER, GATED, NAMESPACE, claiming, forged, place
+from testbed.mpijob import mpijob
+from testbed.plane import nodes
+from testbed.plane.jobs import JOB_NAME, ROLE, clear
+
+if TYPE_CHECKING:
+    from testbed.plane.kubectl import Kubectl, Object
+
+Goes = Generator[int, None, None]
+ALL, HALF = 8, 4
+"""Workers for which there are nodes: in both UltraServers that are free, or in one."""
+PORT = 2222
+"""The host port of others' workers."""
+PRIORITIES = {"attack-huge": 10**9, "attack-low": -(10**9)}
+"""Classes that the cluster has beside its own."""
+DEVICES = {"resources": {"limits": {"aws.amazon.com/neuron": "16"}}}
+MOST = 256 << 10
+"""Bytes of a Pod's annotations."""
+MERGE, STRATEGIC = "merge-patch+json", "strategic-merge-patch+json"
+
+
+@dataclass
+class Tenant:
+    """Who attacks.
+
+    Attributes:
+        kubectl: Theirs, in their namespace.
+        plain: A node that is in no UltraServer.
+        free: The nodes of the two UltraServers that are free; a job gets the first four first.
+        running: The job label of a job that runs.
+        victim: The job label of the job that is to come.
+        answers: The API server's to what they forged.
+    """
+
+    kubectl: Kubectl
+    plain: str
+    free: list[str]
+    running: str
+    victim: str = ""
+    answers: list[int] = field(default_factory=list)
+
+    def send(self, verb: str, where: str = "", body: object = None, kind: str = "json") -> int:
+        """A request about their Pods."""
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods{where}"
+        return self.kubectl.api.send(verb, path, body, f"application/{kind}")[0]
+
+    def forge(self, *pods: Object) -> None:
+        """Create Pods that say what is not true."""
+        self.answers += [self.send("POST", "", pod) for pod in pods]
+
+    def job(self, name: str, workers: int, bound: int = 0, **spec: Any) -> list[Object]:
+        """Create an MPIJob; its workers, when all are there and so many of them have a node."""
+        self.kubectl.create(mpijob(workers, name=name, worker_spec=spec))
+        there = [False] * (workers - bound) + [True] * bound
+        found = self.kubectl.wait_for(
+            lambda pods: sorted("nodeName" in pod["spec"] for pod in pods["items"]) == there,
+            *("pods", "-l", f"{JOB_NAME}={name},{ROLE}=worker"),
+        )
+        return list(found["items"])
+
+    def told(self, text: str) -> None:
+        """Wait until an Event says so."""
+        self.kubectl.wait_for(
+            lambda found: [one for one in found["items"] if text in one["message"]], "events"
+        )
+
+    def clear(self) -> None:
+        """End all that is theirs."""
+        self.kubectl.delete("resourcequotas")
+        for pod in self.kubectl.get_json("pods")["items"]:
+            if "finalizers" in pod["metadata"]:
+                self.send("PATCH", f"/{pod['metadata']['name']}", {"metadata": {"finalizers": None}}, MERGE)
+        clear(self.kubectl)
+        self.kubectl.delete("events")
+        self.answers.clear()
+
+
+def ordinary(name: str, **spec: Any) -> Object:
+    """A Pod that says nothing of a place, and asks for no devices."""
+    pod = claiming(name, {}, **spec)
+    del pod["metadata"]["annotations"]
+    return pod
+
+
+def repelling(*terms: Object, key: str = "topology.kubernetes.io/zone") -> Object:
+    """Affinity that keeps workers of any job off, by each of the terms."""
+    selector = {"labelSelector": {"matchLabels": {ROLE: "worker"}}, "topologyKey": key}
+    found = [selector | term for term in terms]
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": found}}
+
+
+def what_once_stopped_the_fleet(tenant: Tenant) -> Goes:
+    """A few Pods of each sort of `hostile`."""
+    tenant.forge(*(forged(tenant.plain, tenant.free[0], number) for number in range(40)))
+    tenant.told(f"by the label '{nodes.INSTANCE_TYPE}': there are none here")
+    yield ALL
+
+
+def a_quota_that_lets_some_workers_be(tenant: Tenant) -> Goes:
+    """Three Pods of a job of eight, older than anybody else's."""
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
+    tenant.kubectl.create(quota | {"spec": {"hard": {"pods": "3"}}})
+    tenant.kubectl.create(mpijob(ALL, name="rationed"))
+    tenant.kubectl.wait_for(lambda found: len(found["items"]) == 3, "pods")
+    yield ALL
+
+
+def a_write_that_is_refused(tenant: Tenant) -> Goes:
+    """A job of which one worker's annotations leave no room for another, older than anybody else's."""
+    for number in range(ALL):
+        pod = claiming(f"full-{number}", place(ALL, 4, job="evil.full"), **GATED)
+        pod["spec"]["containers"][0] |= DEVICES
+        said = pod["metadata"]["annotations"]
+        if number == HALF:
+            said["pad"] = "x" * (MOST - 20 - sum(map(len, ("pad", *said, *said.values()))))
+        tenant.forge(pod)
+    tenant.told(f"Too long: may not be more than {MOST} bytes")
+    yield ALL
+
+
+def a_host_port(tenant: Tenant) -> Goes:
+    """A Pod without devices has the port of others' workers on one node."""
+    listening = ordinary("port", nodeName=tenant.free[0])
+    listening["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": PORT}]
+    tenant.forge(listening)
+    yield HALF
+
+
+def jobs_again_and_again(tenant: Tenant) -> Goes:
+    """Jobs that each take all, without end: the next waits already when the last is deleted."""
+    tenant.job("again-0", ALL, ALL)
+    ended = threading.Event()
+
+    def again() -> None:
+        for number in itertools.count(1):
+            theirs = [("pods", "-l", f"{JOB_NAME}=again-{number - at},{ROLE}=worker") for at in (0, 1)]
+            tenant.kubectl.create(mpijob(ALL, name=f"again-{number}"))
+            tenant.kubectl.wait_for(lambda found: len(found["items"]) == ALL, *theirs[0])
+            tenant.kubectl.delete("mpijob", f"again-{number - 1}")
+            tenant.kubectl.delete(*theirs[1], at_once=True)
+            if ended.is_set():
+                return
+
+    with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as ending:
+        ending.callback(pool.submit(again).result)
+        ending.callback(ended.set)
+        yield ALL
+
+
+def workers_that_disagree(tenant: Tenant) -> Goes:
+    """The workers of a job that runs are made to say that they hold other units, or none."""
+    claims: list[dict[str, str | None]] = [
+        {WORKERS: "99999"},
+        {NODE_CONFIG: "2", TOPOLOGY_KEY: nodes.SERVER_ID_2},
+        {NODE_CONFIG: "2", TOPOLOGY_KEY: "topology.kubernetes.io/zone"},
+        {WORKERS: None, JOB: tenant.running},
+    ]
+    for pod, said in zip(tenant.job("disagrees", HALF, HALF), claims, strict=True):
+        body = {"metadata": {"annotations": said}}
+        tenant.answers.append(tenant.send("PATCH", f"/{pod['metadata']['name']}", body, MERGE))
+    yield HALF
+
+
+def names_of_others_jobs(tenant: Tenant) -> Goes:
+    """Pods that pass for workers and launchers of a job that runs, and of one that is to come."""
+    for number, job in enumerate((tenant.running, tenant.victim) * 2):
+        where = GATED if number % 2 else {"nodeName": tenant.plain}
+        for index, role in enumerate(("worker", "worker", "launcher")):
+            said = place(HALF, 4, job=job) if role == "worker" else {JOB: job}
+            pod = claiming(f"n{number}-{index}", said, **where)
+            pod["metadata"]["labels"] = {JOB: job, LOOSE: "", ROLE: role, JOB_NAME: job.partition(".")[2]}
+            tenant.forge(pod)
+    yield ALL
+
+
+def every_verb(tenant: Tenant) -> Goes:
+    """All ways to write to one's own Pods: of a job that waits, with annotations as if it held a zone."""
+    pods = tenant.job("waits", ALL + HALF)
+    said = place(HALF, 2, nodes.INSTANCE_TYPE) | {JOB: tenant.running}
+    marks = {"metadata": {"annotations": said, "labels": {JOB: tenant.running}}}
+    ways: list[tuple[str, object, str]] = [
+        ("", marks, MERGE),
+        ("", marks, STRATEGIC),
+        ("", [{"op": "replace", "path": "/metadata/annotations", "value": said}], "json-patch+json"),
+        ("?fieldManager=m&force=true", {"apiVersion": "v1", "kind": "Pod", **marks}, "apply-patch+yaml"),
+        ("", None, "json"),
+    ]
+    for door in ("", "/status"):
+        for query, body, kind in ways:
+            pod = pods.pop()
+            where = f"/{pod['metadata']['name']}{door}{query}"
+            pod["metadata"]["annotations"] |= said
+            tenant.answers.append(tenant.send("PATCH" if body else "PUT", where, body or pod, kind))
+    waits, gone = (pod["metadata"]["name"] for pod in pods)
+    bare = ordinary("bare", schedulerName="nobody")
+    bare["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    tenant.send("POST", "", bare)
+    target = {"target": {"kind": "Node", "name": tenant.free[0]}}
+    binding = target | {"metadata": marks["metadata"] | {"name": "bare"}}
+    tenant.answers.append(tenant.send("POST", "/bare/binding", binding))
+    debug = {"spec": {"ephemeralContainers": [{"name": "debug", "image": "example.invalid/debug"}]}}
+    larger = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "100"}}}]}}
+    sent = [
+        tenant.send("POST", f"/{waits}/binding", target | {"metadata": {"name": waits}}),  # it has a gate
+        tenant.send("PATCH", "/bare/ephemeralcontainers", debug, STRATEGIC),
+        tenant.send("PATCH", "/bare/resize", larger, STRATEGIC),
+        tenant.send("POST", f"/{waits}/eviction", {"metadata": {"name": waits}}),
+        tenant.send("DELETE", f"/{gone}"),
+        tenant.send("DELETE", f"?labelSelector={JOB_NAME}%3Dwaits,{ROLE}%3Dworker"),
+    ]
+    assert sent == [409, 200, 200, 201, 200, 200], sent
+    yield ALL
+
+
+def pods_that_end_for_ever(tenant: Tenant) -> Goes:
+    """Those of a job that ran, others without devices on all nodes that are free, and some that wait."""
+    pods = [ordinary(f"e-{at}", nodeName=on) for at, on in enumerate(tenant.free)]
+    pods += [claiming(f"g-{at}", place(HALF, 4, job="evil.gone"), **GATED) for at in range(HALF)]
+    tenant.forge(*pods)
+    for name in [pod["metadata"]["name"] for pod in (*tenant.job("ends", HALF, HALF), *pods)]:
+        tenant.send("PATCH", f"/{name}", {"metadata": {"finalizers": [FOR_EVER]}}, MERGE)
+        tenant.send("DELETE", f"/{name}")
+    yield HALF
+
+
+def odd_priorities(tenant: Tenant) -> Goes:
+    """Jobs and Pods that wait for what is not there, before all others and after."""
+    for number, priority in enumerate((*PRIORITIES, "system-node-critical")):
+        tenant.job(f"odd-{number}", ALL + HALF, priorityClassName=priority)
+        pod = claiming(f"p-{number}", place(400, 4, job="evil.p"), priorityClassName=priority, **GATED)
+        pod["spec"]["containers"][0] |= DEVICES
+        tenant.forge(pod)
+    yield ALL
+
+
+def a_place_that_is_kept(tenant: Tenant) -> Goes:
+    """Pods that no node suits say in their status which nodes they are about to get."""
+    for number, name in enumerate(tenant.free):
+        pod = ordinary(f"s-{number}", nodeSelector={"no": "such-node"})
+        pod["spec"]["containers"][0] |= DEVICES
+        tenant.send("POST", "", pod)
+        status = {"status": {"nominatedNodeName": name}}
+        tenant.answers.append(tenant.send("PATCH", f"/s-{number}/status", status, MERGE))
+    yield ALL
+
+
+def a_zone_that_repels(tenant: Tenant) -> Goes:
+    """A Pod whose anti-affinity keeps every worker off the zone."""
+    affinity = repelling({"namespaceSelector": {}})
+    tenant.forge(ordinary("repels", nodeName=tenant.plain, affinity=affinity))
+    yield ALL
+
+
+Attack = Callable[[Tenant], Goes]
+ATTACKS: tuple[Attack, ...] = (
+    what_once_stopped_the_fleet,
+    a_quota_that_lets_some_workers_be,
+    a_write_that_is_refused,
+    a_host_port,
+    jobs_again_and_again,
+    workers_that_disagree,
+    names_of_others_jobs,
+    every_verb,
+    pods_that_end_for_ever,
+    odd_priorities,
+)
+REFUSED: tuple[Attack, ...] = (names_of_others_jobs, every_verb, a_place_that_is_kept, a_zone_that_repels)
+"""What the guard refuses; of these nothing else stops the last two."""

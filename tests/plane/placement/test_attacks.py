@@ -1,0 +1,140 @@
+"""Somebody uses all rights in a namespace against others' jobs: without the guard, and with it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from placement.model import WORKERS
+from testbed.experiment import attacks, hostile
+from testbed.experiment.attacks import ATTACKS, HALF, PORT, PRIORITIES, REFUSED, Tenant
+from testbed.experiment.stage import TEAMS
+from testbed.mpijob import mpijob
+from testbed.plane import nodes
+from testbed.plane.jobs import template
+from tests.plane.guard import people
+from tests.plane.placement.test_fleet import MEMORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from testbed.experiment.attacks import Attack
+    from testbed.experiment.judge import Key
+    from testbed.experiment.stage import Stage
+    from testbed.plane.process import Program
+
+_numbers = itertools.count()
+
+
+@dataclass
+class Siege:
+    """A program that is attacked by a tenant, beside a job that runs."""
+
+    stage: Stage
+    program: Program
+    tenant: Tenant
+    running: Key
+
+    def withstands(self, attack: Attack) -> None:
+        """Asserts that a job is placed whole in a test's time, and that the program does nothing else."""
+        victim = mpijob(name=f"victim-{next(_numbers)}")
+        self.tenant.victim = f"{TEAMS[0]}.{victim['metadata']['name']}"
+        worker = template(victim, "Worker")["spec"]["containers"][0]
+        worker["ports"] = [{"containerPort": PORT, "hostPort": PORT}]
+        with contextlib.closing(attack(self.tenant)) as goes_on:
+            victim["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = next(goes_on)
+            before = self.others(attack)
+            key, _ = self.stage.create(victim)
+            self.stage.wait(lambda found: found[key].whole)
+            assert before <= self.others(attack), "a Pod was touched"
+        said = self.program.log.read_text(encoding="utf-8")
+        assert not [word for word in ("mistake", "Traceback", "not whole within") if word in said], said
+        assert hostile.peak(self.program) < MEMORY
+
+    def others(self, attack: Attack) -> set[str]:
+        """The Pods of the job that runs, and of the attacker's those that stay without them."""
+        found = self.stage.pods(self.running)
+        if attack is not attacks.jobs_again_and_again:
+            found += self.tenant.kubectl.get_json("pods")["items"]
+        said = [pod["metadata"] for pod in found]
+        return {
+            pod["uid"]
+            for pod in said
+            if "deletionTimestamp" not in pod or hostile.FOR_EVER in pod.get("finalizers", ())
+        }
+
+
+@pytest.fixture(scope="module")
+def besieged(whole_stage: Stage) -> Iterator[Siege]:
+    """Three UltraServers, on one of which a job runs, and somebody with all rights in a namespace."""
+    stage, admin = whole_stage, whole_stage.plane.kubectl
+
+    def server(name: str) -> tuple[str, str]:
+        return stage.labels[name].get(nodes.SERVER_ID_4, ""), name
+
+    plain, *fleet = sorted(stage.labels, key=server)
+    for name in fleet[12:]:
+        stage.cordon(name)
+    program = stage.start_program(interval_seconds=2)
+    running = stage.apply("running", HALF, TEAMS[1])
+    taken = stage.wait(lambda found: found[running].whole)[running].nodes
+    for name, value in PRIORITIES.items():
+        admin.run("create", "priorityclass", name, f"--value={value}")
+    free = [name for name in fleet[:12] if name not in taken]
+    tenant = Tenant(hostile.intruder(admin, "*", "*.*"), plain, free, ".".join(running))
+    yield Siege(stage, program, tenant, running)
+    stage.plane.programs.stop(program)
+    stage.api.delete(f"/api/v1/namespaces/{hostile.NAMESPACE}")
+    stage.clear()
+
+
+@pytest.fixture
+def siege(besieged: Siege) -> Iterator[Siege]:
+    """The same, without what an attack before it left."""
+    yield besieged
+    besieged.tenant.clear()
+    for key in set(besieged.stage.jobs) - {besieged.running}:
+        besieged.stage.finish(key)
+
+
+@pytest.fixture(scope="module")
+def guard(besieged: Siege) -> Iterator[None]:
+    """The guard."""
+    admin = besieged.stage.plane.kubectl
+    forged = people.WORKER, people.plain_job(people.GATES)
+    with people.guarding(admin, admin.in_namespace(TEAMS[0]), *forged):
+        yield
+
+
+def named(attack: object) -> str:
+    return getattr(attack, "__name__", "")
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=named)
+def test_a_tenant_keeps_no_job_of_others_from_its_nodes(attack: Attack, siege: Siege) -> None:
+    siege.withstands(attack)
+    assert set(siege.tenant.answers) <= {200, 201}, "it was not attacked"
+
+
+@pytest.mark.usefixtures("guard")
+@pytest.mark.parametrize("attack", REFUSED, ids=named)
+def test_the_guard_refuses_what_is_not_true_and_what_only_it_can_stop(attack: Attack, siege: Siege) -> None:
+    siege.withstands(attack)
+    assert set(siege.tenant.answers) == {403}
+
+
+@pytest.mark.usefixtures("guard")
+def test_jobs_are_placed_beside_the_guard_and_a_suspended_one_is_resized(siege: Siege) -> None:
+    stage, ada = siege.stage, siege.stage.plane.kubectl.in_namespace(TEAMS[0]).acting_as(people.ADA)
+    ranks = stage.apply("ranks", 3, runLauncherAsWorker=True)
+    train = stage.apply("train", 8, runPolicy={"suspend": True})
+    resized = people.patches(ada, "mpijob/train", {"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 4}}}})
+    assert resized.returncode == 0, resized.stderr
+    assert template(ada.get_json("mpijob", "train"), "Worker")["metadata"]["annotations"][WORKERS] == "4"
+    stage.jobs[train] = 4
+    assert people.patches(ada, "mpijob/train", {"spec": {"runPolicy": {"suspend": False}}}).returncode == 0
+    stage.wait(lambda found: found[train].whole and found[ranks].placed)
