@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from placement.model import JOB, LOOSE, NODE_CONFIG, TOPOLOGY_KEY, WORKERS
+from contract.keys import JOB, LOOSE, PLACE
 from testbed.experiment.hostile import FOR_EVER, GATED, NAMESPACE, claiming, forged, place
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
@@ -167,10 +167,10 @@ def jobs_again_and_again(tenant: Tenant) -> Goes:
 def workers_that_disagree(tenant: Tenant) -> Goes:
     """The workers of a job that runs are made to say that they hold other units, or none."""
     claims: list[dict[str, str | None]] = [
-        {WORKERS: "99999"},
-        {NODE_CONFIG: "2", TOPOLOGY_KEY: nodes.SERVER_ID_2},
-        {NODE_CONFIG: "2", TOPOLOGY_KEY: "topology.kubernetes.io/zone"},
-        {WORKERS: None, JOB: tenant.running},
+        {**place(99_999, 4)},
+        {**place(HALF, 2, nodes.SERVER_ID_2)},
+        {**place(HALF, 2, "topology.kubernetes.io/zone")},
+        {PLACE: None, JOB: tenant.running},
     ]
     for pod, said in zip(tenant.job("disagrees", HALF, HALF), claims, strict=True):
         body = {"metadata": {"annotations": said}}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contract.keys import GATE, JOB, LOOSE, PLACE
+from contract.keys import GATE, HOSTNAME, JOB, LOOSE, PLACE
 from contract.place import Index, Place, Placer, Term
 from testbed.plane import nodes
 
@@ -48,9 +48,11 @@ def claiming(name: str, said: dict[str, str], **spec: Any) -> dict[str, Any]:
     }
 
 
-def place(workers: int, size: int, key: str = nodes.SERVER_ID_4, job: str = "") -> dict[str, str]:
+def place(
+    workers: int, size: int, key: str = nodes.SERVER_ID_4, job: str = "", index: str = "name"
+) -> dict[str, str]:
     """The annotations of a worker."""
-    said = {PLACE: str(Place(Placer.GATE, workers, size, key, Index((Term("name"),))))}
+    said = {PLACE: str(Place(Placer.GATE, workers, size, key, Index((Term(index),))))}
     return said | ({JOB: job} if job else {})
 
 
@@ -98,8 +100,9 @@ def forged(plain: str, taken: str, number: int) -> dict[str, Any]:
 
 def gated(_plain: str, _taken: str, number: int) -> dict[str, Any]:
     """A Pod that waits for devices, a job by itself; twenty kinds of them look for other nodes."""
-    pod = claiming(f"p-{number}", place(1, 1, job=f"evil.g{number}"), **GATED, **affinity(number % 20 + 1))
-    pod["metadata"]["annotations"][INDEX], pod["metadata"]["labels"] = "labels/i", {"i": "0"}
+    said = place(1, 1, HOSTNAME, f"evil.g{number}", "labels/i")
+    pod = claiming(f"p-{number}", said, **GATED, **affinity(number % 20 + 1))
+    pod["metadata"]["labels"] = {"i": "0"}
     pod["spec"]["containers"][0]["resources"] = {"limits": {"aws.amazon.com/neuron": "16"}}
     if number % ENDLESS == 0:
         pod["metadata"]["finalizers"] = [FOR_EVER]

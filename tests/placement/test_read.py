@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from contract import keys
 from contract.keys import HOSTNAME, SERVER_4
 from contract.place import Index, Place, Placer, Term
-from placement.model import Demand, Expression, Taint, Term as NodeTerm, Toleration
+from placement.model import Demand, Taint
 from placement.quantities import MOST_PORTS, requests
 from placement.read import MOST_CONDITIONS, MOST_GATES, MOST_RESOURCES, MOST_TEXT, read_node, read_pod
 from tests.helpers import examples

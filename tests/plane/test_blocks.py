@@ -154,7 +154,7 @@ def test_a_job_of_one_ultraserver_has_no_blocks_and_its_pods_are_not_sent(stage:
 
 @pytest.fixture
 def sends_missed_jobs(stage: Stage) -> Iterator[None]:
-    """A webhook with the component's rows, asked about the Pods that its condition selects, and about no others."""
+    """A webhook with the component's rows, asked about the Pods that its condition selects only."""
     folder, programs = stage.plane.folder / "missed-jobs", stage.plane.programs
     running = webhook.start(programs, folder, COMPONENT / "40-missed-jobs.yaml", "missed-jobs")
     text = (COMPONENT / "kustomization.yaml").read_text(encoding="utf-8")

@@ -11,7 +11,6 @@ from contract import keys
 from testbed.mpijob import mpijob
 from testbed.plane import jobs, nodes, webhook
 from testbed.plane.jobs import template
-from contract import keys
 from tests.plane.recorder import Review, answering, mutating, patch_of, patching
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from placement.model import WORKERS
+from contract.place import read
 from testbed.experiment import attacks, hostile
 from testbed.experiment.attacks import ATTACKS, HALF, PORT, PRIORITIES, REFUSED, Tenant
 from testbed.experiment.stage import TEAMS
@@ -134,7 +134,9 @@ def test_jobs_are_placed_beside_the_guard_and_a_suspended_one_is_resized(siege: 
     train = stage.apply("train", 8, runPolicy={"suspend": True})
     resized = people.patches(ada, "mpijob/train", {"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 4}}}})
     assert resized.returncode == 0, resized.stderr
-    assert template(ada.get_json("mpijob", "train"), "Worker")["metadata"]["annotations"][WORKERS] == "4"
+    place = read(template(ada.get_json("mpijob", "train"), "Worker")["metadata"])
+    assert place
+    assert place.workers == 4
     stage.jobs[train] = 4
     assert people.patches(ada, "mpijob/train", {"spec": {"runPolicy": {"suspend": False}}}).returncode == 0
     stage.wait(lambda found: found[train].whole and found[ranks].placed)
