@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from testbed.plane.kubectl import Kubectl
     from testbed.plane.process import Program
 
+MEMORY = 256 << 20
+"""Bytes that the program may have, whatever they do; half of what the manifests allow it."""
 NAMESPACE, USER = "evil", "mallory"
 GATED: dict[str, Any] = {"schedulingGates": [{"name": GATE}]}
 PIECE = 50

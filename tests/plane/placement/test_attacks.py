@@ -17,7 +17,6 @@ from testbed.mpijob import mpijob
 from testbed.plane import nodes
 from testbed.plane.jobs import template
 from tests.plane.guard import people
-from tests.plane.placement.test_fleet import MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +52,7 @@ class Siege:
             assert before <= self.others(attack), "a Pod was touched"
         said = self.program.log.read_text(encoding="utf-8")
         assert not [word for word in ("mistake", "Traceback", "not whole within") if word in said], said
-        assert hostile.peak(self.program) < MEMORY
+        assert hostile.peak(self.program) < hostile.MEMORY
 
     def others(self, attack: Attack) -> set[str]:
         """The Pods of the job that runs, and of the attacker's those that stay without them."""
