@@ -196,10 +196,11 @@ def job(metadata: Mapping[str, Any], group: str = "") -> str:
     return f"{said}/{labels.get(group, '')}" if group and said else said
 
 
-def _count(said: Mapping[str, str], key: str) -> int:
+def _count(said: Mapping[str, Any], key: str) -> int:
     text = said.get(key, "")
     if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= MOST_WORKERS:
-        raise _unreadable(f"{key} is {text[:40]!r}: it must be a whole number from 1")
+        why = f"{key} is {text[:40]!r}: it must be a whole number from 1"
+        raise ContractError(f"annotation {why}") if key in _OLD_NUMBERS else _unreadable(why)
     return int(text)
 
 
@@ -224,7 +225,7 @@ def _label(source: str) -> str:
     """The key of a label."""
     key = source.removeprefix(LABEL)
     if key == source or not key:
-        raise _unreadable(f"{source[:80]!r} must be 'labels/KEY'")
+        raise _unreadable(f"{source[:80]!r} must be 'labels/KEY', or in an index 'name'")
     return key
 
 
@@ -239,6 +240,7 @@ _INDEX: Final = keys.PREFIX + "index"
 _TOPOLOGY_KEY: Final = keys.PREFIX + "topology-key"
 _BLOCK_SIZE: Final = keys.PREFIX + "block-size"
 _PODS_PER_JOB: Final = keys.PREFIX + "pods-per-job"
+_OLD_NUMBERS: Final = (_WORKERS, keys.NODE_CONFIG, _BLOCK_SIZE, _PODS_PER_JOB)
 OLD: Final = (_WORKERS, _INDEX, _TOPOLOGY_KEY, _BLOCK_SIZE, _PODS_PER_JOB)
 """Annotations in place of the one, beside `keys.NODE_CONFIG`."""
 

@@ -85,6 +85,61 @@ def test_the_program_understands_what_the_rows_write(
     assert (found.job, found.gated, found.problem) == ("default.train", True, "")
 
 
+POD = {
+    "spec": {
+        "containers": [{"name": "x", "image": "i", "resources": {"limits": {"aws.amazon.com/neuron": 16}}}]
+    }
+}
+INDEXED = {"parallelism": 4, "completions": 4, "completionMode": "Indexed", "template": POD}
+JOBSET: dict[str, Json] = {
+    "replicatedJobs": [{"name": name, "replicas": 2, "template": {"spec": INDEXED}} for name in ("a", "b")]
+}
+KINDS: dict[str, tuple[str, dict[str, Json], str]] = {
+    "Job": ("batch/v1/Job", INDEXED, "gate"),
+    "Job without numbers": ("batch/v1/Job", INDEXED | {"completionMode": "NonIndexed"}, "affinity"),
+    "Job in waves": ("batch/v1/Job", INDEXED | {"completions": 8}, "affinity"),
+    "JobSet": ("jobset.x-k8s.io/v1alpha2/JobSet", JOBSET, "gate"),
+    "JobSet in order": (
+        "jobset.x-k8s.io/v1alpha2/JobSet",
+        JOBSET | {"startupPolicy": {"startupPolicyOrder": "InOrder"}},
+        "affinity",
+    ),
+    "JobSet in waves": (
+        "jobset.x-k8s.io/v1alpha2/JobSet",
+        {"replicatedJobs": [{"name": "a", "template": {"spec": INDEXED | {"completions": 8}}}]},
+        "affinity",
+    ),
+    "LeaderWorkerSet": (
+        "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet",
+        {"replicas": 2, "leaderWorkerTemplate": {"size": 4, "workerTemplate": POD}},
+        "gate",
+    ),
+    "LeaderWorkerSet whose leader comes first": (
+        "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet",
+        {"startupPolicy": "LeaderReady", "leaderWorkerTemplate": {"size": 4, "workerTemplate": POD}},
+        "affinity",
+    ),
+    "PyTorchJob": (
+        "kubeflow.org/v1/PyTorchJob",
+        {"pytorchReplicaSpecs": {"Master": {"template": POD}, "Worker": {"replicas": 3, "template": POD}}},
+        "gate",
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "spec", "placer"), KINDS.values(), ids=KINDS.keys())
+def test_a_job_of_any_kind_waits_whole_if_its_pods_are_all_there_at_once_and_have_numbers(
+    kind: str, spec: dict[str, Json], placer: str, table: Table
+) -> None:
+    version, _, name = kind.rpartition("/")
+    job = {"apiVersion": version, "kind": name, "metadata": {"name": "train"}, "spec": spec}
+    after = evaluate(table, requested(job)).after
+    said = str(after)
+    assert f"placer={placer} " in said
+    assert (f"'name': '{keys.GATE}'" in said) == (placer == "gate")
+    assert said.count("placer=") == said.count(f"placer={placer} ")
+
+
 RACKS = """
 apiVersion: ultraserver-webhook.io/v1alpha1
 kind: RuleTable

@@ -173,10 +173,11 @@ def test_terms_of_the_author_stay_beside_those_of_the_block() -> None:
         told(placer="gate"),
         told(placer="kueue"),
         told() | {keys.PLACE: f"placer=affinity workers=4 size=4 unit={keys.SERVER_4} index={INDEX}"},
+        told() | {keys.PLACE: f"placer=affinity workers=3 size=1 unit={keys.HOSTNAME} index={INDEX}"},
         told() | {keys.PLACE: f"placer=affinity workers=8 size=4 unit={keys.SERVER_4}"},
         told(index="labels/no-such-label"),
     ],
-    ids=["gate", "kueue", "one-unit", "no-index", "no-number"],
+    ids=["gate", "kueue", "one-unit", "single-nodes", "no-index", "no-number"],
 )
 def test_a_pod_that_something_else_places_or_that_is_of_no_block_is_left_alone(said: dict[str, str]) -> None:
     assert outcome(DEFAULT, pod(5, said)).operations == ()

@@ -173,7 +173,12 @@ def _open(candidates: Candidates, group: Group, obj: Json, path: Path, before: i
         Term(number.source, prod(_number(factor, obj, element) for factor in number.times))
         for number in group.index
     )
-    numbers = _number(group.numbers, obj, element) if group.numbers else replicas
+    said = all(factor.path is None or factor.path.value(obj, element) is not None for factor in group.numbers)
+    numbers = (
+        prod(_number(factor, obj, element) for factor in group.numbers)
+        if group.numbers and said
+        else replicas
+    )
     return OpenGroup(
         role,
         path,

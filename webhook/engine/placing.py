@@ -46,7 +46,7 @@ def block_of(pod: Json, found: Place) -> str | None:
         number = found.number(metadata)
     except ContractError:
         return None
-    if number is None or found.workers <= found.size:
+    if number is None or found.size == 1 or found.workers <= found.size:
         return None
     block = str(number // found.size)
     return f"{metadata['labels'].get(found.group, '')}-{block}" if found.group else block

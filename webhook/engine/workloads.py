@@ -97,7 +97,7 @@ class Group:
         index: the sum of these is a pod's number, from 0, among those that take nodes; empty where pods have
             none.
         continues: whether it is so among the group's own only, and those of the groups before come first.
-        numbers: how many numbers there are where they are not as many as pods.
+        numbers: how many numbers there are, the product of these, where that may differ from the pods.
     """
 
     role: str
@@ -107,7 +107,7 @@ class Group:
     otherwise: str = ""
     index: tuple[Number, ...] = ()
     continues: bool = False
-    numbers: Factor | None = None
+    numbers: tuple[Factor, ...] = ()
 
     @property
     def roles(self) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ def _numbers(workload: Workload, at: Path) -> Iterator[tuple[Path, str]]:
         here: Path = (*at, "groups", number)
         listed = str(group.template.list) if group.template.list else None
         times = [factor for term in group.index for factor in term.times]
-        for factor in (*group.replicas, *times, *([group.numbers] if group.numbers else [])):
+        for factor in (*group.replicas, *times, *group.numbers):
             if factor.path and factor.path.list and str(factor.path.list) != listed:
                 yield here, f"{factor.path} is for every element of a list of which template is not"
         if group.otherwise and group.takes_nodes != DEVICES:

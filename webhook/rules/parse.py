@@ -89,7 +89,7 @@ def _group(raw: Mapping[str, Any]) -> Group:
         replicas=_factors(raw.get("replicas", 1)),
         takesNodes=takes_nodes,
         index=tuple(Number(row["source"], _factors(row.get("times", []))) for row in raw.get("index", [])),
-        numbers=_factor(raw["numbers"]) if "numbers" in raw else None,
+        numbers=_factors(raw.get("numbers", [])),
     )
 
 
