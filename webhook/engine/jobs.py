@@ -173,19 +173,14 @@ def _open(candidates: Candidates, group: Group, obj: Json, path: Path, before: i
         Term(number.source, prod(_number(factor, obj, element) for factor in number.times))
         for number in group.index
     )
-    said = all(factor.path is None or factor.path.value(obj, element) is not None for factor in group.numbers)
-    numbers = (
-        prod(_number(factor, obj, element) for factor in group.numbers)
-        if group.numbers and said
-        else replicas
-    )
+    numbers = prod(_number(factor, obj, element) for factor in group.numbers)
     return OpenGroup(
         role,
         path,
         replicas,
         bool(takes_nodes),
         Index(terms, before if group.continues else 0) if terms else None,
-        numbered=bool(terms) and numbers == replicas,
+        numbered=bool(terms) and (not group.numbers or numbers in {0, replicas}),  # 0: it does not say
         key=group_key(group, obj, path),
     )
 
