@@ -193,12 +193,12 @@ class Work:
         return next(said, KEYS.get(self.size, HOSTNAME))
 
     def placed(self, worker: Worker) -> Pod | None:
-        """A worker with its place, where nothing on the pod says it."""
-        if worker.pod is None or worker.pod.place is not None:
-            return worker.pod
+        """A worker with the place that it would have if placement were to find it one."""
+        if worker.pod is None:
+            return None
         wanted = max(self.wanted, worker.index + 1)
-        place = Place(Placer.GATE, wanted, self.size, self.key)
-        return replace(worker.pod, place=place, number=worker.index)
+        place = worker.pod.place or Place(Placer.GATE, wanted, self.size, self.key)
+        return replace(worker.pod, place=replace(place, placer=Placer.GATE), number=worker.index)
 
     def _worker(self, raw: Object) -> Worker:
         pod = read_pod(raw)

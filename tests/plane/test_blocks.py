@@ -88,6 +88,7 @@ def assert_whole(stage: Stage, key: Key, blocks: int) -> None:
 @modes
 def test_with_sick_nodes_about_no_job_straddles(mode: str, stage: Stage, seed: int) -> None:
     result, seen = short_run(stage, mode, seed)
+    # Who comes first is chance: jobs that each have a part of their blocks keep each other from the rest.
     assert result.whole or result.held, "no job has any node"
     assert result.straddle == 0, seen
     # Nor does a block of a job that waits: when a node comes back the job goes on where it is.

@@ -65,7 +65,7 @@ def test_a_job_that_has_pods_is_not_touched(way: tuple[str, ...], namespace: Kub
     pods = workers_of(namespace.get_json("pods")["items"])
     for pod in pods:
         terms = pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-        assert len(terms) == 3
+        assert len(terms) == 2
 
 
 def test_replace_by_a_plain_file_leaves_a_suspended_job_as_it_is(namespace: Kubectl) -> None:

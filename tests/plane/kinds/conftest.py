@@ -7,17 +7,19 @@ is not public: ``test_t9k.py`` makes its Pods.
 from __future__ import annotations
 
 import itertools
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
-from testbed.plane import nodes, webhook
+from testbed.plane import nodes, placement, webhook
 from testbed.plane.controllers import Controllers
 from testbed.plane.controlplane import ControlPlane, established
 from testbed.plane.jobs import end
+from testbed.waiting import until
 from tests.plane.guard import people
-from tests.plane.kinds.jobs import labelled_set
+from tests.plane.kinds.jobs import CONTAINER, RUNTIME, labelled_set, named, template, trainjob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +37,8 @@ MAKERS = (
     *("jobs.batch", "statefulsets.apps"),
 )
 """Everything that makes Pods, or makes what does."""
+WHOLE = "whole"
+"""Label of namespaces whose jobs whole-job admission places."""
 _numbers = itertools.count()
 
 
@@ -64,6 +68,11 @@ def plane(
         inside = running.kubectl.create_namespace("webhook-probe")
         probe = {**webhook.PROBE, "apiVersion": "kubeflow.org/v1"}
         document = webhook.configuration(asked, component=COMPONENT / "mutating.yaml")
+        for hook in document["webhooks"]:
+            without = {"key": WHOLE, "operator": "DoesNotExist"}
+            hook["namespaceSelector"] = {
+                "matchExpressions": [*hook["namespaceSelector"]["matchExpressions"], without]
+            }
         probes = (people.WORKER, labelled_set("another.job"))
         with (
             webhook.registered(inside, document, probe),
@@ -72,10 +81,51 @@ def plane(
             yield running
 
 
+@pytest.fixture(scope="package")
+def whole(plane: ControlPlane) -> Iterator[None]:
+    """A second webhook, which has the rows of whole-job admission besides, and the program."""
+    asked = webhook.start(plane.programs, plane.folder / "whole", placement.ROWS, "whole-webhook")
+    inside = plane.kubectl.create_namespace("whole-probe", {WHOLE: ""})
+    selected = {"matchLabels": {WHOLE: ""}}
+    document = webhook.configuration(asked, "whole", selected, component=COMPONENT / "mutating.yaml")
+    with webhook.registered(inside, document, {**webhook.PROBE, "apiVersion": "kubeflow.org/v1"}):
+        plane.kubectl.create_namespace(placement.NAMESPACE)
+        placement.start(plane, "whole-placement", plane.kubeconfig)
+        yield
+
+
+@pytest.fixture(scope="package")
+def runtime(plane: ControlPlane) -> None:
+    """What a TrainJob's pod templates are in: as Kubeflow Trainer's own torch-distributed, smaller."""
+    pod = template(containers=[{"name": "node", "image": CONTAINER["image"]}], restartPolicy="Never")
+    ancestor = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+    node = {"name": "node", "template": {"metadata": ancestor, "spec": {"template": pod}}}
+    kind = "trainer.kubeflow.org/v1alpha1/ClusterTrainingRuntime"
+    spec = {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [node]}}}
+    found = named(kind, spec, RUNTIME)
+    found["metadata"]["labels"] = {"trainer.kubeflow.org/framework": "torch"}
+    plane.kubectl.create(found)
+    # Trainer's webhook refuses jobs of a runtime until its cache has it: a second on a busy machine.
+    probe, dry = json.dumps(trainjob(1)), ("create", "--dry-run=server", "-f", "-")
+    inside = plane.kubectl.in_namespace("default")
+    until(lambda: inside.run(*dry, stdin=probe, check=False).returncode == 0, f"Trainer to know {RUNTIME}")
+
+
 @pytest.fixture
 def namespace(plane: ControlPlane) -> Iterator[Kubectl]:
     """Kubectl for a new namespace; what is in it is deleted after the test, so that its nodes are free."""
-    inside = plane.kubectl.create_namespace(f"kinds-{next(_numbers)}")
+    yield from _namespace(plane, {})
+
+
+@pytest.fixture
+def whole_namespace(plane: ControlPlane, whole: None) -> Iterator[Kubectl]:
+    """The same, for jobs that are placed whole."""
+    assert whole is None
+    yield from _namespace(plane, {WHOLE: ""})
+
+
+def _namespace(plane: ControlPlane, labels: dict[str, str]) -> Iterator[Kubectl]:
+    inside = plane.kubectl.create_namespace(f"kinds-{next(_numbers)}", labels)
     yield inside
     # Before their Pods, or they would be made again.
     inside.delete(",".join(MAKERS))

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from contract import keys
-from testbed.waiting import until
 from tests.helpers import requested
 from tests.plane.bound import wait_count
 from tests.plane.kinds.jobs import (
     CONTAINER,
-    RUNTIME,
     job,
     jobset,
     leaderworkerset,
-    named,
     pytorchjob,
     template,
     trainjob,
@@ -31,28 +27,10 @@ from webhook.rules.load import load_default
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from testbed.plane.controlplane import ControlPlane
     from testbed.plane.kubectl import Kubectl, Object
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 JOBSET, LWS = "jobset.sigs.k8s.io/", "leaderworkerset.sigs.k8s.io/"
-
-
-@pytest.fixture(scope="module")
-def runtime(plane: ControlPlane) -> None:
-    """What a TrainJob's pod templates are in: as Kubeflow Trainer's own torch-distributed, smaller."""
-    pod = template(containers=[{"name": "node", "image": CONTAINER["image"]}], restartPolicy="Never")
-    ancestor = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
-    node = {"name": "node", "template": {"metadata": ancestor, "spec": {"template": pod}}}
-    kind = "trainer.kubeflow.org/v1alpha1/ClusterTrainingRuntime"
-    spec = {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [node]}}}
-    found = named(kind, spec, RUNTIME)
-    found["metadata"]["labels"] = {"trainer.kubeflow.org/framework": "torch"}
-    plane.kubectl.create(found)
-    # Trainer's webhook refuses jobs of a runtime until its cache has it: a second on a busy machine.
-    probe, dry = json.dumps(trainjob(1)), ("create", "--dry-run=server", "-f", "-")
-    inside = plane.kubectl.in_namespace("default")
-    until(lambda: inside.run(*dry, stdin=probe, check=False).returncode == 0, f"Trainer to know {RUNTIME}")
 
 
 def stored(namespace: Kubectl, made: Object) -> Object:
