@@ -141,6 +141,7 @@ def test_a_suspended_job_whose_launcher_is_to_run_ranks_has_a_new_size(ada: Kube
     assert "requiredDuringSchedulingIgnoredDuringExecution" in affinity["podAffinity"]
 
 
+@pytest.mark.limit(30, "mpi-operator makes, ends and makes the pods of a job again, one turn after the other")
 def test_what_people_do_to_their_jobs_every_day_is_let_through(ada: Kubectl) -> None:
     ada.apply(people.unplaceable())
     count = lambda number: lambda found: len(jobs.workers_of(found["items"])) == number  # noqa: E731 - short
