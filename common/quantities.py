@@ -1,9 +1,9 @@
-"""Amounts of resources as Kubernetes writes them."""
+"""Amounts of resources as Kubernetes writes them, and what a pod takes of its node."""
 
 import re
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 _QUANTITY: Final = re.compile(
     r"([+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30}))(?:([EPTGMk]|[EPTGMK]i|[num])|[eE]([+-]?[0-9]{1,2}))?"
@@ -35,3 +35,56 @@ def _thousandths(text: str) -> int:
     number, suffix, exponent = found.groups()
     scale = Decimal(10) ** int(exponent) if exponent else _SUFFIXES[suffix or ""]
     return int((Decimal(number) * scale * 1000).to_integral_value(ROUND_CEILING))
+
+
+def amounts(quantities: object) -> dict[str, int]:
+    """A map of quantities in thousandths; empty for what is no map."""
+    found = quantities.items() if isinstance(quantities, dict) else ()
+    return {name: thousandths(str(text)) for name, text in found if isinstance(text, str | int | float)}
+
+
+def requests(spec: dict[str, Any]) -> dict[str, int]:
+    """What a pod takes of its node, in thousandths, by resource; of a spec of whatever content.
+
+    As ``PodRequests`` in ``k8s.io/component-helpers/resource``: containers and sidecars run together, an
+    init container runs beside the sidecars before it, requests of the whole pod win, and the overhead
+    is added.
+    """
+    total: dict[str, int] = {}
+    for container in _maps(spec.get("containers")):
+        _add(total, _requested(container))
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in _maps(spec.get("initContainers")):
+        asked = _requested(container)
+        _add(asked, sidecars)
+        if container.get("restartPolicy") == "Always":
+            sidecars = asked
+        _raise(peak, asked)
+    _add(total, sidecars)
+    _raise(total, peak)
+    total.update(_requested(spec))
+    _add(total, amounts(spec.get("overhead")))
+    return total
+
+
+def _maps(items: object) -> list[dict[str, Any]]:
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _requested(owner: dict[str, Any]) -> dict[str, int]:
+    resources = owner.get("resources")
+    if not isinstance(resources, dict):
+        return {}
+    # What is limited only is requested: the API server writes that into stored pods.
+    return amounts(resources.get("limits")) | amounts(resources.get("requests"))
+
+
+def _add(total: dict[str, int], more: dict[str, int]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise(total: dict[str, int], least: dict[str, int]) -> None:
+    for name, amount in least.items():
+        total[name] = max(total.get(name, 0), amount)

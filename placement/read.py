@@ -12,11 +12,12 @@ from itertools import chain
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from common.quantities import amounts, requests
 from contract import place as contract
 from contract.keys import DEVICES, LOOSE, OPENED
 from contract.place import ContractError, Place, Placer
 from placement.model import Demand, Expression, Node, Pod, Taint, Term, Toleration
-from placement.quantities import amounts, ports, requests
+from placement.ports import ports
 
 Object = dict[str, Any]
 

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.quantities import requests
 from contract import keys
 from contract.keys import HOSTNAME, SERVER_4
 from contract.place import Index, Place, Placer, Term
 from placement.model import Demand, Taint
-from placement.quantities import MOST_PORTS, requests
+from placement.ports import MOST_PORTS
 from placement.read import MOST_CONDITIONS, MOST_GATES, MOST_RESOURCES, MOST_TEXT, read_node, read_pod
 from tests.helpers import examples
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from common.quantities import requests
 from testbed.mpijob import WORKER, mpijob
 from tests.released import versions
 from tests.rules.tables import EXTENDS, after, extended, outcome, same_problems
 from webhook.engine import evaluate
 from webhook.engine.outcome import Request
 from webhook.engine.record import ANNOTATIONS
-from webhook.engine.templates import asked
 from webhook.engine.tree import drop, get
 from webhook.rules.load import load_default
 
@@ -205,7 +205,7 @@ ALWAYS = {"restartPolicy": "Always"}
 )
 def test_what_a_pod_takes_is_counted_as_the_scheduler_does(containers: Any, init: Any, total: int) -> None:
     template = {"spec": {"containers": containers, "initContainers": init}}
-    assert asked(template).get(NEURON, 0) == total * 1000
+    assert requests(template["spec"]).get(NEURON, 0) == total * 1000
 
 
 def test_two_containers_that_share_a_node_make_a_candidate() -> None:

@@ -54,7 +54,7 @@ PACKAGES = {
         ROOT / f"placement/{name}.py"
         for name in (
             *("decide", "place", "choose", "cluster", "topology", "jobs", "fit", "plan", "reasons", "read"),
-            *("quantities", "model"),
+            *("ports", "model"),
         )
     ],
     "certs": [ROOT / f"certs/{name}.py" for name in ("decide", "checks", "inputs", "observed")],

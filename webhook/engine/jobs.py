@@ -7,13 +7,13 @@ from functools import cached_property
 from math import prod
 from typing import Final
 
-from common.quantities import thousandths
+from common.quantities import requests, thousandths
 from contract import keys
 from contract.place import Index, Term
 from webhook.engine.objectpath import ObjectPath
 from webhook.engine.outcome import JobError, Request
-from webhook.engine.templates import Selection, asked, requested, selection
-from webhook.engine.tree import Json, Path, WrongTypeError, get, shown
+from webhook.engine.templates import Selection, requested, selection
+from webhook.engine.tree import Json, Path, WrongTypeError, get, map_at, shown
 from webhook.engine.workloads import ANY, DEVICES, WORKER, Candidates, Factor, Group, Workload
 
 _MOST: Final = 10**9
@@ -62,7 +62,9 @@ class Job:
     @cached_property
     def asked(self) -> Mapping[Path, Mapping[str, int]]:
         """Thousandths of each resource that a pod of a template asks for, by the template's path."""
-        return {group.template: asked(get(self.object, group.template)) for group in self.groups}
+        return {
+            group.template: requests(map_at(self.object, (*group.template, "spec"))) for group in self.groups
+        }
 
     @cached_property
     def selections(self) -> Mapping[Path, Selection]:

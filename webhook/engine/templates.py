@@ -6,7 +6,6 @@ from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Final
 
-from common.quantities import thousandths
 from webhook.engine.tree import Json, get, map_at, maps_at, same, text_of
 
 _GLOB: Final = frozenset("*?[")
@@ -22,52 +21,15 @@ def first_container(template: Json) -> dict[str, Json]:
     return map_at(template, ("spec", "containers", 0))
 
 
-def asked(template: Json) -> dict[str, int]:
-    """Thousandths of each resource that a pod asks for, as kube-scheduler counts.
-
-    As ``PodRequests`` in ``k8s.io/component-helpers/resource``: containers and sidecars run together, an init
-    container runs beside the sidecars before it. All in one look, as the containers are the user's and rules
-    ask often.
-    """
-    total, sidecars, peak = dict[str, int](), dict[str, int](), dict[str, int]()
-    for container in maps_at(template, ("spec", "initContainers")):
-        if "resources" not in container:
-            continue
-        here = _amounts(container)
-        if container.get("restartPolicy") == "Always":
-            _add(sidecars, here)
-        else:
-            here = {name: amount + sidecars.get(name, 0) for name, amount in here.items()}
-            peak |= {name: max(peak.get(name, 0), amount) for name, amount in here.items()}
-    for container in maps_at(template, ("spec", "containers")):
-        if "resources" in container:
-            _add(total, _amounts(container))
-    _add(total, sidecars)
-    return {name: max(total.get(name, 0), peak.get(name, 0)) for name in {**total, **peak}}
-
-
 def takes(amounts: Mapping[str, int], resource: str, least: int) -> bool:
     """Whether a pod asks for at least so many of a resource, or for any amount where that is 0.
 
     Args:
-        amounts: thousandths, see `asked`.
+        amounts: thousandths, see `common.quantities.requests`.
         resource: its name.
         least: whole ones.
     """
     return amounts.get(resource, 0) >= max(1, 1000 * least)
-
-
-def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
-    for name, amount in more.items():
-        total[name] = total.get(name, 0) + amount
-
-
-def _amounts(container: Json) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for part in ("limits", "requests"):
-        for name, text in map_at(container, ("resources", part)).items():
-            found[name] = max(found.get(name, 0), thousandths(_quantity(text)))
-    return found
 
 
 def quantities(container: Json, name: str) -> tuple[str, str]:
