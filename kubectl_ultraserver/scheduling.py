@@ -16,12 +16,12 @@ from kubectl_ultraserver.kueue import GATES as KUEUES
 from kubectl_ultraserver.objects import at, condition, metadata, name_of, text, time_of
 from kubectl_ultraserver.seen import in_ultraserver
 from kubectl_ultraserver.verify import few
+from placement.allocate import Allocator
 from placement.choose import Shelf
 from placement.cluster import Cluster
 from placement.decide import decide
 from placement.jobs import Job
 from placement.model import COMPONENT
-from placement.place import Placer
 from placement.plan import Opening
 from placement.read import read_pod
 from placement.reasons import causes, explain
@@ -137,7 +137,7 @@ def _places(work: Work) -> tuple[str, ...]:
     job = Job((work.namespace, label), tuple(sorted(own, key=lambda pod: pod.name)))
     if job.trouble() is not None:
         return ()
-    found = Placer(cluster).open(job, None, patient=True)
+    found = Allocator(cluster).open(job, None, patient=True)
     if isinstance(found, Opening):
         there = " ".join(dict.fromkeys(pin.value for pin in found.pins)) or "where the others are"
         return (f"by nodes and devices there is room for it: {there}; something else keeps its pods off",)

@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from common.texts import printable
+from placement.allocate import Allocator
 from placement.believe import believed
 from placement.cluster import Cluster
 from placement.jobs import Job, jobs_of
-from placement.place import Placer
 from placement.plan import Decision, Deletion, Failure, Keeping, Memory, Opening, Policy, Unsettled, Waiting
 from placement.reasons import LONGEST, Shortage, explain
 
@@ -71,7 +71,7 @@ class _Round:
 
     def __init__(self, cluster: Cluster, now: datetime, policy: Policy, memory: Memory) -> None:
         self._cluster, self._now, self._policy, self._memory = cluster, now, policy, memory
-        self._placer = Placer(cluster)
+        self._allocator = Allocator(cluster)
         self._openings: list[Opening] = []
         self._deletions: list[Deletion] = []
         self._waiting: list[tuple[Job, str | Shortage]] = []
@@ -110,7 +110,7 @@ class _Round:
         elif why is not None:
             self._waiting.append((job, why))
         elif job.gated:
-            found = self._placer.open(job, self._failures.get(job.key), patient=self._is_patient(job))
+            found = self._allocator.open(job, self._failures.get(job.key), patient=self._is_patient(job))
             if isinstance(found, Opening):
                 self._openings.append(found)
             else:
@@ -165,7 +165,7 @@ class _Round:
 
     def _keeping(self) -> Keeping | None:
         """For whom groups are kept. While those wait for whom they were, it is one keeping, and ends."""
-        before, keeper = self._memory.keeping, self._placer.keeper
+        before, keeper = self._memory.keeping, self._allocator.keeper
         if before is None or all(job.key != before.job for job, _ in self._waiting):
             return keeper and Keeping(keeper, self._now)
         if not before.over(self._now, self._policy):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from contract.keys import GATE, HOSTNAME, SERVER_4
 from contract.place import Place, Placer
+from placement.allocate import MOST_COMPARED, MOST_DEMANDS, OF_A_KIND
 from placement.decide import decide
 from placement.model import Demand, Expression, Pod, Term
-from placement.place import MOST_COMPARED, MOST_DEMANDS, OF_A_KIND
 from placement.plan import Failure, Keeping, Memory, Policy
 from placement.topology import Topology
 from tests.placement.world import (

@@ -53,7 +53,18 @@ PACKAGES = {
     "placement": [
         ROOT / f"placement/{name}.py"
         for name in (
-            *("decide", "place", "choose", "cluster", "topology", "jobs", "fit", "plan", "reasons", "read"),
+            *(
+                "decide",
+                "allocate",
+                "choose",
+                "cluster",
+                "topology",
+                "jobs",
+                "fit",
+                "plan",
+                "reasons",
+                "read",
+            ),
             *("ports", "model"),
         )
     ],

@@ -30,7 +30,7 @@ OF_A_KIND: Final = 10
 """What a further kind of node costs beside its conditions, counted as conditions: every node is looked at."""
 
 
-class Placer:
+class Allocator:
     """Gives groups to jobs, one job after the other.
 
     Attributes:
