@@ -8,7 +8,7 @@ from contract.place import Placer
 from webhook.engine.match import Subject, found_devices, matched
 from webhook.engine.merge import Additions, Conflict, Merge
 from webhook.engine.outcome import RuleOutcome, State, cut
-from webhook.engine.placeholders import UnknownPlaceholderError, render
+from webhook.engine.placeholders import render
 from webhook.engine.placing import place_of
 from webhook.engine.table import Mode, OnConflict, Rule
 from webhook.engine.templates import mounts_otherwise
@@ -36,12 +36,32 @@ class Progress:
 
 @dataclass(frozen=True)
 class _Ready:
-    """A rule that matched, its fragment for each of the templates that it is for, and its messages."""
+    """A rule that matched, the templates that it is for, and what its placeholders stand for.
+
+    It is filled in when it fires: many that match are replaced by another.
+    """
 
     rule: Rule
-    fragments: Mapping[Path, Json]
-    warn: str
-    deny: str
+    subject: Subject
+    paths: list[Path]
+    known: Mapping[str, Json]
+
+    def say(self, text: str | None) -> Iterator[str]:
+        """A message, if there is one."""
+        if text:
+            yield render(text, self.known)
+
+    def fragments(self) -> Iterator[tuple[Path, Json]]:
+        """What it adds to each of the templates."""
+        rule, subject = self.rule, self.subject
+        if not rule.per_template or not subject.shape or not subject.placer:
+            fragment = render(rule.add, self.known)
+            yield from ((path, fragment) for path in self.paths)
+            return
+        groups = {group.template: group for group in subject.job.groups}
+        for path in self.paths:
+            place = place_of(subject.job, groups[path], subject.shape, subject.placer)
+            yield path, render(rule.add, {**self.known, "job.place": str(place)})
 
 
 def apply_rules(subject: Subject, values: Values, progress: Progress) -> None:
@@ -99,35 +119,22 @@ def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
     paths = matched(rule.match, subject)
     if isinstance(paths, str):
         return paths
-    try:
-        known = values()
-        if rule.match.unsupported_count:
-            known = {**known, **found_devices(rule.match, subject, paths)}
+    known = values()
+    if rule.match.unsupported_count:
+        known = {**known, **found_devices(rule.match, subject, paths)}
+    for name in rule.quotes:
+        if name not in known and not (name == "job.place" and subject.shape):
+            return f"the job has nothing for $({name})"
+    if rule.match.mount_taken:
         mount = render(rule.match.mount_taken, known)
-        if mount and not any(mounts_otherwise(get(subject.job.object, path), mount) for path in paths):
+        if not any(mounts_otherwise(get(subject.job.object, path), mount) for path in paths):
             return f"the {rule.match.role} mounts nothing of its own at {cut(mount['mountPath'])}"
-        texts = (render(text or "", known) for text in (rule.warn, rule.deny))
-        return _Ready(rule, dict(_fragments(rule, subject, paths, known)), *texts)
-    except UnknownPlaceholderError as missing:
-        return f"the job has nothing for $({missing})"
-
-
-def _fragments(
-    rule: Rule, subject: Subject, paths: list[Path], known: Mapping[str, Json]
-) -> Iterator[tuple[Path, Json]]:
-    same = None if rule.per_template else render(rule.add, known)
-    for path in paths:
-        if rule.per_template and subject.shape and subject.placer:
-            group = next(group for group in subject.job.groups if group.template == path)
-            place = place_of(subject.job, group, subject.shape, subject.placer)
-            yield path, render(rule.add, {**known, "job.place": str(place)})
-        else:
-            yield path, same
+    return _Ready(rule, subject, paths, known)
 
 
 def _fire(ready: _Ready, progress: Progress) -> None:
     rule, after, merges = ready.rule, progress.object, list[Merge]()
-    for path, fragment in ready.fragments.items():
+    for path, fragment in ready.fragments():
         merges.append(Merge(path, rule.on_conflict))
         after = put(after, path, merges[-1].apply(get(after, path), fragment))
     if rule.mode is Mode.SHADOW:
@@ -135,8 +142,8 @@ def _fire(ready: _Ready, progress: Progress) -> None:
         return
     progress.object = after
     progress.rules.append(RuleOutcome(rule.name, State.FIRED, rule.reason))
-    progress.warnings.extend(filter(None, (ready.warn,)))
-    progress.denials.extend(filter(None, (ready.deny,)))
+    progress.warnings.extend(ready.say(rule.warn))
+    progress.denials.extend(ready.say(rule.deny))
     progress.clean.add(rule.name)
     for merge in merges:
         noted = progress.additions.setdefault(merge.at, {})
@@ -174,5 +181,7 @@ def _shadow(ready: _Ready, merges: list[Merge]) -> str:
     would = [f"add to {place}" for merge in merges for place in merge.additions]
     would += [f"meet a conflict at {conflict.path}" for merge in merges for conflict in merge.conflicts]
     would += [f"refuse: {refused}" for merge in merges for refused in merge.refused]
-    would += [f"say {message!r}" for message in (ready.warn, ready.deny) if message]
+    would += [
+        f"say {message!r}" for text in (ready.rule.warn, ready.rule.deny) for message in ready.say(text)
+    ]
     return "would " + (", ".join(would) or "change nothing")

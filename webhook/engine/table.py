@@ -8,6 +8,7 @@ from functools import cached_property
 from contract import keys
 from contract.place import Placer
 from webhook.engine.objectpath import ObjectPath
+from webhook.engine.placeholders import names
 from webhook.engine.tree import Json, get
 from webhook.engine.workloads import Candidates, Workload
 
@@ -158,6 +159,12 @@ class Rule:
     placer: Placer | None = None
     waits_for: str = ""
     per_template: bool = False
+
+    @cached_property
+    def quotes(self) -> tuple[str, ...]:
+        """The placeholders of its condition, messages and fragment."""
+        parts = (self.match.mount_taken, self.warn or "", self.deny or "", self.add)
+        return tuple(dict.fromkeys(name for part in parts for name in names(part)))
 
     @property
     def place(self) -> str:
