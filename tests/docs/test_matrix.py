@@ -10,7 +10,7 @@ import pytest
 from tests.docs.blocks import REPOSITORY, text_of
 from webhook.rules.load import load_default
 
-WHAT = ["one UltraServer", "several UltraServers", "its own controller", "updates"]
+WHAT = ["one UltraServer", "several UltraServers", "its own controller", "updates", "waits whole"]
 ROW = re.compile(r"^\| `([^`]+/[A-Za-z]+)` \| ([^|`]+) \| ([^|]+) \|$", re.MULTILINE)
 MADE_INTO_ANOTHER = {"trainer.kubeflow.org/v1alpha1/TrainJob"}
 """Kinds without a row of their own: what they are made into is sent."""
