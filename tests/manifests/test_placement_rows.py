@@ -140,6 +140,27 @@ def test_a_job_of_any_kind_waits_whole_if_its_pods_are_all_there_at_once_and_hav
     assert said.count("placer=") == said.count(f"placer={placer} ")
 
 
+def test_a_row_of_ones_own_leaves_jobs_to_affinity(files: dict[str, str]) -> None:
+    mine = """
+apiVersion: ultraserver-webhook.io/v1alpha1
+kind: RuleTable
+extends: default
+rules:
+  - name: slow-starters
+    reason: Their Pods come one after the other.
+    match: {role: worker, labels: {team: slow}}
+    placer: affinity
+    replaces: whole-job-workers
+"""
+    table = load_texts([*files.items(), ("slow.yaml", mine)], "slow")
+    job = mpijob(4)
+    assert "placer=gate " in str(evaluate(table, requested(job)).after)
+    job["metadata"]["labels"] = {"team": "slow"}
+    after = str(evaluate(table, requested(job)).after)
+    assert "placer=affinity " in after
+    assert keys.GATE not in after
+
+
 RACKS = """
 apiVersion: ultraserver-webhook.io/v1alpha1
 kind: RuleTable

@@ -95,11 +95,13 @@ def _matched(subject: Subject, values: Values) -> tuple[Subject, list[tuple[Rule
     """Which rules match. First those that say who places the job, for others ask for it."""
     rules = subject.table.rules
     found: dict[str, _Ready | str] = {}
-    placing = next((rule for rule in rules if _places(rule, subject, values, found)), None)
+    who = [rule for rule in rules if _places(rule, subject, values, found)]
+    replaced = {name for rule in who for name in rule.replaces}
+    placing = next((rule for rule in who if rule.name not in replaced), None)
     if subject.shape:
         subject = replace(subject, placer=placing.placer if placing else Placer.AFFINITY)
     for rule in rules:
-        if rule.placer and placing and rule is not placing and rule.name not in found:
+        if placing and rule is not placing and isinstance(found.get(rule.name), _Ready):
             found[rule.name] = f"{placing.name} says who places the job"
     return subject, [(rule, found.get(rule.name) or _match(rule, subject, values)) for rule in rules]
 
