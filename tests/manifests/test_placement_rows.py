@@ -94,21 +94,13 @@ INDEXED = {"parallelism": 4, "completions": 4, "completionMode": "Indexed", "tem
 JOBSET: dict[str, Json] = {
     "replicatedJobs": [{"name": name, "replicas": 2, "template": {"spec": INDEXED}} for name in ("a", "b")]
 }
+PYTORCH: dict[str, Json] = {
+    "pytorchReplicaSpecs": {"Master": {"template": POD}, "Worker": {"replicas": 3, "template": POD}}
+}
 KINDS: dict[str, tuple[str, dict[str, Json], str]] = {
-    "Job": ("batch/v1/Job", INDEXED, "gate"),
-    "Job without numbers": ("batch/v1/Job", INDEXED | {"completionMode": "NonIndexed"}, "affinity"),
-    "Job in waves": ("batch/v1/Job", INDEXED | {"completions": 8}, "affinity"),
-    "JobSet": ("jobset.x-k8s.io/v1alpha2/JobSet", JOBSET, "gate"),
-    "JobSet in order": (
-        "jobset.x-k8s.io/v1alpha2/JobSet",
-        JOBSET | {"startupPolicy": {"startupPolicyOrder": "InOrder"}},
-        "affinity",
-    ),
-    "JobSet in waves": (
-        "jobset.x-k8s.io/v1alpha2/JobSet",
-        {"replicatedJobs": [{"name": "a", "template": {"spec": INDEXED | {"completions": 8}}}]},
-        "affinity",
-    ),
+    # Their Pods are replaced one by one, when others have ended.
+    "Job": ("batch/v1/Job", INDEXED, "affinity"),
+    "JobSet": ("jobset.x-k8s.io/v1alpha2/JobSet", JOBSET, "affinity"),
     "LeaderWorkerSet": (
         "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet",
         {"replicas": 2, "leaderWorkerTemplate": {"size": 4, "workerTemplate": POD}},
@@ -119,10 +111,11 @@ KINDS: dict[str, tuple[str, dict[str, Json], str]] = {
         {"startupPolicy": "LeaderReady", "leaderWorkerTemplate": {"size": 4, "workerTemplate": POD}},
         "affinity",
     ),
-    "PyTorchJob": (
+    "PyTorchJob": ("kubeflow.org/v1/PyTorchJob", PYTORCH, "gate"),
+    "PyTorchJob of changing size": (
         "kubeflow.org/v1/PyTorchJob",
-        {"pytorchReplicaSpecs": {"Master": {"template": POD}, "Worker": {"replicas": 3, "template": POD}}},
-        "gate",
+        PYTORCH | {"elasticPolicy": {"minReplicas": 4, "maxReplicas": 8}},
+        "affinity",
     ),
 }
 

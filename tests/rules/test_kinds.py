@@ -83,4 +83,4 @@ def test_a_jobset_whose_pods_ask_for_no_devices_is_told_so() -> None:
         {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"replicatedJobs": [job]}},
     )
     assert found.operations == ()
-    assert "/spec/replicatedJobs[*]/template/spec/template asks for Neuron devices" in found.reason
+    assert "/spec/replicatedJobs[*]/template/spec/template asks for a node's Neuron devices" in found.reason

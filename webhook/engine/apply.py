@@ -94,23 +94,18 @@ def apply_rules(subject: Subject, values: Values, progress: Progress) -> None:
 def _matched(subject: Subject, values: Values) -> tuple[Subject, list[tuple[Rule, _Ready | str]]]:
     """Which rules match. First those that say who places the job, for others ask for it."""
     rules = subject.table.rules
-    found: dict[str, _Ready | str] = {}
-    who = [rule for rule in rules if _places(rule, subject, values, found)]
-    replaced = {name for rule in who for name in rule.replaces}
-    placing = next((rule for rule in who if rule.name not in replaced), None)
+    placers = {rule.name for rule in rules if rule.placer}
+    first = [rule for rule in rules if rule.placer or not placers.isdisjoint(rule.replaces)]
+    found = {rule.name: _match(rule, subject, values) for rule in first}
+    fires = [rule for rule in first if rule.mode is Mode.ENFORCE and isinstance(found[rule.name], _Ready)]
+    replaced = {name for rule in fires for name in rule.replaces}
+    placing = next((rule for rule in fires if rule.placer and rule.name not in replaced), None)
     if subject.shape:
         subject = replace(subject, placer=placing.placer if placing else Placer.AFFINITY)
     for rule in rules:
-        if placing and rule is not placing and isinstance(found.get(rule.name), _Ready):
+        if placing and rule.placer and rule is not placing and isinstance(found[rule.name], _Ready):
             found[rule.name] = f"{placing.name} says who places the job"
     return subject, [(rule, found.get(rule.name) or _match(rule, subject, values)) for rule in rules]
-
-
-def _places(rule: Rule, subject: Subject, values: Values, found: dict[str, _Ready | str]) -> bool:
-    if not rule.placer:
-        return False
-    ready = found[rule.name] = _match(rule, subject, values)
-    return isinstance(ready, _Ready) and rule.mode is Mode.ENFORCE
 
 
 def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:

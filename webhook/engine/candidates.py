@@ -26,7 +26,7 @@ def candidacy(table: Table, job: Job, *, opted: bool) -> tuple[bool, str]:
         if any(group.takes_nodes == DEVICES for group in groups):
             return (
                 False,
-                f"no pod template at {places} asks for Neuron devices or selects UltraServers",
+                f"no pod template at {places} asks for a node's Neuron devices or selects UltraServers",
             )
         return False, f"the job has no {WORKER} template: there is none at {places}"
     if not job.has_workers():

@@ -12,7 +12,7 @@ from contract import keys
 from contract.place import Index, Term
 from webhook.engine.objectpath import ObjectPath
 from webhook.engine.outcome import JobError, Request
-from webhook.engine.templates import Selection, requested, selection
+from webhook.engine.templates import Selection, selection, takes
 from webhook.engine.tree import Json, Path, WrongTypeError, get, map_at, shown
 from webhook.engine.workloads import ANY, DEVICES, WORKER, Candidates, Factor, Group, Workload
 
@@ -225,11 +225,11 @@ def _smaller(found: Json, most: str) -> str:
 
 
 def wants_ultraservers(wanted: Candidates, template: Json) -> bool:
-    """Whether a template asks for devices, or selects an instance type of UltraServers."""
-    selector = ("spec", "nodeSelector", wanted.instance_type_label)
-    return (
-        requested(template, wanted.requests) is not None or get(template, selector) in wanted.instance_types
-    )
+    """Whether a template asks for a whole node's devices, or selects an instance type of UltraServers."""
+    asked = requests(map_at(template, ("spec",)))
+    whole = any(takes(asked, name, wanted.whole_node.get(name, 0)) for name in wanted.requests)
+    chosen = get(template, ("spec", "nodeSelector", wanted.instance_type_label))
+    return whole or chosen in wanted.instance_types
 
 
 def _text(value: Json) -> str:

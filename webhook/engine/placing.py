@@ -1,12 +1,17 @@
 """How a job's pods are placed: what its templates are to say, and what a Pod says."""
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from contract import keys, place
 from contract.place import ContractError, Place, Placer
 from webhook.engine.jobs import Job, OpenGroup, is_pod
 from webhook.engine.table import Shape
 from webhook.engine.tree import Json, map_at, text_of
+
+_GROUP: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
+"""The number of a group."""
 
 
 def place_of(job: Job, group: OpenGroup, shape: Shape, placer: Placer) -> Place:
@@ -48,8 +53,11 @@ def block_of(pod: Json, found: Place) -> str | None:
         return None
     if number is None or found.size == 1 or found.workers <= found.size:
         return None
-    block = str(number // found.size)
-    return f"{metadata['labels'].get(found.group, '')}-{block}" if found.group else block
+    block, group = str(number // found.size), metadata["labels"].get(found.group, "")
+    if not found.group:
+        return block
+    # Of a pod without the label, or with an odd one, the block could be no label.
+    return f"{group}-{block}" if _GROUP.fullmatch(group) else None
 
 
 def _texts(pod: Json) -> dict[str, Json]:

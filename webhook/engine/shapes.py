@@ -1,6 +1,7 @@
 """Which shape a job has: by its size, and by the node config that it names."""
 
 from contract import keys
+from contract.place import MOST_WORKERS
 from webhook.engine.candidates import marked
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import JobError, cut
@@ -16,6 +17,8 @@ def choose_shape(table: Table, job: Job) -> Shape:
         JobError: if none does; the message names what would.
     """
     nodes = job.nodes()
+    if nodes > MOST_WORKERS:
+        raise JobError(f"{nodes} workers are more than the {MOST_WORKERS} that a job may have")
     wanted = marked(job.object, keys.NODE_CONFIG) or own_node_config(job)
     fitting = [shape for shape in table.shapes if nodes in shape.workers]
     if wanted is None:

@@ -1,4 +1,4 @@
-"""Whole-job admission of every kind of job, by the kind's real controller."""
+"""Whole-job admission of other kinds of job, by the kind's real controller."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ import pytest
 
 from contract import keys, place
 from tests.plane.bound import wait_count
-from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pytorchjob, trainjob
+from tests.plane.kinds.jobs import leaderworkerset, mpijob_v1, pytorchjob
 
 if TYPE_CHECKING:
     from testbed.plane.kubectl import Kubectl, Object
 
 JOBS: dict[str, tuple[Object, int]] = {
-    "Job": (job(8, completionMode="Indexed"), 8),
-    "JobSet": (jobset(4, 2), 8),
-    "TrainJob": (trainjob(4), 4),
     "LeaderWorkerSet": (leaderworkerset(2, 4), 8),
     "LeaderWorkerSet of groups of two UltraServers": (leaderworkerset(1, 8), 8),
     "PyTorchJob": (pytorchjob(7), 8),
@@ -25,7 +22,6 @@ JOBS: dict[str, tuple[Object, int]] = {
 """By kind: the job, and how many of its Pods take nodes."""
 
 
-@pytest.mark.usefixtures("runtime")
 @pytest.mark.parametrize(("made", "workers"), JOBS.values(), ids=JOBS.keys())
 def test_a_job_waits_until_all_of_it_has_a_place_and_is_opened_whole(
     made: Object, workers: int, whole_namespace: Kubectl, servers: dict[str, str]
