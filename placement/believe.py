@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from contract.keys import PLACE
+from contract.place import Placer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -38,6 +39,8 @@ def _doubt(pod: Pod, place: Place, nodes: Topology, units: Mapping[str, int]) ->
             f"annotation {PLACE} names units of {place.size} nodes by the label {place.unit[:80]!r}: "
             "there are none here"
         )
+    if place.placer is Placer.GATE and not pod.demand.neuron:
+        return "it asks for no Neuron devices: it has no need of a place"
     node = nodes.nodes.get(pod.node)
     if node is not None and place.unit not in node.labels:
         return f"it is on node {node.name}, which has no label {place.unit}: that is in no unit"

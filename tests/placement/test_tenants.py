@@ -94,7 +94,18 @@ def test_pods_without_devices_take_no_unit() -> None:
     assert placed(decision) == {"a": "us-01 us-02 us-03 us-04"}
     decision = ask(FOUR.values(), without_devices(job("evil", 16, age=HOUR, **EVIL)), job("a", 16))
     assert placed(decision) == {"a": "us-01 us-02 us-03 us-04"}
-    assert "asks for Neuron devices" in waiting(decision)["evil/evil"]
+    assert all("it asks for no Neuron devices" in why for why in waiting(decision).values())
+
+
+def test_pods_without_devices_are_no_workers_of_a_job_of_their_namespace() -> None:
+    victim = bound(job("a", 4), on(FOUR, *(f"n1-{place}" for place in range(4))))
+    forged = without_devices(
+        replace(pod, uid=f"x-{pod.uid}", name=f"x-{pod.name}") for pod in job("a", 4, config=2)
+    )
+    decision = ask(FOUR.values(), [*victim, *forged])
+    assert not decision.deletions
+    assert not decision.openings
+    assert placed(ask(FOUR.values(), [*job("a", 4), *forged])) == {"a": "us-01"}
 
 
 def test_a_pod_that_takes_a_jobs_host_port_keeps_it_off_its_node_only() -> None:
