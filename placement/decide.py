@@ -92,12 +92,21 @@ class _Round:
         return Decision(
             tuple(self._openings),
             tuple(self._deletions),
-            tuple(Waiting(job, why) for job, why in explain(self._cluster, self._waiting)),
+            self._explained(),
             tuple(Waiting(job, printable(job.pods[0].problem, LONGEST)) for job in doubted),
             tuple(self._errors),
             Memory(self._unsettled, failures, self._keeping()),
             self._cluster,
         )
+
+    def _explained(self) -> tuple[Waiting, ...]:
+        """Why jobs wait; what is opened counts, whatever comes of this."""
+        try:
+            return tuple(Waiting(job, why) for job, why in explain(self._cluster, self._waiting))
+        except Exception as error:  # noqa: BLE001 - a mistake of ours
+            self._errors += [(job, error) for job, _ in self._waiting]
+            said = f"the program cannot say why, see its log: {error!r}"
+            return tuple(Waiting(job, said) for job, _ in self._waiting)
 
     def _consider(self, job: Job) -> None:
         if job.settled and not job.gated:

@@ -35,6 +35,8 @@ from tests.placement.world import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import pytest
+
     from placement.model import Node
     from placement.plan import Decision
 
@@ -137,6 +139,17 @@ def test_a_mistake_about_one_job_is_said_and_the_others_go_on() -> None:
     assert placed(decision) == {"a": "us-01"}
     assert [(found.key, str(error)) for found, error in decision.errors] == [(("evil", "evil.evil"), "odd")]
     assert "RuntimeError('odd')" in waiting(decision)["evil/evil"]
+
+
+def test_a_mistake_about_why_jobs_wait_keeps_no_other_from_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def odd(*_: object) -> Any:
+        raise LookupError("nobody holds it")
+
+    monkeypatch.setattr("placement.cluster.Cluster.cause", odd)
+    decision = ask(FOUR.values(), job("a", 12), job("b", 8))
+    assert placed(decision) == {"a": "us-01 us-02 us-03"}
+    assert "nobody holds it" in waiting(decision)["b"]
+    assert [str(error) for _, error in decision.errors] == ["nobody holds it"]
 
 
 def test_gated_pods_and_one_on_a_plain_node_are_no_job_that_was_begun() -> None:
