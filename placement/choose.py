@@ -105,15 +105,18 @@ class Shelf:
 
         Args:
             count: How many.
-            namespace: Groups that jobs of this one hold come last.
+            namespace: Groups that jobs of this one hold, or that its other pods fill, come last.
 
         Returns:
             The groups, and whether there are such groups among them.
         """
-        holders = self._cluster.holders
+        cluster, holders = self._cluster, self._cluster.holders
 
         def own(group: Group) -> bool:
-            return any(key[0] == namespace for node in group.nodes for key in holders.get(node.name, ()))
+            if any(key[0] == namespace for node in group.nodes for key in holders.get(node.name, ())):
+                return True
+            fills = any(namespace in cluster.lodgers.get(node.name, ()) for node in group.nodes)
+            return fills and cluster.full(group, self.demands) is not None
 
         def held(group: Group) -> int:
             return sum(1 for node in group.nodes if holders.get(node.name))

@@ -34,6 +34,7 @@ class Cluster:
             size of the unit that each needs to itself.
         used: What the pods on a node have, in thousandths, by resource.
         staying: The same of pods of no job: they may stay for ever.
+        lodgers: For each node the namespaces of pods there that hold it for no job, whatever they say.
         kept: Nodes that are kept for a job which waited too long.
         kept_inside: Whether they are kept from jobs of its own namespace only.
         resting: The jobs whose pods cannot be changed now.
@@ -44,6 +45,7 @@ class Cluster:
         self.holders: dict[str, dict[JobKey, int]] = {}
         self.used: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self.staying: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self.lodgers: defaultdict[str, set[str]] = defaultdict(set)
         self.kept: dict[str, JobKey] = {}
         self.kept_inside = False
         self.resting = resting
@@ -147,6 +149,8 @@ class Cluster:
             _add(self.used[pod.node], pod.demand)
             if is_pod(pod.key):
                 _add(self.staying[pod.node], pod.demand)
+            if place is None or not pod.demand.neuron:
+                self.lodgers[pod.node].add(pod.key[0])
             if pod.demand.neuron and (place is not None or self._has_devices(pod)):
                 self._held(pod.node, pod.key, place.size if place else 1)
                 if pod.loose:

@@ -226,6 +226,20 @@ def test_nothing_is_kept_from_others_for_a_job_that_waits_for_its_own_namespace(
     assert "kept for evil/all" in waiting(theirs)["a"]
 
 
+def test_nothing_is_kept_from_others_for_a_job_whose_room_other_pods_of_its_namespace_take() -> None:
+    port = {"host port 22/TCP": 1000}
+    for namespace, found in (("evil", "us-01 us-02 us-03"), ("team", "")):
+        lodger = replace(
+            foreign("port", "n1-0", neuron=False),
+            namespace=namespace,
+            job=f"{namespace}.x",
+            demand=Demand(requests=port),
+        )
+        large = job("all", 16, age=HOUR, demand=Demand(requests=WHOLE_NODE | port), **EVIL)
+        decision = ask(FOUR.values(), [lodger], large, job("a", 12))
+        assert placed(decision).get("a", "") == found
+
+
 def test_a_keeping_ends_and_goes_to_another_namespace_next() -> None:
     busy = fleet("long", "team", 1)
     pods = [*busy, *job("all", 16, age=3 * HOUR, **EVIL), *job("whole", 16, age=2 * HOUR, namespace="third")]
