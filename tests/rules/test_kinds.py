@@ -84,3 +84,21 @@ def test_a_jobset_whose_pods_ask_for_no_devices_is_told_so() -> None:
     )
     assert found.operations == ()
     assert "/spec/replicatedJobs[*]/template/spec/template asks for a node's Neuron devices" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("devices", "inject", "nodes"),
+    [((16, 1), False, 4), ((1, 0), False, 0), ((1, 0), True, 4), ((0, 0), True, 8), ((16, 1), True, 4)],
+)
+def test_of_a_jobset_those_pods_take_nodes_that_ask_for_whole_ones_or_are_opted_in(
+    devices: tuple[int, ...], nodes: int, *, inject: bool
+) -> None:
+    def replicated(number: int, count: int) -> dict[str, Any]:
+        limits = {"limits": {"aws.amazon.com/neuron": count}} if count else {}
+        pod = {"spec": {"containers": [{"name": "x", "image": "i", "resources": limits}]}}
+        return {"name": f"r{number}", "template": {"spec": {"parallelism": 4, "template": pod}}}
+
+    metadata = {"name": "train", "annotations": {"ultraserver-webhook.io/inject": "true"} if inject else {}}
+    spec = {"replicatedJobs": [replicated(number, count) for number, count in enumerate(devices)]}
+    job = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": spec}
+    assert int(outcome(load_default(), job).facts.get("nodes", 0)) == nodes

@@ -1,6 +1,6 @@
 """Opening a job: what a workload row finds in an object."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -12,8 +12,8 @@ from contract import keys
 from contract.place import Index, Term
 from webhook.engine.objectpath import ObjectPath
 from webhook.engine.outcome import JobError, Request
-from webhook.engine.templates import Selection, selection, takes
-from webhook.engine.tree import Json, Path, WrongTypeError, get, map_at, shown
+from webhook.engine.templates import Selection, requested, selection, takes
+from webhook.engine.tree import Json, Path, WrongTypeError, get, map_at, shown, text_of
 from webhook.engine.workloads import ANY, DEVICES, WORKER, Candidates, Factor, Group, Workload
 
 _MOST: Final = 10**9
@@ -136,8 +136,13 @@ def open_job(candidates: Candidates, workload: Workload, obj: Json, request: Req
         JobError: if a number of pods is no whole number of at least 0.
     """
     groups: list[OpenGroup] = []
-    for group, path in template_paths(workload, obj):
-        groups.append(_open(candidates, group, obj, path, before=sum(_nodes(groups))))
+    found = template_paths(workload, obj)
+    asked = [get(obj, path) for group, path in found if group.takes_nodes == DEVICES]
+    takers = {id(template) for template in _takers(candidates, asked, obj)}
+    before = 0
+    for group, path in found:
+        groups.append(_open(takers, group, obj, path, before))
+        before += groups[-1].replicas if groups[-1].takes_nodes else 0
     name, generate_name = (get(request.object, ("metadata", key)) for key in ("name", "generateName"))
     return Job(workload, obj, _text(name), _text(generate_name), request.namespace, tuple(groups))
 
@@ -163,12 +168,22 @@ def _nodes(groups: Iterable[OpenGroup]) -> Iterator[int]:
     return (group.replicas for group in groups if group.takes_nodes)
 
 
-def _open(candidates: Candidates, group: Group, obj: Json, path: Path, before: int) -> OpenGroup:
+def _takers(wanted: Candidates, templates: list[Json], obj: Json) -> list[Json]:
+    """Of templates of pods that take nodes for their devices those that do; all of a job that is opted in."""
+    found = [template for template in templates if wants_ultraservers(wanted, template)]
+    metadata = map_at(obj, ("metadata",))
+    marks = (map_at(metadata, (kind,)).get(keys.INJECT) for kind in ("annotations", "labels"))
+    if found or not any(text_of(mark) in keys.ON for mark in marks):
+        return found
+    return [template for template in templates if requested(template, wanted.requests)] or templates
+
+
+def _open(takers: Container[int], group: Group, obj: Json, path: Path, before: int) -> OpenGroup:
     takes_nodes, role, element = group.takes_nodes, group.role, group.template.element(path)
     if isinstance(takes_nodes, ObjectPath):
         takes_nodes = takes_nodes.value(obj) is True
     elif takes_nodes == DEVICES:
-        takes_nodes = wants_ultraservers(candidates, get(obj, path))
+        takes_nodes = id(get(obj, path)) in takers
         role = role if takes_nodes else group.otherwise
     replicas = prod(_number(factor, obj, element) for factor in group.replicas)
     terms = tuple(
