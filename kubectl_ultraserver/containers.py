@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from contract.keys import TRAINING
 from kubectl_ultraserver.findings import Finding
-from kubectl_ultraserver.names import TRAINING
 from kubectl_ultraserver.objects import at, condition, labels, maps, metadata, name_of, number, text, time_of
 from kubectl_ultraserver.scheduling import GRACE
 from kubectl_ultraserver.verify import few

@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from contract.keys import JOB
+from contract.keys import JOB, TRAINING
 from kubectl_ultraserver.objects import labels, maps, metadata, text
 from placement.cluster import shown
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from kube.api import Object
 
 MPIJOB: Final = "mpijob"
-TRAINING: Final = "training.kubeflow.org/"
-"""Prefix of the labels of mpi-operator and training-operator on a job's pods."""
 NAME_LABELS: Final = (
     TRAINING + "job-name",
     "jobset.sigs.k8s.io/jobset-name",

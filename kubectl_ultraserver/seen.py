@@ -15,10 +15,10 @@ from contract.keys import (
     NODE_IDS,
     SERVER_2,
     SERVER_4,
+    TRAINING,
     ULTRASERVER,
 )
 from contract.place import Place, Placer
-from kubectl_ultraserver.names import TRAINING
 from kubectl_ultraserver.objects import at, containers, labels, maps, metadata, name_of, number, text
 from placement.cluster import Cluster
 from placement.read import read_pod

@@ -10,9 +10,6 @@ from contract import keys
 from webhook.engine.outcome import Request
 from webhook.engine.tree import Json, canonical, get, maps_at
 
-LIMIT: Final = 63
-"""Characters of a label value (Kubernetes, "Labels and Selectors")."""
-
 _PLAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
 _DIGITS: Final = 20
 
@@ -32,7 +29,7 @@ def job_id(request: Request, name: str, generate_name: str, uid: str) -> str:
     """
     if name:
         plain = f"{request.namespace}.{name}"
-        if len(plain) <= LIMIT and _PLAIN.fullmatch(plain):
+        if len(plain) <= keys.LONGEST_LABEL and _PLAIN.fullmatch(plain):
             return plain
         return _hashed(plain, [request.namespace, name])
     seen = [request.namespace, generate_name, request.username, *created(request.object), uid]
@@ -66,5 +63,5 @@ def created(obj: Json) -> Sequence[str]:
 def _hashed(readable: str, parts: Sequence[str]) -> str:
     # Every part is length-delimited by JSON, so that no two lists of parts run together.
     number = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_DIGITS]
-    start = re.sub(r"[^A-Za-z0-9.-]+", "-", readable)[: LIMIT - _DIGITS - 1].strip(".-") or "job"
+    start = re.sub(r"[^A-Za-z0-9.-]+", "-", readable)[: keys.LONGEST_LABEL - _DIGITS - 1].strip(".-") or "job"
     return f"{start}_{number}"
