@@ -16,7 +16,7 @@ from testbed.plane.process import ClusterError, Programs, free_ports, supervised
 from testbed.waiting import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from testbed.plane.kubectl import Object
 
@@ -111,11 +111,11 @@ class ControlPlane:
         ready: Callable[[], bool],
         dashes: str = "--",
         *,
-        again: bool = False,
+        again_after: Sequence[str] = (),
     ) -> None:
         command = self._command(name, flags | dict(self.flags.get(name, {})), dashes)
-        if again:
-            command = supervised(command)
+        if again_after:
+            command = supervised(command, again_after)
         # Nothing of the caller's environment: a KUBECONFIG in it would win over the flags in mpi-operator.
         env = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin"}
         program = self.programs.start(name, command, env=env, cwd=self.folder)
@@ -212,8 +212,11 @@ class ControlPlane:
             "controller-queue-rate-limit": 200,
             "controller-queue-burst": 400,
         }
-        # It ends by itself when it cannot renew its lease for five seconds.
-        self._launch("mpi-operator", flags, self._operator_leads, dashes="-", again=True)
+        # It ends by itself when it cannot renew its lease for five seconds; the next one would wait fifteen
+        # for a lease that nobody gave back.
+        lease = f"--namespace={OPERATOR_NAMESPACE} delete --ignore-not-found lease mpi-operator"
+        give_back = [str(self.tools / "kubectl"), f"--kubeconfig={self.kubeconfig}", *lease.split()]
+        self._launch("mpi-operator", flags, self._operator_leads, dashes="-", again_after=give_back)
 
     def _operator_leads(self) -> bool:
         try:

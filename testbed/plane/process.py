@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shlex
 import signal
 import socket
 import subprocess
@@ -25,12 +26,14 @@ TAIL_LINES = 25
 PORTS = range(20_000, 32_000)
 
 
-AGAIN = 'while :; do "$@"; sleep 1; done'
+def supervised(command: Sequence[str], before: Sequence[str] = (":",)) -> list[str]:
+    """A command that starts a program whenever it has ended, as a Deployment does with its container.
 
-
-def supervised(command: Sequence[str]) -> list[str]:
-    """A command that starts a program whenever it has ended, as a Deployment does with its container."""
-    return ["sh", "-c", AGAIN, "again", *command]
+    Args:
+        command: the program.
+        before: what is run each time before it.
+    """
+    return ["sh", "-c", f'while :; do {shlex.join(before)}; "$@"; sleep 1; done', "again", *command]
 
 
 class ClusterError(RuntimeError):

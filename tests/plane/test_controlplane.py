@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.kits import build
+from testbed.mpijob import mpijob
 from testbed.plane import nodes
 from testbed.plane.kubectl import objects
 from testbed.waiting import until
 
 if TYPE_CHECKING:
     from testbed.plane.controlplane import ControlPlane
+    from testbed.plane.kubectl import Kubectl
 
 
 def test_the_server_says_which_version_it_is(control_plane: ControlPlane) -> None:
@@ -47,7 +49,9 @@ def test_kubectl_still_reads_yaml_as_recorded(control_plane: ControlPlane, tmp_p
         assert (done.returncode, done.stderr.strip()) == (1, case["error"])
 
 
-def test_an_operator_that_ended_is_started_again(control_plane: ControlPlane) -> None:
+def test_an_operator_that_ended_is_started_again_and_makes_pods(
+    control_plane: ControlPlane, plain_namespace: Kubectl
+) -> None:
     (program,) = [found for found in control_plane.programs.running if found.name == "mpi-operator"]
 
     def operators() -> set[int]:
@@ -63,3 +67,6 @@ def test_an_operator_that_ended_is_started_again(control_plane: ControlPlane) ->
     (before,) = operators()
     os.kill(before, signal.SIGKILL)
     until(lambda: operators() - {before}, "a new mpi-operator")
+    # In less than the time for which the lease of one that was killed still counts.
+    plain_namespace.create(mpijob(1))
+    plain_namespace.wait_for(lambda found: len(found["items"]) == 2, "pods", timeout=10)
