@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from kube.api import Object
     from kubectl_ultraserver.findings import Case
-    from webhook.engine.table import Table
+    from webhook.rows.table import Table
 
 ANEW = "delete the job and apply it again: the webhook acts on creation only"
 

@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 import click
 
 from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
-from webhook.engine.table import Table
 from webhook.preview.run import FORMATS, Preview, preview
 from webhook.preview.terminal import coloured, summary
+from webhook.rows.table import Table
 from webhook.rules.load import default_draft, file_draft, load_default, load_file
 from webhook.rules.problems import TableError
 from webhook.rules.schema import bundled

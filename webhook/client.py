@@ -16,7 +16,7 @@ import jsonpatch
 
 from webhook.documents import Document
 from webhook.endpoints import MUTATE
-from webhook.engine.tree import get
+from webhook.objects.tree import get
 from webhook.preview.run import unified
 from webhook.preview.terminal import coloured
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from webhook.engine.table import Table
+from webhook.rows.table import Table
 from webhook.rules.source import TableSource
 from webhook.serving.tls import TlsFiles
 from webhook.work import Work

@@ -39,7 +39,7 @@ WHOLE = {
     "SecurityContext": r"^\$\([a-z][A-Za-z0-9]*\.securityContext\)$",
     "ResourceRequirements": r"^\$\([a-z][A-Za-z0-9]*\.resources\)$",
 }
-"""Structs for which a placeholder may stand: those that ``webhook.engine.placeholders`` has as maps."""
+"""Structs for which a placeholder may stand: those that ``webhook.rows.placeholders`` has as maps."""
 
 QUOTED = {
     ("LabelSelector", "matchLabels"): r"^\$\(job\.peers\)$",

@@ -15,7 +15,7 @@ from contract import keys
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.helpers import requested
 from webhook.engine import evaluate
-from webhook.engine.tree import get
+from webhook.objects.tree import get
 from webhook.rules.load import load_default
 
 if TYPE_CHECKING:

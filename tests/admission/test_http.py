@@ -17,7 +17,7 @@ from tests.admission.reviews import UID, response, review, send, well_formed
 from webhook import limits
 from webhook.admission.app import create_app
 from webhook.engine import Outcome, Request
-from webhook.engine.table import Table
+from webhook.rows.table import Table
 from webhook.rules.load import load_default
 from webhook.rules.source import TableSource
 from webhook.serving.tls import TlsFiles

@@ -11,7 +11,7 @@ from testbed.mpijob import WORKER, mpijob
 from tests.admission.reviews import UID, patched, response, review, send, well_formed
 from webhook.engine import Request
 from webhook.engine.identity import job_id
-from webhook.engine.tree import digest, get, put
+from webhook.objects.tree import digest, get, put
 
 REVIEW = review(mpijob())
 

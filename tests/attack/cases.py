@@ -16,7 +16,7 @@ from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.admission.anything import PLACES, PREFERRED, REQUIRED, TEMPLATE_PLACES, Anything, placed
 from tests.helpers import requested
 from webhook.engine import evaluate
-from webhook.engine.tree import get
+from webhook.objects.tree import get
 from webhook.rules.load import load_default
 
 SIZES = [1, 2, 3, 4, 6, 8, 16, 64]

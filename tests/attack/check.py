@@ -17,7 +17,7 @@ import orjson
 from tests.attack.live import review
 from webhook.admission import handlers
 from webhook.admission.review import BadReviewError, decode, encode
-from webhook.engine.tree import same
+from webhook.objects.tree import same
 from webhook.rules.load import load_default
 
 if TYPE_CHECKING:

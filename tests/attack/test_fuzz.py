@@ -18,9 +18,10 @@ from tests.attack import forged
 from tests.attack.cases import case
 from tests.attack.check import BrokenError, check, work
 from webhook.admission.review import encode
-from webhook.engine import patch, record
-from webhook.engine.budget import Budget
-from webhook.engine.tree import get
+from webhook.objects import patch
+from webhook.objects.tree import get
+from webhook.undo import record
+from webhook.undo.budget import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -3,7 +3,7 @@
 import re
 
 from tests.docs.blocks import REPOSITORY
-from webhook.engine.placeholders import DEVICES, JOB, PLACE, ROLE, ROLE_MAPS, SCRIPTS
+from webhook.rows.placeholders import DEVICES, JOB, PLACE, ROLE, ROLE_MAPS, SCRIPTS
 
 NAMED = {"field.NAME", "value.NAME"}
 """Placeholders whose names a table gives."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from contract import keys
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
-from webhook.engine.tree import digest, put
+from webhook.objects.tree import digest, put
 from webhook.rules.load import load_default
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -17,12 +17,13 @@ from tests.engine.hostile import GENERATORS, NODE_TERMS, expressions, recorded, 
 from tests.helpers import requested
 from webhook.admission import handlers
 from webhook.admission.review import Review, encode
-from webhook.engine import Outcome, evaluate, tree, update
-from webhook.engine.budget import FLOOR, PER_CHARACTER, Budget, OverBudgetError
-from webhook.engine.merge import LONGEST_TERMS
+from webhook.engine import Outcome, evaluate, update
 from webhook.engine.outcome import MOST_MESSAGES, bounded
-from webhook.engine.tree import get, put
+from webhook.objects import tree
+from webhook.objects.merge import LONGEST_TERMS
+from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
+from webhook.undo.budget import FLOOR, PER_CHARACTER, Budget, OverBudgetError
 
 TABLE = load_default()
 SIZES = (10_000, 40_000)
@@ -65,7 +66,7 @@ def counted(call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> int:
     before = sys.getprofile()
     with monkeypatch.context() as patched:
         patched.setattr(tree, "_CANONICAL", Encoder())
-        patched.setattr("webhook.engine.takeback.digest_of_text", digested)
+        patched.setattr("webhook.undo.takeback.digest_of_text", digested)
         sys.setprofile(seen)
         try:
             call()

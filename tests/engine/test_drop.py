@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from webhook.engine.tree import drop
+from webhook.objects.tree import drop
 
 
 @pytest.mark.parametrize("tree", [None, "text", 7, [], {}, {"a": None}, {"a": "b"}, {"a": ["b"]}, {"b": {}}])

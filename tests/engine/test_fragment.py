@@ -1,7 +1,7 @@
 """What was taken from a template has the form of a rule's fragment again."""
 
-from webhook.engine.putback import fragment
-from webhook.engine.takeback import Taken
+from webhook.undo.putback import fragment
+from webhook.undo.takeback import Taken
 
 
 def test_what_amended_a_container_of_the_user_is_an_amendment_again() -> None:

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from webhook.engine.budget import Budget
-from webhook.engine.lists import ADDED_TO, EXPRESSIONS, IDENTITY, TERMS, Kind, kind
-from webhook.engine.merge import Merge
-from webhook.engine.patch import difference
-from webhook.engine.takeback import take_back
-from webhook.engine.tree import digest
+from webhook.objects.lists import ADDED_TO, EXPRESSIONS, IDENTITY, TERMS, Kind, kind
+from webhook.objects.merge import Merge
+from webhook.objects.patch import difference
+from webhook.objects.tree import digest
+from webhook.undo.budget import Budget
+from webhook.undo.takeback import take_back
 
 WHOLE = ["command", "args", "values", "matchLabelKeys", "searches", "unknown", "matchExpressions", "items"]
 

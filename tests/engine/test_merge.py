@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from webhook.engine.merge import Conflict, Merge
-from webhook.engine.table import OnConflict
-from webhook.engine.tree import WrongTypeError
+from webhook.objects.merge import Conflict, Merge, OnConflict
+from webhook.objects.tree import WrongTypeError
 
 EXISTS = {"key": "server", "operator": "Exists"}
 TYPE = {"key": "type", "operator": "Exists"}

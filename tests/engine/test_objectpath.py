@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from webhook.engine.objectpath import object_path
-from webhook.engine.tree import get, put
+from webhook.objects.paths import object_path
+from webhook.objects.tree import get, put
 
 JOBS = {
     "jobs": [{"name": "driver", "n": 1}, {"name": "workers", "n": 2, "controller": True}, {"name": "workers"}]

@@ -9,7 +9,7 @@ from testbed.mpijob import LAUNCHER, mpijob
 from tests.engine.hostile import pod
 from tests.helpers import requested
 from webhook.engine import evaluate
-from webhook.engine.tree import get
+from webhook.objects.tree import get
 from webhook.rules.load import load_default
 
 TABLE = load_default()

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.engine.strategies import JSON, broken_jobs, jobs, without_claims, without_void
 from tests.helpers import examples
 from webhook.engine import Outcome, Request, evaluate
-from webhook.engine.lists import element
 from webhook.engine.outcome import Verdict
-from webhook.engine.patch import difference
-from webhook.engine.tree import parse_pointer, pointer, same
+from webhook.objects.lists import element
+from webhook.objects.patch import difference
+from webhook.objects.tree import parse_pointer, pointer, same
 from webhook.rules.load import load_default
 
 TABLE = load_default()

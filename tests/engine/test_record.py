@@ -8,9 +8,9 @@ import pytest
 from contract import keys
 from testbed.mpijob import mpijob
 from webhook.engine import Request, evaluate
-from webhook.engine.budget import Budget
-from webhook.engine.record import Record, read, strip, write
 from webhook.rules.load import load_default, load_text
+from webhook.undo.budget import Budget
+from webhook.undo.record import Record, read, strip, write
 
 TABLE = load_default()
 EXTENDS = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"

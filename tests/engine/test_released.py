@@ -16,8 +16,8 @@ from tests.released import Kept, __main__, cases, versions
 from tests.rules.tables import EXTENDS
 from webhook.engine import Request, evaluate
 from webhook.engine.outcome import Verdict
-from webhook.engine.table import Table
-from webhook.engine.tree import canonical, get, put, same
+from webhook.objects.tree import canonical, get, put, same
+from webhook.rows.table import Table
 from webhook.rules.load import load_default, load_text
 
 TABLE = load_default()

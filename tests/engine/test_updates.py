@@ -14,10 +14,11 @@ from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.engine.strategies import JSON, broken_jobs, jobs
 from tests.helpers import examples, requested
 from tests.t9k import SHAPES, t9k_mpijob
-from webhook.engine import Outcome, evaluate, record, update
-from webhook.engine.table import Table
-from webhook.engine.tree import Json, digest, drop, get, put, same
+from webhook.engine import Outcome, evaluate, update
+from webhook.objects.tree import Json, digest, drop, get, put, same
+from webhook.rows.table import Table
 from webhook.rules.load import load_default, load_text
+from webhook.undo import record
 
 TABLE = load_default()
 TEMPLATES = (LAUNCHER, WORKER)

@@ -25,14 +25,15 @@ from tests.docs.blocks import REPOSITORY
 from tests.engine.strategies import jobs, without_claims
 from tests.helpers import examples, requested
 from tests.placement.world import CAPACITY, NOW
-from webhook.engine import evaluate, record
-from webhook.engine.tree import get, pointer, put
+from webhook.engine import evaluate
+from webhook.objects.tree import get, pointer, put
 from webhook.rules.load import load_texts
+from webhook.undo import record
 
 if TYPE_CHECKING:
     from placement.model import Pod
-    from webhook.engine.table import Table
-    from webhook.engine.tree import Json
+    from webhook.objects.tree import Json
+    from webhook.rows.table import Table
 
 
 INDEX = Index((Term("labels/training.kubeflow.org/replica-index"),))

@@ -18,8 +18,8 @@ from testbed.plane import webhook
 from testbed.plane.kubectl import objects
 from tests.engine.strategies import jobs
 from webhook.engine import Request, evaluate
-from webhook.engine.lists import ADDED_TO, IDENTITY, TERMS
 from webhook.engine.outcome import Verdict
+from webhook.objects.lists import ADDED_TO, IDENTITY, TERMS
 from webhook.rules.load import load_default, load_text
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from testbed.plane.controlplane import ControlPlane
     from testbed.plane.kubectl import Kubectl, Object
     from testbed.plane.webhook import RunningWebhook
-    from webhook.engine.tree import Json
+    from webhook.objects.tree import Json
 
 TABLE = load_default()
 JOBS = 100

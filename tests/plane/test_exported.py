@@ -13,7 +13,7 @@ from tests.plane.ways import with_own_lists
 
 if TYPE_CHECKING:
     from testbed.plane.kubectl import Kubectl, Object
-    from webhook.engine.tree import Json
+    from webhook.objects.tree import Json
 
 pytestmark = pytest.mark.usefixtures("registered_webhook")
 

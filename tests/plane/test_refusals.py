@@ -12,8 +12,8 @@ from testbed.mpijob import mpijob
 from testbed.plane import jobs
 from testbed.plane.jobs import template
 from testbed.plane.webhook import NAME, qualified
-from webhook.engine import record
-from webhook.engine.tree import put
+from webhook.objects.tree import put
+from webhook.undo import record
 
 if TYPE_CHECKING:
     from testbed.plane.kubectl import Kubectl

@@ -13,7 +13,7 @@ from tests.admission.reviews import review, send, well_formed
 from webhook.admission.app import create_app
 from webhook.cli import main
 from webhook.documents import read_documents
-from webhook.engine.tree import get
+from webhook.objects.tree import get
 from webhook.preview.routes import preview_routes
 from webhook.rules.load import load_default
 from webhook.rules.source import TableSource

@@ -10,12 +10,12 @@ from contract import keys
 from tests.helpers import requested
 from webhook.documents import read_documents
 from webhook.engine import Outcome, evaluate
-from webhook.engine.record import ANNOTATIONS
-from webhook.engine.table import Table
-from webhook.engine.tree import drop
+from webhook.objects.tree import drop
 from webhook.preview.run import verify
+from webhook.rows.table import Table
 from webhook.rules.load import load_text
 from webhook.rules.problems import TableError
+from webhook.undo.record import ANNOTATIONS
 
 HEAD = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\n"
 """Two lines."""

@@ -11,7 +11,7 @@ from contract import keys, place
 from testbed.mpijob import WORKER, mpijob
 from tests.helpers import examples
 from tests.rules.tables import after, outcome
-from webhook.engine.tree import Json, get
+from webhook.objects.tree import Json, get
 from webhook.rules.load import load_default, load_texts
 
 DEFAULT = load_default()

@@ -6,7 +6,7 @@ import pytest
 
 from testbed.mpijob import IMAGE, WORKER, mpijob
 from tests.rules.tables import DOCUMENTED, after, extended, outcome, parsed, unrecorded
-from webhook.engine.tree import get, put
+from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
 
 INIT_IMAGE = "123456789012.dkr.ecr.us-west-2.amazonaws.com/ultraserver:init-container"

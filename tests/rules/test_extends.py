@@ -4,7 +4,7 @@ from typing import Any
 
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.rules.tables import SOURCE, WHOLE, after, extended, outcome
-from webhook.engine.tree import get
+from webhook.objects.tree import get
 from webhook.rules.load import load_default, load_text
 
 SELECTOR = (*WORKER, "spec", "nodeSelector")

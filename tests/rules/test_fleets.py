@@ -11,9 +11,9 @@ from tests.released import versions
 from tests.rules.tables import EXTENDS, after, extended, outcome, same_problems
 from webhook.engine import evaluate
 from webhook.engine.outcome import Request
-from webhook.engine.record import ANNOTATIONS
-from webhook.engine.tree import drop, get
+from webhook.objects.tree import drop, get
 from webhook.rules.load import load_default
+from webhook.undo.record import ANNOTATIONS
 
 TABLE = load_default()
 NEURON = "aws.amazon.com/neuron"

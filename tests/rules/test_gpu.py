@@ -8,7 +8,7 @@ import pytest
 
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.rules.tables import after, extended, outcome, parsed, unrecorded
-from webhook.engine.tree import get, put
+from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
 
 JOB = parsed(

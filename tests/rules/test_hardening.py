@@ -4,7 +4,7 @@ import pytest
 
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.rules.tables import DOCUMENTED, after, extended, outcome
-from webhook.engine.tree import get
+from webhook.objects.tree import get
 from webhook.rules.load import load_default
 
 DEFAULT = load_default()

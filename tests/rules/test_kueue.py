@@ -7,7 +7,7 @@ import pytest
 
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.rules.tables import after, extended, outcome
-from webhook.engine.tree import Json, get
+from webhook.objects.tree import Json, get
 from webhook.rules.load import load_default
 
 DEFAULT = load_default()

@@ -8,7 +8,7 @@ from contract import keys
 from testbed.mpijob import WORKER, mpijob
 from tests.rules.tables import extended, outcome, unrecorded
 from webhook.engine.outcome import Outcome, State, Verdict
-from webhook.engine.tree import get, put
+from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
 
 AT = "/spec/mpiReplicaSpecs/Worker/template"

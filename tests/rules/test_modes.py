@@ -5,7 +5,7 @@ import pytest
 from testbed.mpijob import WORKER, mpijob
 from tests.rules.tables import after, extended, outcome
 from webhook.engine.outcome import State
-from webhook.engine.tree import get
+from webhook.objects.tree import get
 from webhook.rules.load import load_default
 
 LABEL = "node.kubernetes.io/instance-type"

@@ -7,7 +7,7 @@ import pytest
 
 from testbed.mpijob import mpijob
 from tests.rules.tables import EXTENDS, Expected, after, extended, outcome, same_problems
-from webhook.engine.tree import get
+from webhook.objects.tree import get
 from webhook.rules.load import load_default
 
 PLACEMENT = Path(__file__).parents[2] / "manifests" / "base" / "placement"

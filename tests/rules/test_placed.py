@@ -17,7 +17,7 @@ from webhook.engine import Request, evaluate
 from webhook.rules.load import load_default
 
 if TYPE_CHECKING:
-    from webhook.engine.tree import Json
+    from webhook.objects.tree import Json
 
 TABLE = load_default()
 EXPECTED = yaml.safe_load((REPOSITORY / "tests" / "data" / "placed.yaml").read_text(encoding="utf-8"))

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from testbed.mpijob import mpijob
 from testbed.plane import podschema
 from tests.rules.tables import after, parsed
-from webhook.engine import placeholders
+from webhook.rows import placeholders
 from webhook.rules.load import load_default
 
 TEXT = files("webhook.rules").joinpath("podtemplate.schema.json").read_text(encoding="utf-8")

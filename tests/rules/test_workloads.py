@@ -8,7 +8,7 @@ import pytest
 from testbed.mpijob import mpijob
 from tests.rules.tables import EXTENDS, Expected, outcome, same_problems
 from tests.t9k import t9k_mpijob
-from webhook.engine.table import Table
+from webhook.rows.table import Table
 from webhook.rules.load import load_file
 
 KINDS = Path(__file__).parent.parent / "data" / "workloads" / "kinds.yaml"

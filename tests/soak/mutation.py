@@ -49,7 +49,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {
-    "engine": sorted(ROOT.glob("webhook/engine/*.py")),
+    "engine": sorted(
+        file for room in ("objects", "undo", "rows", "engine") for file in ROOT.glob(f"webhook/{room}/*.py")
+    ),
     "placement": [
         ROOT / f"placement/{name}.py"
         for name in (

@@ -11,7 +11,7 @@ from webhook.admission import handlers
 from webhook.admission.handlers import Handler
 from webhook.admission.review import BadReviewError, Review, decode, encode, failure
 from webhook.engine import Outcome
-from webhook.engine.table import Table
+from webhook.rows.table import Table
 
 HANDLERS: Final[Mapping[str, Handler]] = {
     endpoints.MUTATE: handlers.mutate,

@@ -7,14 +7,15 @@ from typing import Any, Final
 
 from common.texts import printable
 from webhook.admission.review import Review
-from webhook.engine import Outcome, Request, evaluate, record, update
+from webhook.engine import Outcome, Request, evaluate, update
 from webhook.engine.evaluate import kind_of
 from webhook.engine.jobs import template_paths
-from webhook.engine.table import Table
-from webhook.engine.tree import Json, drop, get
+from webhook.objects.tree import Json, drop, get
+from webhook.rows.table import Table
 from webhook.rules.files import ordered
 from webhook.rules.load import load_texts
 from webhook.rules.problems import Problem, TableError
+from webhook.undo import record
 
 Handler = Callable[[Table, Review], Outcome | None]
 """None for a review that is ignored: it is allowed untouched."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from webhook.engine import Outcome, Request
-from webhook.engine.tree import Json
+from webhook.objects.tree import Json
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"

@@ -1,4 +1,4 @@
-"""Pure core: workloads, match, merge, evaluate, patch. Its README states the rule."""
+"""Evaluating a table against an object: the pure core. Its README states the rule."""
 
 from webhook.engine.evaluate import evaluate
 from webhook.engine.outcome import Outcome, Request, RuleOutcome, Verdict

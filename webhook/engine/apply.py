@@ -6,13 +6,13 @@ from typing import Final
 
 from contract.place import Placer
 from webhook.engine.match import Subject, found_devices, matched
-from webhook.engine.merge import Additions, Conflict, Merge
 from webhook.engine.outcome import RuleOutcome, State, cut
-from webhook.engine.placeholders import render
 from webhook.engine.placing import place_of
-from webhook.engine.table import Mode, OnConflict, Rule
-from webhook.engine.templates import mounts_otherwise
-from webhook.engine.tree import Json, Path, get, put, same, shown
+from webhook.objects.merge import Additions, Conflict, Merge, OnConflict
+from webhook.objects.templates import mounts_otherwise
+from webhook.objects.tree import Json, Path, get, put, same, shown
+from webhook.rows.placeholders import render
+from webhook.rows.table import Mode, Rule
 
 MOST_KEYS: Final = 10
 """Keys of two elements that a message about their difference names."""

@@ -3,10 +3,10 @@
 from contract import keys
 from webhook.engine.jobs import Job, matches
 from webhook.engine.outcome import JobError, cut
-from webhook.engine.table import Table
-from webhook.engine.templates import admits, requested, takes, tolerated
-from webhook.engine.tree import Json, get, map_at, shown, text_of
-from webhook.engine.workloads import DEVICES, WORKER, Candidates
+from webhook.objects.templates import admits, requested, takes, tolerated
+from webhook.objects.tree import Json, get, map_at, shown, text_of
+from webhook.rows.table import Table
+from webhook.rows.workloads import DEVICES, WORKER, Candidates
 
 
 def candidacy(table: Table, job: Job, *, opted: bool) -> tuple[bool, str]:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from common.quantities import thousandths
 from webhook.engine.jobs import Job
-from webhook.engine.table import Table
-from webhook.engine.templates import named_types, quantities
-from webhook.engine.tree import Json, Path, as_list, get, pointer
+from webhook.objects.templates import named_types, quantities
+from webhook.objects.tree import Json, Path, as_list, get, pointer
+from webhook.rows.table import Table
 
 
 @dataclass(frozen=True)

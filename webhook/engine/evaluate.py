@@ -6,21 +6,21 @@ from functools import cache, partial
 from typing import Final
 
 from contract import keys
-from webhook.engine import record
 from webhook.engine.apply import Progress, apply_rules
-from webhook.engine.budget import Budget
 from webhook.engine.candidates import candidacy, injection
 from webhook.engine.identity import first_uid
 from webhook.engine.jobs import Job, is_of, open_job, record_key, template_paths
 from webhook.engine.match import Subject
 from webhook.engine.outcome import JobError, Outcome, Request, State, bounded, cut
-from webhook.engine.patch import Operation, patched
 from webhook.engine.placing import said_by
 from webhook.engine.shapes import choose_shape
-from webhook.engine.table import Mode, Table
-from webhook.engine.tree import Json, Path, WrongTypeError, get, pointer, put, same, shown
 from webhook.engine.values import placeholder_values
-from webhook.engine.workloads import WORKER, Workload
+from webhook.objects.patch import Operation, patched
+from webhook.objects.tree import Json, Path, WrongTypeError, get, pointer, put, same, shown
+from webhook.rows.table import Mode, Table
+from webhook.rows.workloads import WORKER, Workload
+from webhook.undo import record
+from webhook.undo.budget import Budget
 
 
 def evaluate(table: Table, request: Request) -> Outcome:

@@ -8,7 +8,7 @@ from typing import Final
 
 from contract import keys
 from webhook.engine.outcome import Request
-from webhook.engine.tree import Json, canonical, get, maps_at
+from webhook.objects.tree import Json, canonical, get, maps_at
 
 _PLAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
 _DIGITS: Final = 20

@@ -10,11 +10,11 @@ from typing import Final
 from common.quantities import requests, thousandths
 from contract import keys
 from contract.place import Index, Term
-from webhook.engine.objectpath import ObjectPath
 from webhook.engine.outcome import JobError, Request
-from webhook.engine.templates import Selection, requested, selection, takes
-from webhook.engine.tree import Json, Path, WrongTypeError, get, map_at, shown, text_of
-from webhook.engine.workloads import ANY, DEVICES, WORKER, Candidates, Factor, Group, Workload
+from webhook.objects.paths import ObjectPath
+from webhook.objects.templates import Selection, requested, selection, takes
+from webhook.objects.tree import Json, Path, WrongTypeError, get, map_at, shown, text_of
+from webhook.rows.workloads import ANY, DEVICES, WORKER, Candidates, Factor, Group, Workload
 
 _MOST: Final = 10**9
 """Above all of these."""

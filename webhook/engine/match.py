@@ -8,10 +8,10 @@ from contract.place import Placer
 from webhook.engine.devices import unsupported
 from webhook.engine.jobs import Job, field, matches
 from webhook.engine.outcome import cut
-from webhook.engine.table import Match, Shape, Table
-from webhook.engine.templates import has_volume, takes
-from webhook.engine.tree import Path, get, map_at, shown, text_of
-from webhook.engine.workloads import ANY
+from webhook.objects.templates import has_volume, takes
+from webhook.objects.tree import Path, get, map_at, shown, text_of
+from webhook.rows.table import Match, Shape, Table
+from webhook.rows.workloads import ANY
 
 CANDIDATE: Final = "it is a candidate"
 NO_CANDIDATE: Final = "it is no candidate"

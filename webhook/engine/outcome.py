@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Final
 
 from common.texts import printable
-from webhook.engine.patch import Operation
-from webhook.engine.tree import Json
+from webhook.objects.patch import Operation
+from webhook.objects.tree import Json
 
 LONGEST_MESSAGE: Final = 1000
 """Characters of a warning, a denial or a reason; what quotes more of an object than that says no more."""

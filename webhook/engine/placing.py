@@ -7,8 +7,8 @@ from typing import Final
 from contract import keys, place
 from contract.place import ContractError, Place, Placer
 from webhook.engine.jobs import Job, OpenGroup, is_pod
-from webhook.engine.table import Shape
-from webhook.engine.tree import Json, map_at, text_of
+from webhook.objects.tree import Json, map_at, text_of
+from webhook.rows.table import Shape
 
 _GROUP: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 """The number of a group."""

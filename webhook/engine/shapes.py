@@ -5,9 +5,9 @@ from contract.place import MOST_WORKERS
 from webhook.engine.candidates import marked
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import JobError, cut
-from webhook.engine.table import Shape, Table
-from webhook.engine.templates import containers
-from webhook.engine.tree import get, maps_at, shown, text_of
+from webhook.objects.templates import containers
+from webhook.objects.tree import get, maps_at, shown, text_of
+from webhook.rows.table import Shape, Table
 
 
 def choose_shape(table: Table, job: Job) -> Shape:

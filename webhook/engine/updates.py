@@ -10,18 +10,18 @@ from dataclasses import replace
 from typing import Final
 
 from contract import keys
-from webhook.engine import record
-from webhook.engine.budget import Budget, OverBudgetError
 from webhook.engine.candidates import marked
 from webhook.engine.evaluate import evaluate, kind_of
 from webhook.engine.jobs import group_key, is_of, open_job, template_paths
 from webhook.engine.outcome import JobError, Outcome, Request, bounded
-from webhook.engine.patch import patched
-from webhook.engine.putback import put_back
-from webhook.engine.table import Mode, Table
-from webhook.engine.takeback import take_back
-from webhook.engine.tree import Json, Path, WrongTypeError, get, put, same
-from webhook.engine.workloads import Suspending, Workload
+from webhook.objects.patch import patched
+from webhook.objects.tree import Json, Path, WrongTypeError, get, put, same
+from webhook.rows.table import Mode, Table
+from webhook.rows.workloads import Suspending, Workload
+from webhook.undo import record
+from webhook.undo.budget import Budget, OverBudgetError
+from webhook.undo.putback import put_back
+from webhook.undo.takeback import take_back
 
 _Template = tuple[str, Path, Json]
 """The role of a group, the path of its template in the new object, and the template in the stored one."""

@@ -5,10 +5,10 @@ from webhook.engine.candidates import job_types
 from webhook.engine.identity import job_id
 from webhook.engine.jobs import Job, field
 from webhook.engine.outcome import Request
-from webhook.engine.placeholders import ABSENT, ROLE_MAPS
-from webhook.engine.table import Shape, Table
-from webhook.engine.templates import first_container
-from webhook.engine.tree import Json, map_at
+from webhook.objects.templates import first_container
+from webhook.objects.tree import Json, map_at
+from webhook.rows.placeholders import ABSENT, ROLE_MAPS
+from webhook.rows.table import Shape, Table
 
 
 def placeholder_values(

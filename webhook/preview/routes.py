@@ -7,9 +7,9 @@ from flask import Blueprint, Response, request
 
 from webhook import endpoints, limits
 from webhook.documents import DocumentError, read_documents
-from webhook.engine.table import Table
 from webhook.preview.run import FORMATS, preview
 from webhook.responses import refusal
+from webhook.rows.table import Table
 from webhook.rules.source import TableSource
 from webhook.work import Work, here
 

@@ -10,8 +10,8 @@ import jsonpatch
 
 from webhook.documents import Document, Json, dump_yaml, expand_lists
 from webhook.engine import Outcome, Request, evaluate
-from webhook.engine.table import Table
-from webhook.engine.tree import digest, get
+from webhook.objects.tree import digest, get
+from webhook.rows.table import Table
 
 LINES = 20
 """A text with more lines than this is cut short in a diff."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from webhook.documents import Document, Path
-from webhook.engine.tree import pointer
+from webhook.objects.tree import pointer
 from webhook.rules.problems import Problem
 
 ROWS = ("workloads", "shapes", "rules")

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 
 from contract.place import Placer
 from webhook.documents import Path
-from webhook.engine.placeholders import CANDIDATES, DEVICES, JOB, PLACE, ROLE, ROLE_MAPS, SCRIPTS, names
-from webhook.engine.table import Mode, Rule, Table
+from webhook.rows.placeholders import CANDIDATES, DEVICES, JOB, PLACE, ROLE, ROLE_MAPS, SCRIPTS, names
+from webhook.rows.table import Mode, Rule, Table
 from webhook.rules.draft import ROWS
 from webhook.rules.lint_fragments import fragment_problems, texts
 from webhook.rules.lint_shapes import shape_problems

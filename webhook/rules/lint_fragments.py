@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 from contract import keys
 from webhook.documents import Json, Path
-from webhook.engine.placeholders import PATTERN
-from webhook.engine.table import Rule
-from webhook.engine.tree import map_at, maps_at, nodes
+from webhook.objects.tree import map_at, maps_at, nodes
+from webhook.rows.placeholders import PATTERN
+from webhook.rows.table import Rule
 from webhook.rules.rows import Rows
 
 Found = Iterator[tuple[Path, str]]

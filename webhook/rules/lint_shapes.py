@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from webhook.documents import Path
-from webhook.engine.placeholders import JOB, names
-from webhook.engine.table import Shape
+from webhook.rows.placeholders import JOB, names
+from webhook.rows.table import Shape
 from webhook.rules.rows import Rows, listed
 
 Found = Iterator[tuple[Path, str]]

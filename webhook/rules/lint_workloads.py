@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 from common.quantities import thousandths
 from webhook.documents import Path
-from webhook.engine.placeholders import names
-from webhook.engine.table import Table
-from webhook.engine.workloads import DEVICES, WORKER, Workload
+from webhook.rows.placeholders import names
+from webhook.rows.table import Table
+from webhook.rows.workloads import DEVICES, WORKER, Workload
 from webhook.rules.rows import listed
 
 

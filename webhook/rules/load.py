@@ -14,9 +14,9 @@ from typing import Any
 
 from webhook import initscript, limits
 from webhook.documents import Document, DocumentError, read_documents
-from webhook.engine.placeholders import names, render
-from webhook.engine.table import Rule, Table
-from webhook.engine.workloads import Workload
+from webhook.rows.placeholders import names, render
+from webhook.rows.table import Rule, Table
+from webhook.rows.workloads import Workload
 from webhook.rules import parse
 from webhook.rules.draft import Draft, alone, laid_over
 from webhook.rules.files import SUFFIXES, Text, read_texts

@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 from contract import place
 from contract.place import Placer
 from webhook.documents import Json
-from webhook.engine.objectpath import object_path
-from webhook.engine.table import Count, Match, Mode, OnConflict, Rule, Shape, Table
-from webhook.engine.workloads import DEVICES, Candidates, Factor, Field, Group, Number, Suspending, Workload
+from webhook.objects.merge import OnConflict
+from webhook.objects.paths import object_path
+from webhook.rows.table import Count, Match, Mode, Rule, Shape, Table
+from webhook.rows.workloads import DEVICES, Candidates, Factor, Field, Group, Number, Suspending, Workload
 
 Row = TypeVar("Row")
 

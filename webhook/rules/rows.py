@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
 
-from webhook.engine.table import Rule, Shape, Table
-from webhook.engine.workloads import ANY, Workload
+from webhook.rows.table import Rule, Shape, Table
+from webhook.rows.workloads import ANY, Workload
 
 
 class Rows:

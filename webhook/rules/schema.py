@@ -10,7 +10,7 @@ from typing import Any
 
 from contract import place
 from webhook.documents import Path
-from webhook.engine.objectpath import object_path
+from webhook.objects.paths import object_path
 
 FORMAT_LIBRARIES = (
     "fqdn",

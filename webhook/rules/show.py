@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from webhook.engine.devices import ranges
-from webhook.engine.table import Mode, Rule, Table
+from webhook.rows.table import Mode, Rule, Table
 
 
 def overview(table: Table) -> str:

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from webhook.engine.table import Table
+from webhook.rows.table import Table
 from webhook.rules.files import table_files
 from webhook.rules.load import load_default, load_file
 from webhook.rules.problems import TableError

@@ -15,7 +15,7 @@ from tests.plane.kinds.jobs import jobset, labelled_set, leaderworkerset, mpijob
 from tests.t9k import SHAPES, t9k_mpijob
 from webhook.engine.evaluate import kind_of
 from webhook.engine.jobs import template_paths
-from webhook.engine.tree import get, put
+from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
 
 if TYPE_CHECKING:

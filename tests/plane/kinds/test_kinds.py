@@ -18,11 +18,12 @@ from tests.plane.kinds.jobs import (
     template,
     trainjob,
 )
-from webhook.engine import evaluate, record
+from webhook.engine import evaluate
 from webhook.engine.evaluate import kind_of
 from webhook.engine.jobs import template_paths
-from webhook.engine.tree import get
+from webhook.objects.tree import get
 from webhook.rules.load import load_default
+from webhook.undo import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable

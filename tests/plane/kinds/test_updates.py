@@ -14,7 +14,7 @@ from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pyto
 from tests.plane.ways import way
 from webhook.engine.evaluate import kind_of
 from webhook.engine.jobs import template_paths
-from webhook.engine.tree import get
+from webhook.objects.tree import get
 from webhook.rules.load import load_default
 
 if TYPE_CHECKING:

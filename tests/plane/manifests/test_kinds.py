@@ -8,7 +8,7 @@ import pytest
 
 from contract import keys
 from tests.plane.manifests.objects import webhooks
-from webhook.engine.workloads import ALWAYS
+from webhook.rows.workloads import ALWAYS
 from webhook.rules.load import load_default
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from testbed.plane import nodes
 from testbed.plane.jobs import ROLE
 from testbed.plane.webhook import REPOSITORY
 from testbed.waiting import until
-from webhook.engine.tree import get
+from webhook.objects.tree import get
 
 if TYPE_CHECKING:
     from kube.api import Object

@@ -7,10 +7,11 @@ from functools import cached_property
 
 from contract import keys
 from contract.place import Placer
-from webhook.engine.objectpath import ObjectPath
-from webhook.engine.placeholders import names
-from webhook.engine.tree import Json, get
-from webhook.engine.workloads import Candidates, Workload
+from webhook.objects.merge import OnConflict
+from webhook.objects.paths import ObjectPath
+from webhook.objects.tree import Json, get
+from webhook.rows.placeholders import names
+from webhook.rows.workloads import Candidates, Workload
 
 
 class Mode(StrEnum):
@@ -19,14 +20,6 @@ class Mode(StrEnum):
     ENFORCE = "enforce"
     SHADOW = "shadow"
     OFF = "off"
-
-
-class OnConflict(StrEnum):
-    """What happens where the user already chose differently."""
-
-    KEEP = "keep"
-    OVERRIDE = "override"
-    DENY = "deny"
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ webhook added and nobody has changed since. It goes into the new template as a r
 from typing import Final
 
 from contract import keys
-from webhook.engine import record
-from webhook.engine.budget import Budget
-from webhook.engine.lists import Kind, kind
-from webhook.engine.merge import Merge
-from webhook.engine.record import Record
-from webhook.engine.takeback import Taken, take_back
-from webhook.engine.tree import Json, Path, canonical, drop, get, put
+from webhook.objects.lists import Kind, kind
+from webhook.objects.merge import Merge
+from webhook.objects.tree import Json, Path, canonical, drop, get, put
+from webhook.undo import record
+from webhook.undo.budget import Budget
+from webhook.undo.record import Record
+from webhook.undo.takeback import Taken, take_back
 
 CHARACTERS: Final = 4
 """Of the new template, for one unit of the budget: each thing that is put back is looked for in its lists."""

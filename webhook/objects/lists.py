@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
-from webhook.engine.tree import Json, canonical
+from webhook.objects.tree import Json, canonical
 
 
 class Kind(Enum):

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Final
 
-from webhook.engine.tree import Json, get, map_at, maps_at, same, text_of
+from webhook.objects.tree import Json, get, map_at, maps_at, same, text_of
 
 _GLOB: Final = frozenset("*?[")
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from webhook.engine.tree import Json, nodes
+from webhook.objects.tree import Json, nodes
 
 ABSENT: Final = object()
 """The value of a placeholder for a map that the job does not have."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from operator import is_
 from typing import Any, Final
 
-from webhook.engine.lists import Kind, kind, paired
-from webhook.engine.tree import Json, Path, canonical, get, pointer, put, same
+from webhook.objects.lists import Kind, kind, paired
+from webhook.objects.tree import Json, Path, canonical, get, pointer, put, same
 
 Operation = dict[str, Any]
 """One RFC 6902 operation: ``op``, ``path`` and, for add and replace, ``value``."""

@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from webhook.engine.budget import Budget
-from webhook.engine.lists import EXPRESSIONS, Kind, kind
-from webhook.engine.tree import (
+from webhook.objects.lists import EXPRESSIONS, Kind, kind
+from webhook.objects.tree import (
     Json,
     canonical,
     digest_of_text,
@@ -15,6 +14,7 @@ from webhook.engine.tree import (
     shared,
     with_entry,
 )
+from webhook.undo.budget import Budget
 
 LAST = 4
 """How many expressions from the end of each list of a node selector term are looked at for an added one.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from contract.place import Place
-from webhook.engine.objectpath import ObjectPath
+from webhook.objects.paths import ObjectPath
 
 WORKER = "worker"
 """The role of every group that takes nodes, whatever else it is."""

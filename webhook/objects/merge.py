@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
-from webhook.engine.lists import EXPRESSIONS, IDENTITY, Kind, key_of, kind
-from webhook.engine.table import OnConflict
-from webhook.engine.tree import (
+from webhook.objects.lists import EXPRESSIONS, IDENTITY, Kind, key_of, kind
+from webhook.objects.tree import (
     Json,
     Path,
     as_list,
@@ -36,6 +36,14 @@ comes near to the 256 KiB that Kubernetes allows for the annotations of a Pod, a
 
 Additions = dict[str, str | list[str]]
 """What was added: pointer of a map entry -> digest of its value, or of a list -> digests of elements."""
+
+
+class OnConflict(StrEnum):
+    """What happens where the user already chose differently."""
+
+    KEEP = "keep"
+    OVERRIDE = "override"
+    DENY = "deny"
 
 
 @dataclass(frozen=True)

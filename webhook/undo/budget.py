@@ -7,7 +7,7 @@ is no record that the webhook wrote (ADR 0011). No clock: the same object costs 
 
 from typing import Final
 
-from webhook.engine.tree import Json, canonical
+from webhook.objects.tree import Json, canonical
 
 FLOOR: Final = 1 << 16
 """Units that every evaluation has: no ordinary job needs more, so its size need not be found out."""

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from contract import keys, place
-from webhook.engine.budget import Budget, OverBudgetError
-from webhook.engine.lists import Kind, kind
-from webhook.engine.takeback import take_back
-from webhook.engine.tree import Json, drop, get, maps_at, parse_pointer, pointer, put, shared
+from webhook.objects.lists import Kind, kind
+from webhook.objects.tree import Json, drop, get, maps_at, parse_pointer, pointer, put, shared
+from webhook.undo.budget import Budget, OverBudgetError
+from webhook.undo.takeback import take_back
 
 ANNOTATIONS = ("metadata", "annotations")
 JOB_LABEL = ("metadata", "labels", keys.JOB)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from webhook.engine.tree import Json, Path, get, parse_pointer, pointer
+from webhook.objects.tree import Json, Path, get, parse_pointer, pointer
 
 _SELECTING = re.compile(r"(?P<list>[^\[\]]+)\[(?P<key>[A-Za-z][A-Za-z0-9]*)=(?P<value>[^\[\]]+)\]")
 
