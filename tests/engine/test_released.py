@@ -86,7 +86,7 @@ def test_the_program_keeps_what_the_present_version_makes_of_every_case(
     kept = versions.__wrapped__()["9.9.9"]
     assert {name: found.job for name, found in kept.items()} == cases()
     assert all(same(found.mutated, after(TABLE, found.job, **found.request)) for found in kept.values())
-    assert len(list((tmp_path / "scripts").iterdir())) == 3
+    assert len(list((tmp_path / "scripts").iterdir())) == 1
     with pytest.raises(FileExistsError):
         __main__.main()
 

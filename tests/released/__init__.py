@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ import jsonpatch
 from testbed.mpijob import mpijob
 
 Patch = Sequence[dict[str, Any]]
-Scripts = dict[str, str]
 
 FOLDER = Path(__file__).parents[1] / "data" / "released"
 SCRIPTS = FOLDER / "scripts"
@@ -76,17 +74,15 @@ def _read(path: Path) -> dict[str, Kept]:
     }
 
 
-def write(
-    version: str, table: str, request: dict[str, str], patches: dict[str, Patch], scripts: Scripts
-) -> None:
-    """Keeps a version; its scripts only where no version before it had the same.
+def write(version: str, table: str, request: dict[str, str], patches: dict[str, Patch], script: str) -> None:
+    """Keeps a version; its script only where no version before it had the same.
 
     Args:
         version: its name.
         table: the revision of its table.
         request: who created the jobs, where.
         patches: what it adds to each of ``cases()``.
-        scripts: its init scripts, by stage.
+        script: its init script.
 
     Raises:
         FileExistsError: If the version is kept already.
@@ -101,16 +97,9 @@ def write(
     head = f' "table": {_line(table)},\n "request": {_line(request)},\n "cases": {{\n'
     text = f"{{\n{head}{parts}\n }}\n}}\n"
     SCRIPTS.mkdir(parents=True, exist_ok=True)
-    # The first line says which one it is; then comes what all of them have.
-    bodies = {stage: script.partition("\n")[2] for stage, script in scripts.items()}
-    common = "".join(os.path.commonprefix([*bodies.values()]).rpartition("\n")[:2])  # noqa: RUF071 - texts
-    for stage, body in bodies.items():
-        marks = ""
-        for part, lines in {"common": common, stage: body.removeprefix(common)}.items():
-            name = f"{part}-{hashlib.sha256(lines.encode()).hexdigest()[:8]}.sh"
-            (SCRIPTS / name).write_text(lines, encoding="utf-8")
-            marks += f"<<script {name}>>"
-        text = text.replace(_in_json(body), marks)
+    name = f"init-{hashlib.sha256(script.encode()).hexdigest()[:8]}.sh"
+    (SCRIPTS / name).write_text(script, encoding="utf-8")
+    text = text.replace(_in_json(script), f"<<script {name}>>")
     with (FOLDER / f"{version}.json").open("x", encoding="utf-8") as file:
         file.write(text)
 

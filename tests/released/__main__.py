@@ -20,7 +20,7 @@ def main() -> None:
         table.revision,
         {"namespace": asked.namespace, "uid": asked.uid, "username": asked.username},
         {name: evaluate(table, requested(job)).operations for name, job in cases().items()},
-        {stage: initscript.text(stage) for stage in initscript.STAGES},
+        initscript.text(),
     )
 
 

@@ -47,8 +47,7 @@ def filled(node: Json, values: dict[str, str]) -> Json:
 def assert_placed(job: Json, row: str, workers: int, node_config: int) -> None:
     """Asserts that both templates are exactly those of placed.yaml."""
     after = evaluate(TABLE, Request(job, "team-a", "uid-1")).after
-    scripts = {f"script.{stage}": initscript.text(stage) for stage in initscript.STAGES}
-    values = {"name": "train", "namespace": "team-a", "image": IMAGE, **scripts}
+    values = {"name": "train", "namespace": "team-a", "image": IMAGE, "script.init": initscript.text()}
     units = {1: keys.HOSTNAME, 2: keys.SERVER_2, 4: keys.SERVER_4}
     values |= {"workers": str(workers), "nodeConfig": str(node_config), "unit": units[node_config]}
     assert without_record(template(after, "Worker")) == filled(EXPECTED["workers"][row], values)

@@ -1,53 +1,38 @@
 """The shell that runs in the launcher's two init containers, and how it is handed to them.
 
 The sources beside this module are read by people; what travels in a job is their text without indentation,
-comment lines and blank lines, because it is stored in every job that it is added to.
+comment lines and blank lines, because it is stored in every job that it is added to. It is one text for both
+containers, in an annotation that each has as a variable.
 """
 
 from functools import cache
 from importlib import resources
 from typing import Final, Literal
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 """Goes up with every change of behaviour; it is the one comment that stays in the text."""
 
 Stage = Literal["wait", "init"]
+"""The container that waits for the workers, and the one that sets them up."""
 
-STAGES: Final[tuple[Stage, ...]] = ("wait", "init")
-"""Every script; the rule table quotes each as ``$(script.STAGE)``."""
-
-_SOURCES: Final[dict[Stage, tuple[str, ...]]] = {
-    "wait": ("common.sh", "wait.sh"),
-    "init": ("common.sh", "init.sh"),
-}
+VARIABLE: Final = "ULTRASERVER_SCRIPT"
+"""Has the text, in the environment of both containers."""
 
 
 @cache
-def text(stage: Stage) -> str:
-    """The script of one init container.
-
-    Args:
-        stage: `wait` for the container that waits for the workers, `init` for the one that sets them up.
-
-    Returns:
-        The text to be run by `bash -c`.
-    """
-    header = f"# ultraserver-webhook {stage} script, version {VERSION}"
-    folder = resources.files(__name__)
-    sources = (folder.joinpath(name).read_text(encoding="utf-8") for name in _SOURCES[stage])
-    return "\n".join([header, *(line for source in sources for line in _strip(source))]) + "\n"
+def text() -> str:
+    """The script of both init containers: the first word after its name says which of them it is."""
+    common, wait, init = (
+        _strip(resources.files(__name__).joinpath(f"{name}.sh").read_text(encoding="utf-8"))
+        for name in ("common", "wait", "init")
+    )
+    header = f"# ultraserver-webhook init script, version {VERSION}"
+    return "\n".join([header, *common, "if [[ ${1-} == wait ]]; then", *wait, "fi", *init]) + "\n"
 
 
 def command(stage: Stage) -> list[str]:
-    """The whole command of one init container.
-
-    Args:
-        stage: As for `text`.
-
-    Returns:
-        What goes into the container's `command`; the words after the script are for those who read a pod.
-    """
-    return ["bash", "-c", text(stage), "ultraserver-init", stage]
+    """What goes into the ``command`` of one of the containers."""
+    return ["bash", "-c", f'eval "${VARIABLE}"', "ultraserver-init", stage]
 
 
 def _strip(source: str) -> list[str]:

@@ -1,13 +1,15 @@
 # What both init containers carry: settings, the hostfile, and one ssh to every worker at a time.
 #
 # Rules of this text (tests hold them):
-# - It is handed to `bash -c` in the job's own image: bash 4.2, coreutils and ssh are all it may lean on.
-# - Kubernetes expands $(NAME) and halves a doubled dollar in a command, and the rule table expands
-#   $(word.word): no such spelling here.
+# - It is handed to bash in the job's own image: bash 4.2, coreutils and ssh are all it may lean on.
+# - A table may have it in a command, where Kubernetes expands $(NAME) and halves a doubled dollar, and the rule
+#   table expands $(word.word): no such spelling here.
 # - No here-documents and no here-strings: older bash puts them in a temporary file, and the root file
 #   system may be read-only.
 # - The loader drops indentation, comment lines and blank lines, so nothing may depend on those.
 set -feuo pipefail
+# What is started here needs no copy of this text.
+unset ULTRASERVER_SCRIPT
 # One stream: a container runtime reads two, and the log may then show the errors before what leads to them.
 exec 2>&1
 export LC_ALL=C

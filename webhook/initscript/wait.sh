@@ -46,11 +46,11 @@ while :; do
   fi
   sleep 2
 done
-text=("$away of $total workers did not answer ssh within $limit s; missing: $names")
-for i in ${missing[@]+"${missing[@]}"}; do text+=("pod ${hosts[i]%%.*}: ${said[${hosts[i]}]}"); done
-text+=("Where to look (\"Common issues\" of the UltraServer document):"
+lines=("$away of $total workers did not answer ssh within $limit s; missing: $names")
+for i in ${missing[@]+"${missing[@]}"}; do lines+=("pod ${hosts[i]%%.*}: ${said[${hosts[i]}]}"); done
+lines+=("Where to look (\"Common issues\" of the UltraServer document):"
   "  kubectl get pods -n $ns -o wide         a Pending pod has no node: no whole UltraServer is free for it"
   "  kubectl describe pod -n $ns <pod>       FailedScheduling: which affinity or resource it lacks; or image errors"
   "  kubectl logs -n $ns <pod>               a Running pod must run sshd; its image must accept the job's ssh key"
   "A longer wait: values: {waitSeconds: \"3600\"} in the webhook's rule table (here ULTRASERVER_WAIT_SECONDS).")
-die "${text[@]}"
+die "${lines[@]}"

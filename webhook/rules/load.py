@@ -14,7 +14,7 @@ from typing import Any
 
 from webhook import initscript, limits
 from webhook.documents import Document, DocumentError, read_documents
-from webhook.rows.placeholders import names, render
+from webhook.rows.placeholders import SCRIPTS, names, render
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import Workload
 from webhook.rules import parse
@@ -132,9 +132,8 @@ def build(draft: Draft) -> Table:
 
 
 def _revision(raw: Mapping[str, Any]) -> str:
-    """Changes with all that a table can add to a job, the scripts that it quotes included."""
-    scripts = [initscript.text(stage) for stage in initscript.STAGES]
-    return hashlib.sha256(json.dumps([raw, scripts], sort_keys=True).encode()).hexdigest()[:12]
+    """Changes with all that a table can add to a job, the script that it quotes included."""
+    return hashlib.sha256(json.dumps([raw, initscript.text()], sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _read(text: str | bytes, source: str) -> Document:
@@ -155,7 +154,7 @@ def _with_values(table: Table, values: Mapping[str, str]) -> Table:
     """The table with its own values filled in; what a job gives stays open."""
     # An empty value is one that nobody has given: a rule that quotes it is skipped, and says so.
     known = {f"value.{name}": text for name, text in values.items() if text}
-    known |= {f"script.{stage}": initscript.text(stage) for stage in initscript.STAGES}
+    known |= dict.fromkeys(SCRIPTS, initscript.text())
 
     def filled(rule: Rule) -> Rule:
         add, warn, deny = (render(part, known, partial=True) for part in (rule.add, rule.warn, rule.deny))

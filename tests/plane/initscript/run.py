@@ -3,7 +3,7 @@
 from subprocess import CompletedProcess
 
 from tests.plane.initscript.harness import Fleet
-from webhook.initscript import Stage, command
+from webhook.initscript import VARIABLE, Stage, command, text
 
 OUT = "/root/ultraserver_init"
 OVER = "/root/over"
@@ -20,6 +20,7 @@ def settings(fleet: Fleet, **more: str) -> dict[str, str]:
         "NEURON_ULTRASERVER_NODE_CONFIG": "4",
         "ULTRASERVER_WORKERS": str(len(fleet.workers)),
         "ULTRASERVER_WAIT_SECONDS": "90",
+        VARIABLE: text(),
         **more,
     }
 
