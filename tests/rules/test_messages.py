@@ -151,7 +151,6 @@ def test_a_node_config_in_a_containers_environment_counts_and_is_named() -> None
 @pytest.mark.parametrize(
     ("match", "message"),
     [
-        ("workload: jobset, role: worker", "workload is mpijob, not jobset"),
         ("role: worker, shape: {nodeConfig: [1, 2]}", "shape four-node has nodeConfig 4, not 1 or 2"),
         ("role: worker, shape: {name: two-node}", "shape four-node has name four-node, not two-node"),
         ("role: worker, named: false", "the job has a name"),

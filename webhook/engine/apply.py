@@ -1,6 +1,6 @@
 """Applying rules to a job: which fire, what they add, what they say."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -10,7 +10,7 @@ from webhook.engine.outcome import RuleOutcome, State, cut
 from webhook.engine.placing import place_of
 from webhook.objects.merge import Additions, Conflict, Merge, OnConflict
 from webhook.objects.templates import mounts_otherwise
-from webhook.objects.tree import Json, Path, get, put, same, shown
+from webhook.objects.tree import Json, Path, get, same, shown
 from webhook.rows.placeholders import render
 from webhook.rows.table import Mode, Rule
 
@@ -24,9 +24,13 @@ Values = Callable[[], Mapping[str, Json]]
 
 @dataclass
 class Progress:
-    """What evaluating has gathered so far."""
+    """What evaluating has gathered so far.
 
-    object: Json
+    Attributes:
+        templates: the pod templates as they are by now, by their path in the object.
+    """
+
+    templates: dict[Path, Json]
     rules: list[RuleOutcome] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     denials: list[str] = field(default_factory=list)
@@ -43,7 +47,7 @@ class _Ready:
 
     rule: Rule
     subject: Subject
-    paths: list[Path]
+    paths: Sequence[Path]
     known: Mapping[str, Json]
 
     def say(self, text: str | None) -> Iterator[str]:
@@ -54,14 +58,16 @@ class _Ready:
     def fragments(self) -> Iterator[tuple[Path, Json]]:
         """What it adds to each of the templates."""
         rule, subject = self.rule, self.subject
-        if not rule.per_template or not subject.shape or not subject.placer:
-            fragment = render(rule.add, self.known)
+        if not rule.fragment:
+            yield from ((path, rule.add) for path in self.paths)
+        elif not rule.per_template or not subject.shape or not subject.placer:
+            fragment = rule.fragment(self.known)
             yield from ((path, fragment) for path in self.paths)
-            return
-        groups = {group.template: group for group in subject.job.groups}
-        for path in self.paths:
-            place = place_of(subject.job, groups[path], subject.shape, subject.placer)
-            yield path, render(rule.add, {**self.known, "job.place": str(place)})
+        else:
+            groups = {group.template: group for group in subject.job.groups}
+            for path in self.paths:
+                place = place_of(subject.job, groups[path], subject.shape, subject.placer)
+                yield path, rule.fragment({**self.known, "job.place": str(place)})
 
 
 def apply_rules(subject: Subject, values: Values, progress: Progress) -> None:
@@ -93,7 +99,7 @@ def apply_rules(subject: Subject, values: Values, progress: Progress) -> None:
 
 def _matched(subject: Subject, values: Values) -> tuple[Subject, list[tuple[Rule, _Ready | str]]]:
     """Which rules match. First those that say who places the job, for others ask for it."""
-    rules = subject.table.rules
+    rules = subject.table.rules_of(subject.job.workload)
     placers = {rule.name for rule in rules if rule.placer}
     first = [rule for rule in rules if rule.placer or not placers.isdisjoint(rule.replaces)]
     found = {rule.name: _match(rule, subject, values) for rule in first}
@@ -130,14 +136,14 @@ def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
 
 
 def _fire(ready: _Ready, progress: Progress) -> None:
-    rule, after, merges = ready.rule, progress.object, list[Merge]()
+    rule, after, merges = ready.rule, dict[Path, Json](), list[Merge]()
     for path, fragment in ready.fragments():
         merges.append(Merge(path, rule.on_conflict))
-        after = put(after, path, merges[-1].apply(get(after, path), fragment))
+        after[path] = merges[-1].apply(progress.templates[path], fragment)
     if rule.mode is Mode.SHADOW:
         progress.rules.append(RuleOutcome(rule.name, State.SHADOWED, _shadow(ready, merges)))
         return
-    progress.object = after
+    progress.templates |= after
     progress.rules.append(RuleOutcome(rule.name, State.FIRED, rule.reason))
     progress.warnings.extend(ready.say(rule.warn))
     progress.denials.extend(ready.say(rule.deny))

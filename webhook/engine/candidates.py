@@ -74,6 +74,8 @@ def job_types(table: Table, job: Job, role: str = WORKER) -> tuple[str, ...]:
     None of them, where the pods' own selection by another label leaves out UltraServers.
     """
     wanted, selections = table.candidates, [job.selections[path] for path in job.paths(role)]
+    if not any(part.selector or part.terms for part in selections):
+        return wanted.instance_types
     of_type = {name: {wanted.instance_type_label: (name,)} for name in wanted.instance_types}
     return tuple(
         name

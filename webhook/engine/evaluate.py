@@ -88,7 +88,9 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         rows = " or ".join(row.name for row in table.workloads_of(kind_of(request.object)))
         return Outcome(table.revision, f"it is no {rows} by their `when`", request.object)
     job, records, ignored, claimed = found
-    progress = Progress(job.object, warnings=ignored)
+    progress = Progress(
+        {group.template: get(job.object, group.template) for group in job.groups}, warnings=ignored
+    )
     opted = injection(job.object)
     facts = {"workload": job.workload.name}
     if opted is False:
@@ -103,10 +105,10 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         said = said_by(job)
         apply_rules(Subject(table, job, candidate, shape, said.placer if said else None), values, progress)
         _write_records(table, uid, progress)
-    progress.warnings += _not_taken_over(claimed, progress.object)
+    progress.warnings += _not_taken_over(claimed, progress.templates)
     after, patch = request.object, list[Operation]()
     if not progress.denials:
-        after, patch = patched(after, progress.object, (group.template for group in job.groups))
+        after, patch = patched(after, progress.templates)
     return Outcome(
         revision=table.revision,
         reason=reason,
@@ -170,14 +172,13 @@ def _write_records(table: Table, uid: str, progress: Progress) -> None:
             # The uid matters only where the label that follows from it is.
             labelled = pointer(record.JOB_LABEL) in added
             written = record.Record(table.revision, uid if labelled else "", added)
-            template = record.write(get(progress.object, path), written, record_key(path))
-            progress.object = put(progress.object, path, template)
+            progress.templates[path] = record.write(progress.templates[path], written, record_key(path))
 
 
-def _not_taken_over(claimed: Claims, after: Json) -> Iterator[str]:
-    """What to tell a person whose own claims are not in the object any more."""
+def _not_taken_over(claimed: Claims, templates: Mapping[Path, Json]) -> Iterator[str]:
+    """What to tell a person whose own claims are not in the templates any more."""
     for path, claims in claimed.items():
-        ours = record.claims(get(after, path))
+        ours = record.claims(templates[path]) if claims else {}
         for place, theirs in claims.items():
             if not same(theirs, ours.get(place)):
                 what = "replaced" if place in ours else "removed"

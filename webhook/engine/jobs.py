@@ -73,9 +73,18 @@ class Job:
 
     def paths(self, role: str) -> tuple[Path, ...]:
         """Where the templates are that a rule for ``role`` speaks about; a worker's own comes first."""
-        own = [group.template for group in self.groups if role in {ANY, group.role}]
-        more = [group.template for group in self.groups if role == WORKER and group.takes_nodes]
-        return tuple(dict.fromkeys([*own, *more]))
+        return self._paths.get(role, ())
+
+    @cached_property
+    def _paths(self) -> Mapping[str, tuple[Path, ...]]:
+        every = {
+            role: [group.template for group in self.groups if group.role == role]
+            for role in self.workload.roles()
+        }
+        if WORKER in every:
+            every[WORKER] += [group.template for group in self.groups if group.takes_nodes]
+        every[ANY] = [group.template for group in self.groups]
+        return {role: tuple(dict.fromkeys(paths)) for role, paths in every.items()}
 
     def templates(self, role: str) -> list[Json]:
         """The templates that a rule for ``role`` speaks about."""

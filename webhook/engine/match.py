@@ -1,6 +1,6 @@
 """Matching: whether a rule fires. Every no names the condition that failed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,25 +37,26 @@ class Subject:
     placer: Placer | None = None
 
 
-def matched(match: Match, subject: Subject) -> list[Path] | str:
+def matched(match: Match, subject: Subject) -> Sequence[Path] | str:
     """The templates that a rule is for, or the first of its conditions that the job does not meet.
 
     Conditions on templates are each template's own: of the role's the rule is for those that meet them.
     """
     if match.candidate is not None and match.candidate != subject.candidate:
         return CANDIDATE if subject.candidate else NO_CANDIDATE
-    if failed := next(_failed_kind(match, subject), None):
-        return failed
-    failures = {
-        path: next(_failed_template(match, subject, path), None) for path in subject.job.paths(match.role)
-    }
-    paths = [path for path, why in failures.items() if why is None]
-    if not paths or (match.every and len(paths) < len(failures)):
-        return next(filter(None, failures.values()))  # of several templates the first says why
-    return next(_failed_object(match, subject.job), None) or paths
+    paths = every = subject.job.paths(match.role)
+    if not every:
+        return f"the job has no {_whose(match)} template"
+    failed = next(_failed(_OF_JOB, match, subject), None)
+    if failed is None and not _OF_TEMPLATE.keys().isdisjoint(match.given):
+        why = {path: next(_failed(_OF_TEMPLATE, match, subject, path), None) for path in every}
+        paths = tuple(path for path in every if why[path] is None)
+        if not paths or (match.every and len(paths) < len(every)):
+            return next(filter(None, why.values()))  # of several templates the first says why
+    return failed or next(_failed(_OF_OBJECT, match, subject), None) or paths
 
 
-def found_devices(match: Match, subject: Subject, paths: list[Path]) -> Mapping[str, str]:
+def found_devices(match: Match, subject: Subject, paths: Sequence[Path]) -> Mapping[str, str]:
     """What placeholders about devices stand for, in a rule that fires for these templates."""
     for path in paths:
         found = unsupported(subject.table, subject.job, path, match.unsupported_count)
@@ -64,60 +65,114 @@ def found_devices(match: Match, subject: Subject, paths: list[Path]) -> Mapping[
     return {}
 
 
-def _failed_kind(match: Match, subject: Subject) -> Iterator[str]:
-    job, shape = subject.job, subject.shape
-    if match.workload and job.workload.name not in match.workload:
-        yield f"workload is {job.workload.name}, not {_either(match.workload)}"
-    if not job.paths(match.role):
-        yield f"the job has no {'pod' if match.role == ANY else match.role} template"
-    facts = shape.facts() if shape else {}
+def _failed(checks: Mapping[str, Callable[..., str | None]], match: Match, *about: object) -> Iterator[str]:
+    """What the checks of the conditions that a rule has say against it."""
+    for name in match.given:
+        why = checks[name](match, *about) if name in checks else None
+        if why:
+            yield why
+
+
+def _whose(match: Match) -> str:
+    return "pod" if match.role == ANY else match.role
+
+
+def _shape(match: Match, subject: Subject) -> str | None:
+    shape = subject.shape
+    if not shape:
+        return f"a {subject.job.workload.name} has no shape"
     for key, allowed in match.shape.items():
-        if not shape:
-            yield f"a {job.workload.name} has no shape"
-        elif facts[key] not in allowed:
-            yield f"shape {shape.name} has {key} {facts[key]}, not {_either(allowed)}"
-    if match.placer and subject.placer not in match.placer:
-        placer = f"placed by {subject.placer}" if subject.placer else "of no job that is placed"
-        yield f"it is {placer}, not by {_either(match.placer)}"
-    if match.numbered is not None and match.numbered != job.numbered():
-        yield (
-            "not every pod has a number of its own" if match.numbered else "every pod has a number of its own"
-        )
-    if match.named is not None and match.named != bool(job.name):
-        yield "the job has no name yet (generateName)" if match.named else "the job has a name"
+        if shape.facts[key] not in allowed:
+            return f"shape {shape.name} has {key} {shape.facts[key]}, not {_either(allowed)}"
+    return None
 
 
-def _failed_object(match: Match, job: Job) -> Iterator[str]:
+def _placer(match: Match, subject: Subject) -> str | None:
+    if subject.placer in match.placer:
+        return None
+    placer = f"placed by {subject.placer}" if subject.placer else "of no job that is placed"
+    return f"it is {placer}, not by {_either(match.placer)}"
+
+
+def _numbered(match: Match, subject: Subject) -> str | None:
+    if match.numbered == subject.job.numbered():
+        return None
+    return "not every pod has a number of its own" if match.numbered else "every pod has a number of its own"
+
+
+def _named(match: Match, subject: Subject) -> str | None:
+    if match.named == bool(subject.job.name):
+        return None
+    return "the job has no name yet (generateName)" if match.named else "the job has a name"
+
+
+def _requests(match: Match, subject: Subject, path: Path) -> str | None:
+    asked = subject.job.asked[path]
+    if any(takes(asked, name, least) for name, least in match.requests.items()):
+        return None
+    return f"the {_whose(match)} asks for none of {', '.join(match.requests_shown())}"
+
+
+def _volume(match: Match, subject: Subject, path: Path) -> str | None:
+    if has_volume(get(subject.job.object, path), match.volume):
+        return None
+    return f"the {_whose(match)} has no volume {_either(match.volume)}"
+
+
+def _template(match: Match, subject: Subject, path: Path) -> str | None:
+    for place, allowed in match.template.items():
+        found = place.value(get(subject.job.object, path)) or ""
+        if not matches(text_of(found), allowed):
+            return f"{place} of the {_whose(match)} is {shown(found, 40)}, not {_either(allowed)}"
+    return None
+
+
+def _unsupported_count(match: Match, subject: Subject, path: Path) -> str | None:
+    if unsupported(subject.table, subject.job, path, match.unsupported_count):
+        return None
+    return f"the {_whose(match)} asks for no number of devices that its instance type is known not to accept"
+
+
+def _fields(match: Match, subject: Subject) -> str | None:
+    job = subject.job
     for name, allowed in match.fields.items():
         if name not in job.workload.fields:
-            yield f"a {job.workload.name} has no field {name}"
-            continue
+            return f"a {job.workload.name} has no field {name}"
         text = field(job.workload, job.object, name)
         if not matches(text, allowed):
-            yield f"{job.workload.fields[name].path} is {cut(text)}, not {_either(allowed)}"
-    for kind, conditions in (("label", match.labels), ("annotation", match.annotations)):
-        for key, allowed in conditions.items():
-            found = map_at(job.object, ("metadata", f"{kind}s")).get(key, "")
-            if not matches(text_of(found), allowed):
-                yield f"{kind} {key} is {shown(found, 40)}, not {_either(allowed)}"
-    if match.namespace and not matches(job.namespace, match.namespace):
-        yield f"the namespace is {job.namespace}, not {_either(match.namespace)}"
+            return f"{job.workload.fields[name].path} is {cut(text)}, not {_either(allowed)}"
+    return None
 
 
-def _failed_template(match: Match, subject: Subject, path: Path) -> Iterator[str]:
-    template = get(subject.job.object, path)
-    whose = "pod" if match.role == ANY else match.role
-    asked = subject.job.asked[path] if match.requests else {}
-    if match.requests and not any(takes(asked, name, least) for name, least in match.requests.items()):
-        yield f"the {whose} asks for none of {', '.join(match.requests_shown())}"
-    if match.volume and not has_volume(template, match.volume):
-        yield f"the {whose} has no volume {_either(match.volume)}"
-    for place, allowed in match.template.items():
-        found = place.value(template) or ""
+def _marks(kind: str, conditions: Mapping[str, tuple[str, ...]], job: Job) -> str | None:
+    marks = map_at(job.object, ("metadata", f"{kind}s"))
+    for key, allowed in conditions.items():
+        found = marks.get(key, "")
         if not matches(text_of(found), allowed):
-            yield f"{place} of the {whose} is {shown(found, 40)}, not {_either(allowed)}"
-    if match.unsupported_count and not unsupported(subject.table, subject.job, path, match.unsupported_count):
-        yield f"the {whose} asks for no number of devices that its instance type is known not to accept"
+            return f"{kind} {key} is {shown(found, 40)}, not {_either(allowed)}"
+    return None
+
+
+def _namespace(match: Match, subject: Subject) -> str | None:
+    if matches(subject.job.namespace, match.namespace):
+        return None
+    return f"the namespace is {subject.job.namespace}, not {_either(match.namespace)}"
+
+
+_OF_JOB: Final = {"shape": _shape, "placer": _placer, "numbered": _numbered, "named": _named}
+_OF_TEMPLATE: Final = {
+    "requests": _requests,
+    "volume": _volume,
+    "template": _template,
+    "unsupported_count": _unsupported_count,
+}
+_OF_OBJECT: Final = {
+    "fields": _fields,
+    "labels": lambda match, subject: _marks("label", match.labels, subject.job),
+    "annotations": lambda match, subject: _marks("annotation", match.annotations, subject.job),
+    "namespace": _namespace,
+}
+"""What looks at each condition, and says what failed of it; None where it is met."""
 
 
 def _either(values: tuple[str, ...]) -> str:

@@ -5,7 +5,6 @@ says in its row how that is known. Who sends an update does not matter, only wha
 nothing out comes out as it was.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -97,10 +96,10 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
         if not now.generate_name:
             return _resized(table, request, templates, states.keeps)
         warnings = (UNNAMED,)
-    desired, budget = new, Budget(new)
-    for _, path, was in templates:
-        desired = put(desired, path, put_back(was, get(new, path), path, budget))
-    after, patch = patched(new, desired, _paths(templates))
+    budget = Budget(new)
+    after, patch = patched(
+        new, {path: put_back(was, get(new, path), path, budget) for _, path, was in templates}
+    )
     reason = "put back what the update took out" if patch else "the update takes nothing out"
     facts = {"workload": workload.name}
     return Outcome(table.revision, reason, after, tuple(patch), warnings=warnings, facts=facts)
@@ -131,7 +130,7 @@ def _resized(table: Table, request: Request, templates: list[_Template], keeps: 
     outcome = evaluate(table, replace(request, object=bare))
     if outcome.denials:
         return replace(outcome, after=new)
-    after, operations = patched(new, outcome.after, _paths(templates))
+    after, operations = patched(new, {path: get(outcome.after, path) for _, path, _ in templates})
     spec = ("spec",)
     stays = any(
         role == keeps and not same(get(was, spec), get(after, (*path, *spec)))
@@ -145,7 +144,3 @@ def _resized(table: Table, request: Request, templates: list[_Template], keeps: 
         operations=tuple(operations),
         warnings=bounded([*outcome.warnings, *said]),
     )
-
-
-def _paths(templates: Iterable[_Template]) -> Iterable[Path]:
-    return (path for _, path, _ in templates)

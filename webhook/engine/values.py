@@ -7,14 +7,14 @@ from webhook.engine.jobs import Job, field
 from webhook.engine.outcome import Request
 from webhook.objects.templates import first_container
 from webhook.objects.tree import Json, map_at
-from webhook.rows.placeholders import ABSENT, ROLE_MAPS
+from webhook.rows.placeholders import ABSENT, ROLE, ROLE_MAPS
 from webhook.rows.table import Shape, Table
 
 
 def placeholder_values(
     table: Table, job: Job, shape: Shape | None, request: Request, uid: str
 ) -> dict[str, Json]:
-    """The value of every placeholder that this job has one for.
+    """The value of every placeholder that rules quote and that this job has one for.
 
     Args:
         table: for its instance types.
@@ -35,20 +35,28 @@ def placeholder_values(
     elif said := placing.said_by(job):
         block = placing.block_of(job.object, said)
         values |= {"place.unit": said.unit} | ({"place.block": block} if block is not None else {})
-    values |= {f"field.{name}": field(job.workload, job.object, name) for name in job.workload.fields}
-    for role in job.roles():
-        main = first_container(job.templates(role)[0])
-        for source, key in (("image", "image"), ("name", "container")):
-            if isinstance(main.get(source), str) and main[source]:
-                values[f"{role}.{key}"] = main[source]
-        for name in ROLE_MAPS:
-            # Programs in Go, Kueue for one, write `resources: {}` into all containers they pass on. Without
-            # it here a container that was added would be taken for one that somebody changed.
-            missing: Json = {} if name == "resources" else ABSENT
-            values[f"{role}.{name}"] = map_at(main, (name,)) or missing
-        # A rule that quotes this is left out for pods that choose other machines.
-        values |= {f"{role}.instanceType": name for name in job_types(table, job, role)[:1]}
+    for whole in table.quoted_of(job.workload):
+        of, _, name = whole.partition(".")
+        if of == "field" and name in job.workload.fields:
+            values[whole] = field(job.workload, job.object, name)
+        elif name in {*ROLE, *ROLE_MAPS} and job.paths(of):
+            found = _of_a_role(table, job, of, name)
+            values |= {whole: found} if found is not None and found != "" else {}
     return values
+
+
+def _of_a_role(table: Table, job: Job, role: str, name: str) -> Json:
+    """What a template has for one of the placeholders of its role; nothing where there is none."""
+    if name == "instanceType":  # a rule that quotes this is left out for pods that choose other machines
+        return next(iter(job_types(table, job, role)), None)
+    main = first_container(job.templates(role)[0])
+    if name in ROLE_MAPS:
+        # Programs in Go, Kueue for one, write `resources: {}` into all containers they pass on. Without
+        # it here a container that was added would be taken for one that somebody changed.
+        missing: Json = {} if name == "resources" else ABSENT
+        return map_at(main, (name,)) or missing
+    found = main.get("name" if name == "container" else name)
+    return found if isinstance(found, str) else None
 
 
 def _of_a_candidate(table: Table, job: Job, shape: Shape, identity: str) -> dict[str, Json]:

@@ -1,6 +1,6 @@
 """From the received tree to the desired one: what is to be stored, and the RFC 6902 operations for it."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from operator import is_
 from typing import Any, Final
 
@@ -44,17 +44,16 @@ def difference(received: Json, desired: Json, at: Path = ()) -> tuple[Json, list
     ]
 
 
-def patched(received: Json, desired: Json, paths: Iterable[Path]) -> tuple[Json, list[Operation]]:
+def patched(received: Json, templates: Mapping[Path, Json]) -> tuple[Json, list[Operation]]:
     """The received object with the desired templates, and what makes it so; nothing else is ever changed.
 
     Args:
         received: the object as it came.
-        desired: the object with the templates that are to be there.
-        paths: of the templates.
+        templates: that are to be there, by their path.
     """
     after, patch = received, list[Operation]()
-    for path in paths:
-        template, operations = difference(get(received, path), get(desired, path), path)
+    for path, desired in templates.items():
+        template, operations = difference(get(received, path), desired, path)
         after = put(after, path, template)
         patch += operations
     return after, patch

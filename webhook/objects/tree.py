@@ -6,8 +6,11 @@ Sharing is what makes the rest cheap: two trees can be told apart by ``is`` wher
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from operator import is_
 from typing import Any, Final
+
+import orjson
 
 from common.texts import printable
 
@@ -36,7 +39,12 @@ class WrongTypeError(ValueError):
 
 def pointer(path: Iterable[str | int]) -> str:
     """RFC 6901 pointer of a path, with ``~`` and ``/`` escaped."""
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+    return "".join([f"/{part if isinstance(part, int) else _escaped(part)}" for part in path])
+
+
+@lru_cache(maxsize=4096)
+def _escaped(part: str) -> str:
+    return part.replace("~", "~0").replace("/", "~1")
 
 
 def parse_pointer(text: str) -> tuple[str, ...]:
@@ -171,7 +179,10 @@ def same(a: Json, b: Json) -> bool:
 
 def canonical(value: Json) -> str:
     """A value as one text: equal values have equal ones, the order of keys aside."""
-    return _CANONICAL.encode(value)
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    except orjson.JSONEncodeError:  # half a surrogate pair, a number beyond 64 bits, deep nesting
+        return _CANONICAL.encode(value)
 
 
 def digest(value: Json) -> str:

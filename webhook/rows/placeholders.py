@@ -1,8 +1,8 @@
 """``$(a.b)``: the closed set of names that a fragment may quote. There is no expression language."""
 
 import re
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from webhook.objects.tree import Json, nodes
@@ -85,47 +85,73 @@ def names(node: Json) -> Iterator[str]:
     return (found[2] for text in texts for found in PATTERN.finditer(text) if not found[1])
 
 
-def render(node: Json, values: Mapping[str, Json], *, partial: bool = False) -> Json:
-    """The tree with every placeholder replaced.
+Filling = Callable[[Mapping[str, Json]], Json]
+"""Fills a tree in with the values of placeholders, by name."""
+
+
+def filling(node: Json, *, partly: bool = False) -> Filling | None:
+    """What fills a tree in, found out once; None for one without placeholders, which is always the same.
+
+    What it makes shares with the tree all that has no placeholder.
 
     Args:
         node: a tree of maps, lists and texts.
-        values: what to put in, by name.
-        partial: leave alone what there is no value for, and what is escaped.
+        partly: leave alone what there is no value for, and what is escaped.
+    """
+    # Partials and no closures: a table goes to the process for long work.
+    if isinstance(node, str):
+        return _text(node, partly) if "$(" in node else None
+    if isinstance(node, dict):
+        entries = [(key, value, filling(value, partly=partly)) for key, value in node.items()]
+        return partial(_fill_map, entries) if any(fill for *_, fill in entries) else None
+    if isinstance(node, list):
+        items = [(value, filling(value, partly=partly)) for value in node]
+        return partial(_fill_list, items) if any(fill for _, fill in items) else None
+    return None
+
+
+def render(node: Json, values: Mapping[str, Json], *, partly: bool = False) -> Json:
+    """The tree with every placeholder replaced; arguments as of `filling`.
 
     Raises:
         UnknownPlaceholderError: for a name that is not among the values.
     """
-    if isinstance(node, str):
-        return _text(node, values, partial) if "$(" in node else node
-    if isinstance(node, dict):
-        filled = ((key, render(value, values, partial=partial)) for key, value in node.items())
-        return {key: value for key, value in filled if value is not ABSENT}
-    if isinstance(node, list):
-        return [render(value, values, partial=partial) for value in node]
-    return node
+    fill = filling(node, partly=partly)
+    return fill(values) if fill else node
 
 
-def _text(text: str, values: Mapping[str, Json], partial: bool) -> Json:  # noqa: FBT001
-    literals, quoted = _parts(text)
-    filled = [_value(escape, name, values, partial) for escape, name in quoted]
-    if len(filled) == 1 and not any(literals):
-        return filled[0]  # a placeholder that stands alone may be a map
-    return literals[0] + "".join(
-        f"{value}{literal}" for value, literal in zip(filled, literals[1:], strict=True)
-    )
+def _fill_map(entries: list[tuple[str, Json, Filling | None]], values: Mapping[str, Json]) -> Json:
+    filled = {key: fill(values) if fill else value for key, value, fill in entries}
+    if ABSENT in filled.values():
+        return {key: value for key, value in filled.items() if value is not ABSENT}
+    return filled
 
 
-@lru_cache(maxsize=4096)
-def _parts(text: str) -> tuple[list[str], list[tuple[str, str]]]:
-    """What a text says between its placeholders, and these; a table's texts are few and always the same."""
+def _fill_list(items: list[tuple[Json, Filling | None]], values: Mapping[str, Json]) -> Json:
+    return [fill(values) if fill else value for value, fill in items]
+
+
+def _text(text: str, partly: bool) -> Filling:  # noqa: FBT001
     parts = PATTERN.split(text)
-    return parts[::3], list(zip(parts[1::3], parts[2::3], strict=True))
+    literals, quoted = parts[::3], list(zip(parts[1::3], parts[2::3], strict=True))
+    if len(quoted) == 1 and not any(literals):
+        return partial(_value, *quoted[0], partly)  # one that stands alone may be a map
+    return partial(_fill_text, literals, quoted, partly)
 
 
-def _value(escape: str, name: str, values: Mapping[str, Json], partial: bool) -> Json:  # noqa: FBT001
+def _fill_text(
+    literals: list[str],
+    quoted: list[tuple[str, str]],
+    partly: bool,
+    values: Mapping[str, Json],  # noqa: FBT001
+) -> Json:
+    found = (_value(escape, name, partly, values) for escape, name in quoted)
+    return literals[0] + "".join(f"{value}{text}" for value, text in zip(found, literals[1:], strict=True))
+
+
+def _value(escape: str, name: str, partly: bool, values: Mapping[str, Json]) -> Json:  # noqa: FBT001
     if not escape and name in values:
         return values[name]
-    if partial or escape:
-        return f"{escape if partial else ''}$({name})"
+    if partly or escape:
+        return f"{escape if partly else ''}$({name})"
     raise UnknownPlaceholderError(name)

@@ -1,17 +1,18 @@
 """The rule table as the engine sees it: frozen rows, checked and built by ``webhook.rules``."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from typing import Any, Final
 
 from contract import keys
 from contract.place import Placer
 from webhook.objects.merge import OnConflict
 from webhook.objects.paths import ObjectPath
 from webhook.objects.tree import Json, get
-from webhook.rows.placeholders import names
-from webhook.rows.workloads import Candidates, Workload
+from webhook.rows.placeholders import Filling, filling, names
+from webhook.rows.workloads import ANY, Candidates, Workload
 
 
 class Mode(StrEnum):
@@ -64,7 +65,8 @@ class Shape:
     warn: str | None = None
     deny: str | None = None
 
-    def facts(self) -> dict[str, str]:
+    @cached_property
+    def facts(self) -> Mapping[str, str]:
         """What ``match.shape`` of a rule compares, by the names the table uses."""
         return {
             "name": self.name,
@@ -72,6 +74,14 @@ class Shape:
             "together": self.together,
             "apart": self.apart,
         }
+
+
+_CONDITIONS: Final = (
+    *("shape", "placer", "numbered", "named"),
+    *("requests", "volume", "template", "unsupported_count"),
+    *("fields", "labels", "annotations", "namespace"),
+)
+"""In the order in which they are looked at: a job's, each template's, the object's."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +126,12 @@ class Match:
     namespace: tuple[str, ...] = ()
     mount_taken: Mapping[str, str] = field(default_factory=dict)
 
+    @cached_property
+    def given(self) -> Mapping[str, Any]:
+        """The conditions that it has, by attribute: role, workload and candidate aside."""
+        every = {name: getattr(self, name) for name in _CONDITIONS}
+        return {name: wanted for name, wanted in every.items() if wanted not in (None, (), {})}
+
     def requests_shown(self) -> list[str]:
         """The resources of ``requests``, each with its least number where there is one."""
         return [f"{least} {name}" if least else name for name, least in self.requests.items()]
@@ -159,6 +175,11 @@ class Rule:
         parts = (self.match.mount_taken, self.warn or "", self.deny or "", self.add)
         return tuple(dict.fromkeys(name for part in parts for name in names(part)))
 
+    @cached_property
+    def fragment(self) -> Filling | None:
+        """What fills in what it adds; None where that is the same for every job."""
+        return filling(self.add)
+
     @property
     def place(self) -> str:
         """The rule in whose place it is applied: the first that it replaces, or itself."""
@@ -194,6 +215,33 @@ class Table:
             if rule.mode is Mode.ENFORCE
         )
         return any(label is not None for label in labels)
+
+    def rules_of(self, workload: Workload) -> Sequence[Rule]:
+        """The rules for a kind of object: those of others cost it nothing."""
+        return self._rules_of[workload.name]
+
+    @cached_property
+    def _rules_of(self) -> Mapping[str, Sequence[Rule]]:
+        return {
+            workload.name: [
+                rule
+                for rule in self.rules
+                if (not rule.match.workload or workload.name in rule.match.workload)
+                and rule.match.role in {ANY, *workload.roles()}
+            ]
+            for workload in self.workloads
+        }
+
+    def quoted_of(self, workload: Workload) -> Collection[str]:
+        """The placeholders that rules for a kind of object quote."""
+        return self._quoted_of[workload.name]
+
+    @cached_property
+    def _quoted_of(self) -> Mapping[str, Collection[str]]:
+        return {
+            name: frozenset(quoted for rule in rules for quoted in rule.quotes)
+            for name, rules in self._rules_of.items()
+        }
 
     def workloads_of(self, kind: str) -> tuple[Workload, ...]:
         """The workloads for a ``group/version/Kind``; the first whose ``when`` holds opens an object.

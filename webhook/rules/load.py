@@ -157,8 +157,8 @@ def _with_values(table: Table, values: Mapping[str, str]) -> Table:
     known |= dict.fromkeys(SCRIPTS, initscript.text())
 
     def filled(rule: Rule) -> Rule:
-        add, warn, deny = (render(part, known, partial=True) for part in (rule.add, rule.warn, rule.deny))
-        mount = render(rule.match.mount_taken, known, partial=True)
+        add, warn, deny = (render(part, known, partly=True) for part in (rule.add, rule.warn, rule.deny))
+        mount = render(rule.match.mount_taken, known, partly=True)
         match = replace(rule.match, mount_taken=mount)
         waits = next((name for name in names([add, warn, deny]) if name.startswith("value.")), "")
         each = "job.place" in names(add)
@@ -166,7 +166,7 @@ def _with_values(table: Table, values: Mapping[str, str]) -> Table:
 
     def told(workload: Workload) -> Workload:
         defaults = {
-            name: replace(row, default=render(row.default, known, partial=True))
+            name: replace(row, default=render(row.default, known, partly=True))
             for name, row in workload.fields.items()
         }
         return replace(workload, fields=defaults)

@@ -62,7 +62,7 @@ class Rows:
             self._shapes[key] = [
                 shape
                 for shape in self.table.shapes
-                if all(shape.facts()[key] in allowed for key, allowed in wanted)
+                if all(shape.facts[key] in allowed for key, allowed in wanted)
             ]
         return self._shapes[key]
 

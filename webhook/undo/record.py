@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from contract import keys, place
 from webhook.objects.lists import Kind, kind
-from webhook.objects.tree import Json, drop, get, maps_at, parse_pointer, pointer, put, shared
+from webhook.objects.tree import Json, drop, get, map_at, maps_at, parse_pointer, pointer, put, shared
 from webhook.undo.budget import Budget, OverBudgetError
 from webhook.undo.takeback import take_back
 
@@ -63,7 +63,9 @@ def write(template: Json, record: Record, key: str = keys.ADDED) -> Json:
     raw: dict[str, Json] = {"table": record.table, **({"uid": record.uid} if record.uid else {})}
     # Of two equal terms it is not known which one had the expression, so that no order is kept among them.
     added = {
-        place: sorted(digests) if kind(parse_pointer(place)) is Kind.TERMS else digests
+        place: sorted(digests)
+        if isinstance(digests, list) and kind(parse_pointer(place)) is Kind.TERMS
+        else digests
         for place, digests in record.added.items()
     }
     # ASCII, for a forged uid may be half of a surrogate pair, which no response could carry.
@@ -108,6 +110,8 @@ def strip(
             template = take_back(template, record.added, budget)
         except OverBudgetError:
             counted = False
+    if not (template.get("metadata") or GATES[-1] in map_at(template, GATES[:-1])):
+        return template, counted, {}  # most that people write
     template = drop(template, (*ANNOTATIONS, key))
     if key != keys.ADDED:
         return template, counted, {}
