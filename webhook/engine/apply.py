@@ -125,11 +125,10 @@ def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
     known = values()
     if rule.match.unsupported_count:
         known = {**known, **found_devices(rule.match, subject, paths)}
-    for name in rule.quotes:
-        if name not in known and not (name == "job.place" and subject.shape):
-            return f"the job has nothing for $({name})"
+    if not rule.quotes <= known.keys():
+        return f"the job has nothing for $({min(rule.quotes - known.keys())})"
     if rule.match.mount_taken:
-        mount = render(rule.match.mount_taken, known)
+        mount = rule.match.mount(known) if rule.match.mount else rule.match.mount_taken
         if not any(mounts_otherwise(get(subject.job.object, path), mount) for path in paths):
             return f"the {rule.match.role} mounts nothing of its own at {cut(mount['mountPath'])}"
     return _Ready(rule, subject, paths, known)

@@ -1,9 +1,9 @@
 """Whether a job is one for UltraServers: its opt-in or opt-out, its resources, its nodes."""
 
 from contract import keys
-from webhook.engine.jobs import Job, matches
+from webhook.engine.jobs import Job
 from webhook.engine.outcome import JobError, cut
-from webhook.objects.templates import admits, requested, takes, tolerated
+from webhook.objects.templates import admits, matches, requested, takes, tolerated
 from webhook.objects.tree import Json, get, map_at, shown, text_of
 from webhook.rows.table import Table
 from webhook.rows.workloads import DEVICES, WORKER, Candidates

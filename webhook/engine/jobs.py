@@ -2,7 +2,6 @@
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cached_property
 from math import prod
 from typing import Final
@@ -12,7 +11,7 @@ from contract import keys
 from contract.place import Index, Term
 from webhook.engine.outcome import JobError, Request
 from webhook.objects.paths import ObjectPath
-from webhook.objects.templates import Selection, requested, selection, takes
+from webhook.objects.templates import Selection, matches, requested, selection, takes
 from webhook.objects.tree import Json, Path, WrongTypeError, get, map_at, shown, text_of
 from webhook.rows.workloads import ANY, DEVICES, WORKER, Candidates, Factor, Group, Workload
 
@@ -125,11 +124,6 @@ def is_of(workload: Workload, obj: Json) -> bool:
         WrongTypeError: if a field is neither text nor a truth value.
     """
     return all(matches(field(workload, obj, name), allowed) for name, allowed in workload.when.items())
-
-
-def matches(text: str, allowed: tuple[str, ...]) -> bool:
-    """Whether a text is one of the allowed ones; ``*`` and ``?`` as in file names."""
-    return any(fnmatchcase(text, pattern) for pattern in allowed)
 
 
 def open_job(candidates: Candidates, workload: Workload, obj: Json, request: Request) -> Job:

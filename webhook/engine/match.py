@@ -6,9 +6,9 @@ from typing import Final
 
 from contract.place import Placer
 from webhook.engine.devices import unsupported
-from webhook.engine.jobs import Job, field, matches
+from webhook.engine.jobs import Job, field
 from webhook.engine.outcome import cut
-from webhook.objects.templates import has_volume, takes
+from webhook.objects.templates import has_volume, matches, takes
 from webhook.objects.tree import Path, get, map_at, shown, text_of
 from webhook.rows.table import Match, Shape, Table
 from webhook.rows.workloads import ANY

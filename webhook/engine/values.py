@@ -66,6 +66,7 @@ def _of_a_candidate(table: Table, job: Job, shape: Shape, identity: str) -> dict
         "job.instanceType": job_types(table, job)[0],
         **({"job.peers": dict(peers)} if peers else {}),
         "job.groupLabels": [job.workload.group] if job.workload.group else ABSENT,
+        "job.place": "",  # of each template its own: known where it is filled in
         "shape.name": shape.name,
         "shape.nodeConfig": str(shape.node_config),
     }

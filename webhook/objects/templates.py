@@ -57,7 +57,7 @@ def tolerated(template: Json, taints: Mapping[str, tuple[str, ...]]) -> str | No
     """The first toleration of the template that is of one of the taints, values by key; None if none is."""
     for item in maps_at(template, ("spec", "tolerations")):
         key, value = item.get("key"), text_of(item.get("value") or "")
-        if isinstance(key, str) and _among([value], taints.get(key, ())):
+        if isinstance(key, str) and matches(value, taints.get(key, ())):
             return f"{key}={value}" if value else key
     return None
 
@@ -163,9 +163,11 @@ def _admits(expression: Json, wanted: tuple[str, ...]) -> bool:
             return bool(operator != "DoesNotExist")
 
 
+def matches(text: str, allowed: tuple[str, ...]) -> bool:
+    """Whether a text is one of the allowed ones; ``*`` and ``?`` as in file names."""
+    return text in allowed or any(fnmatchcase(text, glob) for glob in allowed if not _GLOB.isdisjoint(glob))
+
+
 def _among(values: list[Json], allowed: tuple[str, ...]) -> bool:
     """Whether one of the values is allowed."""
-    if any(value in values for value in allowed):
-        return True
-    globs = [pattern for pattern in allowed if not _GLOB.isdisjoint(pattern)]
-    return any(fnmatchcase(value, glob) for glob in globs for value in values if isinstance(value, str))
+    return any(isinstance(value, str) and matches(value, allowed) for value in values)

@@ -179,20 +179,24 @@ def same(a: Json, b: Json) -> bool:
 
 def canonical(value: Json) -> str:
     """A value as one text: equal values have equal ones, the order of keys aside."""
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
-    except orjson.JSONEncodeError:  # half a surrogate pair, a number beyond 64 bits, deep nesting
-        return _CANONICAL.encode(value)
+    return _bytes(value).decode("utf-8", "surrogatepass")
 
 
 def digest(value: Json) -> str:
     """Ten hexadecimal digits that stand for a value, the order of its keys aside."""
-    return digest_of_text(canonical(value))
+    return hashlib.sha256(_bytes(value)).hexdigest()[:10]
 
 
 def digest_of_text(text: str) -> str:
     """The digest of a value whose canonical text is known."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+
+
+def _bytes(value: Json) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:  # half a surrogate pair, a number beyond 64 bits, deep nesting
+        return _CANONICAL.encode(value).encode("utf-8", "surrogatepass")
 
 
 def text_of(value: Json) -> str:

@@ -142,8 +142,8 @@ def _text(text: str, partly: bool) -> Filling:  # noqa: FBT001
 def _fill_text(
     literals: list[str],
     quoted: list[tuple[str, str]],
-    partly: bool,
-    values: Mapping[str, Json],  # noqa: FBT001
+    partly: bool,  # noqa: FBT001
+    values: Mapping[str, Json],
 ) -> Json:
     found = (_value(escape, name, partly, values) for escape, name in quoted)
     return literals[0] + "".join(f"{value}{text}" for value, text in zip(found, literals[1:], strict=True))

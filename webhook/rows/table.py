@@ -132,6 +132,11 @@ class Match:
         every = {name: getattr(self, name) for name in _CONDITIONS}
         return {name: wanted for name, wanted in every.items() if wanted not in (None, (), {})}
 
+    @cached_property
+    def mount(self) -> Filling | None:
+        """What fills in the mount whose place may be taken; None where that is the same for every job."""
+        return filling(self.mount_taken)
+
     def requests_shown(self) -> list[str]:
         """The resources of ``requests``, each with its least number where there is one."""
         return [f"{least} {name}" if least else name for name, least in self.requests.items()]
@@ -170,10 +175,10 @@ class Rule:
     per_template: bool = False
 
     @cached_property
-    def quotes(self) -> tuple[str, ...]:
+    def quotes(self) -> frozenset[str]:
         """The placeholders of its condition, messages and fragment."""
         parts = (self.match.mount_taken, self.warn or "", self.deny or "", self.add)
-        return tuple(dict.fromkeys(name for part in parts for name in names(part)))
+        return frozenset(name for part in parts for name in names(part))
 
     @cached_property
     def fragment(self) -> Filling | None:
@@ -239,7 +244,7 @@ class Table:
     @cached_property
     def _quoted_of(self) -> Mapping[str, Collection[str]]:
         return {
-            name: frozenset(quoted for rule in rules for quoted in rule.quotes)
+            name: frozenset().union(*(rule.quotes for rule in rules))
             for name, rules in self._rules_of.items()
         }
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from contract import keys, place
-from webhook.objects.lists import Kind, kind
-from webhook.objects.tree import Json, drop, get, map_at, maps_at, parse_pointer, pointer, put, shared
+from webhook.objects.lists import TERMS
+from webhook.objects.tree import Json, drop, get, map_at, maps_at, pointer, put, shared
 from webhook.undo.budget import Budget, OverBudgetError
 from webhook.undo.takeback import take_back
 
@@ -21,6 +21,8 @@ _PLACING = (keys.JOB, keys.PLACE, keys.NODE_CONFIG, keys.OPENED, *place.OLD)
 CLAIMS = (JOB_LABEL, *((*ANNOTATIONS, key) for key in _PLACING))
 """What says whose a job's pods are and what nodes they hold: computed, and never taken over from anybody."""
 GATES = ("spec", "schedulingGates")
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 @dataclass(frozen=True)
@@ -63,13 +65,11 @@ def write(template: Json, record: Record, key: str = keys.ADDED) -> Json:
     raw: dict[str, Json] = {"table": record.table, **({"uid": record.uid} if record.uid else {})}
     # Of two equal terms it is not known which one had the expression, so that no order is kept among them.
     added = {
-        place: sorted(digests)
-        if isinstance(digests, list) and kind(parse_pointer(place)) is Kind.TERMS
-        else digests
+        place: sorted(digests) if place.endswith(f"/{TERMS}") else digests
         for place, digests in record.added.items()
     }
     # ASCII, for a forged uid may be half of a surrogate pair, which no response could carry.
-    text = json.dumps({**raw, "added": added}, separators=(",", ":"))
+    text = _ENCODER.encode({**raw, "added": added})
     return put(template, (*ANNOTATIONS, key), text)
 
 
