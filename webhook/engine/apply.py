@@ -50,11 +50,6 @@ class _Ready:
     paths: Sequence[Path]
     known: Mapping[str, Json]
 
-    def say(self, text: str | None) -> Iterator[str]:
-        """A message, if there is one."""
-        if text:
-            yield render(text, self.known)
-
     def fragments(self) -> Iterator[tuple[Path, Json]]:
         """What it adds to each of the templates."""
         rule, subject = self.rule, self.subject
@@ -136,30 +131,31 @@ def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
 
 def _fire(ready: _Ready, progress: Progress) -> None:
     rule, after, merges = ready.rule, dict[Path, Json](), list[Merge]()
+    shadowed = rule.mode is Mode.SHADOW
     for path, fragment in ready.fragments():
-        merges.append(Merge(path, rule.on_conflict))
+        noted: Additions = {} if shadowed else progress.additions.setdefault(path, {})
+        merges.append(Merge(path, rule.on_conflict, noted))
         after[path] = merges[-1].apply(progress.templates[path], fragment)
-    if rule.mode is Mode.SHADOW:
+    if shadowed:
         progress.rules.append(RuleOutcome(rule.name, State.SHADOWED, _shadow(ready, merges)))
         return
     progress.templates |= after
     progress.rules.append(RuleOutcome(rule.name, State.FIRED, rule.reason))
-    progress.warnings.extend(ready.say(rule.warn))
-    progress.denials.extend(ready.say(rule.deny))
-    progress.clean.add(rule.name)
+    if rule.warn:
+        progress.warnings.append(render(rule.warn, ready.known))
+    if rule.deny:
+        progress.denials.append(render(rule.deny, ready.known))
+    if all(merge.is_clean for merge in merges):
+        progress.clean.add(rule.name)
     for merge in merges:
-        noted = progress.additions.setdefault(merge.at, {})
-        for place, added in merge.additions.items():
-            earlier = noted.get(place)
-            noted[place] = [*earlier, *added] if isinstance(earlier, list) else added
         _say_conflicts(rule, merge, progress)
 
 
 def _say_conflicts(rule: Rule, merge: Merge, progress: Progress) -> None:
-    progress.denials.extend(f"rule {rule.name}: {refused}" for refused in merge.refused)
-    if merge.missing or (merge.conflicts and rule.on_conflict is not OnConflict.OVERRIDE):
-        progress.clean.discard(rule.name)
-    progress.warnings.extend(f"rule {rule.name}: {missing}" for missing in merge.missing)
+    for refused in merge.refused:
+        progress.denials.append(f"rule {rule.name}: {refused}")
+    for missing in merge.missing:
+        progress.warnings.append(f"rule {rule.name}: {missing}")
     for conflict in merge.conflicts:
         said = f"{conflict.path} {_difference(conflict)} rule {rule.name}"
         if rule.on_conflict is OnConflict.DENY:
@@ -183,7 +179,6 @@ def _shadow(ready: _Ready, merges: list[Merge]) -> str:
     would = [f"add to {place}" for merge in merges for place in merge.additions]
     would += [f"meet a conflict at {conflict.path}" for merge in merges for conflict in merge.conflicts]
     would += [f"refuse: {refused}" for merge in merges for refused in merge.refused]
-    would += [
-        f"say {message!r}" for text in (ready.rule.warn, ready.rule.deny) for message in ready.say(text)
-    ]
+    said = [render(text, ready.known) for text in (ready.rule.warn, ready.rule.deny) if text]
+    would += [f"say {message!r}" for message in said]
     return "would " + (", ".join(would) or "change nothing")

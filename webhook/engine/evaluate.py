@@ -42,7 +42,7 @@ def evaluate(table: Table, request: Request) -> Outcome:
 
 def _reported(outcome: Outcome, obj: Json) -> Outcome:
     """An outcome of a table that only reports: nothing is changed, refused or said to the user."""
-    rules = (replace(row, state=State.SHADOWED) if row.state is State.FIRED else row for row in outcome.rules)
+    rules = (row._replace(state=State.SHADOWED) if row.state is State.FIRED else row for row in outcome.rules)
     would = "; ".join((*outcome.denials, *outcome.warnings))
     return replace(
         outcome,

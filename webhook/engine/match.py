@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from contract.place import Placer
@@ -36,6 +37,13 @@ class Subject:
     shape: Shape | None
     placer: Placer | None = None
 
+    @cached_property
+    def facts(self) -> tuple[object, ...]:
+        """All that conditions on the job look at: they are decided once for each of these."""
+        job = self.job
+        shape = self.shape.name if self.shape else None
+        return job.workload.name, shape, self.placer, bool(job.name), job.numbered()
+
 
 def matched(match: Match, subject: Subject) -> Sequence[Path] | str:
     """The templates that a rule is for, or the first of its conditions that the job does not meet.
@@ -47,7 +55,9 @@ def matched(match: Match, subject: Subject) -> Sequence[Path] | str:
     paths = every = subject.job.paths(match.role)
     if not every:
         return f"the job has no {_whose(match)} template"
-    failed = next(_failed(_OF_JOB, match, subject), None)
+    if subject.facts not in match.decided:
+        match.decided[subject.facts] = next(_failed(_OF_JOB, match, subject), None)
+    failed = match.decided[subject.facts]
     if failed is None and not _OF_TEMPLATE.keys().isdisjoint(match.given):
         why = {path: next(_failed(_OF_TEMPLATE, match, subject, path), None) for path in every}
         paths = tuple(path for path in every if why[path] is None)

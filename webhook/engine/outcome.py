@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from common.texts import printable
 from webhook.objects.patch import Operation
@@ -53,8 +53,7 @@ class Request:
     username: str = ""
 
 
-@dataclass(frozen=True)
-class RuleOutcome:
+class RuleOutcome(NamedTuple):
     """What became of one rule.
 
     Attributes:

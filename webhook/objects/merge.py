@@ -62,6 +62,7 @@ class Merge:
     Attributes:
         at: path of the template in the object, for messages.
         on_conflict: whether the user's choice stays.
+        additions: gets what is added.
     """
 
     at: Path
@@ -71,6 +72,11 @@ class Merge:
     missing: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     whole: Json = None
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the template has all of the fragment, as far as that is asked for."""
+        return not self.missing and (not self.conflicts or self.on_conflict is OnConflict.OVERRIDE)
 
     def apply(self, template: Json, fragment: Json) -> Json:
         """The template with the fragment in it; the same object where nothing had to be added.

@@ -20,6 +20,9 @@ Json = Any
 Path = tuple[str | int, ...]
 """Map keys, and positions in lists."""
 
+LONG: Final = 4096
+"""Characters of a text from which its digest is kept."""
+
 _CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -184,7 +187,15 @@ def canonical(value: Json) -> str:
 
 def digest(value: Json) -> str:
     """Ten hexadecimal digits that stand for a value, the order of its keys aside."""
+    if isinstance(value, str) and len(value) > LONG:
+        return _digest_of_long(value)
     return hashlib.sha256(_bytes(value)).hexdigest()[:10]
+
+
+@lru_cache(maxsize=2)
+def _digest_of_long(text: str) -> str:
+    """The digest of the script that every job gets."""
+    return digest_of_text(canonical(text))
 
 
 def digest_of_text(text: str) -> str:

@@ -103,7 +103,10 @@ def filling(node: Json, *, partly: bool = False) -> Filling | None:
         return _text(node, partly) if "$(" in node else None
     if isinstance(node, dict):
         entries = [(key, value, filling(value, partly=partly)) for key, value in node.items()]
-        return partial(_fill_map, entries) if any(fill for *_, fill in entries) else None
+        if not any(fill for *_, fill in entries):
+            return None
+        alone = any(isinstance(fill, partial) and fill.func is _value for *_, fill in entries)
+        return partial(_fill_present if alone else _fill_map, entries)
     if isinstance(node, list):
         items = [(value, filling(value, partly=partly)) for value in node]
         return partial(_fill_list, items) if any(fill for _, fill in items) else None
@@ -121,10 +124,13 @@ def render(node: Json, values: Mapping[str, Json], *, partly: bool = False) -> J
 
 
 def _fill_map(entries: list[tuple[str, Json, Filling | None]], values: Mapping[str, Json]) -> Json:
-    filled = {key: fill(values) if fill else value for key, value, fill in entries}
-    if ABSENT in filled.values():
-        return {key: value for key, value in filled.items() if value is not ABSENT}
-    return filled
+    return {key: fill(values) if fill else value for key, value, fill in entries}
+
+
+def _fill_present(entries: list[tuple[str, Json, Filling | None]], values: Mapping[str, Json]) -> Json:
+    """The same where a placeholder that stands alone may be for a map that the job does not have."""
+    filled = _fill_map(entries, values)
+    return {key: value for key, value in filled.items() if value is not ABSENT}
 
 
 def _fill_list(items: list[tuple[Json, Filling | None]], values: Mapping[str, Json]) -> Json:
@@ -133,25 +139,31 @@ def _fill_list(items: list[tuple[Json, Filling | None]], values: Mapping[str, Js
 
 def _text(text: str, partly: bool) -> Filling:  # noqa: FBT001
     parts = PATTERN.split(text)
-    literals, quoted = parts[::3], list(zip(parts[1::3], parts[2::3], strict=True))
-    if len(quoted) == 1 and not any(literals):
-        return partial(_value, *quoted[0], partly)  # one that stands alone may be a map
-    return partial(_fill_text, literals, quoted, partly)
+    quoted = list(zip(parts[1::3], parts[2::3], strict=True))
+    # Text, then placeholder and text in turn; what is escaped is text.
+    pieces: list[str | Filling] = [parts[0]]
+    for (escape, name), literal in zip(quoted, parts[3::3], strict=True):
+        written = f"$({name})"
+        if partly:
+            pieces.append(partial(_kept, escape + written, "" if escape else name))
+        else:
+            pieces.append(written if escape else partial(_value, name))
+        pieces.append(literal)
+    if len(quoted) == 1 and not any(parts[::3]) and not isinstance(pieces[1], str):
+        return pieces[1]  # one that stands alone may be a map
+    return partial(_fill_text, pieces)
 
 
-def _fill_text(
-    literals: list[str],
-    quoted: list[tuple[str, str]],
-    partly: bool,  # noqa: FBT001
-    values: Mapping[str, Json],
-) -> Json:
-    found = (_value(escape, name, partly, values) for escape, name in quoted)
-    return literals[0] + "".join(f"{value}{text}" for value, text in zip(found, literals[1:], strict=True))
+def _fill_text(pieces: list[str | Filling], values: Mapping[str, Json]) -> Json:
+    return "".join([piece if isinstance(piece, str) else str(piece(values)) for piece in pieces])
 
 
-def _value(escape: str, name: str, partly: bool, values: Mapping[str, Json]) -> Json:  # noqa: FBT001
-    if not escape and name in values:
+def _value(name: str, values: Mapping[str, Json]) -> Json:
+    if name in values:
         return values[name]
-    if partly or escape:
-        return f"{escape if partly else ''}$({name})"
     raise UnknownPlaceholderError(name)
+
+
+def _kept(written: str, name: str, values: Mapping[str, Json]) -> Json:
+    """The value if there is one; otherwise the placeholder stays as it is written."""
+    return values.get(name, written)

@@ -133,6 +133,11 @@ class Match:
         return {name: wanted for name, wanted in every.items() if wanted not in (None, (), {})}
 
     @cached_property
+    def decided(self) -> dict[tuple[object, ...], str | None]:
+        """What conditions on the job said of the facts about one, which are as few as rows of the table."""
+        return {}
+
+    @cached_property
     def mount(self) -> Filling | None:
         """What fills in the mount whose place may be taken; None where that is the same for every job."""
         return filling(self.mount_taken)
