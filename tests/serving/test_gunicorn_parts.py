@@ -52,7 +52,7 @@ def test_a_refusal_is_written_at_once_to_what_never_waits() -> None:
 
 
 class Sink:
-    """As `webhook.serving.peer.Peer` for a writer."""
+    """As `webhook.serving.peers.Peer` for a writer."""
 
     data = b""
 

@@ -1,19 +1,196 @@
-"""Who is connected to a worker: deadlines, what they make it hold, and who goes when there is no room."""
+"""Who is connected to a worker: what each does until when, what all hold, and who goes when there is no room."""
 
 from __future__ import annotations
 
+import enum
+import errno
 import time
-from typing import TYPE_CHECKING
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
 
-from gevent import getcurrent
+import gevent
+from gevent import getcurrent, socket, ssl
+from gunicorn.util import close_graceful
 
 from webhook.serving.handshakes import Handshakes
-from webhook.serving.peer import Peer, RefusedError, State, gone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from webhook.serving.settings import Limits
+    from webhook.serving.settings import Limits, Listener
+
+_CHUNK = 64 * 1024
+_TURN = 64 * 1024
+"""Bytes that one peer may send before the others have their turn."""
+_DRAIN = 4 * 1024 * 1024
+"""Most bytes that are read and dropped so that a last response is not cut off by a reset."""
+
+
+class State(enum.IntEnum):
+    """What a peer is doing. Only while it is served it has no deadline and cannot be closed."""
+
+    HANDSHAKE = 0
+    WAITING = 1  # between requests, or before the first one
+    HEAD = 2  # a part of a request's head has arrived
+    BODY = 3  # the head is here, the body not yet
+    SERVED = 4  # its request is being answered
+    SENDING = 5  # the peer has not taken all of the response
+    CLOSING = 6  # nothing more is sent; waiting for the peer to close
+
+
+class RefusedError(Exception):
+    """A request that is not served, with the HTTP status and the reason for the peer and the log."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(f"{status}: {reason}")
+        self.status, self.reason = HTTPStatus(status), reason
+
+
+def gone(why: str) -> ConnectionResetError:
+    """The error by which gunicorn gives up a connection without a word."""
+    return ConnectionResetError(errno.ECONNRESET, why)
+
+
+class Peer:
+    """One connection, in the place of the socket that gunicorn reads from and writes to.
+
+    Attributes:
+        sock: The TLS or plain socket.
+        listener: Which one it came through.
+        state: What it is doing.
+        since: When it was accepted or its last request was answered, by ``time.monotonic()``.
+        deadline: When it is given up.
+        request: gunicorn's, while it is served.
+        requests: How many were answered.
+        doomed: Whether it was told to go, which it hears at its next wait.
+        held: Bytes of it that this process holds: of the request, then of the response.
+    """
+
+    def __init__(self, sock: Any, listener: Listener, peers: Peers) -> None:  # noqa: ANN401 - gevent's socket
+        self.sock, self.listener, self._peers = sock, listener, peers
+        self.greenlet = getcurrent()
+        self.since = time.monotonic()
+        self.request: Any = None
+        self.requests = self.held = 0
+        self.ended = self.doomed = False
+        self._out = bytearray()
+        self.enter(State.HANDSHAKE if listener.tls else State.WAITING)
+
+    def enter(self, state: State) -> None:
+        """Begin something, with the deadline for all of it; progress does not extend it."""
+        self.state = state
+        self.deadline = time.monotonic() + self._peers.seconds[state]
+
+    def secure(self, context: Any) -> None:  # noqa: ANN401 - gevent's SSLContext
+        """Do the TLS handshake.
+
+        Raises:
+            OSError: The peer speaks no TLS, or went away, or was too slow.
+        """
+        self.sock = context.wrap_socket(self.sock, server_side=True, do_handshake_on_connect=False)
+        self.sock.settimeout(0.0)  # a step never waits, so that a thread can do it
+        while wait := self._handshake_step():
+            wait(self.sock.fileno())
+        self.sock.settimeout(None)
+        self.enter(State.WAITING)
+
+    def _handshake_step(self) -> Callable[[int], None] | None:
+        """Take a step in a thread: OpenSSL signs for about a millisecond, without Python's lock.
+
+        Returns:
+            What to wait by before the next one; None after the last.
+        """
+        error = self._peers.handshakes.do(self.sock.do_handshake)
+        if isinstance(error, ssl.SSLWantReadError):
+            return socket.wait_read  # type: ignore[no-any-return]
+        if isinstance(error, ssl.SSLWantWriteError):
+            return socket.wait_write  # type: ignore[no-any-return]
+        if error is not None:
+            raise error
+        return None
+
+    def recv(self, size: int) -> bytes:
+        """Take in a part of a request, for gunicorn's parser.
+
+        Raises:
+            RefusedError: The head is too long.
+            OSError: The peer went away, or had to go.
+        """
+        data: bytes = self.sock.recv(min(size, _CHUNK))
+        self.ended = not data
+        if (self.held + len(data)) // _TURN != self.held // _TURN:
+            gevent.sleep(0)  # who sends as fast as it is read has one turn like everyone else
+        if self.state is State.WAITING:
+            self.enter(State.HEAD)
+        self._peers.hold(self, len(data))
+        if self.state is State.HEAD and self.held > self._peers.limits.head:
+            raise RefusedError(431, "the head is too long")
+        return data
+
+    def expect_body(self, request: Any) -> None:  # noqa: ANN401 - gunicorn's
+        """The head is parsed; its deadline is the body's, too."""
+        self.request = request
+        if self.state is State.WAITING:  # it came together with the request before
+            self.enter(State.BODY)
+        self.state = State.BODY
+
+    def sendall(self, data: bytes) -> None:
+        """Take a part of a response from gunicorn; `flush` sends it."""
+        self._out += data
+
+    def send(self, data: bytes) -> int:
+        """Send ``100 Continue``, all that gunicorn sends this way, at once."""
+        self.sock.sendall(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Send the response as a whole, and wait until the peer has taken it.
+
+        Raises:
+            OSError: The peer went away, or was too slow.
+        """
+        out, self._out = self._out, bytearray()
+        self._peers.release(self)
+        self._peers.hold(self, len(out))
+        self.enter(State.SENDING)
+        self.sock.sendall(out)
+        self._peers.release(self)
+
+    def answered(self) -> None:
+        """Send the response and wait for the next request."""
+        self.flush()
+        self.request = None
+        self.requests += 1
+        self.since = time.monotonic()
+        self.enter(State.WAITING)
+
+    def forget(self) -> None:
+        """Drop what would have been sent."""
+        self._out.clear()
+
+    def gettimeout(self) -> float:
+        """As of a socket that never waits, which gunicorn then leaves as it is."""
+        return 0.0
+
+    def setblocking(self, _: object) -> None:
+        """Nothing: waiting here holds up nobody else."""
+
+    def shutdown(self, how: int) -> None:
+        """As of a socket."""
+        self.sock.shutdown(how)
+
+    def close(self) -> None:
+        """Send what is left and close, in a way that lets the peer read it."""
+        try:
+            if self._out:
+                self.flush()
+        except OSError:
+            self.ended = True
+        if self.ended or not (self.requests or self.state is State.SENDING):
+            self.sock.close()
+        else:
+            self.enter(State.CLOSING)
+            close_graceful(self.sock, self._peers.limits.linger_seconds, _DRAIN)
 
 
 class Peers:

@@ -1,7 +1,7 @@
 """gunicorn's gevent worker, with deadlines and room for newcomers.
 
 gunicorn reads requests, decides where they end, calls the application and writes responses, each connection
-in a greenlet of its own. What is ours stands in `webhook.serving.peer`; this joins the two. What it needs of
+in a greenlet of its own. What is ours stands in `webhook.serving.peers`; this joins the two. What it needs of
 gunicorn is named in ``tests/serving/test_gunicorn_parts.py``, which fails when a part of it goes.
 """
 
@@ -23,8 +23,7 @@ from gunicorn.http.body import ChunkedReader
 from gunicorn.util import write_error
 from gunicorn.workers.ggevent import GeventWorker
 
-from webhook.serving.peer import Peer, RefusedError, State
-from webhook.serving.peers import Peers
+from webhook.serving.peers import Peer, Peers, RefusedError, State
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
