@@ -5,6 +5,7 @@ The webhook here is asked about namespaces that the other tests' webhook leaves 
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from testbed.mpijob import mpijob
 from testbed.plane import nodes, webhook
 from testbed.plane.jobs import without_record
 from testbed.plane.kubectl import KubectlError
+from tests.rules.tables import EXTENDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
 
 NAME = "bare-pods-test"
 COMPONENTS = webhook.REPOSITORY / "manifests" / "components"
-TABLE = COMPONENTS / "neuron-scheduler" / "30-neuron-scheduler.yaml"
+ROWS = ("hyperpod/10-hyperpod.yaml", "pods/20-pods.yaml", "neuron-scheduler/30-neuron-scheduler.yaml")
 NCCL_TESTS = webhook.REPOSITORY / "tests" / "data" / "seed-004" / "nccl-tests.yaml"
-VALUES = "  imagePullSecret: regcred-nccl-test\n"
+VALUES = EXTENDS + "values: {imagePullSecret: regcred-nccl-test}\n"
 NEURON = "aws.amazon.com/neuron"
 ON_TRN1 = {"nodeSelector": {"node.kubernetes.io/instance-type": "trn1.32xlarge"}}
 BARE_PODS = f"bare-pods.{NAME}.io"
@@ -48,11 +50,14 @@ def batch_job(name: str, devices: int) -> Object:
 
 @pytest.fixture(scope="module")
 def asked(control_plane: ControlPlane) -> Iterator[None]:
-    """The webhook with the component's table and a pull secret, asked about namespaces that are opted out."""
+    """The webhook with the components' rows and a pull secret, asked about namespaces that are opted out."""
     folder = control_plane.folder / NAME
     folder.mkdir()
-    rules = folder / "rules.yaml"
-    rules.write_text(TABLE.read_text(encoding="utf-8") + VALUES, encoding="utf-8")
+    rules = folder / "rules"
+    rules.mkdir()
+    for row in ROWS:
+        shutil.copy(COMPONENTS / row, rules)
+    (rules / "rules.yaml").write_text(VALUES, encoding="utf-8")
     running = webhook.start(control_plane.programs, folder, rules, NAME)
     theirs = {"matchLabels": {webhook.INJECT: "disabled"}}
     pods, kinds = (

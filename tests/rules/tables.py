@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from contract import keys
+from tests.docs.blocks import REPOSITORY
 from tests.helpers import requested
 from webhook.documents import read_documents
 from webhook.engine import Outcome, evaluate
 from webhook.objects.tree import drop
 from webhook.preview.run import verify
 from webhook.rows.table import Table
-from webhook.rules.load import load_text
+from webhook.rules.load import load_text, load_texts
 from webhook.rules.problems import TableError
 from webhook.undo.record import ANNOTATIONS
 
@@ -49,6 +50,13 @@ SOURCE = "mine.yaml"
 def extended(text: str) -> Table:
     """The packaged table with a text laid over it."""
     return load_text(EXTENDS + text, SOURCE)
+
+
+@cache
+def with_component(name: str, text: str = "") -> Table:
+    """The same with the rows that a component of the manifests brings below the text."""
+    (rows,) = (REPOSITORY / "manifests" / "components" / name).glob("[0-9]*.yaml")
+    return load_texts([(rows.name, rows.read_bytes()), (SOURCE, EXTENDS + text)], name)
 
 
 def outcome(table: Table, obj: dict[str, Any], **request: str) -> Outcome:

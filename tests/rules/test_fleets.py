@@ -8,7 +8,7 @@ import pytest
 from common.quantities import requests
 from testbed.mpijob import WORKER, mpijob
 from tests.released import versions
-from tests.rules.tables import EXTENDS, after, extended, outcome, same_problems
+from tests.rules.tables import EXTENDS, after, extended, outcome, same_problems, with_component
 from webhook.engine import evaluate
 from webhook.engine.outcome import Request
 from webhook.objects.tree import drop, get
@@ -19,6 +19,7 @@ TABLE = load_default()
 NEURON = "aws.amazon.com/neuron"
 FAMILY = "karpenter.k8s.aws/instance-family"
 INJECT = "ultraserver-webhook.io/inject"
+PODS = with_component("pods")
 JOB, LOOSE = "ultraserver-webhook.io/job", "ultraserver-webhook.io/loose"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -275,7 +276,7 @@ def of_pytorchjob(index: str) -> dict[str, Any]:
 )
 def test_a_pod_of_no_placed_job_keeps_off_ultraservers_of_jobs_and_says_what_it_is(metadata: Any) -> None:
     mine = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "zone"}
-    made = after(TABLE, bare(1, metadata, affinity={"podAntiAffinity": {REQUIRED: [mine]}}))
+    made = after(PODS, bare(1, metadata, affinity={"podAntiAffinity": {REQUIRED: [mine]}}))
     assert made["metadata"]["labels"] == {**metadata.get("labels", {}), LOOSE: "true"}
     kept, added = made["spec"]["affinity"]["podAntiAffinity"][REQUIRED]
     assert kept == mine
@@ -286,7 +287,7 @@ def test_a_pod_of_no_placed_job_keeps_off_ultraservers_of_jobs_and_says_what_it_
     }
     assert "nodeSelector" not in made["spec"]
     assert REQUIRED not in made["spec"]["affinity"]["nodeAffinity"]
-    assert evaluate(TABLE, Request(made, "default", "again", "ada")).operations == ()
+    assert evaluate(PODS, Request(made, "default", "again", "ada")).operations == ()
 
 
 @pytest.mark.parametrize(
@@ -303,7 +304,7 @@ def test_a_pod_of_no_placed_job_keeps_off_ultraservers_of_jobs_and_says_what_it_
     ids=["no devices", "none of them", "DaemonSet", "mutated template", "of a job", "opted out", "Kueue"],
 )
 def test_other_pods_are_not_loose(pod: dict[str, Any]) -> None:
-    assert outcome(TABLE, pod).operations == ()
+    assert outcome(PODS, pod).operations == ()
 
 
 def test_the_pods_of_a_mutated_template_come_out_unchanged() -> None:
@@ -313,11 +314,11 @@ def test_the_pods_of_a_mutated_template_come_out_unchanged() -> None:
         "metadata": {"name": "train"},
         "spec": {"parallelism": 4, "template": {"spec": {"containers": [container(16)]}}},
     }
-    template = after(TABLE, job)["spec"]["template"]
+    template = after(PODS, job)["spec"]["template"]
     assert get(template, (*ANNOTATIONS, "ultraserver-webhook.io/added"))
     pod = {"apiVersion": "v1", "kind": "Pod", **template}
     pod["metadata"] |= owned("Job")
-    found = outcome(TABLE, pod)
+    found = outcome(PODS, pod)
     assert (found.facts["workload"], found.operations) == ("pod", ())
 
 

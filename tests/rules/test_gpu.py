@@ -1,13 +1,14 @@
 """Seed 004, HyperPod: what jobs and Pods that ask for GPUs get, and that it is nothing of Neuron's."""
 
 import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
-from tests.rules.tables import after, extended, outcome, parsed, unrecorded
+from tests.rules.tables import after, outcome, parsed, unrecorded, with_component
 from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
 
@@ -19,6 +20,7 @@ HEALTH = "sagemaker.amazonaws.com/node-health-status"
 PULL = "values: {imagePullSecret: regcred-nccl-test}\n"
 GPU_TYPE = "values: {gpuInstanceType: ml.p5.48xlarge}\n"
 HEALTHY = "rules: [{name: healthy-nodes, mode: enforce}]\n"
+hyperpod = partial(with_component, "hyperpod")
 SELECTOR = (*WORKER, "spec", "nodeSelector")
 
 
@@ -33,30 +35,30 @@ def test_the_job_of_the_document_is_left_as_it_is() -> None:
 
 
 def test_launcher_and_worker_get_the_pull_secret_and_nothing_else() -> None:
-    stored = after(extended(PULL), JOB)
+    stored = after(hyperpod(PULL), JOB)
     secrets = [{"name": "regcred-nccl-test"}]
     expected = JOB
     for role in (LAUNCHER, WORKER):
         expected = put(expected, (*role, "spec", "imagePullSecrets"), secrets)
     assert unrecorded(stored) == expected
-    assert outcome(extended(PULL), stored).operations == ()
+    assert outcome(hyperpod(PULL), stored).operations == ()
 
 
 def test_a_secret_of_the_job_stays_beside_it_and_the_same_one_is_there_once() -> None:
     mine = [{"name": "mine"}, {"name": "regcred-nccl-test"}]
     job = put(JOB, (*WORKER, "spec", "imagePullSecrets"), mine)
-    assert get(after(extended(PULL), job), (*WORKER, "spec", "imagePullSecrets")) == mine
+    assert get(after(hyperpod(PULL), job), (*WORKER, "spec", "imagePullSecrets")) == mine
 
 
 def test_a_job_for_ultraservers_gets_the_secret_as_well() -> None:
-    assert get(after(extended(PULL), mpijob()), (*WORKER, "spec", "imagePullSecrets"))
+    assert get(after(hyperpod(PULL), mpijob()), (*WORKER, "spec", "imagePullSecrets"))
 
 
 def test_gpus_without_a_choice_of_nodes_go_to_the_instance_type_of_the_cluster() -> None:
-    stored = after(extended(GPU_TYPE), without_selector())
+    stored = after(hyperpod(GPU_TYPE), without_selector())
     assert get(stored, SELECTOR) == {TYPE: "ml.p5.48xlarge"}
     assert get(stored, (*LAUNCHER, "spec", "nodeSelector")) is None
-    assert outcome(extended(GPU_TYPE), stored).operations == ()
+    assert outcome(hyperpod(GPU_TYPE), stored).operations == ()
 
 
 AFFINITY = {
@@ -74,19 +76,19 @@ AFFINITY = {
 )
 def test_a_choice_of_nodes_stays(key: str, value: Any) -> None:
     job = put(without_selector(), (*WORKER, "spec", key), value)
-    assert outcome(extended(GPU_TYPE), job).operations == ()
+    assert outcome(hyperpod(GPU_TYPE), job).operations == ()
 
 
 @pytest.mark.parametrize("resource", ["nvidia.com/gpu", "vpc.amazonaws.com/efa", "aws.amazon.com/neuron"])
 def test_healthy_nodes_are_for_what_asks_for_devices(resource: str) -> None:
     template = mpijob(resource=resource)["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, **template}
-    assert after(extended(HEALTHY), pod)["spec"]["nodeSelector"] == {HEALTH: "Schedulable"}
+    assert after(hyperpod(HEALTHY), pod)["spec"]["nodeSelector"] == {HEALTH: "Schedulable"}
     assert "nodeSelector" not in after(load_default(), pod)["spec"]
 
 
 def test_healthy_nodes_beside_a_choice_of_its_own() -> None:
-    assert get(after(extended(HEALTHY), JOB), SELECTOR) == {TYPE: "ml.p5.48xlarge", HEALTH: "Schedulable"}
+    assert get(after(hyperpod(HEALTHY), JOB), SELECTOR) == {TYPE: "ml.p5.48xlarge", HEALTH: "Schedulable"}
 
 
 def test_huge_pages_alone_are_nobodys_business() -> None:
@@ -98,5 +100,5 @@ def test_huge_pages_alone_are_nobodys_business() -> None:
             "containers": [{"name": "c", "image": "i", "resources": {"limits": {"hugepages-2Mi": "1Gi"}}}]
         },
     }
-    table = extended("values: {gpuInstanceType: ml.p5.48xlarge}\n" + HEALTHY)
+    table = hyperpod("values: {gpuInstanceType: ml.p5.48xlarge}\n" + HEALTHY)
     assert outcome(table, pod).operations == ()

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from testbed.mpijob import mpijob
-from tests.rules.tables import EXTENDS, Expected, after, extended, outcome, same_problems
+from tests.rules.tables import EXTENDS, Expected, after, extended, outcome, same_problems, with_component
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
 
 PLACEMENT = Path(__file__).parents[2] / "manifests" / "base" / "placement"
 TABLE = load_default()
-SCHEDULER = extended("values: {neuronScheduler: my-scheduler}\n")
+SCHEDULER = with_component("neuron-scheduler")
 TYPE = "node.kubernetes.io/instance-type"
 NEURON, CORES, OLDER = (f"aws.amazon.com/{name}" for name in ("neuron", "neuroncore", "neurondevice"))
 WORDS = (
@@ -193,8 +193,7 @@ def test_of_a_job_those_templates_get_the_scheduler_that_ask_for_devices() -> No
 def test_a_job_that_gets_the_scheduler_still_waits_for_all_its_nodes_where_placement_is_installed() -> None:
     texts = [path.read_text(encoding="utf-8") for path in PLACEMENT.glob("*.yaml")]
     (gates,) = [text for text in texts if "kind: RuleTable" in text]
-    values = "values: {neuronScheduler: my-scheduler}\n"
-    table = extended(gates.partition("extends: default\n")[2] + values)
+    table = with_component("neuron-scheduler", gates.partition("extends: default\n")[2])
     worker = ("spec", "mpiReplicaSpecs", "Worker", "template", "spec")
     spec = get(after(table, mpijob()), worker)
     assert (spec["schedulerName"], len(spec["schedulingGates"])) == ("my-scheduler", 1)

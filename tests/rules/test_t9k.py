@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.docs.blocks import REPOSITORY
-from tests.rules.tables import EXTENDS, after, extended, outcome, problems
+from tests.rules.tables import EXTENDS, after, extended, outcome, problems, with_component
 from tests.t9k import SHAPES, t9k_mpijob, worker_of
 from webhook.rules.load import load_default, load_file
 
@@ -49,7 +49,7 @@ def test_nothing_but_the_workers_template_is_touched(shape: str) -> None:
 
 def test_a_pull_secret_is_not_put_into_an_empty_template(shape: str) -> None:
     job = t9k_mpijob(shape)
-    changed = after(extended("values: {imagePullSecret: mine}\n"), copy.deepcopy(job))
+    changed = after(with_component("hyperpod", "values: {imagePullSecret: mine}\n"), copy.deepcopy(job))
     assert worker_of(changed)["template"]["spec"]["imagePullSecrets"] == [{"name": "mine"}]
     # A pod spec without containers, as the launcher's would be, is refused by the kind's schema.
     worker_of(changed)["template"] = worker_of(job)["template"]

@@ -1,4 +1,4 @@
-"""Who is connected to a worker: what each does until when, what all hold, and who goes when there is no room."""
+"""Who is connected to a worker: what each does until when, what all hold, and who goes to make room."""
 
 from __future__ import annotations
 

@@ -35,8 +35,9 @@ def plane(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Con
 
 @pytest.fixture(scope="package")
 def running(plane: ControlPlane) -> RunningWebhook:
-    """The webhook, which nobody asks yet."""
-    return webhook.start(plane.programs, plane.folder / "webhook")
+    """The webhook with the rows of the component pods; nobody asks it yet."""
+    rows = webhook.REPOSITORY / "manifests" / "components" / "pods" / "20-pods.yaml"
+    return webhook.start(plane.programs, plane.folder / "webhook", rows)
 
 
 @pytest.fixture

@@ -104,8 +104,10 @@ def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone(ada: Kubectl) -> N
 
 
 def test_anti_affinity_of_ones_own_namespace_or_an_ultraserver_stays_allowed(ada: Kubectl) -> None:
-    rules = yaml.safe_load((REPOSITORY / "webhook/rules/default.yaml").read_text(encoding="utf-8"))["rules"]
-    (loose,) = (rule["add"]["spec"]["affinity"] for rule in rules if rule["name"] == "loose-pod")
+    rules = yaml.safe_load(
+        (REPOSITORY / "manifests/components/pods/20-pods.yaml").read_text(encoding="utf-8")
+    )["rules"]
+    (loose,) = (rule["add"]["spec"]["affinity"] for rule in rules)
     own = {"namespaces": [ada.namespace]}
     near = [
         repelling(*[{}] * 100),
