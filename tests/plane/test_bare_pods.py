@@ -28,7 +28,9 @@ NAME = "bare-pods-test"
 COMPONENTS = webhook.REPOSITORY / "manifests" / "components"
 ROWS = ("hyperpod/10-hyperpod.yaml", "pods/20-pods.yaml", "neuron-scheduler/30-neuron-scheduler.yaml")
 NCCL_TESTS = webhook.REPOSITORY / "tests" / "data" / "seed-004" / "nccl-tests.yaml"
-VALUES = EXTENDS + "values: {imagePullSecret: regcred-nccl-test}\n"
+VALUES = EXTENDS + (
+    "values: {imagePullSecret: regcred-nccl-test}\ncandidates: {instanceTypes: [trn2u.48xlarge]}\n"
+)
 NEURON = "aws.amazon.com/neuron"
 ON_TRN1 = {"nodeSelector": {"node.kubernetes.io/instance-type": "trn1.32xlarge"}}
 BARE_PODS = f"bare-pods.{NAME}.io"

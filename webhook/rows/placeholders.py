@@ -72,7 +72,7 @@ DEVICES: Final[dict[str, str]] = {
 """For rules that match ``unsupportedCount``; all are text."""
 
 SCRIPTS: Final = ("script.wait", "script.init")
-"""The text of ``webhook/initscript``; until 0.2.0 each of the two containers had a text of its own."""
+"""The text of ``webhook/initscript``; in 0.1.0 each of the two containers had a text of its own."""
 
 
 class UnknownPlaceholderError(LookupError):

@@ -50,7 +50,7 @@ def test_the_neuron_scheduler_is_a_table_of_its_own_beside_the_installations(
 ) -> None:
     config = one(built("overlays/neuron-scheduler"), "ConfigMap", "ultraserver-webhook-rules")
     base = one(built("base"), "ConfigMap", "ultraserver-webhook-rules")
-    text = config["data"].pop("30-neuron-scheduler.yaml")
+    text, _ = (config["data"].pop(name) for name in ("30-neuron-scheduler.yaml", "20-pods.yaml"))
     assert config == base
     (rule,) = [rule for rule in load_text(text, "component").rules if rule.name == "neuron-scheduler"]
     assert rule.add == {"spec": {"schedulerName": "my-scheduler"}}

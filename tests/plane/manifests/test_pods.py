@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from contract import keys
 from tests.plane.manifests.objects import selects, webhooks
-from webhook.rules.load import load_default
+from tests.rules.tables import with_component
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,10 @@ def test_no_pod_is_sent_twice_and_only_those_that_a_rule_may_be_about(built: Cal
     assert list(conditions) == names
     assert f"'{keys.ADDED}' in" in conditions["template-was-not-changed"]
     asked = {
-        name for rule in load_default().rules if rule.match.role == "any" for name in rule.match.requests
+        name
+        for rule in with_component("hyperpod").rules
+        if rule.match.role == "any"
+        for name in rule.match.requests
     }
     neuron = "aws.amazon.com/neuron"
     assert f"name.startsWith('{neuron}')" in conditions["asks-for-devices"]
