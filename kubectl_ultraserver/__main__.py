@@ -22,6 +22,7 @@ from kubectl_ultraserver.servers import Filter, servers
 from kubectl_ultraserver.svg import svg
 from kubectl_ultraserver.terminal import drawn, explained, verified
 from kubectl_ultraserver.verify import verify
+from kubectl_ultraserver.why import why
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -77,7 +78,7 @@ def verify_command(
         _json(asdict(verdict) | {"whole": verdict.whole})
     else:
         _lines(verified(verdict))
-    sys.exit(WHOLE if verdict.whole else NOT_WHOLE)
+    sys.exit(FAILED if not verdict.known else WHOLE if verdict.whole else NOT_WHOLE)
 
 
 @main.command("why")
@@ -85,9 +86,6 @@ def verify_command(
 @options
 def why_command(job: str, kubeconfig: Path | None, context: str | None, namespace: str, form: str) -> None:
     """Explain what JOB (NAME or KIND/NAME) waits for: the node, the pod or the queue."""
-    # Imported here: the rule table that it asks costs as much time as all the rest.
-    from kubectl_ultraserver.why import why  # noqa: PLC0415
-
     called = _parsed(job)
     lister, own = _lister(kubeconfig, context)
     case = _tried(lambda: lister.case(lister.work(called, namespace or own)))

@@ -6,34 +6,29 @@ from typing import TYPE_CHECKING
 
 from contract import keys
 from kubectl_ultraserver.findings import Finding
-from kubectl_ultraserver.objects import at, labels, mapping, maps, metadata, text, time_of
+from kubectl_ultraserver.objects import labels, maps, metadata, templates, text, time_of
+from kubectl_ultraserver.seen import table_of
 from webhook.engine import Request, evaluate
-from webhook.rules.files import ordered
-from webhook.rules.load import load_default, load_texts
-from webhook.rules.problems import TableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kube.api import Object
     from kubectl_ultraserver.findings import Case
-    from webhook.rows.table import Table
 
 ANEW = "delete the job and apply it again: the webhook acts on creation only"
 
 
 def mutated(case: Case) -> bool:
     """Whether the webhook added anything to the job, or to one of its pods."""
-    roles = mapping(at(case.job, "spec", "mpiReplicaSpecs")).values()
-    templates = [template for role in maps(list(roles)) if (template := mapping(role.get("template")))]
     return any(
         keys.ADDED in labels(found, "annotations") or keys.JOB in labels(found)
-        for found in (*templates, *case.work.pods)
+        for found in (*templates(case.job), *case.work.pods)
     )
 
 
 def unmutated(case: Case) -> Iterator[Finding]:
-    """Why the webhook added nothing to an MPIJob; nothing for one that has something, or another kind."""
+    """Why the webhook added nothing to a job; nothing for one that has something, or was not read."""
     if case.work.job is not None and not mutated(case):
         why, remedy = _reason(case, case.work.job)
         blocks = any(keys.ADDED_TO_POD in labels(pod, "annotations") for pod in case.work.pods)
@@ -48,14 +43,14 @@ def _reason(case: Case, job: Object) -> tuple[str, str]:
     if label in keys.OFF:
         remedy = f"kubectl label namespace {there} {keys.INJECT}-; {ANEW}"
         return f": namespace {there} is opted out by label {keys.INJECT}={label}", remedy
-    table, whose, note = _table(case)
+    table, whose, note = table_of(case.rules)
     outcome = evaluate(table, Request(job, there))
     if outcome.denials:
         return f", and {whose} would refuse the job: {outcome.denials[0]}{note}", ANEW
     if not outcome.operations:
         return f": {outcome.reason}{note}", ""
     if case.asked and case.registration is None:
-        return ": no MutatingWebhookConfiguration sends MPIJobs to it", ANEW
+        return f": no MutatingWebhookConfiguration sends {job.get('kind')}s to it", ANEW
     made, registered = (
         time_of(metadata(found or {}).get("creationTimestamp")) for found in (job, case.registration)
     )
@@ -66,19 +61,6 @@ def _reason(case: Case, job: Object) -> tuple[str, str]:
         return f": {whose} would now, and was changed after the job was created", ANEW
     why = f", though {whose} would: it was not called, or did not answer{_policy(case)}{note}"
     return why, f"kubectl -n ultraserver-webhook get pods; then {ANEW}"
-
-
-def _table(case: Case) -> tuple[Table, str, str]:
-    """The installation's rule table, or the packaged one; what it is called, and why it is not the former."""
-    why = "is not there" if case.rules is None else "may not be read"
-    if texts := mapping((case.rules or {}).get("data")):
-        try:
-            table = load_texts([(name, text(texts[name])) for name in ordered(texts)], "rules")
-        except TableError:
-            why = "is broken"
-        else:
-            return table, "the rule table", ""
-    return load_default(), "the packaged table", f"; the installation's rule table {why}"
 
 
 def _policy(case: Case) -> str:

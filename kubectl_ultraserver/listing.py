@@ -17,7 +17,7 @@ from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.kueue import QUEUE, owned
 from kubectl_ultraserver.names import belongs, job_of, unknown
 from kubectl_ultraserver.objects import at, labels, maps, metadata, name_of, text
-from kubectl_ultraserver.seen import Fleet, Work, takes_neuron
+from kubectl_ultraserver.seen import Fleet, Work, table_of, takes_neuron
 from placement.model import COMPONENT
 from placement.read import LIVE, read_node, read_pod
 from placement.topology import Topology
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from kube.api import Object
     from kubectl_ultraserver.names import JobName
     from placement.model import Pod
+    from webhook.rows.table import Table
 
-MPIJOBS: Final = "kubeflow.org/v2beta1"
+MPIJOBS: Final = "mpijobs"
+"""Of all kinds of job this one has to be readable."""
 KUEUE: Final = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
 """Kueue 0.15 serves both; the newest is asked."""
 HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
@@ -76,7 +78,7 @@ class Lister:
             ApiError: Not even that.
         """
         topology = Topology(map(read_node, self._items("/api/v1/nodes", "nodes")))
-        here = {node.name for node in topology.nodes.values() if takes_neuron(node)}
+        here = {node.name for node in topology.nodes.values() if takes_neuron(node, self._table)}
         unseen = ""
         try:
             found = self._pods(f"/api/v1/pods?{LIVE}", "pods", here)
@@ -85,7 +87,8 @@ class Lister:
             found = self._pods(path, f"pods in namespace {namespace}", here)
             unseen = f"pods of other namespaces were not looked at: {error}"
         pods = tuple(pod for pod, _ in found)
-        return Fleet(topology, pods, {pod.uid: owner for pod, owner in found if owner}, unseen)
+        owners = {pod.uid: owner for pod, owner in found if owner}
+        return Fleet(topology, pods, owners, unseen, self._table)
 
     def work(self, called: JobName, namespace: str) -> Work:
         """A job, its pods and the cluster.
@@ -94,12 +97,7 @@ class Lister:
             UnknownJobError: There is no such job.
             ApiError: The API server refuses, or does not answer.
         """
-        job = None
-        if called.may_be_mpijob and MPIJOBS in self._served:
-            with _needs(f"get mpijobs in namespace {namespace}"):
-                job = self.api.get(
-                    f"/apis/{MPIJOBS}/namespaces/{namespace}/mpijobs/{quote(called.name, safe='')}"
-                )
+        job = self._job(called, namespace)
         path, what = f"/api/v1/namespaces/{namespace}/pods", f"pods in namespace {namespace}"
         pods = [pod for pod in self._items(path, what) if belongs(pod, called)]
         if job is None and not pods and not any(owned(found, called) for found in self._workloads(namespace)):
@@ -108,13 +106,13 @@ class Lister:
 
     def case(self, work: Work) -> Case:
         """What else there is to know about a job that waits; what may not be read is left out."""
-        namespace, name = work.namespace, work.called.name
-        names = {name, f"{name}-launcher", *map(name_of, work.pods)}
+        namespace = work.namespace
+        names = {*work.makers, *map(name_of, work.pods)}
         events: list[Object] = []
         with suppress(ForbiddenError):
             told = self._items(f"/api/v1/namespaces/{namespace}/events", "events")
             events += [event for event in told if at(event, "involvedObject", "name") in names]
-        registration, asked = self._registration()
+        registration, asked = self._registration(work.kind)
         uid = text(metadata(work.job or {}).get("uid"))
         workloads = self._workloads(
             namespace, f"?labelSelector=kueue.x-k8s.io%2Fjob-uid%3D{uid}" if uid else ""
@@ -130,7 +128,7 @@ class Lister:
             tuple(events),
             registration,
             asked,
-            self._get(RULES),
+            self._rules,
             self._get(f"{leases(INSTALLED)}/{COMPONENT}"),
             tuple(workloads),
             queues,
@@ -150,8 +148,9 @@ class Lister:
                 found.append((pod, job_of(raw)))
         return found
 
-    def _registration(self) -> tuple[Object | None, bool]:
-        """What sends MPIJobs to the webhook, and whether that could be looked up."""
+    def _registration(self, kind: str) -> tuple[Object | None, bool]:
+        """What sends jobs of a kind to the webhook, and whether that could be looked up."""
+        sent = {resource for _, resource in self._resources(kind)}
         try:
             found = list(self._items(HOOKS, "mutatingwebhookconfigurations"))
         except ForbiddenError:
@@ -161,7 +160,7 @@ class Lister:
             for item in found
             if INSTALLED in name_of(item)
             and any(
-                "mpijobs" in (rule.get("resources") or ())
+                not sent.isdisjoint(rule.get("resources") or ())
                 for hook in maps(item.get("webhooks"))
                 for rule in maps(hook.get("rules"))
             )
@@ -178,6 +177,37 @@ class Lister:
     def _queues(self, namespace: str) -> dict[str, Object]:
         found = self._get(f"{self._kueue}/namespaces/{namespace}/localqueues") or {}
         return {name_of(queue): queue for queue in maps(found.get("items"))}
+
+    @cached_property
+    def _rules(self) -> Object | None:
+        """The ConfigMap with the rule table; see `findings.Case`."""
+        return self._get(RULES)
+
+    @cached_property
+    def _table(self) -> Table:
+        return table_of(self._rules)[0]
+
+    def _resources(self, kind: str) -> Iterator[tuple[str, str]]:
+        """API version and name of the resources of jobs in the rule table that are served, or of one kind."""
+        kinds = dict.fromkeys(kind for row in self._table.workloads for kind in row.kinds)
+        for version, _, wanted in (found.rpartition("/") for found in kinds):
+            if version in self._served and kind in ("", wanted.lower()):
+                for found in maps((self.api.get(f"/apis/{version}") or {}).get("resources")):
+                    if found.get("kind") == wanted and "/" not in text(found.get("name")):
+                        yield version, text(found.get("name"))
+
+    def _job(self, called: JobName, namespace: str) -> Object | None:
+        """The object of a job; None where there is none, or its kind is not named and may not be read."""
+        name = quote(called.name, safe="")
+        for version, resource in self._resources(called.kind):
+            try:
+                with _needs(f"get {resource} in namespace {namespace}"):
+                    if found := self.api.get(f"/apis/{version}/namespaces/{namespace}/{resource}/{name}"):
+                        return found
+            except ForbiddenError:
+                if called.kind or resource == MPIJOBS:
+                    raise
+        return None
 
     @cached_property
     def _served(self) -> frozenset[str]:
@@ -202,17 +232,16 @@ class Lister:
     def _unknown(self, called: JobName, namespace: str) -> str:
         """That there is no such job, and which there are."""
         names: set[tuple[str, str]] = set()
-        for path in (
-            f"/apis/{MPIJOBS}/mpijobs",
-            f"/apis/{MPIJOBS}/namespaces/{namespace}/mpijobs",
-            "/api/v1/pods",
-        ):
-            # Best effort: any of these may be refused, and MPIJobs may not exist.
+        paths = ["/api/v1/pods"]
+        for version, resource in self._resources(called.kind):
+            paths += [f"/apis/{version}/{resource}", f"/apis/{version}/namespaces/{namespace}/{resource}"]
+        for path in paths:
+            # Best effort: any of these may be refused.
             with suppress(ApiError):
                 for found in self._items(path, path.rpartition("/")[2]):
-                    name = name_of(found) if "mpijobs" in path else job_of(found)
+                    name = job_of(found) or (name_of(found) if path != paths[0] else "")
                     names.add((text(metadata(found).get("namespace")), name))
-        return unknown(called, namespace, names - {("", "")})
+        return unknown(called, namespace, {(there, name) for there, name in names if name})
 
     def _items(self, path: str, what: str) -> Iterator[Object]:
         count = 0

@@ -43,11 +43,6 @@ class JobName:
     def __str__(self) -> str:
         return f"{self.kind}/{self.name}" if self.kind else self.name
 
-    @property
-    def may_be_mpijob(self) -> bool:
-        """Whether an MPIJob can be meant."""
-        return self.kind in ("", MPIJOB)
-
     def means(self, name: object, kind: object) -> bool:
         """Whether an owner of this name and kind is meant."""
         return name == self.name and self.kind in ("", text(kind).lower())

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from webhook.objects.tree import get, nodes
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -13,11 +15,7 @@ if TYPE_CHECKING:
 
 def at(found: object, *path: str) -> Any:  # noqa: ANN401 - JSON of any shape
     """What is at a path of keys; None where there is nothing."""
-    for key in path:
-        if not isinstance(found, dict):
-            return None
-        found = found.get(key)
-    return found
+    return get(found, path)
 
 
 def text(found: object) -> str:
@@ -69,7 +67,6 @@ def time_of(found: object) -> datetime | None:
     return when if when.tzinfo else when.replace(tzinfo=UTC)
 
 
-def containers(spec: object) -> Iterator[Object]:
-    """All containers of a pod's spec."""
-    for kind in ("initContainers", "containers"):
-        yield from maps(at(spec, kind))
+def templates(found: object) -> Iterator[Object]:
+    """The pod templates of an object of any kind."""
+    return (node for _, node in nodes(found) if maps(at(node, "spec", "containers")))

@@ -6,10 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from contract.keys import SERVER_2, SERVER_4
 from kubectl_ultraserver.seen import in_ultraserver, node_number
 from placement.fit import unusable
-from placement.topology import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,7 +47,7 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """An UltraServer, a pair where nodes know of no more, or a node in neither.
+    """An UltraServer, a smaller unit where nodes know of no more, or a node in none.
 
     Attributes:
         id: Its server id; empty for a node in no working UltraServer.
@@ -112,15 +110,15 @@ class Filter:
 
 
 def servers(fleet: Fleet, wanted: Filter | None = None) -> list[Server]:
-    """The UltraServers by id, then nodes that are in none."""
+    """The UltraServers by id, of every sort in the rule table, then nodes that are in none."""
     members: defaultdict[tuple[str, str], list[Node]] = defaultdict(list)
-    alone = []
+    alone, keys = [], [key for key, size in fleet.units.items() if size > 1]
     for node in fleet.topology.nodes.values():
-        key = next((key for key in (SERVER_4, SERVER_2) if node.unit(key)), None)
+        key = next((key for key in keys if node.unit(key)), None)
         if key is not None:
             members[key, node.unit(key) or ""].append(node)
-        elif in_ultraserver(node):
-            alone.append(Server("", (_spot(fleet, node, SERVER_4),)))
+        elif in_ultraserver(node, fleet.table):
+            alone.append(Server("", (_spot(fleet, node, keys[0]),)))
     found = [_server(fleet, key, unit, nodes) for (key, unit), nodes in members.items()]
     found.sort(key=lambda server: server.id)
     alone.sort(key=lambda server: server.spots[0].node)
@@ -147,8 +145,8 @@ def _server(fleet: Fleet, key: str, unit: str, nodes: Sequence[Node]) -> Server:
 
     spots = [_spot(fleet, node, key) for node in sorted(nodes, key=order)]
     there = {spot.number for spot in spots}
-    free = [str(number) for number in range(SIZES[key]) if str(number) not in there]
-    spots += [Spot("", number, MISSING, ()) for number in free[: max(SIZES[key] - len(spots), 0)]]
+    free = [str(number) for number in range(fleet.units[key]) if str(number) not in there]
+    spots += [Spot("", number, MISSING, ()) for number in free[: max(fleet.units[key] - len(spots), 0)]]
     return Server(unit, tuple(sorted(spots, key=lambda spot: (spot.number, spot.node))))
 
 

@@ -30,6 +30,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     made = FakeApi(page=2)
     store_nodes(made, 3)
     made.put("/apis", {"groups": [{"versions": [{"groupVersion": "kubeflow.org/v2beta1"}]}]})
+    made.put("/apis/kubeflow.org/v2beta1", {"resources": [{"name": "mpijobs", "kind": "MPIJob"}]})
     made.put(f"{MPIJOBS}/train", stored())
     for pod in workers("train", 4, ["n1-0", "n1-1", "n1-2", "n1-3"]):
         made.put(path_of(pod), pod)
@@ -49,6 +50,11 @@ def test_verify_exits_with_what_it_found(api: FakeApi) -> None:
     code, out, _ = run("verify", "mpijob/train")
     assert code == 1
     assert out.endswith("mpijob team/train: not placed whole: waiting for nodes\n  3 of 4 workers exist\n")
+    del api.objects[f"{MPIJOBS}/train"]
+    for pod in workers("train", 3, ["n1-0", "n1-1", "n1-2"]):
+        pod["metadata"]["annotations"] = {}
+        api.put(path_of(pod), pod)
+    assert run("verify", "train")[0] == 2
     code, out, err = run("verify", "nobody")
     assert (code, out) == (2, "")
     assert err == "error: there is no job nobody in namespace team\n"
@@ -122,6 +128,7 @@ def test_who_may_not_list_all_pods_sees_those_of_the_namespace(api: FakeApi) -> 
 def test_pods_that_hold_no_neuron_node_are_not_kept(api: FakeApi) -> None:
     elsewhere = workers("web", 1, ["somewhere"], size=1)[0]
     waits = workers("waits", 1, size=1)[0]
+    waits["metadata"]["annotations"] = {}
     for pod in (elsewhere, waits):
         api.put(path_of(pod), pod)
     names = [pod.name for pod in Lister(api).fleet(NAMESPACE).pods]
