@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 import click
@@ -25,7 +25,7 @@ from placement.topology import Topology
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kube.api import Object
+    from kube.api import Object, ReadApi
     from kubectl_ultraserver.names import JobName
     from placement.model import Pod
     from webhook.rows.table import Table
@@ -44,16 +44,6 @@ SLOW_SECONDS: Final = 1.0
 """Progress is told of lists that take longer."""
 
 
-class ReadApi(Protocol):
-    """The calls of `kube.client.KubernetesApi` that only read."""
-
-    def get(self, path: str) -> Object | None:
-        """Read an object or a list; None for one that does not exist."""
-
-    def pages(self, path: str) -> Iterator[Object]:
-        """Read a collection in pages."""
-
-
 class UnknownJobError(Exception):
     """There is no such job; the message names those that may have been meant."""
 
@@ -64,14 +54,16 @@ class Lister:
 
     Attributes:
         api: The API server.
+        namespace: Of the job.
         progress: Whether somebody sees what is written to standard error.
     """
 
     api: ReadApi
+    namespace: str
     progress: bool = False
     _began: float = field(default_factory=time.monotonic, init=False)
 
-    def fleet(self, namespace: str) -> Fleet:
+    def fleet(self) -> Fleet:
         """All nodes and the pods that matter; those of one namespace where no more may be listed.
 
         Raises:
@@ -83,48 +75,45 @@ class Lister:
         try:
             found = self._pods(f"/api/v1/pods?{LIVE}", "pods", here)
         except ForbiddenError as error:
-            path = f"/api/v1/namespaces/{namespace}/pods?{LIVE}"
-            found = self._pods(path, f"pods in namespace {namespace}", here)
+            path = f"/api/v1/namespaces/{self.namespace}/pods?{LIVE}"
+            found = self._pods(path, f"pods in namespace {self.namespace}", here)
             unseen = f"pods of other namespaces were not looked at: {error}"
         pods = tuple(pod for pod, _ in found)
         owners = {pod.uid: owner for pod, owner in found if owner}
         return Fleet(topology, pods, owners, unseen, self._table)
 
-    def work(self, called: JobName, namespace: str) -> Work:
+    def work(self, called: JobName) -> Work:
         """A job, its pods and the cluster.
 
         Raises:
             UnknownJobError: There is no such job.
             ApiError: The API server refuses, or does not answer.
         """
-        job = self._job(called, namespace)
-        path, what = f"/api/v1/namespaces/{namespace}/pods", f"pods in namespace {namespace}"
-        pods = [pod for pod in self._items(path, what) if belongs(pod, called)]
-        if job is None and not pods and not any(owned(found, called) for found in self._workloads(namespace)):
-            raise UnknownJobError(self._unknown(called, namespace))
-        return Work(called, namespace, job, tuple(sorted(pods, key=name_of)), self.fleet(namespace))
+        job, there = self._job(called), self.namespace
+        found = self._items(f"/api/v1/namespaces/{there}/pods", f"pods in namespace {there}")
+        pods = [pod for pod in found if belongs(pod, called)]
+        if job is None and not pods and not any(owned(found, called) for found in self._workloads()):
+            raise UnknownJobError(self._unknown(called))
+        return Work(called, there, job, tuple(sorted(pods, key=name_of)), self.fleet())
 
     def case(self, work: Work) -> Case:
         """What else there is to know about a job that waits; what may not be read is left out."""
-        namespace = work.namespace
         names = {*work.makers, *map(name_of, work.pods)}
         events: list[Object] = []
         with suppress(ForbiddenError):
-            told = self._items(f"/api/v1/namespaces/{namespace}/events", "events")
+            told = self._items(f"/api/v1/namespaces/{self.namespace}/events", "events")
             events += [event for event in told if at(event, "involvedObject", "name") in names]
         registration, asked = self._registration(work.kind)
         uid = text(metadata(work.job or {}).get("uid"))
-        workloads = self._workloads(
-            namespace, f"?labelSelector=kueue.x-k8s.io%2Fjob-uid%3D{uid}" if uid else ""
-        )
+        workloads = self._workloads(f"?labelSelector=kueue.x-k8s.io%2Fjob-uid%3D{uid}" if uid else "")
         wanted = {text(at(found, "spec", "queueName")) for found in workloads}
         wanted |= {labels(work.job or {}).get(QUEUE, "")} - {""}
-        queues = self._queues(namespace) if wanted and self._kueue else {}
+        queues = self._queues() if wanted and self._kueue else {}
         behind = {text(at(queues[name], "spec", "clusterQueue")) for name in wanted if name in queues}
         return Case(
             work,
             datetime.now(UTC),
-            self._get(f"/api/v1/namespaces/{namespace}") or {},
+            self._get(f"/api/v1/namespaces/{self.namespace}") or {},
             tuple(events),
             registration,
             asked,
@@ -167,15 +156,17 @@ class Lister:
         )
         return next(sends, None), True
 
-    def _workloads(self, namespace: str, query: str = "") -> list[Object]:
+    def _workloads(self, query: str = "") -> list[Object]:
         if not self._kueue:
             return []
         with suppress(ForbiddenError):
-            return list(self._items(f"{self._kueue}/namespaces/{namespace}/workloads{query}", "workloads"))
+            return list(
+                self._items(f"{self._kueue}/namespaces/{self.namespace}/workloads{query}", "workloads")
+            )
         return []
 
-    def _queues(self, namespace: str) -> dict[str, Object]:
-        found = self._get(f"{self._kueue}/namespaces/{namespace}/localqueues") or {}
+    def _queues(self) -> dict[str, Object]:
+        found = self._get(f"{self._kueue}/namespaces/{self.namespace}/localqueues") or {}
         return {name_of(queue): queue for queue in maps(found.get("items"))}
 
     @cached_property
@@ -196,13 +187,13 @@ class Lister:
                     if found.get("kind") == wanted and "/" not in text(found.get("name")):
                         yield version, text(found.get("name"))
 
-    def _job(self, called: JobName, namespace: str) -> Object | None:
+    def _job(self, called: JobName) -> Object | None:
         """The object of a job; None where there is none, or its kind is not named and may not be read."""
-        name = quote(called.name, safe="")
+        inside, name = f"namespaces/{self.namespace}", quote(called.name, safe="")
         for version, resource in self._resources(called.kind):
             try:
-                with _needs(f"get {resource} in namespace {namespace}"):
-                    if found := self.api.get(f"/apis/{version}/namespaces/{namespace}/{resource}/{name}"):
+                with _needs(f"get {resource} in namespace {self.namespace}"):
+                    if found := self.api.get(f"/apis/{version}/{inside}/{resource}/{name}"):
                         return found
             except ForbiddenError:
                 if called.kind or resource == MPIJOBS:
@@ -229,19 +220,19 @@ class Lister:
         except ForbiddenError:
             return {}
 
-    def _unknown(self, called: JobName, namespace: str) -> str:
+    def _unknown(self, called: JobName) -> str:
         """That there is no such job, and which there are."""
         names: set[tuple[str, str]] = set()
         paths = ["/api/v1/pods"]
         for version, resource in self._resources(called.kind):
-            paths += [f"/apis/{version}/{resource}", f"/apis/{version}/namespaces/{namespace}/{resource}"]
+            paths += [f"/apis/{version}/{part}{resource}" for part in ("", f"namespaces/{self.namespace}/")]
         for path in paths:
             # Best effort: any of these may be refused.
             with suppress(ApiError):
                 for found in self._items(path, path.rpartition("/")[2]):
                     name = job_of(found) or (name_of(found) if path != paths[0] else "")
                     names.add((text(metadata(found).get("namespace")), name))
-        return unknown(called, namespace, {(there, name) for there, name in names if name})
+        return unknown(called, self.namespace, {(there, name) for there, name in names if name})
 
     def _items(self, path: str, what: str) -> Iterator[Object]:
         count = 0

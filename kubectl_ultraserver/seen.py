@@ -52,7 +52,7 @@ def table_of(rules: Object | None) -> tuple[Table, str, str]:
 
 
 def units_of(table: Table) -> dict[str, int]:
-    """Which node labels make units, the largest first, and of how many nodes: a table's and the usual ones."""
+    """Which node labels make units, the largest first, and of how many nodes: a table's, and the usual."""
     found = UNITS | {shape.topology_key: shape.node_config for shape in table.shapes if shape.topology_key}
     return dict(sorted(found.items(), key=lambda unit: -unit[1]))
 

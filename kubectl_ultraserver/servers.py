@@ -81,35 +81,24 @@ class Server:
         return said if self.id else [*said, f"node {self.spots[0].node} is in no working UltraServer"]
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Which UltraServers are asked for; all conditions hold for those that are shown.
+def is_asked_for(
+    server: Server, namespace: str = "", job: str = "", *, free: bool = False, broken: bool = False
+) -> bool:
+    """Whether an UltraServer is asked for; all conditions hold for those that are shown.
 
-    Attributes:
+    Args:
+        server: Of which this is asked.
         namespace: With a tenant of this namespace; empty for any.
-        job: With this job as a tenant, as ``NAME`` or ``KIND/NAME``; empty for any.
+        job: With a job of this name as a tenant; empty for any.
         free: Wholly free ones only.
         broken: Broken ones only.
     """
-
-    namespace: str = ""
-    job: str = ""
-    free: bool = False
-    broken: bool = False
-
-    def passes(self, server: Server) -> bool:
-        """Whether one is asked for."""
-        if (self.free and not server.free) or (self.broken and not server.broken):
-            return False
-        return not (self.namespace or self.job) or any(map(self._is_tenant, server.tenants))
-
-    def _is_tenant(self, tenant: str) -> bool:
-        namespace, _, name = tenant.removeprefix("pod ").partition("/")
-        wanted = self.job.rpartition("/")[2]
-        return (not self.namespace or namespace == self.namespace) and (not wanted or name == wanted)
+    tenants = (tenant.removeprefix("pod ").partition("/")[::2] for tenant in server.tenants)
+    theirs = any(namespace in ("", there) and job in ("", name) for there, name in tenants)
+    return (theirs or not (namespace or job)) and (server.free or not free) and (server.broken or not broken)
 
 
-def servers(fleet: Fleet, wanted: Filter | None = None) -> list[Server]:
+def servers(fleet: Fleet) -> list[Server]:
     """The UltraServers by id, of every sort in the rule table, then nodes that are in none."""
     members: defaultdict[tuple[str, str], list[Node]] = defaultdict(list)
     alone, keys = [], [key for key, size in fleet.units.items() if size > 1]
@@ -122,8 +111,7 @@ def servers(fleet: Fleet, wanted: Filter | None = None) -> list[Server]:
     found = [_server(fleet, key, unit, nodes) for (key, unit), nodes in members.items()]
     found.sort(key=lambda server: server.id)
     alone.sort(key=lambda server: server.spots[0].node)
-    chosen = wanted or Filter()
-    return [server for server in (*found, *alone) if chosen.passes(server)]
+    return [*found, *alone]
 
 
 def counts(found: Iterable[Server]) -> str:

@@ -131,7 +131,7 @@ def test_pods_that_hold_no_neuron_node_are_not_kept(api: FakeApi) -> None:
     waits["metadata"]["annotations"] = {}
     for pod in (elsewhere, waits):
         api.put(path_of(pod), pod)
-    names = [pod.name for pod in Lister(api).fleet(NAMESPACE).pods]
+    names = [pod.name for pod in Lister(api, NAMESPACE).fleet().pods]
     assert names == [f"train-worker-{index}" for index in range(4)]
 
 
@@ -157,9 +157,9 @@ def test_a_list_that_takes_long_tells_how_far_it_is_where_somebody_looks(
     api: FakeApi, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kubectl_ultraserver.listing.SLOW_SECONDS", 0.0)
-    Lister(api, progress=False).fleet(NAMESPACE)
+    Lister(api, NAMESPACE, progress=False).fleet()
     assert capsys.readouterr().err == ""
-    Lister(api, progress=True).fleet(NAMESPACE)
+    Lister(api, NAMESPACE, progress=True).fleet()
     said = capsys.readouterr()
     assert said.out == ""
     assert "listing nodes: 2\r" in said.err

@@ -105,7 +105,7 @@ def test_units_are_those_of_the_installations_table() -> None:
     table, _, lacks = table_of(rules(f"shapes: [{shape}]\n"))
     assert not lacks
     (api := FakeApi()).put(RULES, rules(f"shapes: [{shape}]\n"))
-    assert Lister(api).fleet(NAMESPACE).units["example.com/rack"] == 18
+    assert Lister(api, NAMESPACE).fleet().units["example.com/rack"] == 18
     nodes = [Node(f"r{n}", {"example.com/rack": "r", HOSTNAME: f"r{n}", MODE: "1"}) for n in range(17)]
     (rack,) = servers(fleet(nodes, table=table))
     assert (rack.id, len(rack.spots), rack.troubles) == ("r", 18, ["1 of 18 nodes missing"])
