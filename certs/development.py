@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cryptography import x509
 
-from certs import authority, names
+from certs import authority
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,10 +56,8 @@ def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> DevelopmentF
     lacking, expires = _lacking(directory, hosts, now)
     if not lacking and expires is not None:
         return DevelopmentFiles(made=False, why="it is good for these hosts", expires=expires)
-    dns_names = [host for host in hosts if not names.is_ip(host)]
-    ip_addresses = [host for host in hosts if names.is_ip(host)]
     signer = authority.new_authority(now, LIFETIME)
-    leaf = authority.issue(signer, now, LIFETIME, dns_names, ip_addresses)
+    leaf = authority.issue(signer, now, LIFETIME, hosts)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     write(directory / "ca.crt", signer.certificate_pem(), 0o644)
     # The key first: a server that watches takes up a pair when it matches.
@@ -106,5 +104,5 @@ def _lacking(directory: Path, hosts: Sequence[str], now: datetime) -> tuple[str,
     expires = min(pair.certificate.not_valid_after_utc, ca.not_valid_after_utc)
     if expires - now < KEEP_FOR:
         return f"it was good until {expires:%Y-%m-%d %H:%M} UTC only", None
-    missing = names.lacking(pair.certificate, hosts)
+    missing = authority.lacking(pair.certificate, hosts)
     return (f"it lacked {', '.join(missing)}" if missing else ""), expires

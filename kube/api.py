@@ -70,7 +70,7 @@ class Api(ReadApi, Protocol):
         """
 
     def patch(self, path: str, operations: list[Object]) -> Object:
-        """Apply a JSON patch; `kube.store.guarded` binds it to a ``resourceVersion``.
+        """Apply a JSON patch; `guarded` binds it to a ``resourceVersion``.
 
         Raises:
             ConflictError: The object has another one, or was deleted.
@@ -117,3 +117,13 @@ class Stream(Protocol):
 def leases(namespace: str) -> str:
     """The collection of a namespace's Leases."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+
+
+def guarded(known: Object, operations: list[Object]) -> list[Object]:
+    """A JSON patch that applies to the version of ``known`` only.
+
+    Naming the resourceVersion makes the API server answer Conflict if the object was changed since it was
+    read; without it, the API server would retry the patch on the newer object.
+    """
+    version = known.get("metadata", {}).get("resourceVersion", "")
+    return [{"op": "replace", "path": "/metadata/resourceVersion", "value": version}, *operations]
