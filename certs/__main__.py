@@ -154,11 +154,9 @@ def dev(directory: Path, hosts: tuple[str, ...]) -> None:
     """
     wanted = tuple(dict.fromkeys((*development.DEFAULT_HOSTS, *hosts)))
     with _failing():
-        outcome = development.ensure(directory, wanted, datetime.now(UTC))
-    did = "made" if outcome.made else "kept"
-    click.echo(
-        f"{did} {directory / 'tls.crt'} ({outcome.why}); good until {outcome.expires:%Y-%m-%d %H:%M} UTC"
-    )
+        why, expires = development.ensure(directory, wanted, datetime.now(UTC))
+    did, why = ("made", why) if why else ("kept", "it is good for these hosts")
+    click.echo(f"{did} {directory / 'tls.crt'} ({why}); good until {expires:%Y-%m-%d %H:%M} UTC")
 
 
 @contextlib.contextmanager

@@ -84,15 +84,7 @@ def new_authority(now: datetime, lifetime: timedelta) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(_AUTHORITY_NAME)
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    builder = (
-        _builder(name, name, key, now - BACKDATE, now + lifetime)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
-        .add_extension(identifier, critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False
-        )
-    )
+    builder = _builder(name, name, key, now - BACKDATE, now + lifetime, identifier, signs=True)
     return Pair(builder.sign(key, hashes.SHA256()), key)
 
 
@@ -127,15 +119,9 @@ def issue(
     subject = _name(next((n for n in names if len(n) <= _COMMON_NAME_LIMIT), "webhook"))
     identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     builder = (
-        _builder(subject, issuer.subject, key, begin, end)
+        _builder(subject, issuer.subject, key, begin, end, identifier, signs=False)
         .add_extension(alternatives, critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False
-        )
     )
     return Pair(builder.sign(authority.key, hashes.SHA256()), key)
 
@@ -253,9 +239,30 @@ def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, begin: datetime, end: datetime
+def _builder(  # noqa: PLR0913, PLR0917 - what every certificate has
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    begin: datetime,
+    end: datetime,
+    signer: x509.SubjectKeyIdentifier,
+    *,
+    signs: bool,
 ) -> x509.CertificateBuilder:
+    """What authorities and leaves have in common; one that signs is an authority, but of no further ones."""
+    usage = x509.KeyUsage(
+        digital_signature=not signs,
+        content_commitment=False,
+        key_encipherment=False,  # an RSA key's use; ECDSA only signs
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    theirs = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(signer)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -264,18 +271,8 @@ def _builder(
         .serial_number(x509.random_serial_number())
         .not_valid_before(begin)
         .not_valid_after(end)
-    )
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,  # an RSA key's use; ECDSA only signs
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
+        .add_extension(x509.BasicConstraints(ca=signs, path_length=0 if signs else None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(own, critical=False)
+        .add_extension(theirs, critical=False)
     )
