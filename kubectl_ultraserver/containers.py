@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from common.times import time_of
 from kubectl_ultraserver.findings import Finding
-from kubectl_ultraserver.objects import at, condition, maps, metadata, name_of, number, text, time_of
+from kubectl_ultraserver.objects import at, condition, maps, metadata, name_of, number, text
 from kubectl_ultraserver.scheduling import GRACE
 from kubectl_ultraserver.seen import starts
 from kubectl_ultraserver.verify import few

@@ -100,7 +100,7 @@ class Lister:
         """What else there is to know about a job that waits; what may not be read is left out."""
         names = {*work.makers, *map(name_of, work.pods)}
         events: list[Object] = []
-        with suppress(ForbiddenError):
+        with suppress(ForbiddenError):  # there may be very many
             told = self._items(f"/api/v1/namespaces/{self.namespace}/events", "events")
             events += [event for event in told if at(event, "involvedObject", "name") in names]
         registration, asked = self._registration(work.kind)
@@ -140,10 +140,7 @@ class Lister:
     def _registration(self, kind: str) -> tuple[Object | None, bool]:
         """What sends jobs of a kind to the webhook, and whether that could be looked up."""
         sent = {resource for _, resource in self._resources(kind)}
-        try:
-            found = list(self._items(HOOKS, "mutatingwebhookconfigurations"))
-        except ForbiddenError:
-            return None, False
+        found, asked = self._readable(HOOKS, "mutatingwebhookconfigurations")
         sends = (
             item
             for item in found
@@ -154,20 +151,15 @@ class Lister:
                 for rule in maps(hook.get("rules"))
             )
         )
-        return next(sends, None), True
+        return next(sends, None), asked
 
     def _workloads(self, query: str = "") -> list[Object]:
-        if not self._kueue:
-            return []
-        with suppress(ForbiddenError):
-            return list(
-                self._items(f"{self._kueue}/namespaces/{self.namespace}/workloads{query}", "workloads")
-            )
-        return []
+        path = f"{self._kueue}/namespaces/{self.namespace}/workloads{query}"
+        return self._readable(path, "workloads")[0] if self._kueue else []
 
     def _queues(self) -> dict[str, Object]:
-        found = self._get(f"{self._kueue}/namespaces/{self.namespace}/localqueues") or {}
-        return {name_of(queue): queue for queue in maps(found.get("items"))}
+        path = f"{self._kueue}/namespaces/{self.namespace}/localqueues"
+        return {name_of(queue): queue for queue in self._readable(path, "localqueues")[0]}
 
     @cached_property
     def _rules(self) -> Object | None:
@@ -233,6 +225,13 @@ class Lister:
                     name = job_of(found) or (name_of(found) if path != paths[0] else "")
                     names.add((text(metadata(found).get("namespace")), name))
         return unknown(called, self.namespace, {(there, name) for there, name in names if name})
+
+    def _readable(self, path: str, what: str) -> tuple[list[Object], bool]:
+        """A collection, and whether it may be read; empty where not."""
+        try:
+            return list(self._items(path, what)), True
+        except ForbiddenError:
+            return [], False
 
     def _items(self, path: str, what: str) -> Iterator[Object]:
         count = 0

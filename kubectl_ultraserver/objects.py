@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from webhook.objects.tree import get, nodes
@@ -56,15 +55,6 @@ def name_of(found: Object) -> str:
 def condition(found: Object, kind: str) -> Object:
     """A condition of an object's status; empty where it has none of that type."""
     return next((item for item in maps(at(found, "status", "conditions")) if item.get("type") == kind), {})
-
-
-def time_of(found: object) -> datetime | None:
-    """A time as the API server writes it; None for anything else."""
-    try:
-        when = datetime.fromisoformat(text(found))
-    except ValueError:
-        return None
-    return when if when.tzinfo else when.replace(tzinfo=UTC)
 
 
 def templates(found: object) -> Iterator[Object]:

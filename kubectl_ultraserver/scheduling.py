@@ -10,11 +10,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from common.times import time_of
 from contract.keys import GATE
 from contract.place import Placer
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.kueue import GATES as KUEUES
-from kubectl_ultraserver.objects import at, condition, name_of, text, time_of
+from kubectl_ultraserver.objects import at, condition, name_of, text
 from kubectl_ultraserver.seen import in_ultraserver
 from kubectl_ultraserver.verify import few
 from placement.allocate import Allocator

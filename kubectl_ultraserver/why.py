@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from common.times import time_of
 from contract import keys
 from kubectl_ultraserver.containers import launcher, missing, unstarted
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.kueue import queued
-from kubectl_ultraserver.objects import labels, maps, metadata, templates, text, time_of
+from kubectl_ultraserver.objects import labels, maps, metadata, templates, text
 from kubectl_ultraserver.scheduling import homeless
 from kubectl_ultraserver.seen import table_of
 from kubectl_ultraserver.verify import misplaced

@@ -72,6 +72,13 @@ def test_json_has_everything(api: FakeApi) -> None:
     }
     shown = json.loads(run("topology", "--free", "-o", "json")[1])
     assert [server["id"] for server in shown["ultraservers"]] == ["us-02", "us-03"]
+    for words, ids in (
+        (["-n", NAMESPACE], ["us-01"]),
+        (["-n", "other"], []),
+        (["--job", "job/train"], ["us-01"]),
+    ):
+        found = json.loads(run("topology", *words, "-o", "json")[1])["ultraservers"]
+        assert [server["id"] for server in found] == ids
 
 
 def test_colours_are_for_terminals_that_want_them(api: FakeApi) -> None:
