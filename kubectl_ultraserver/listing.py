@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -17,7 +17,7 @@ from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.kueue import QUEUE, owned
 from kubectl_ultraserver.names import belongs, job_of, unknown
 from kubectl_ultraserver.objects import at, labels, maps, metadata, name_of, text
-from kubectl_ultraserver.seen import Fleet, Work, table_of, takes_neuron
+from kubectl_ultraserver.seen import Fleet, Work, table_of
 from placement.model import COMPONENT
 from placement.read import LIVE, read_node, read_pod
 from placement.topology import Topology
@@ -70,7 +70,8 @@ class Lister:
             ApiError: Not even that.
         """
         topology = Topology(map(read_node, self._items("/api/v1/nodes", "nodes")))
-        here = {node.name for node in topology.nodes.values() if takes_neuron(node, self._table)}
+        fleet = Fleet(topology, (), table=self._table)
+        here = {node.name for node in topology.nodes.values() if fleet.may_take(node)}
         unseen = ""
         try:
             found = self._pods(f"/api/v1/pods?{LIVE}", "pods", here)
@@ -80,7 +81,7 @@ class Lister:
             unseen = f"pods of other namespaces were not looked at: {error}"
         pods = tuple(pod for pod, _ in found)
         owners = {pod.uid: owner for pod, owner in found if owner}
-        return Fleet(topology, pods, owners, unseen, self._table)
+        return replace(fleet, pods=pods, owners=owners, unseen=unseen)
 
     def work(self, called: JobName) -> Work:
         """A job, its pods and the cluster.

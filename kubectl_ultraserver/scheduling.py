@@ -16,7 +16,6 @@ from contract.place import Placer
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.kueue import GATES as KUEUES
 from kubectl_ultraserver.objects import at, condition, name_of, text
-from kubectl_ultraserver.seen import in_ultraserver
 from kubectl_ultraserver.verify import few
 from placement.allocate import Allocator
 from placement.choose import Shelf
@@ -164,7 +163,7 @@ def _causes(cluster: Cluster, job: Job, work: Work) -> tuple[str, ...]:
             f"node {node.name}: in no working UltraServer, label {job.place.unit} is "
             f"{node.labels.get(job.place.unit) or 'missing'}"
             for node in work.fleet.topology.nodes.values()
-            if in_ultraserver(node, work.fleet.table) and node.unit(job.place.unit) is None
+            if work.fleet.has(node) and node.unit(job.place.unit) is None
         ]
     return tuple(lines)
 

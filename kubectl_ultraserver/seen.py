@@ -51,27 +51,6 @@ def table_of(rules: Object | None) -> tuple[Table, str, str]:
     return load_default(), "the packaged table", f"; the installation's rule table {why}"
 
 
-def units_of(table: Table) -> dict[str, int]:
-    """Which node labels make units, the largest first, and of how many nodes: a table's, and the usual."""
-    found = UNITS | {shape.topology_key: shape.node_config for shape in table.shapes if shape.topology_key}
-    return dict(sorted(found.items(), key=lambda unit: -unit[1]))
-
-
-def in_ultraserver(node: Node, table: Table) -> bool:
-    """Whether a node is of an UltraServer, working or not."""
-    rows = table.candidates
-    made = (MODE, *(key for key, size in units_of(table).items() if size > 1))
-    return (
-        any(key in node.labels for key in made)
-        or node.labels.get(rows.instance_type_label) in rows.instance_types
-    )
-
-
-def takes_neuron(node: Node, table: Table) -> bool:
-    """Whether jobs of the kinds that are looked at here may go to a node."""
-    return in_ultraserver(node, table) or any(name.startswith(NEURON) for name in node.allocatable)
-
-
 @dataclass(frozen=True)
 class Fleet:
     """The nodes, and the pods on them.
@@ -92,8 +71,22 @@ class Fleet:
 
     @cached_property
     def units(self) -> dict[str, int]:
-        """See `units_of`."""
-        return units_of(self.table)
+        """By node label how many nodes make a unit, the largest first: those of the table and the usual."""
+        rows = {shape.topology_key: shape.node_config for shape in self.table.shapes if shape.topology_key}
+        return dict(sorted((UNITS | rows).items(), key=lambda unit: -unit[1]))
+
+    def has(self, node: Node) -> bool:
+        """Whether a node is of an UltraServer, working or not."""
+        rows = self.table.candidates
+        return (
+            MODE in node.labels
+            or any(size > 1 and key in node.labels for key, size in self.units.items())
+            or node.labels.get(rows.instance_type_label) in rows.instance_types
+        )
+
+    def may_take(self, node: Node) -> bool:
+        """Whether jobs of the kinds that are looked at here may go to a node."""
+        return self.has(node) or any(name.startswith(NEURON) for name in node.allocatable)
 
     @cached_property
     def believed(self) -> tuple[Pod, ...]:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kubectl_ultraserver.seen import in_ultraserver, node_number
+from kubectl_ultraserver.seen import node_number
 from placement.fit import unusable
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def servers(fleet: Fleet) -> list[Server]:
         key = next((key for key in keys if node.unit(key)), None)
         if key is not None:
             members[key, node.unit(key) or ""].append(node)
-        elif in_ultraserver(node, fleet.table):
+        elif fleet.has(node):
             alone.append(Server("", (_spot(fleet, node, keys[0]),)))
     found = [_server(fleet, key, unit, nodes) for (key, unit), nodes in members.items()]
     found.sort(key=lambda server: server.id)

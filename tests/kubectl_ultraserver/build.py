@@ -5,8 +5,11 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
+from click.testing import CliRunner
+
 from contract import keys
 from contract.keys import GATE, JOB, PLACE
+from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.names import JobName, job_of
 from kubectl_ultraserver.seen import Fleet, Work
@@ -162,3 +165,10 @@ def event(kind: str, name: str, reason: str, message: str, component: str = "", 
         "metadata": {"creationTimestamp": "2026-11-21T11:59:00Z"},
         **more,
     }
+
+
+def run(*words: str, **options: Any) -> tuple[int, str, str]:
+    """What a command exits with and prints, on standard output and on standard error."""
+    done = CliRunner().invoke(cli.main, words, **options)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.stdout, done.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -15,7 +15,7 @@ from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.listing import Lister
 from tests.docs.blocks import REPOSITORY
 from tests.kube.fake import FakeApi
-from tests.kubectl_ultraserver.build import NAMESPACE, rules, stored, workers
+from tests.kubectl_ultraserver.build import NAMESPACE, rules, run, stored, workers
 from tests.placement.stored import path_of, store_nodes
 
 if TYPE_CHECKING:
@@ -36,12 +36,6 @@ def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
         made.put(path_of(pod), pod)
     monkeypatch.setattr(cli, "connect_as_user", lambda *_: (made, NAMESPACE))
     return made
-
-
-def run(*words: str, **options: Any) -> tuple[int, str, str]:
-    done = CliRunner().invoke(cli.main, words, **options)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, done.stdout, done.stderr
 
 
 def test_verify_exits_with_what_it_found(api: FakeApi) -> None:

@@ -18,8 +18,7 @@ from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
 from placement.model import Node
 from tests.kube.fake import FakeApi
-from tests.kubectl_ultraserver.build import NAMESPACE, THREE, case, event, fleet, pod, rules, work
-from tests.kubectl_ultraserver.test_cli import run
+from tests.kubectl_ultraserver.build import NAMESPACE, THREE, case, event, fleet, pod, rules, run, work
 from tests.placement.stored import path_of, store_nodes
 from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pytorchjob
 from webhook.engine import Request, evaluate
