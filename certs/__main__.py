@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 import sys
@@ -15,8 +16,8 @@ import click
 from certs import development, objects, status
 from certs.authority import CertificateError
 from certs.decide import Action
-from certs.inputs import Force, Inputs
-from certs.options import cluster_options, option, settings
+from certs.inputs import Inputs
+from certs.options import cluster_options, option, rotator
 from certs.passes import Passes
 from common import logs
 from kube.api import ApiError
@@ -24,21 +25,14 @@ from kube.election import Elector
 from kube.loop import Loop
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from certs.decide import Decision
     from certs.rotate import PassResult
 
 LOOK_SECONDS = 0.5
 """Between the looks of ``rotate --wait``."""
 
-_RUN_OPTIONS = (
-    "interval_seconds",
-    "lease",
-    "lease_seconds",
-    "identity",
-    "metrics_host",
-    "metrics_port",
-    "log_format",
-)
 _FAILURES = (ApiError, CertificateError, OSError)
 _log = logging.getLogger("certs")
 
@@ -55,10 +49,8 @@ def issue(**options: Any) -> None:  # noqa: ANN401 - click passes what options.p
 
     What is there and good is kept. A webhook configuration that does not exist yet is no error.
     """
-    try:
-        _tell(settings(**options).rotator(_step).run())
-    except _FAILURES as error:
-        raise click.ClickException(str(error)) from error
+    with _failing():
+        _tell(rotator(_step, **options).run())
 
 
 @main.command()
@@ -71,16 +63,14 @@ def rotate(force: tuple[str, ...], wait: float, **options: Any) -> None:  # noqa
     Replacing an authority needs several passes, a settling time apart; `run` does the rest, or --wait.
     """
     deadline = time.monotonic() + wait
-    try:
-        rotator = settings(**options).rotator(_step)
-        if force and (secret := rotator.served_from()):
+    with _failing():
+        rotating = rotator(_step, **options)
+        if force and (secret := rotating.served_from()):
             raise click.ClickException(f"the certificate comes from the Secret {secret}: replace it there")
-        outcome = rotator.run(authority="ca" in force, leaf="leaf" in force)
+        outcome = rotating.run(authority="ca" in force, leaf="leaf" in force)
         while outcome.last.action is Action.WAIT and time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)  # noqa: TID251 - between two looks of a command
-            outcome = rotator.run()
-    except _FAILURES as error:
-        raise click.ClickException(str(error)) from error
+            outcome = rotating.run()
     _tell(outcome)
     if wait and outcome.last.action is Action.WAIT:
         raise click.ClickException(f"not complete after {wait:g} s")
@@ -93,15 +83,14 @@ def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
 
     Exits with 1 when something is wrong, with 2 when that cannot be known.
     """
-    given = settings(**options)
     try:
-        rotator = given.rotator(_step)
-        stored, replicas = rotator.read(), rotator.replicas()
-        decision = rotator.next(stored, Force())
+        looking = rotator(_step, **options)
+        stored, replicas = looking.read(), looking.replicas()
+        decision = looking.next(stored)
     except _FAILURES as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(2)
-    inputs = Inputs(stored, given.policy, datetime.now(UTC), replicas=replicas)
+    inputs = Inputs(stored, looking.policy, datetime.now(UTC), replicas=replicas)
     for line in status.describe(inputs, decision):
         click.echo(line)
     wrong = status.problems(inputs)
@@ -127,19 +116,16 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
     from certs.metrics import Metrics  # noqa: PLC0415
     from kube.metrics import serve  # noqa: PLC0415
 
-    own = {name: options.pop(name) for name in _RUN_OPTIONS}
-    logs.configure(own["log_format"], "certs")
+    logs.configure(options["log_format"], "certs")
     metrics = Metrics()
-    try:
-        rotator = settings(**options).rotator(_log_step)
-        port = own["metrics_port"]
-        unserve = serve(metrics.registry, own["metrics_host"], port) if port else None
-    except _FAILURES as error:
-        raise click.ClickException(str(error)) from error
-    lease = own["lease"], own["identity"], own["lease_seconds"]
-    namespace, clock = rotator.target.namespace, rotator.clock
-    elector = Elector(rotator.api, namespace, *lease, clock, time.monotonic, objects.LABELS)
-    loop = Loop(elector, Passes(rotator, metrics, own["interval_seconds"]), metrics.leads)
+    with _failing():
+        rotating = rotator(_log_step, **options)
+        port = options["metrics_port"]
+        unserve = serve(metrics.registry, options["metrics_host"], port) if port else None
+    lease = options["lease"], options["identity"], options["lease_seconds"]
+    namespace, clock = rotating.target.namespace, rotating.clock
+    elector = Elector(rotating.api, namespace, *lease, clock, time.monotonic, objects.LABELS)
+    loop = Loop(elector, Passes(rotating, metrics, options["interval_seconds"]), metrics.leads)
     loop.stop_on_signals()
     loop.run()
     if unserve:
@@ -167,14 +153,19 @@ def dev(directory: Path, hosts: tuple[str, ...]) -> None:
     Files that are still good are kept.
     """
     wanted = tuple(dict.fromkeys((*development.DEFAULT_HOSTS, *hosts)))
+    with _failing():
+        why, expires = development.ensure(directory, wanted, datetime.now(UTC))
+    did, why = ("made", why) if why else ("kept", "it is good for these hosts")
+    click.echo(f"{did} {directory / 'tls.crt'} ({why}); good until {expires:%Y-%m-%d %H:%M} UTC")
+
+
+@contextlib.contextmanager
+def _failing() -> Iterator[None]:
+    """What can fail for reasons that a person can do something about: said in a line, and exit code 1."""
     try:
-        outcome = development.ensure(directory, wanted, datetime.now(UTC))
-    except (CertificateError, OSError) as error:
+        yield
+    except _FAILURES as error:
         raise click.ClickException(str(error)) from error
-    did = "made" if outcome.made else "kept"
-    click.echo(
-        f"{did} {directory / 'tls.crt'} ({outcome.why}); good until {outcome.expires:%Y-%m-%d %H:%M} UTC"
-    )
 
 
 def _step(decision: Decision) -> None:

@@ -19,6 +19,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    Name = str | ipaddress.IPv4Address | ipaddress.IPv6Address
+
 BACKDATE = timedelta(minutes=5)
 """How long before ``now`` a certificate begins: nodes' clocks differ by a few minutes at most."""
 
@@ -82,15 +84,7 @@ def new_authority(now: datetime, lifetime: timedelta) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(_AUTHORITY_NAME)
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    builder = (
-        _builder(name, name, key, now - BACKDATE, now + lifetime)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
-        .add_extension(identifier, critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False
-        )
-    )
+    builder = _builder(name, name, key, now - BACKDATE, now + lifetime, identifier, signs=True)
     return Pair(builder.sign(key, hashes.SHA256()), key)
 
 
@@ -98,8 +92,7 @@ def issue(
     authority: Pair,
     now: datetime,
     lifetime: timedelta,
-    dns_names: Sequence[str],
-    ip_addresses: Iterable[str] = (),
+    names: Sequence[str],
 ) -> Pair:
     """Issue a serving certificate.
 
@@ -109,8 +102,8 @@ def issue(
         authority: Who signs.
         now: The present, with a time zone.
         lifetime: How long from now it is good, at most.
-        dns_names: Its DNS names; the first one that fits is its common name as well, for people.
-        ip_addresses: Its IP addresses, v4 or v6.
+        names: Its DNS names and IP addresses, v4 or v6; the first that fits is its common name as well, for
+            people.
 
     Raises:
         CertificateError: No name at all or a malformed one, ``authority`` is not a CA or is over or has not
@@ -118,23 +111,17 @@ def issue(
     """
     _check_times(now, lifetime)
     _check_authority(authority.certificate, now)
-    names = _alternative_names(dns_names, ip_addresses)
     issuer = authority.certificate
     begin = max(now - BACKDATE, issuer.not_valid_before_utc)
     end = min(now + lifetime, issuer.not_valid_after_utc)
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = _name(next((n for n in dns_names if len(n) <= _COMMON_NAME_LIMIT), "webhook"))
+    alternatives = _alternative_names(names)
+    subject = _name(next((n for n in names if len(n) <= _COMMON_NAME_LIMIT), "webhook"))
     identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     builder = (
-        _builder(subject, issuer.subject, key, begin, end)
-        .add_extension(names, critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
+        _builder(subject, issuer.subject, key, begin, end, identifier, signs=False)
+        .add_extension(alternatives, critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False
-        )
     )
     return Pair(builder.sign(authority.key, hashes.SHA256()), key)
 
@@ -174,6 +161,35 @@ def signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> boo
     return True
 
 
+def in_time(certificate: x509.Certificate, now: datetime) -> bool:
+    """Whether a certificate has begun and has not ended."""
+    return certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc
+
+
+def is_authority(certificate: x509.Certificate) -> bool:
+    """Whether a certificate may sign others."""
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
+
+
+def lacking(leaf: x509.Certificate, wanted: Iterable[str]) -> list[str]:
+    """The wanted DNS names and IP addresses that a leaf does not have."""
+    held = _held(leaf)
+    return [name for name in wanted if _parsed(name) not in held]
+
+
+def serves(leaf: x509.Certificate, name: str) -> bool:
+    """Whether a client that asks for a DNS name accepts a leaf; a ``*`` stands for the first label."""
+    return not _held(leaf).isdisjoint({name, f"*.{name.partition('.')[2]}"})
+
+
+def at(instant: datetime) -> str:
+    """An instant, for people."""
+    return f"{instant:%Y-%m-%dT%H:%M:%SZ}"
+
+
 def _check_times(now: datetime, lifetime: timedelta) -> None:
     if now.tzinfo is None:
         raise CertificateError(f"now ({now}) has no time zone")
@@ -182,37 +198,71 @@ def _check_times(now: datetime, lifetime: timedelta) -> None:
 
 
 def _check_authority(authority: x509.Certificate, now: datetime) -> None:
-    try:
-        constraints = authority.extensions.get_extension_for_class(x509.BasicConstraints).value
-    except x509.ExtensionNotFound as error:
-        raise CertificateError(f"{authority.subject.rfc4514_string()} is not a CA") from error
-    if not constraints.ca:
+    if not is_authority(authority):
         raise CertificateError(f"{authority.subject.rfc4514_string()} is not a CA")
-    if not authority.not_valid_before_utc <= now < authority.not_valid_after_utc:
-        raise CertificateError(
-            f"the authority is good from {authority.not_valid_before_utc:%Y-%m-%dT%H:%M:%SZ} to "
-            f"{authority.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}, and it is {now}"
-        )
+    if not in_time(authority, now):
+        begin, end = at(authority.not_valid_before_utc), at(authority.not_valid_after_utc)
+        raise CertificateError(f"the authority is good from {begin} to {end}, and it is {now}")
 
 
-def _alternative_names(dns_names: Sequence[str], ip_addresses: Iterable[str]) -> x509.SubjectAlternativeName:
+def _alternative_names(names: Sequence[str]) -> x509.SubjectAlternativeName:
+    if not names or not all(names):
+        raise CertificateError("a serving certificate needs a name, and no empty one")
     try:
-        names: list[x509.GeneralName] = [x509.DNSName(name) for name in dns_names]
-        names += [x509.IPAddress(ipaddress.ip_address(address)) for address in ip_addresses]
+        return x509.SubjectAlternativeName(
+            [
+                x509.DNSName(name) if isinstance(name, str) else x509.IPAddress(name)
+                for name in map(_parsed, names)
+            ]
+        )
     except ValueError as error:
         raise CertificateError(f"a name of the certificate is malformed: {error}") from error
-    if not names or not all(dns_names):
-        raise CertificateError("a serving certificate needs a name, and no empty one")
-    return x509.SubjectAlternativeName(names)
+
+
+def _parsed(name: str) -> Name:
+    """A name as a certificate holds it: an IP address, or a DNS name as it is."""
+    try:
+        return ipaddress.ip_address(name)
+    except ValueError:
+        return name
+
+
+def _held(leaf: x509.Certificate) -> set[object]:
+    try:
+        names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return set()
+    return {*names.get_values_for_type(x509.DNSName), *names.get_values_for_type(x509.IPAddress)}
 
 
 def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, begin: datetime, end: datetime
+def _builder(  # noqa: PLR0913, PLR0917 - what every certificate has
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    begin: datetime,
+    end: datetime,
+    signer: x509.SubjectKeyIdentifier,
+    *,
+    signs: bool,
 ) -> x509.CertificateBuilder:
+    """What authorities and leaves have in common; one that signs is an authority, but of no further ones."""
+    usage = x509.KeyUsage(
+        digital_signature=not signs,
+        content_commitment=False,
+        key_encipherment=False,  # an RSA key's use; ECDSA only signs
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    theirs = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(signer)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -221,18 +271,8 @@ def _builder(
         .serial_number(x509.random_serial_number())
         .not_valid_before(begin)
         .not_valid_after(end)
-    )
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,  # an RSA key's use; ECDSA only signs
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
+        .add_extension(x509.BasicConstraints(ca=signs, path_length=0 if signs else None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(own, critical=False)
+        .add_extension(theirs, critical=False)
     )

@@ -23,18 +23,8 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from certs.authority import BACKDATE
-from certs.checks import (
-    at,
-    good,
-    is_authority,
-    lacking_names,
-    last_served,
-    renewal,
-    still_good,
-    unusable,
-    verifies,
-)
+from certs.authority import BACKDATE, at, is_authority, lacking
+from certs.inputs import good, last_served, renewal, still_good, unusable, verifies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +97,7 @@ def _no_authority(inputs: Inputs) -> Decision | None:
 
 
 def _old_authority(inputs: Inputs) -> Decision | None:
-    if inputs.force.authority == inputs.signer:
+    if inputs.signer in inputs.forced:
         why = "a new authority was asked for"
     elif inputs.now >= renewal(inputs.signer):
         why = f"the authority reached its renewal time at {at(renewal(inputs.signer))}"
@@ -182,10 +172,9 @@ def _old_leaf(inputs: Inputs) -> Decision | None:
     leaf = inputs.stored.serving.leaf
     if leaf is None or inputs.provided:
         return None
-    lacking = lacking_names(leaf, inputs.policy)
-    if lacking:
-        return Decision(Action.ISSUE, f"the leaf lacks the name {', '.join(lacking)}", broken=True)
-    if inputs.force.leaf == leaf:
+    if missing := lacking(leaf, inputs.policy.names):
+        return Decision(Action.ISSUE, f"the leaf lacks the name {', '.join(missing)}", broken=True)
+    if leaf in inputs.forced:
         return Decision(Action.ISSUE, "a new leaf was asked for")
     if inputs.now >= renewal(leaf):
         return Decision(Action.ISSUE, f"the leaf reached its renewal time at {at(renewal(leaf))}")

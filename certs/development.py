@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from cryptography import x509
 
-from certs import authority, names
+from certs import authority
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,22 +22,7 @@ KEEP_FOR = timedelta(days=1)
 DEFAULT_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
-@dataclass(frozen=True, slots=True)
-class DevelopmentFiles:
-    """What `ensure` did.
-
-    Attributes:
-        made: Whether the files were written.
-        why: The reason, as the end of a sentence.
-        expires: When the serving certificate ends.
-    """
-
-    made: bool
-    why: str
-    expires: datetime
-
-
-def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> DevelopmentFiles:
+def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> tuple[str, datetime]:
     """Have ``ca.crt``, ``tls.crt`` and ``tls.key`` for ``hosts`` in ``directory``.
 
     The authority's key is thrown away once it has signed: whoever trusts ``ca.crt`` trusts one
@@ -49,23 +33,25 @@ def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> DevelopmentF
         hosts: DNS names and IP addresses to be served.
         now: The present, with a time zone.
 
+    Returns:
+        Why they were made, as the end of a sentence, empty where they were kept; and when the serving
+        certificate ends.
+
     Raises:
         CertificateError: A host is malformed.
         OSError: The directory cannot be written.
     """
     lacking, expires = _lacking(directory, hosts, now)
     if not lacking and expires is not None:
-        return DevelopmentFiles(made=False, why="it is good for these hosts", expires=expires)
-    dns_names = [host for host in hosts if not names.is_ip(host)]
-    ip_addresses = [host for host in hosts if names.is_ip(host)]
+        return "", expires
     signer = authority.new_authority(now, LIFETIME)
-    leaf = authority.issue(signer, now, LIFETIME, dns_names, ip_addresses)
+    leaf = authority.issue(signer, now, LIFETIME, hosts)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     write(directory / "ca.crt", signer.certificate_pem(), 0o644)
     # The key first: a server that watches takes up a pair when it matches.
     write(directory / "tls.key", leaf.key_pem(), 0o600)
     write(directory / "tls.crt", leaf.certificate_pem(), 0o644)
-    return DevelopmentFiles(made=True, why=lacking, expires=leaf.certificate.not_valid_after_utc)
+    return lacking, leaf.certificate.not_valid_after_utc
 
 
 def write(path: Path, content: bytes, mode: int) -> None:
@@ -106,5 +92,5 @@ def _lacking(directory: Path, hosts: Sequence[str], now: datetime) -> tuple[str,
     expires = min(pair.certificate.not_valid_after_utc, ca.not_valid_after_utc)
     if expires - now < KEEP_FOR:
         return f"it was good until {expires:%Y-%m-%d %H:%M} UTC only", None
-    missing = names.lacking(pair.certificate, hosts)
+    missing = authority.lacking(pair.certificate, hosts)
     return (f"it lacked {', '.join(missing)}" if missing else ""), expires

@@ -1,4 +1,7 @@
-"""What a decision is made from: what is wanted, what is stored, the time, and what replicas serve."""
+"""What a decision is made from: what is wanted, what is stored, the time, and what replicas serve.
+
+And questions about single certificates and bundles, which decisions and reports ask. Pure.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from certs.authority import signed_by
-from certs.checks import refused, still_good
+from certs.authority import BACKDATE, at, in_time, is_authority, serves, signed_by
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from cryptography import x509
 
@@ -22,8 +24,7 @@ class Policy:
     """What is wanted.
 
     Attributes:
-        dns_names: The leaf's DNS names.
-        ip_addresses: Its IP addresses.
+        names: The leaf's DNS names and IP addresses; by the first one the API server asks for it.
         leaf_lifetime: How long a leaf is good.
         authority_lifetime: How long an authority is good.
         settle: How long a stored change takes at most to reach everybody: a caBundle the API servers
@@ -32,8 +33,7 @@ class Policy:
             defaults.
     """
 
-    dns_names: tuple[str, ...]
-    ip_addresses: tuple[str, ...] = ()
+    names: tuple[str, ...]
     leaf_lifetime: timedelta = timedelta(days=90)
     authority_lifetime: timedelta = timedelta(days=1825)
     settle: timedelta = timedelta(minutes=5)
@@ -61,21 +61,6 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Force:
-    """What a person wants replaced before its time, by what it was when they said so.
-
-    So a retry after a lost race, or the second of two that say the same, does not replace it twice.
-
-    Attributes:
-        authority: The authority that is not to sign any longer.
-        leaf: The leaf that is not to be served any longer.
-    """
-
-    authority: x509.Certificate | None = None
-    leaf: x509.Certificate | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Inputs:
     """All that a decision looks at.
 
@@ -83,14 +68,16 @@ class Inputs:
         stored: What is stored.
         policy: What is wanted.
         now: The time.
-        force: What is to be replaced early.
+        forced: The authority that is not to sign, or the leaf that is not to be served, any longer, as a
+            person said while they were. So a retry after a lost race, or the second of two that say the
+            same, replaces nothing twice.
         replicas: The leaves that replicas are seen to serve, by address; None when nobody asked.
     """
 
     stored: Stored
     policy: Policy
     now: datetime
-    force: Force = Force()
+    forced: Bundle = frozenset()
     replicas: Mapping[str, x509.Certificate] | None = None
 
     @property
@@ -125,3 +112,72 @@ class Inputs:
         if provided:
             return serving.chain == provided.chain
         return serving.leaf is not None and signed_by(serving.leaf, self.signer)
+
+
+def renewal(certificate: x509.Certificate) -> datetime:
+    """When a certificate reaches its renewal time: after two thirds of its lifetime.
+
+    Its life begins when it was made, not `BACKDATE` earlier: lifetimes of minutes count from there.
+    """
+    end = certificate.not_valid_after_utc
+    begin = min(certificate.not_valid_before_utc + BACKDATE, end)
+    return begin + (end - begin) * 2 / 3
+
+
+def unusable(serving: ServingSecret, bundle: Bundle, now: datetime) -> str:
+    """Why a Secret's leaf does not serve a client that trusts ``bundle``; empty when it does."""
+    leaf = serving.leaf
+    if leaf is None:
+        return serving.problem
+    if not in_time(leaf, now):
+        return f"it is good from {at(leaf.not_valid_before_utc)} to {at(leaf.not_valid_after_utc)} only"
+    if not verifies(leaf, serving.chain[1:], bundle, now):
+        return "no trusted authority signed it"
+    return ""
+
+
+def refused(provided: ServingSecret, policy: Policy, now: datetime) -> str:
+    """Why a provided certificate is not served; empty when it is, or when there is none."""
+    leaf = provided.leaf
+    if provided.raw is None:
+        return ""
+    if leaf is not None and not provided.bundle:
+        return "its ca.crt is missing or cannot be read"
+    if why := unusable(provided, provided.bundle, now):
+        return why
+    if leaf and not serves(leaf, policy.names[0]):
+        return f"it lacks the name {policy.names[0]}"
+    if leaf and now >= last_served(leaf, policy):
+        return f"it ends at {at(leaf.not_valid_after_utc)}, in less than {policy.least_life}"
+    return ""
+
+
+def last_served(leaf: x509.Certificate, policy: Policy) -> datetime:
+    """Until when a provided leaf is served: so long before its end that another one can take over in time."""
+    return leaf.not_valid_after_utc - policy.least_life
+
+
+def verifies(
+    leaf: x509.Certificate, intermediates: Iterable[x509.Certificate], bundle: Bundle, now: datetime
+) -> bool:
+    """Whether a leaf was signed by an authority of ``bundle``, or by a chain of intermediates up to one."""
+    between = [ca for ca in intermediates if good(ca, now)]
+    roots = still_good(bundle, now)
+    tips = [leaf]
+    while tips:
+        tip = tips.pop()
+        if any(signed_by(tip, ca) for ca in roots):
+            return True
+        tips += [ca for ca in between if signed_by(tip, ca)]
+        between = [ca for ca in between if ca not in tips]
+    return False
+
+
+def still_good(bundle: Bundle, now: datetime) -> Bundle:
+    """Those of a bundle that are authorities and in their time."""
+    return frozenset(ca for ca in bundle if good(ca, now))
+
+
+def good(ca: x509.Certificate, now: datetime) -> bool:
+    """Whether it is an authority and in its time."""
+    return is_authority(ca) and in_time(ca, now)

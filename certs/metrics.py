@@ -20,39 +20,29 @@ class Metrics:
     def __init__(self) -> None:
         """Begin at zero, with every result of a pass present, so that rates have something to start from."""
         self.registry = CollectorRegistry()
-        self._expiry = Gauge(
-            f"{PREFIX}_expiry_timestamp_seconds",
+        self._expiry = self._gauge(
+            "expiry_timestamp_seconds",
             "When a certificate ends, Unix time; from the leader only.",
-            ["certificate"],
-            registry=self.registry,
+            "certificate",
         )
-        self._bundle = Gauge(
-            f"{PREFIX}_trusted_authorities",
+        self._bundle = self._gauge(
+            "trusted_authorities",
             "Authorities in the bundle; more than one while an authority is being replaced.",
-            registry=self.registry,
         )
-        self._missing = Gauge(
-            f"{PREFIX}_missing_webhook_configurations",
-            "Webhook configurations that are named and do not exist.",
-            registry=self.registry,
+        self._missing = self._gauge(
+            "missing_webhook_configurations", "Webhook configurations that are named and do not exist."
         )
-        self._provided = Gauge(
-            f"{PREFIX}_provided_certificate",
+        self._provided = self._gauge(
+            "provided_certificate",
             "1 while a provided certificate is served; 0 while this program's own is.",
-            registry=self.registry,
         )
-        self._refused = Gauge(
-            f"{PREFIX}_provided_certificate_refused",
+        self._refused = self._gauge(
+            "provided_certificate_refused",
             "1 while the Secret with a provided certificate exists and cannot be served.",
-            registry=self.registry,
         )
-        self._leader = Gauge(
-            f"{PREFIX}_leader", "1 while this replica is the leader.", registry=self.registry
-        )
-        self._success = Gauge(
-            f"{PREFIX}_last_success_timestamp_seconds",
-            "When a pass last found or made everything right, Unix time.",
-            registry=self.registry,
+        self._leader = self._gauge("leader", "1 while this replica is the leader.")
+        self._success = self._gauge(
+            "last_success_timestamp_seconds", "When a pass last found or made everything right, Unix time."
         )
         self._passes = Counter(f"{PREFIX}_passes", "Passes, by result.", ["result"], registry=self.registry)
         self._steps = Counter(f"{PREFIX}_steps", "Steps taken, by kind.", ["step"], registry=self.registry)
@@ -89,3 +79,6 @@ class Metrics:
     def failed(self) -> None:
         """Note a pass that failed."""
         self._passes.labels("failed").inc()
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)

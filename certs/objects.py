@@ -1,4 +1,4 @@
-"""The JSON that is written: Secrets and patches. Pure."""
+"""The JSON that is written, Secrets and patches, and where it is in the API server. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import copy
 from typing import TYPE_CHECKING
 
 from certs.observed import STORED_AT, TRUSTED_SINCE, bundle_pem
-from kube.store import guarded
+from kube.api import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +22,22 @@ LABELS = {
     "app.kubernetes.io/managed-by": "ultraserver-webhook-certs",
 }
 """On what this program creates, so that an uninstallation finds it."""
+
+
+def secrets(namespace: str) -> str:
+    """The collection of a namespace's Secrets."""
+    return f"/api/v1/namespaces/{namespace}/secrets"
+
+
+def endpoint_slices(namespace: str, service: str) -> str:
+    """The EndpointSlices of a Service, as a list."""
+    selector = f"labelSelector=kubernetes.io%2Fservice-name%3D{service}"
+    return f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?{selector}"
+
+
+def webhook_configuration(kind: str, name: str) -> str:
+    """A webhook configuration; ``kind`` is ``mutating`` or ``validating``."""
+    return f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{name}"
 
 
 def authority_secret(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,6 @@ import click
 
 from certs.authority import service_names
 from certs.inputs import Policy
-from certs.names import is_ip
 from certs.rotate import Rotator, Target
 from kube.command import connect, options_of, own_namespace
 
@@ -22,29 +20,6 @@ if TYPE_CHECKING:
     from certs.replicas import Address
 
 option = options_of("ULTRASERVER_CERTS")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the options said.
-
-    Attributes:
-        target: Where certificates are kept.
-        policy: What is wanted of them.
-        kubeconfig: Whose API server; None for the pod's own account.
-    """
-
-    target: Target
-    policy: Policy
-    kubeconfig: Path | None
-
-    def rotator(self, say: Callable[[Decision], object]) -> Rotator:
-        """Connect.
-
-        Raises:
-            ApiError: No API server is named, or its client is not installed.
-        """
-        return Rotator(connect(self.kubeconfig), self.target, self.policy, lambda: datetime.now(UTC), say)
 
 
 def _endpoints(_context: object, _option: object, values: tuple[str, ...]) -> tuple[Address, ...]:
@@ -93,20 +68,24 @@ _OPTIONS = (
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command the options; it takes them as keywords and hands them to `settings`."""
+    """Gives a command the options; it takes them as keywords and hands them to `rotator`."""
     for decorate in reversed(_OPTIONS):
         command = decorate(command)
     return command
 
 
-def settings(**given: Any) -> Settings:  # noqa: ANN401 - click passes what _OPTIONS names
-    """Make what is meant of the options.
+def rotator(say: Callable[[Decision], object], **given: Any) -> Rotator:  # noqa: ANN401 - click passes what _OPTIONS names
+    """Make what is meant of the options, and connect.
+
+    Args:
+        say: See `Rotator`.
+        given: Their values by name; what else is given is another's.
 
     Raises:
         click.UsageError: They contradict each other.
+        ApiError: No API server is named, or its client is not installed.
     """
-    hooks = [("mutating", name) for name in given["mutating"]]
-    hooks += [("validating", name) for name in given["validating"]]
+    hooks = [(kind, name) for kind in ("mutating", "validating") for name in given[kind]]
     target = Target(
         given["namespace"],
         given["service"],
@@ -121,16 +100,14 @@ def settings(**given: Any) -> Settings:  # noqa: ANN401 - click passes what _OPT
             "--secret, --ca-secret and --provided-secret must differ: serving pods must not see the second, "
             "and the third is never written"
         )
-    dns = service_names(target.service, target.namespace, given["cluster_domain"])
-    extra = [(name, is_ip(name)) for name in given["names"]]
+    names = [*service_names(target.service, target.namespace, given["cluster_domain"]), *given["names"]]
     try:
         policy = Policy(
-            tuple(dict.fromkeys([*dns, *(name for name, is_ip in extra if not is_ip)])),
-            tuple(name for name, is_ip in extra if is_ip),
+            tuple(dict.fromkeys(names)),
             timedelta(days=given["leaf_days"]),
             timedelta(days=given["ca_days"]),
             timedelta(seconds=given["settle_seconds"]),
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    return Settings(target, policy, given["kubeconfig"])
+    return Rotator(connect(given["kubeconfig"]), target, policy, lambda: datetime.now(UTC), say)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from certs import authority, objects, paths
-from certs.checks import refused
+from certs import authority, objects
 from certs.decide import Action, Decision, decide
-from certs.inputs import Force, Inputs
+from certs.inputs import Inputs, refused
 from certs.observed import Stored, read_authority, read_hook, read_serving
 from certs.replicas import Address, addresses, served
 from kube.api import ApiError, ConflictError
-from kube.store import put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
     from certs.inputs import Policy
+    from certs.observed import Bundle
     from kube.api import Api, Object
 
 MOST_STEPS = 40
@@ -107,7 +106,7 @@ class Rotator:
             ApiError: Something cannot be read.
         """
         hooks = tuple(
-            read_hook(kind, name, self.api.get(paths.webhook_configuration(kind, name)))
+            read_hook(kind, name, self.api.get(objects.webhook_configuration(kind, name)))
             for kind, name in self.target.hooks
         )
         serving = read_serving(self._secret(self.target.secret))
@@ -123,13 +122,13 @@ class Rotator:
         inputs = Inputs(self.read(), self.policy, self.clock())
         return self.target.provided_secret if inputs.provided else ""
 
-    def next(self, stored: Stored, force: Force) -> Decision:
+    def next(self, stored: Stored, forced: Bundle = frozenset()) -> Decision:
         """Decide; before an old authority goes, the replicas are asked.
 
         Raises:
             ApiError: The replicas' addresses cannot be read.
         """
-        inputs = Inputs(stored, self.policy, self.clock(), force)
+        inputs = Inputs(stored, self.policy, self.clock(), forced)
         decision = decide(inputs)
         if decision.action is Action.BUNDLE and stored.authority.bundle > decision.bundle:
             decision = decide(replace(inputs, replicas=self.replicas()))
@@ -141,8 +140,8 @@ class Rotator:
         Raises:
             ApiError: Their addresses cannot be read.
         """
-        slices = self.api.get(paths.endpoint_slices(self.target.namespace, self.target.service))
-        return served([*self.target.replicas, *addresses(slices)], self.policy.dns_names[0])
+        slices = self.api.get(objects.endpoint_slices(self.target.namespace, self.target.service))
+        return served([*self.target.replicas, *addresses(slices)], self.policy.names[0])
 
     def run(self, *, authority: bool = False, leaf: bool = False) -> PassResult:
         """Do one pass.
@@ -156,14 +155,13 @@ class Rotator:
             CertificateError: A certificate cannot be made as wanted.
         """
         stored = self.read()
-        force = Force(
-            stored.authority.pair.certificate if authority and stored.authority.pair else None,
-            stored.serving.leaf if leaf else None,
-        )
+        signer, served = stored.authority.pair, stored.serving.leaf
+        given = (signer.certificate if authority and signer else None, served if leaf else None)
+        forced = frozenset(certificate for certificate in given if certificate)
         steps: list[Decision] = []
         conflicts = 0
         for _ in range(MOST_STEPS):
-            decision = self.next(stored, force)
+            decision = self.next(stored, forced)
             if decision.action in {Action.KEEP, Action.WAIT}:
                 missing = tuple(f"{hook.kind} {hook.name}" for hook in stored.hooks if hook.raw is None)
                 why = refused(stored.provided, self.policy, self.clock())
@@ -224,7 +222,7 @@ class Rotator:
         wanted = stored.authority.bundle
         for hook in stored.hooks:
             if any(held != wanted for held in hook.bundles):
-                path = paths.webhook_configuration(hook.kind, hook.name)
+                path = objects.webhook_configuration(hook.kind, hook.name)
                 self.api.patch(path, objects.trust_patch(hook, wanted))
 
     def _issue(self, stored: Stored) -> None:
@@ -232,7 +230,7 @@ class Rotator:
         if signer is None:
             raise LookupError("a leaf without an authority")
         now, policy = self.clock(), self.policy
-        leaf = authority.issue(signer, now, policy.leaf_lifetime, policy.dns_names, policy.ip_addresses)
+        leaf = authority.issue(signer, now, policy.leaf_lifetime, policy.names)
         raw = stored.serving.raw
         self._put(raw, objects.serving_secret(raw, self.target.secret, leaf, stored.authority.bundle, now))
 
@@ -242,7 +240,12 @@ class Rotator:
         self._put(raw, taken)
 
     def _put(self, raw: Object | None, document: Object) -> None:
-        put(self.api, paths.secrets(self.target.namespace), raw, document)
+        """Write a Secret, where it was last seen as ``raw``; one that was not there is made."""
+        collection = objects.secrets(self.target.namespace)
+        if raw is None:
+            self.api.create(collection, document)
+        else:
+            self.api.replace(f"{collection}/{document['metadata']['name']}", document)
 
     def _secret(self, name: str) -> Object | None:
-        return self.api.get(f"{paths.secrets(self.target.namespace)}/{name}")
+        return self.api.get(f"{objects.secrets(self.target.namespace)}/{name}")

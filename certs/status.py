@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from certs.checks import lacking_names, refused, renewal, unusable, verifies
+from certs.authority import lacking
 from certs.decide import Action
+from certs.inputs import refused, renewal, unusable, verifies
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -25,8 +26,8 @@ def problems(inputs: Inputs) -> list[str]:
     why = unusable(serving, authority.bundle, now)
     if why:
         found.append(f"there is no leaf to serve: {why}")
-    elif serving.leaf and not inputs.provided and (lacking := lacking_names(serving.leaf, inputs.policy)):
-        found.append(f"the leaf lacks the name {', '.join(lacking)}")
+    elif serving.leaf and not inputs.provided and (missing := lacking(serving.leaf, inputs.policy.names)):
+        found.append(f"the leaf lacks the name {', '.join(missing)}")
     if not_served := refused(inputs.stored.provided, inputs.policy, now):
         found.append(f"the provided certificate is not served: {not_served}")
     for hook in inputs.stored.hooks:

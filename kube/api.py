@@ -28,8 +28,8 @@ class GoneError(ApiError):
     """A resourceVersion or a page token is too old (410): list again."""
 
 
-class Api(Protocol):
-    """An API server. Paths are those of its REST interface, a query included."""
+class ReadApi(Protocol):
+    """An API server that is only read. Paths are those of its REST interface, a query included."""
 
     def get(self, path: str) -> Object | None:
         """Read an object or a list.
@@ -40,6 +40,18 @@ class Api(Protocol):
         Raises:
             ApiError: It cannot be read.
         """
+
+    def pages(self, path: str) -> Iterator[Object]:
+        """Read a collection as lists of some hundred items, all of one resourceVersion.
+
+        Raises:
+            GoneError: It took so long that the next page is no longer known.
+            ApiError: It cannot be read.
+        """
+
+
+class Api(ReadApi, Protocol):
+    """An API server that is written to as well."""
 
     def create(self, path: str, document: Object) -> Object:
         """Create an object in the collection ``path``.
@@ -58,7 +70,7 @@ class Api(Protocol):
         """
 
     def patch(self, path: str, operations: list[Object]) -> Object:
-        """Apply a JSON patch; `kube.store.guarded` binds it to a ``resourceVersion``.
+        """Apply a JSON patch; `guarded` binds it to a ``resourceVersion``.
 
         Raises:
             ConflictError: The object has another one, or was deleted.
@@ -78,16 +90,8 @@ class Api(Protocol):
         """
 
 
-class WatchApi(Protocol):
-    """The calls of a watch."""
-
-    def pages(self, path: str) -> Iterator[Object]:
-        """Read a collection as lists of some hundred items, all of one resourceVersion.
-
-        Raises:
-            GoneError: It took so long that the next page is no longer known.
-            ApiError: It cannot be read.
-        """
+class WatchApi(ReadApi, Protocol):
+    """An API server that is followed."""
 
     def stream(self, path: str) -> AbstractContextManager[Stream]:
         """Begin a watch.
@@ -113,3 +117,13 @@ class Stream(Protocol):
 def leases(namespace: str) -> str:
     """The collection of a namespace's Leases."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+
+
+def guarded(known: Object, operations: list[Object]) -> list[Object]:
+    """A JSON patch that applies to the version of ``known`` only.
+
+    Naming the resourceVersion makes the API server answer Conflict if the object was changed since it was
+    read; without it, the API server would retry the patch on the newer object.
+    """
+    version = known.get("metadata", {}).get("resourceVersion", "")
+    return [{"op": "replace", "path": "/metadata/resourceVersion", "value": version}, *operations]

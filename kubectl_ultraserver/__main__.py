@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
@@ -17,37 +18,53 @@ from common.texts import printable
 from kube.api import ApiError
 from kube.command import connect_as_user
 from kubectl_ultraserver.listing import Lister, UnknownJobError
-from kubectl_ultraserver.names import parse
-from kubectl_ultraserver.servers import Filter, servers
+from kubectl_ultraserver.names import JobName, parse
+from kubectl_ultraserver.servers import is_asked_for, servers
 from kubectl_ultraserver.svg import svg
 from kubectl_ultraserver.terminal import drawn, explained, verified
 from kubectl_ultraserver.verify import verify
+from kubectl_ultraserver.why import why
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kubectl_ultraserver.names import JobName
-
 WHOLE, NOT_WHOLE, FAILED = 0, 1, 2
 """Exit codes of ``verify``; the other commands have 0 and 2 only."""
 
+_OPTIONS = (
+    click.option(
+        "-o", "--output", "form", type=click.Choice(("text", "json")), default="text", show_default=True
+    ),
+    click.option("-n", "--namespace", default="", help="Of the job; the context's own if not given."),
+    click.option("--context", help="Of the kubeconfig; the current one if not given."),
+    click.option(
+        "--kubeconfig", type=click.Path(path_type=Path), help="Without it KUBECONFIG, or ~/.kube/config."
+    ),
+)
+"""What every command takes, as kubectl does."""
 
-def options(command: Callable[..., None]) -> Callable[..., None]:
-    """What every command takes, as kubectl does."""
-    for option in (
-        click.option(
-            "-o", "--output", "form", type=click.Choice(("text", "json")), default="text", show_default=True
-        ),
-        click.option("-n", "--namespace", default="", help="Of the job; the context's own if not given."),
-        click.option("--context", help="Of the kubeconfig; the current one if not given."),
-        click.option(
-            "--kubeconfig",
-            type=click.Path(path_type=Path),
-            help="Without it KUBECONFIG, or ~/.kube/config.",
-        ),
-    ):
-        command = option(command)
-    return command
+
+def connected(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options; in place of those that say where, it takes a `Lister` for there."""
+
+    @functools.wraps(command)
+    def run(kubeconfig: Path | None, context: str | None, namespace: str, **given: Any) -> None:  # noqa: ANN401 - click's
+        try:
+            api, own = connect_as_user(kubeconfig, context)
+            command(Lister(api, namespace or own, progress=sys.stderr.isatty()), **given)
+        except (ApiError, UnknownJobError) as error:
+            _fail(str(error))
+
+    for option in _OPTIONS:
+        run = option(run)
+    return run
+
+
+def _parsed(_context: object, _option: object, job: str | None) -> JobName | None:
+    try:
+        return parse(job) if job else None
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -61,67 +78,45 @@ def main() -> None:
 
 
 @main.command("verify")
-@click.argument("job")
-@options
-def verify_command(
-    job: str, kubeconfig: Path | None, context: str | None, namespace: str, form: str
-) -> NoReturn:
+@click.argument("job", callback=_parsed)
+@connected
+def verify_command(lister: Lister, job: JobName, form: str) -> NoReturn:
     """Show where the workers of JOB (NAME or KIND/NAME) are, and whether it is placed whole.
 
     Exits with 0 if it is, 1 if it is not, 2 if that cannot be found out.
     """
-    called = _parsed(job)
-    lister, own = _lister(kubeconfig, context)
-    verdict = verify(_tried(lambda: lister.work(called, namespace or own)))
+    verdict = verify(lister.work(job))
     if form == "json":
         _json(asdict(verdict) | {"whole": verdict.whole})
     else:
         _lines(verified(verdict))
-    sys.exit(WHOLE if verdict.whole else NOT_WHOLE)
+    sys.exit(FAILED if not verdict.known else WHOLE if verdict.whole else NOT_WHOLE)
 
 
 @main.command("why")
-@click.argument("job")
-@options
-def why_command(job: str, kubeconfig: Path | None, context: str | None, namespace: str, form: str) -> None:
+@click.argument("job", callback=_parsed)
+@connected
+def why_command(lister: Lister, job: JobName, form: str) -> None:
     """Explain what JOB (NAME or KIND/NAME) waits for: the node, the pod or the queue."""
-    # Imported here: the rule table that it asks costs as much time as all the rest.
-    from kubectl_ultraserver.why import why  # noqa: PLC0415
-
-    called = _parsed(job)
-    lister, own = _lister(kubeconfig, context)
-    case = _tried(lambda: lister.case(lister.work(called, namespace or own)))
-    findings, unseen = why(case), case.work.fleet.unseen
+    case = lister.case(lister.work(job))
+    title, findings, unseen = case.work.title, why(case), case.work.fleet.unseen
     if form == "json":
-        _json(
-            {"job": case.work.title, "findings": [asdict(finding) for finding in findings], "unseen": unseen}
-        )
+        _json({"job": title, "findings": [asdict(finding) for finding in findings], "unseen": unseen})
     else:
-        _lines(explained(case.work.title, findings, unseen))
+        _lines(explained(title, findings, unseen))
 
 
 @main.command()
-@click.option("--job", default="", help="Only UltraServers that this job (NAME or KIND/NAME) is on.")
+@click.option("--job", callback=_parsed, help="Only UltraServers that this job (NAME or KIND/NAME) is on.")
 @click.option("--free", is_flag=True, help="Only those of which all nodes are free.")
 @click.option("--broken", is_flag=True, help="Only those with a node that is not Ready, cordoned or missing.")
 @click.option("--svg", "picture", type=click.Path(path_type=Path), help="Write a picture to this file.")
-@options
-def topology(  # noqa: PLR0913 - options
-    kubeconfig: Path | None,
-    context: str | None,
-    namespace: str,
-    form: str,
-    *,
-    picture: Path | None,
-    job: str,
-    free: bool,
-    broken: bool,
-) -> None:
+@connected
+def topology(lister: Lister, form: str, picture: Path | None, job: JobName | None, **flags: bool) -> None:
     """Draw the UltraServers with their nodes, health and tenants; --namespace: those with its tenants."""
-    wanted = Filter(namespace, str(_parsed(job)) if job else "", free, broken)
-    lister, own = _lister(kubeconfig, context)
-    fleet = _tried(lambda: lister.fleet(namespace or own))
-    found = servers(fleet, wanted)
+    named = click.get_current_context().params["namespace"]
+    fleet = lister.fleet()
+    found = [one for one in servers(fleet) if is_asked_for(one, named, job.name if job else "", **flags)]
     if picture is not None:
         try:
             picture.write_text(svg(found), encoding="utf-8")
@@ -135,25 +130,6 @@ def topology(  # noqa: PLR0913 - options
         _lines(drawn(found, shutil.get_terminal_size().columns))
     if fleet.unseen:
         click.echo(f"note: {printable(fleet.unseen)}", err=True)
-
-
-def _lister(kubeconfig: Path | None, context: str | None) -> tuple[Lister, str]:
-    api, namespace = _tried(lambda: connect_as_user(kubeconfig, context))
-    return Lister(api, progress=sys.stderr.isatty()), namespace
-
-
-def _parsed(job: str) -> JobName:
-    try:
-        return parse(job)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
-
-
-def _tried(call: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the call returns
-    try:
-        return call()
-    except (ApiError, UnknownJobError) as error:
-        _fail(str(error))
 
 
 def _fail(message: str) -> NoReturn:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from contract.keys import TRAINING
+from common.times import time_of
 from kubectl_ultraserver.findings import Finding
-from kubectl_ultraserver.objects import at, condition, labels, maps, metadata, name_of, number, text, time_of
+from kubectl_ultraserver.objects import at, condition, maps, metadata, name_of, number, text
 from kubectl_ultraserver.scheduling import GRACE
+from kubectl_ultraserver.seen import starts
 from kubectl_ultraserver.verify import few
 
 if TYPE_CHECKING:
@@ -20,39 +21,45 @@ WAIT: Final = "wait-hostfilename"
 """The launcher's first init container: it waits until all workers answer."""
 INIT: Final = "ultraserver-init-container"
 """The second one: the init script."""
+OPERATORS: Final = {"MPIJob": "mpi-operator"}
+"""What makes the pods of a kind, where it is not called after the kind."""
 USUAL: Final = ("PodInitializing", "ContainerCreating")
 """Reasons of containers that are only being started."""
 
 
 def missing(case: Case) -> Iterator[Finding]:
     """Pods that the job's operator has not made."""
-    work = case.work
-    names = [work.called.name, f"{work.called.name}-launcher"]
+    work, kind = case.work, text(case.job.get("kind"))
     told = tuple(
         f"{at(event, 'involvedObject', 'kind')} {at(event, 'involvedObject', 'name')}: "
         f"{event.get('reason')}: {text(event.get('message'))}"
-        for event in case.told(names)
+        for event in case.told(work.makers)
     )
     lacking = work.wanted - len(work.workers)
     unknown = work.job is None and not work.pods
     if case.suspended or unknown or (lacking <= 0 and work.pods):
         return
     made = time_of(metadata(case.job).get("creationTimestamp"))
-    if work.job is not None and not work.pods and not at(case.job, "status", "conditions"):
+    if work.job is not None and not work.pods and not at(case.job, "status"):
+        operator = OPERATORS.get(kind, f"the controller of {kind}s")
         if told or (made and case.now - made > GRACE):
             text_ = "has not acted on the job: it has no status"
-            remedy = "" if told else "kubectl get deployments -A: does mpi-operator run?"
-            yield Finding("operator", "mpi-operator", text_, told, remedy)
+            remedy = "" if told else f"kubectl get deployments -A: does {operator} run?"
+            yield Finding("operator", operator, text_, told, remedy)
         else:
-            yield Finding("operator", "mpi-operator", "has only just been given the job")
+            yield Finding("operator", operator, "has only just been given the job")
         return
-    there = {name_of(pod) for pod in work.pods}
-    wanted = [f"{work.called.name}-worker-{index}" for index in range(work.wanted)]
-    name = next((name for name in wanted if name not in there), work.called.name)
+    there = {worker.number for worker in work.workers}
+    numbered = work.place is not None and work.place.index is not None and len(work.jobs) == 1
+    absent = [str(number) for number in range(work.wanted) if number not in there] if numbered else []
+    which = f": there is no number {few(absent)}" if absent else ""
     remedy = (
-        "" if told else f"kubectl -n {work.namespace} describe mpijob {work.called.name}; a quota, perhaps"
+        ""
+        if told
+        else f"kubectl -n {work.namespace} describe {work.kind} {work.called.name}; a quota, perhaps"
     )
-    yield Finding("pod", name, f"{len(work.workers)} of {work.wanted} workers exist", told, remedy)
+    text_ = f"{len(work.workers)} of {work.wanted} workers exist{which}"
+    yield Finding("job", work.called.name, text_, told, remedy)
 
 
 def unstarted(case: Case) -> Iterator[Finding]:
@@ -72,7 +79,8 @@ def unstarted(case: Case) -> Iterator[Finding]:
 
 def launcher(case: Case) -> Iterator[Finding]:
     """What the launcher waits for: its own creation, its workers, the init script."""
-    unready = [name_of(pod) for pod in _workers(case) if condition(pod, "Ready").get("status") != "True"]
+    workers = [raw for worker in case.work.workers if not starts(raw := case.work.raw[worker.name])]
+    unready = [name_of(raw) for raw in workers if condition(raw, "Ready").get("status") != "True"]
     pods = case.work.launchers
     policy = text(at(case.job, "spec", "launcherCreationPolicy"))
     if not pods and case.work.pods and policy == "WaitForWorkersReady" and unready:
@@ -103,11 +111,6 @@ def _init(pod: Object, status: Object, unready: list[str]) -> Iterator[Finding]:
         yield Finding("pod", name, f"init container {container} is running", (), logs)
     elif not failed and (why := _why(status)):
         yield Finding("pod", name, f"init container {container} {why}")
-
-
-def _workers(case: Case) -> list[Object]:
-    found = [worker.raw for worker in case.work.workers]
-    return [pod for pod in found if labels(pod).get(TRAINING + "job-role") != "launcher"]
 
 
 def _statuses(pod: Object) -> Iterator[Object]:

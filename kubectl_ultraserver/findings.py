@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kubectl_ultraserver.objects import at, maps, metadata, text
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from kube.api import Object
     from kubectl_ultraserver.seen import Work
+
+ENDS: Final = ("Succeeded", "Complete", "Completed", "Failed")
+"""Conditions of the kinds of job that have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,8 @@ class Case:
         now: The time.
         namespace: The job's Namespace object; empty where it may not be read.
         events: Events about the job and its pods.
-        registration: The MutatingWebhookConfiguration that MPIJobs are sent by; None where there is none.
+        registration: The MutatingWebhookConfiguration that jobs of its kind are sent by; None where there is
+            none.
         asked: Whether the registration could be looked up at all.
         rules: The ConfigMap with the rule table; None where there is none, empty where it may not be read.
         lease: The Lease of the placement program; None where there is none.
@@ -69,13 +73,13 @@ class Case:
 
     @property
     def job(self) -> Object:
-        """The MPIJob; empty for another kind."""
+        """The object; empty where it was not read."""
         return self.work.job or {}
 
     @property
     def suspended(self) -> bool:
         """Whether the job's pods are not to be made now."""
-        return at(self.job, "spec", "runPolicy", "suspend") is True
+        return True in (at(self.job, "spec", "suspend"), at(self.job, "spec", "runPolicy", "suspend"))
 
     def told(self, names: Iterable[str], *, component: str = "") -> Iterator[Object]:
         """The last Event of each reason about some objects: warnings, or all of a component."""
@@ -92,7 +96,7 @@ class Case:
     def ended(self) -> str:
         """How the job ended, with its reason; empty while it goes on."""
         for item in maps(at(self.job, "status", "conditions")):
-            if item.get("type") in ("Succeeded", "Failed") and item.get("status") == "True":
+            if item.get("type") in ENDS and item.get("status") == "True":
                 return f"{item['type']}: {text(item.get('message')) or text(item.get('reason'))}".strip(": ")
         return ""
 

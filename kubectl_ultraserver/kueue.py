@@ -6,6 +6,7 @@ same ones.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 from kubectl_ultraserver.findings import Finding
@@ -50,19 +51,21 @@ def queued(case: Case) -> Iterator[Finding]:
     if found or not case.suspended:
         return
     if not queue:
-        release = """{"spec": {"runPolicy": {"suspend": false}}}"""
-        called = f"mpijob {case.work.called.name}"
-        remedy = f"kubectl -n {case.work.namespace} patch {called} --type merge -p '{release}'"
-        yield Finding(
-            "job", case.work.called.name, "is suspended (spec.runPolicy.suspend), and by no queue", (), remedy
-        )
+        policy = "runPolicy" if at(case.job, "spec", "runPolicy", "suspend") else ""
+        release = {"spec": {policy: {"suspend": False}} if policy else {"suspend": False}}
+        field = f"spec.{policy}.suspend" if policy else "spec.suspend"
+        called = f"{case.work.kind} {case.work.called.name}"
+        remedy = f"kubectl -n {case.work.namespace} patch {called} --type merge -p '{json.dumps(release)}'"
+        text_ = f"is suspended ({field}), and by no queue"
+        yield Finding("job", case.work.called.name, text_, (), remedy)
     elif not case.kueue:
         yield Finding("queue", queue, "is named by the job, but Kueue is not installed in this cluster")
     else:
         missing = queue not in case.queues
-        text = "does not exist in the job's namespace" if missing else "has no Workload for the job yet"
-        remedy = "see that Kueue runs and that its integrations list kubeflow.org/mpijob"
-        yield Finding("queue", queue, text, (), _queues(case) if missing else remedy)
+        text_ = "does not exist in the job's namespace" if missing else "has no Workload for the job yet"
+        group = text(case.job.get("apiVersion")).partition("/")[0]
+        remedy = f"see that Kueue runs and that its integrations list {group}/{case.work.kind}"
+        yield Finding("queue", queue, text_, (), _queues(case) if missing else remedy)
 
 
 def _held(case: Case, workload: Object) -> Iterator[Finding]:

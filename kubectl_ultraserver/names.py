@@ -6,7 +6,8 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from contract.keys import JOB, TRAINING
+from contract import place as contract
+from contract.keys import TRAINING
 from kubectl_ultraserver.objects import labels, maps, metadata, text
 from placement.cluster import shown
 
@@ -43,11 +44,6 @@ class JobName:
     def __str__(self) -> str:
         return f"{self.kind}/{self.name}" if self.kind else self.name
 
-    @property
-    def may_be_mpijob(self) -> bool:
-        """Whether an MPIJob can be meant."""
-        return self.kind in ("", MPIJOB)
-
     def means(self, name: object, kind: object) -> bool:
         """Whether an owner of this name and kind is meant."""
         return name == self.name and self.kind in ("", text(kind).lower())
@@ -68,7 +64,8 @@ def parse(given: str) -> JobName:
 
 def names_of(pod: Object) -> Iterator[JobName]:
     """What the job of a pod may be called."""
-    owners = {text(owner.get("name")): text(owner.get("kind")).lower() for owner in _owners(pod)}
+    owned = [owner for owner in maps(metadata(pod).get("ownerReferences")) if owner.get("controller")]
+    owners = {text(owner.get("name")): text(owner.get("kind")).lower() for owner in owned}
     marks = labels(pod)
     for key in NAME_LABELS:
         if name := marks.get(key):
@@ -76,8 +73,7 @@ def names_of(pod: Object) -> Iterator[JobName]:
             yield JobName(owners.get(name) or ({"mpi-operator": MPIJOB}.get(operator, "")), name)
     for name, kind in owners.items():
         yield JobName(kind, name)
-    found = marks.get(JOB) or text((metadata(pod).get("annotations") or {}).get(JOB))
-    if found:
+    if found := contract.job(metadata(pod)):
         namespace = text(metadata(pod).get("namespace"))
         yield JobName("", shown((namespace, found)).partition("/")[2])
 
@@ -106,7 +102,3 @@ def unknown(called: JobName, namespace: str, names: set[tuple[str, str]]) -> str
     if alike:
         said.append(f"did you mean {' or '.join(alike)}?")
     return "; ".join(said)
-
-
-def _owners(pod: Object) -> list[Object]:
-    return [owner for owner in maps(metadata(pod).get("ownerReferences")) if owner.get("controller")]

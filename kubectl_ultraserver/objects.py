@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from webhook.objects.tree import get, nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,11 +14,7 @@ if TYPE_CHECKING:
 
 def at(found: object, *path: str) -> Any:  # noqa: ANN401 - JSON of any shape
     """What is at a path of keys; None where there is nothing."""
-    for key in path:
-        if not isinstance(found, dict):
-            return None
-        found = found.get(key)
-    return found
+    return get(found, path)
 
 
 def text(found: object) -> str:
@@ -60,16 +57,6 @@ def condition(found: Object, kind: str) -> Object:
     return next((item for item in maps(at(found, "status", "conditions")) if item.get("type") == kind), {})
 
 
-def time_of(found: object) -> datetime | None:
-    """A time as the API server writes it; None for anything else."""
-    try:
-        when = datetime.fromisoformat(text(found))
-    except ValueError:
-        return None
-    return when if when.tzinfo else when.replace(tzinfo=UTC)
-
-
-def containers(spec: object) -> Iterator[Object]:
-    """All containers of a pod's spec."""
-    for kind in ("initContainers", "containers"):
-        yield from maps(at(spec, kind))
+def templates(found: object) -> Iterator[Object]:
+    """The pod templates of an object of any kind."""
+    return (node for _, node in nodes(found) if maps(at(node, "spec", "containers")))

@@ -10,11 +10,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from common.times import time_of
 from contract.keys import GATE
+from contract.place import Placer
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.kueue import GATES as KUEUES
-from kubectl_ultraserver.objects import at, condition, metadata, name_of, text, time_of
-from kubectl_ultraserver.seen import in_ultraserver
+from kubectl_ultraserver.objects import at, condition, name_of, text
 from kubectl_ultraserver.verify import few
 from placement.allocate import Allocator
 from placement.choose import Shelf
@@ -22,7 +23,7 @@ from placement.cluster import Cluster
 from placement.decide import decide
 from placement.jobs import Job
 from placement.model import COMPONENT
-from placement.plan import Opening
+from placement.plan import Opening, Policy
 from placement.read import read_pod
 from placement.reasons import causes, explain
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kubectl_ultraserver.findings import Case
-    from kubectl_ultraserver.seen import Work, Worker
+    from kubectl_ultraserver.seen import Work
     from placement.model import Pod
 
 SILENT: Final = timedelta(minutes=1)
@@ -42,9 +43,8 @@ GRACE: Final = timedelta(seconds=15)
 def homeless(case: Case) -> Iterator[Finding]:
     """Why pods of a job have no node."""
     pods = [pod for raw in case.work.pods if (pod := read_pod(raw)) and not pod.node and not pod.deleting]
-    ours = [pod for pod in pods if pod.gated]
-    if ours:
-        yield from _gated(case, ours)
+    if any(pod.gated for pod in pods):
+        yield from _gated(case, [pod for pod in pods if pod.gated])
     foreign: dict[str, list[str]] = {}
     for pod in pods:
         if pod.gates and not pod.gated:
@@ -63,20 +63,21 @@ def homeless(case: Case) -> Iterator[Finding]:
 
 
 def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
-    """Why the placement program does not open a job."""
-    fleet, key = case.work.fleet, pods[0].key
-    decision = decide(fleet.topology, fleet.pods, case.now)
+    """Why the placement program does not open a job; of several groups each by itself."""
+    fleet, keys = case.work.fleet, {pod.key for pod in pods}
+    decision = decide(fleet.topology, fleet.pods, case.now, Policy(units=fleet.units))
     told = [
         text(event.get("message")) for event in case.told([pod.name for pod in pods], component=COMPONENT)
     ]
     silent = _silent(case)
     for waiting in decision.waiting:
-        if waiting.job.key == key:
+        if waiting.job.key in keys:
             details = _causes(decision.cluster, waiting.job, case.work)
             yield Finding("program", COMPONENT, f"keeps the job: {_headline(waiting.why, details)}", details)
-    opening = next((found for found in decision.openings if found.job.key == key), None)
     age = case.now - min(pod.created for pod in pods)
-    if opening is not None:
+    for opening in decision.openings:
+        if opening.job.key not in keys:
+            continue
         there = " ".join(dict.fromkeys(pin.value for pin in opening.pins)) or "where its workers are"
         if silent:
             yield Finding("program", COMPONENT, f"would open the job onto {there}")
@@ -102,39 +103,43 @@ def _silent(case: Case) -> str:
     return ""
 
 
-def _unscheduled(case: Case, lacking: Sequence[Worker]) -> Iterator[Finding]:
+def _unscheduled(case: Case, lacking: Sequence[Pod]) -> Iterator[Finding]:
     """What the scheduler says about pods, and what it cannot say: what keeps each UltraServer from them."""
-    said: dict[str, list[str]] = {}
+    work, said = case.work, dict[str, list[str]]()
     for worker in lacking:
-        found = condition(worker.raw, "PodScheduled")
-        who = text(at(worker.raw, "spec", "schedulerName")) or "default-scheduler"
+        raw = work.raw[worker.name]
+        found = condition(raw, "PodScheduled")
+        who = text(at(raw, "spec", "schedulerName")) or "default-scheduler"
         if found.get("status") == "False":
             why = text(found.get("message")) or text(found.get("reason")) or "no reason given"
         else:
-            made = time_of(metadata(worker.raw).get("creationTimestamp"))
-            why = f"scheduler {who} has not looked at it" + (
-                "" if made and case.now - made < GRACE else ": is it running?"
-            )
+            new = case.now - worker.created < GRACE
+            why = f"scheduler {who} has not looked at it" + ("" if new else ": is it running?")
         said.setdefault(why, []).append(worker.name)
     for why, names in said.items():
         yield Finding("pod", names[0], f"{few(names)}: {why}")
-    if places := _places(case.work):
-        yield Finding("ultraserver", case.work.called.name, places[0], places[1:])
+    for job in dict.fromkeys(worker.job for worker in lacking):
+        if places := _places(work, work.jobs[job]):
+            yield Finding("ultraserver", work.called.name, places[0], places[1:])
 
 
-def _places(work: Work) -> tuple[str, ...]:
-    """Where a job could go: what it needs, then what keeps each group from it."""
-    pods = [pod for worker in work.workers if (pod := work.placed(worker)) and not pod.deleting]
-    label = next((pod.job for pod in pods if pod.job), work.called.name)
+def _places(work: Work, workers: Sequence[Pod]) -> tuple[str, ...]:
+    """Where a job with a place could go: what it needs, then what keeps each group from it."""
     own = [
-        replace(pod, job=label, gates=() if pod.node else (GATE,), opened=pod.opened if pod.pin else None)
-        for pod in pods
+        replace(
+            pod,
+            job=pod.job or work.called.name,
+            place=replace(pod.place, placer=Placer.GATE),
+            gates=() if pod.node else (GATE,),
+            opened=pod.opened if pod.pin else None,
+        )
+        for pod in workers
+        if pod.place and not pod.deleting
     ]
-    if not own:
-        return ()
     uids = {pod.uid for pod in own}
-    cluster = Cluster(work.fleet.topology, [*(pod for pod in work.fleet.pods if pod.uid not in uids), *own])
-    job = Job((work.namespace, label), tuple(sorted(own, key=lambda pod: pod.name)))
+    others = (pod for pod in work.fleet.believed if pod.uid not in uids)
+    cluster = Cluster(work.fleet.topology, [*others, *own])
+    job = Job((work.namespace, workers[0].job or work.called.name), tuple(own))
     if job.trouble() is not None:
         return ()
     found = Allocator(cluster).open(job, None, patient=True)
@@ -158,7 +163,7 @@ def _causes(cluster: Cluster, job: Job, work: Work) -> tuple[str, ...]:
             f"node {node.name}: in no working UltraServer, label {job.place.unit} is "
             f"{node.labels.get(job.place.unit) or 'missing'}"
             for node in work.fleet.topology.nodes.values()
-            if in_ultraserver(node) and node.unit(job.place.unit) is None
+            if work.fleet.has(node) and node.unit(job.place.unit) is None
         ]
     return tuple(lines)
 

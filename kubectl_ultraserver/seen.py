@@ -2,55 +2,53 @@
 
 from __future__ import annotations
 
-import re
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from contract.keys import (
-    HOSTNAME,
-    INSTANCE_TYPE,
-    NEURON,
-    NODE_CONFIG,
-    NODE_IDS,
-    SERVER_2,
-    SERVER_4,
-    TRAINING,
-    ULTRASERVER,
-)
-from contract.place import Place, Placer
-from kubectl_ultraserver.objects import at, containers, labels, maps, metadata, name_of, number, text
+from contract import place as contract
+from contract.keys import NEURON, NODE_IDS, TRAINING, ULTRASERVER
+from contract.place import ContractError, Place
+from kubectl_ultraserver.objects import at, labels, mapping, maps, metadata, name_of, number, templates, text
+from placement.believe import believed
 from placement.cluster import Cluster
-from placement.read import read_pod
+from placement.read import ENDED, read_pod
+from placement.topology import UNITS
+from webhook.rules.files import ordered
+from webhook.rules.load import load_default, load_texts
+from webhook.rules.problems import TableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
     from kube.api import Object
     from kubectl_ultraserver.names import JobName
     from placement.model import Node, Pod
     from placement.topology import Topology
+    from webhook.rows.table import Table
 
 MODE: Final = ULTRASERVER + "mode"
 """The node label with the modes that a node supports, joined by ``_``."""
-KEYS: Final = {4: SERVER_4, 2: SERVER_2, 1: HOSTNAME}
-"""For each node config the label whose value the nodes of a unit share."""
-CONFIG_VARIABLE: Final = "NEURON_ULTRASERVER_NODE_CONFIG"
-_INSTANCE_TYPE: Final = re.compile(r"(ml\.)?trn2u\..+")
-_LAST_NUMBER: Final = re.compile(r"-([0-9]{1,6})$", re.ASCII)
+LAUNCHERS: Final = ("launcher", "master")
+"""What operators call the role of a pod that starts the others."""
 
 
-def in_ultraserver(node: Node) -> bool:
-    """Whether a node is of an UltraServer, working or not."""
-    return (
-        any(key in node.labels for key in (MODE, SERVER_4, SERVER_2))
-        or _INSTANCE_TYPE.fullmatch(node.labels.get(INSTANCE_TYPE, "")) is not None
-    )
+def table_of(rules: Object | None) -> tuple[Table, str, str]:
+    """The rule table of a ConfigMap, or the packaged one; what it is called, and why it is not the former.
 
-
-def takes_neuron(node: Node) -> bool:
-    """Whether jobs of the kinds that are looked at here may go to a node."""
-    return in_ultraserver(node) or any(name.startswith(NEURON) for name in node.allocatable)
+    Args:
+        rules: The installation's; None where there is none, empty where it may not be read.
+    """
+    why = "is not there" if rules is None else "may not be read"
+    if texts := mapping((rules or {}).get("data")):
+        try:
+            table = load_texts([(name, text(texts[name])) for name in ordered(texts)], "rules")
+        except TableError:
+            why = "is broken"
+        else:
+            return table, "the rule table", ""
+    return load_default(), "the packaged table", f"; the installation's rule table {why}"
 
 
 @dataclass(frozen=True)
@@ -62,17 +60,43 @@ class Fleet:
         pods: The pods that have not ended, as far as they stand on nodes with Neuron devices, or wait.
         owners: For each pod's uid the name of its job, where it has one.
         unseen: What could not be listed and why that matters, in a sentence; empty where all was.
+        table: The installation's rule table, or the packaged one.
     """
 
     topology: Topology
     pods: tuple[Pod, ...]
     owners: dict[str, str] = field(default_factory=dict)
     unseen: str = ""
+    table: Table = field(default_factory=load_default)
+
+    @cached_property
+    def units(self) -> dict[str, int]:
+        """By node label how many nodes make a unit, the largest first: those of the table and the usual."""
+        rows = {shape.topology_key: shape.node_config for shape in self.table.shapes if shape.topology_key}
+        return dict(sorted((UNITS | rows).items(), key=lambda unit: -unit[1]))
+
+    def has(self, node: Node) -> bool:
+        """Whether a node is of an UltraServer, working or not."""
+        rows = self.table.candidates
+        return (
+            MODE in node.labels
+            or any(size > 1 and key in node.labels for key, size in self.units.items())
+            or node.labels.get(rows.instance_type_label) in rows.instance_types
+        )
+
+    def may_take(self, node: Node) -> bool:
+        """Whether jobs of the kinds that are looked at here may go to a node."""
+        return self.has(node) or any(name.startswith(NEURON) for name in node.allocatable)
+
+    @cached_property
+    def believed(self) -> tuple[Pod, ...]:
+        """The pods, as far as the placement program believes what they say about their place."""
+        return tuple(believed(self.pods, self.topology, self.units))
 
     @cached_property
     def cluster(self) -> Cluster:
         """Who holds which node."""
-        return Cluster(self.topology, self.pods)
+        return Cluster(self.topology, self.believed)
 
     def tenant(self, pod: Pod) -> str:
         """The job of a pod for people; ``pod NAMESPACE/NAME`` where it is of none."""
@@ -83,41 +107,10 @@ class Fleet:
     def tenants(self) -> dict[str, dict[str, list[Pod]]]:
         """For each node the jobs whose pods on it hold Neuron devices or a place, and these pods."""
         found: dict[str, dict[str, list[Pod]]] = {}
-        for pod in self.pods:
+        for pod in self.believed:
             if pod.node and (pod.place is not None or pod.demand.neuron):
                 found.setdefault(pod.node, {}).setdefault(self.tenant(pod), []).append(pod)
         return found
-
-
-@dataclass(frozen=True)
-class Worker:
-    """A pod that takes a node.
-
-    Attributes:
-        raw: As the API server has it.
-        pod: As a decision sees it; None once it has ended.
-        index: Its number in the job.
-        node: Its node; None where it is bound to none, or to one that is gone.
-    """
-
-    raw: Object
-    pod: Pod | None
-    index: int
-    node: Node | None
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return name_of(self.raw)
-
-    @property
-    def bound(self) -> str:
-        """The name of the node that it is bound to; empty where it is not."""
-        return text(at(self.raw, "spec", "nodeName"))
-
-    def label(self, key: str) -> str:
-        """A label of its node; empty where there is none."""
-        return self.node.labels.get(key, "") if self.node else ""
 
 
 @dataclass(frozen=True)
@@ -127,7 +120,7 @@ class Work:
     Attributes:
         called: How it was asked for.
         namespace: Its namespace.
-        job: The MPIJob; None for other kinds.
+        job: The object; None where it is of no kind in the table, or may not be read.
         pods: Its pods, ended ones as well, by name.
         fleet: The cluster.
     """
@@ -139,117 +132,112 @@ class Work:
     fleet: Fleet
 
     @property
+    def kind(self) -> str:
+        """What kubectl calls its kind; ``job`` where that is not known."""
+        return self.called.kind or text((self.job or {}).get("kind")).lower() or "job"
+
+    @property
     def title(self) -> str:
         """``mpijob team-b/train``."""
-        kind = self.called.kind or ("mpijob" if self.job else "job")
-        return f"{kind} {self.namespace}/{self.called.name}"
+        return f"{self.kind} {self.namespace}/{self.called.name}"
+
+    @property
+    def makers(self) -> set[str]:
+        """The names of what makes its pods: itself, and what it makes for that."""
+        owners = (maps(metadata(pod).get("ownerReferences")) for pod in self.pods)
+        made = {text(owner.get("name")) for found in owners for owner in found}
+        return {self.called.name, f"{self.called.name}-launcher"} | made
 
     @cached_property
-    def workers(self) -> tuple[Worker, ...]:
-        """The pods that take nodes, by number."""
-        found = [self._worker(raw) for raw in self.pods if takes_node(raw)]
-        return tuple(sorted(found, key=lambda worker: (worker.index, worker.name)))
+    def raw(self) -> dict[str, Object]:
+        """The pods as the API server has them, by name."""
+        return {name_of(raw): raw for raw in self.pods}
+
+    @cached_property
+    def workers(self) -> tuple[Pod, ...]:
+        """The pods that take nodes, by number: they have a place, or where that lacks ask for devices."""
+        found: list[Pod] = []
+        numbers: defaultdict[str, set[int]] = defaultdict(set)
+        for raw in sorted(self.pods, key=_has_ended):
+            pod = _read(raw)
+            if pod.place is None and not (pod.problem or pod.demand.neuron):
+                continue
+            taken = numbers[pod.job]
+            if pod.place is None or pod.place.index is None:  # one is as good as the other
+                pod = replace(pod, number=len(taken))
+            # A Job's pod that has failed is still there beside the one in its place.
+            followed = pod.place and (pod.number in taken or pod.number >= pod.place.workers)
+            if not (_has_ended(raw) and followed):
+                taken.add(pod.number)
+                found.append(pod)
+        return tuple(sorted(found, key=lambda pod: (pod.job, pod.number, pod.name)))
+
+    @cached_property
+    def jobs(self) -> Mapping[str, tuple[Pod, ...]]:
+        """The workers by what is placed as one: all of an object, or of a LeaderWorkerSet each group."""
+        found: defaultdict[str, tuple[Pod, ...]] = defaultdict(tuple)
+        for pod in self.workers:
+            found[pod.job] += (pod,)
+        return found
 
     @property
     def launchers(self) -> list[Object]:
-        """The pods that start the job; the newest last."""
-        found = [pod for pod in self.pods if labels(pod).get(TRAINING + "job-role") in ("launcher", "master")]
+        """The pods that start the job and take no node; the newest last."""
+        own = {pod.name for pod in self.workers}
+        found = [raw for raw in self.pods if starts(raw) and name_of(raw) not in own]
         return sorted(found, key=lambda pod: text(metadata(pod).get("creationTimestamp")))
 
     @cached_property
-    def wanted(self) -> int:
-        """How many pods are to take nodes."""
-        said = [worker.pod.place.workers for worker in self.workers if worker.pod and worker.pod.place]
-        if said:
-            return max(said)
-        asked = number(at(self.job, "spec", "mpiReplicaSpecs", "Worker", "replicas")) or 0
-        ranks = 1 if at(self.job, "spec", "runLauncherAsWorker") is True else 0
-        return max(asked + ranks, len(self.workers))
-
-    @cached_property
-    def size(self) -> int:
-        """The node config: what the pods say, or the job; else as the packaged table has it."""
-        if place := next(
-            (worker.pod.place for worker in self.workers if worker.pod and worker.pod.place), None
-        ):
-            return place.size
-        templates = [
-            at(self.job, "spec", "mpiReplicaSpecs", role, "template") for role in ("Worker", "Launcher")
-        ]
-        found = [*self.pods, *maps(templates), *([self.job] if self.job else [])]
-        if said := next((size for raw in found if (size := config_of(raw))), None):
-            return said
-        # Terms for a job that the webhook did not see are for whole UltraServers, which it may not fill.
-        named = {key for raw in found for key in _topology_keys(raw)}
-        kept = next((size for size in (4, 2) if KEYS[size] in named), None)
-        if kept and (self.job is None or self.wanted % kept == 0):
-            return kept
-        return next(size for size in (4, 2, 1) if self.wanted % size == 0)
+    def place(self) -> Place | None:
+        """What admission wrote on its pods, or on its templates; None for a job that it did not change."""
+        found = (_place(raw) for raw in (*self.pods, *templates(self.job)))
+        return next((place for place in found if place), None)
 
     @property
-    def key(self) -> str:
-        """The node label that makes units of its node config."""
-        said = (worker.pod.place.unit for worker in self.workers if worker.pod and worker.pod.place)
-        return next(said, KEYS.get(self.size, HOSTNAME))
+    def wanted(self) -> int:
+        """How many pods are to take nodes.
 
-    def placed(self, worker: Worker) -> Pod | None:
-        """A worker with the place that it would have if placement were to find it one."""
-        if worker.pod is None:
-            return None
-        wanted = max(self.wanted, worker.index + 1)
-        place = worker.pod.place or Place(Placer.GATE, wanted, self.size, self.key)
-        return replace(worker.pod, place=replace(place, placer=Placer.GATE), number=worker.index)
+        Of an MPIJob without a place the number of its workers, for it says itself what is missing.
+        """
+        if self.place:
+            return self.place.workers * max(len(self.jobs), 1)
+        asked = number(at(self.job, "spec", "mpiReplicaSpecs", "Worker", "replicas")) or 0
+        return max(asked, len(self.workers))
 
-    def _worker(self, raw: Object) -> Worker:
-        pod = read_pod(raw)
-        node = self.fleet.topology.nodes.get(text(at(raw, "spec", "nodeName")))
-        index = pod.number if pod and pod.place and pod.place.index else index_of(raw)
-        return Worker(raw, pod, index, node)
+    def node(self, worker: Pod) -> Node | None:
+        """A worker's node; None where it is bound to none, or to one that is gone."""
+        return self.fleet.topology.nodes.get(worker.node)
 
-
-def takes_node(raw: Object) -> bool:
-    """Whether a pod of a job is one of those that take nodes."""
-    marks = labels(raw)
-    if "worker" in (marks.get(TRAINING + "job-role"), marks.get(TRAINING + "replica-type")):
-        return True
-    pod = read_pod(raw)
-    return pod is not None and (pod.place is not None or pod.demand.neuron)
+    def label(self, worker: Pod, key: str) -> str:
+        """A label of a worker's node; empty where there is none."""
+        node = self.node(worker)
+        return node.labels.get(key, "") if node else ""
 
 
-def index_of(raw: Object) -> int:
-    """A worker's number by the operator's label, or at the end of its name."""
-    said = labels(raw).get(TRAINING + "replica-index", "")
-    if said.isascii() and said.isdecimal():
-        return int(said[:6])
-    found = _LAST_NUMBER.search(name_of(raw))
-    return int(found[1]) if found else 0
-
-
-def config_of(raw: Object) -> int | None:
-    """The node config that a pod, a template or a job says; None where it says none."""
-    spec = raw.get("spec")
-    said = [labels(raw, "annotations").get(NODE_CONFIG, ""), labels(raw).get(NODE_CONFIG, "")]
-    for container in containers(spec):
-        said += [
-            text(item.get("value"))
-            for item in maps(container.get("env"))
-            if item.get("name") == CONFIG_VARIABLE
-        ]
-    return next((int(value) for value in said if value in ("1", "2", "4")), None)
-
-
-def _topology_keys(raw: Object) -> Iterable[str]:
-    """The topology labels that a pod's terms, or Kueue's annotations, name."""
-    affinity = at(raw, "spec", "affinity")
-    for kind in ("podAffinity", "podAntiAffinity"):
-        for when in ("required", "preferred"):
-            for term in maps(at(affinity, kind, f"{when}DuringSchedulingIgnoredDuringExecution")):
-                yield text(at(term, "podAffinityTerm", "topologyKey") or term.get("topologyKey"))
-    for key, value in labels(raw, "annotations").items():
-        if key.startswith("kueue.x-k8s.io/podset-"):
-            yield value
+def starts(raw: Object) -> bool:
+    """Whether its operator says of a pod that it starts the others."""
+    return labels(raw).get(TRAINING + "job-role") in LAUNCHERS
 
 
 def node_number(node: Node, key: str) -> str:
     """A node's number in its unit, as its label says it."""
     return node.labels.get(NODE_IDS.get(key, ""), "")
+
+
+def _place(raw: Object) -> Place | None:
+    try:
+        return contract.read(metadata(raw))
+    except ContractError:  # of a pod it is its `problem`
+        return None
+
+
+def _has_ended(raw: Object) -> bool:
+    return at(raw, "status", "phase") in ENDED
+
+
+def _read(raw: Object) -> Pod:
+    """A pod; one that has ended as it was, for it is still of the job."""
+    pod = read_pod(raw | {"status": {}} if _has_ended(raw) else raw)
+    if pod is None:
+        raise LookupError(f"pod {name_of(raw)} has ended")
+    return pod

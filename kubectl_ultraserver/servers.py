@@ -6,10 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from contract.keys import SERVER_2, SERVER_4
-from kubectl_ultraserver.seen import in_ultraserver, node_number
+from kubectl_ultraserver.seen import node_number
 from placement.fit import unusable
-from placement.topology import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,7 +47,7 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """An UltraServer, a pair where nodes know of no more, or a node in neither.
+    """An UltraServer, a smaller unit where nodes know of no more, or a node in none.
 
     Attributes:
         id: Its server id; empty for a node in no working UltraServer.
@@ -83,49 +81,37 @@ class Server:
         return said if self.id else [*said, f"node {self.spots[0].node} is in no working UltraServer"]
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Which UltraServers are asked for; all conditions hold for those that are shown.
+def is_asked_for(
+    server: Server, namespace: str = "", job: str = "", *, free: bool = False, broken: bool = False
+) -> bool:
+    """Whether an UltraServer is asked for; all conditions hold for those that are shown.
 
-    Attributes:
+    Args:
+        server: Of which this is asked.
         namespace: With a tenant of this namespace; empty for any.
-        job: With this job as a tenant, as ``NAME`` or ``KIND/NAME``; empty for any.
+        job: With a job of this name as a tenant; empty for any.
         free: Wholly free ones only.
         broken: Broken ones only.
     """
-
-    namespace: str = ""
-    job: str = ""
-    free: bool = False
-    broken: bool = False
-
-    def passes(self, server: Server) -> bool:
-        """Whether one is asked for."""
-        if (self.free and not server.free) or (self.broken and not server.broken):
-            return False
-        return not (self.namespace or self.job) or any(map(self._is_tenant, server.tenants))
-
-    def _is_tenant(self, tenant: str) -> bool:
-        namespace, _, name = tenant.removeprefix("pod ").partition("/")
-        wanted = self.job.rpartition("/")[2]
-        return (not self.namespace or namespace == self.namespace) and (not wanted or name == wanted)
+    tenants = (tenant.removeprefix("pod ").partition("/")[::2] for tenant in server.tenants)
+    theirs = any(namespace in ("", there) and job in ("", name) for there, name in tenants)
+    return (theirs or not (namespace or job)) and (server.free or not free) and (server.broken or not broken)
 
 
-def servers(fleet: Fleet, wanted: Filter | None = None) -> list[Server]:
-    """The UltraServers by id, then nodes that are in none."""
+def servers(fleet: Fleet) -> list[Server]:
+    """The UltraServers by id, of every sort in the rule table, then nodes that are in none."""
     members: defaultdict[tuple[str, str], list[Node]] = defaultdict(list)
-    alone = []
+    alone, keys = [], [key for key, size in fleet.units.items() if size > 1]
     for node in fleet.topology.nodes.values():
-        key = next((key for key in (SERVER_4, SERVER_2) if node.unit(key)), None)
+        key = next((key for key in keys if node.unit(key)), None)
         if key is not None:
             members[key, node.unit(key) or ""].append(node)
-        elif in_ultraserver(node):
-            alone.append(Server("", (_spot(fleet, node, SERVER_4),)))
+        elif fleet.has(node):
+            alone.append(Server("", (_spot(fleet, node, keys[0]),)))
     found = [_server(fleet, key, unit, nodes) for (key, unit), nodes in members.items()]
     found.sort(key=lambda server: server.id)
     alone.sort(key=lambda server: server.spots[0].node)
-    chosen = wanted or Filter()
-    return [server for server in (*found, *alone) if chosen.passes(server)]
+    return [*found, *alone]
 
 
 def counts(found: Iterable[Server]) -> str:
@@ -147,8 +133,8 @@ def _server(fleet: Fleet, key: str, unit: str, nodes: Sequence[Node]) -> Server:
 
     spots = [_spot(fleet, node, key) for node in sorted(nodes, key=order)]
     there = {spot.number for spot in spots}
-    free = [str(number) for number in range(SIZES[key]) if str(number) not in there]
-    spots += [Spot("", number, MISSING, ()) for number in free[: max(SIZES[key] - len(spots), 0)]]
+    free = [str(number) for number in range(fleet.units[key]) if str(number) not in there]
+    spots += [Spot("", number, MISSING, ()) for number in free[: max(fleet.units[key] - len(spots), 0)]]
     return Server(unit, tuple(sorted(spots, key=lambda spot: (spot.number, spot.node))))
 
 

@@ -6,20 +6,31 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from contract.keys import ULTRASERVER
+from contract.keys import NODE_IDS, PLACE, SERVER_2, SERVER_4
 from kubectl_ultraserver.seen import MODE, node_number
 from placement.reasons import units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from kubectl_ultraserver.seen import Work, Worker
+    from contract.place import Place
+    from kubectl_ultraserver.seen import Work
+    from placement.model import Pod
     from placement.topology import Group
 
 TOKENS: Final = {4: {"4", "1"}, 2: {"2", "3"}, 1: {"1", "4"}}
 """Words of the mode label that stand for a node config: the config itself, or the driver's enum
 (1 = X4, 2 = X2H, 3 = X2V, 4 = X1). The document shows ``1_2_4``, which can be read as both, so a node is
 said to lack a config only where it does by both."""
+
+SAID: Final = {
+    "place": "has no place that can be read",
+    "waiting": "waiting for nodes",
+    "straddles": "straddles UltraServers",
+    "shares": "shares an UltraServer with another job",
+    "node": "is on nodes that cannot work together",
+}
+"""The kinds of `Problem` in a sentence."""
 
 NAMED: Final = 4
 """As many pods are named; more are counted."""
@@ -30,7 +41,7 @@ class Row:
     """A worker in the order of the ranks that the init script gives: by server, then node, then number.
 
     Attributes:
-        rank: Its ``NEURON_GLOBAL_TOPOID``; None while it has no node.
+        rank: Its ``NEURON_GLOBAL_TOPOID``; None while it has no node, or nothing says what ranks go by.
         worker: The pod.
         node: Its node; empty while it has none.
         server_2: The server id of two nodes.
@@ -55,9 +66,9 @@ class Problem:
     """Something that keeps a job from being placed whole.
 
     Attributes:
-        kind: ``waiting``, ``straddles``, ``shares`` or ``node``.
+        kind: One of `SAID`.
         text: With names.
-        name: Of the pod, UltraServer or node.
+        name: Of the job, pod, UltraServer or node.
     """
 
     kind: str
@@ -88,46 +99,62 @@ class Verdict:
         """Whether the job is placed as its node config needs."""
         return not self.problems
 
+    @property
+    def known(self) -> bool:
+        """Whether that could be found out."""
+        return all(problem.kind != "place" for problem in self.problems)
+
 
 def verify(work: Work) -> Verdict:
     """Look at where a job's workers are."""
-    problems = (*waiting(work), *misplaced(work))
-    if problems:
+    problems = (*unknown(work), *waiting(work), *misplaced(work))
+    place = work.place
+    if place is None:
+        text = "whether it is placed whole cannot be told"
+    elif problems:
         kinds = list(dict.fromkeys(problem.kind for problem in problems))
-        said = {
-            "waiting": "waiting for nodes",
-            "straddles": "straddles UltraServers",
-            "shares": "shares an UltraServer with another job",
-            "node": "is on nodes that cannot work together",
-        }
-        text = f"not placed whole: {', '.join(said[kind] for kind in kinds)}"
+        text = f"not placed whole: {', '.join(SAID[kind] for kind in kinds)}"
     else:
-        count = len({_unit(work, worker) for worker in work.workers})
-        what = units(count, work.size).replace("free ", "").replace("whole ", "")
-        text = f"placed whole: {len(work.workers)} workers on {what}, as node config {work.size} needs"
+        count = len({_unit(work, worker, place) for worker in work.workers})
+        what = units(count, place.size).replace("free ", "").replace("whole ", "")
+        text = f"placed whole: {len(work.workers)} workers on {what}, as node config {place.size} needs"
     return Verdict(work.title, text, problems, tuple(rows(work)), work.fleet.unseen)
 
 
 def rows(work: Work) -> Iterator[Row]:
     """The workers in the order of their ranks; those without a node last."""
 
-    def order(worker: Worker) -> tuple[bool, str, int, int]:
-        if work.size == 1 or worker.node is None:  # single nodes stay as the hostfile has them
-            return not worker.bound, "", 0, worker.index
-        number = node_number(worker.node, work.key)
-        return False, worker.label(work.key), int(number) if number.isdecimal() else -1, worker.index
+    def order(worker: Pod) -> tuple[bool, str, int, int]:
+        node = work.node(worker)
+        if worker.place is None or worker.place.size == 1 or node is None:
+            return not worker.node, "", 0, worker.number  # single nodes stay as the hostfile has them
+        number, server = node_number(node, worker.place.unit), work.label(worker, worker.place.unit)
+        return False, server, int(number) if number.isdecimal() else -1, worker.number
 
-    for rank, worker in enumerate(sorted(work.workers, key=order)):
-        pair, four = (
-            (worker.label(f"{ULTRASERVER}server-id-{size}"), worker.label(f"{ULTRASERVER}node-id-{size}"))
-            for size in (2, 4)
-        )
-        yield Row(rank if worker.bound else None, worker.name, worker.bound, *pair, *four, worker.label(MODE))
+    for workers in work.jobs.values():
+        for rank, worker in enumerate(sorted(workers, key=order)):
+            pair, four = (
+                (work.label(worker, key), work.label(worker, NODE_IDS[key])) for key in (SERVER_2, SERVER_4)
+            )
+            ranked = rank if worker.node and worker.place else None
+            yield Row(ranked, worker.name, worker.node, *pair, *four, work.label(worker, MODE))
+
+
+def unknown(work: Work) -> Iterator[Problem]:
+    """Workers of which nothing says what they need, as the webhook wrote nothing on them."""
+    lacking = [worker.name for worker in work.workers if worker.place is None and not worker.problem]
+    if work.place is None or lacking:
+        who = f"{few(lacking)}: " if work.place else ""
+        text = f"{who}no annotation {PLACE}: the webhook did not change it, or one up to 0.1.0 did"
+        yield Problem("place", text, lacking[0] if lacking else work.called.name)
+    for worker in work.workers:
+        if worker.problem:
+            yield Problem("place", f"{worker.name}: {worker.problem}", worker.name)
 
 
 def waiting(work: Work) -> Iterator[Problem]:
     """Workers without a node, and those that do not exist."""
-    lacking = [worker.name for worker in work.workers if not worker.bound]
+    lacking = [worker.name for worker in work.workers if not worker.node]
     if lacking:
         yield Problem(
             "waiting", f"{len(lacking)} of {work.wanted} workers have no node: {few(lacking)}", lacking[0]
@@ -139,24 +166,34 @@ def waiting(work: Work) -> Iterator[Problem]:
 
 def misplaced(work: Work) -> Iterator[Problem]:
     """What is wrong with the nodes that workers have."""
-    homes: defaultdict[str, list[Worker]] = defaultdict(list)
-    for worker in work.workers:
-        if worker.bound:
-            yield from _bad_node(work, worker)
-            if unit := _unit(work, worker):
-                homes[unit].append(worker)
-    for node, count in Counter(worker.bound for worker in work.workers if worker.bound).items():
-        if count > 1 and work.size > 1:
+    for workers in work.jobs.values():
+        place = next((worker.place for worker in workers if worker.place), None)
+        for worker in workers:
+            if worker.node:
+                yield from _bad_node(work, worker, place)
+        if place:
+            yield from _straddles(work, workers, place)
+
+
+def _straddles(work: Work, workers: Sequence[Pod], place: Place) -> Iterator[Problem]:
+    homes: defaultdict[str, list[Pod]] = defaultdict(list)
+    for worker in workers:
+        if unit := _unit(work, worker, place):
+            homes[unit].append(worker)
+    for node, count in Counter(worker.node for worker in workers if worker.node).items():
+        if count > 1 and place.size > 1:
             yield Problem("straddles", f"node {node} has {count} of its workers, and may have one", node)
     # A job that still waits may have blocks that are not full yet, but no more of them than it needs.
-    complete = sum(map(len, homes.values())) == work.wanted
-    spread = work.size > 1 and (complete or len(homes) > -(-work.wanted // work.size))
+    complete = sum(map(len, homes.values())) == place.workers
+    spread = place.size > 1 and (complete or len(homes) > -(-place.workers // place.size))
     for unit, there in sorted(homes.items()):
-        if spread and len(there) != work.size:
-            yield Problem("straddles", _count(work, unit, there), unit)
-        group = work.fleet.topology.groups(work.key).get(unit)
+        if spread and len(there) != place.size:
+            names = few([worker.name for worker in there])
+            needs = f"node config {place.size} needs {place.size}: {names}"
+            yield Problem("straddles", f"{unit} has {len(there)} of its workers, and {needs}", unit)
+        group = work.fleet.topology.groups(place.unit).get(unit)
         if group:
-            yield from _shared(work, unit, group)
+            yield from _shared(work, workers, group, place.size)
 
 
 def few(names: list[str]) -> str:
@@ -165,49 +202,40 @@ def few(names: list[str]) -> str:
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _unit(work: Work, worker: Worker) -> str | None:
-    return worker.node.unit(work.key) if worker.node else None
+def _unit(work: Work, worker: Pod, place: Place) -> str | None:
+    node = work.node(worker)
+    return node.unit(place.unit) if node else None
 
 
-def _count(work: Work, unit: str, there: list[Worker]) -> str:
-    names = few([worker.name for worker in there])
-    return f"{unit} has {len(there)} of its workers, and node config {work.size} needs {work.size}: {names}"
-
-
-def _bad_node(work: Work, worker: Worker) -> Iterator[Problem]:
-    name, size = worker.bound, work.size
-    if worker.node is None:
-        yield Problem("node", f"{worker.name} is on node {name}, which does not exist any more", name)
+def _bad_node(work: Work, worker: Pod, place: Place | None) -> Iterator[Problem]:
+    node, where = work.node(worker), f"{worker.name} is on node {worker.node}"
+    if node is None:
+        yield Problem("node", f"{where}, which does not exist any more", worker.node)
         return
-    if not worker.node.ready:  # a cordoned one goes on with what it has
-        yield Problem("node", f"{worker.name} is on node {name}, which is not ready", name)
-    if size > 1 and _unit(work, worker) is None:
-        server, number = worker.label(work.key), node_number(worker.node, work.key)
-        said = f"label {work.key} is {server or 'missing'}, node id {number or 'missing'}"
+    if not node.ready:  # a cordoned one goes on with what it has
+        yield Problem("node", f"{where}, which is not ready", node.name)
+    if place is None:
+        return
+    if place.size > 1 and node.unit(place.unit) is None:
+        server, number = node.labels.get(place.unit), node_number(node, place.unit)
+        said = f"label {place.unit} is {server or 'missing'}, node id {number or 'missing'}"
         hint = "" if server else "; labels come from the Neuron device plugin"
-        yield Problem(
-            "node", f"{worker.name} is on node {name}, which is in no working UltraServer: {said}{hint}", name
-        )
-    mode = worker.label(MODE)
-    if mode and not TOKENS.get(size, set()) & set(mode.split("_")):
-        yield Problem(
-            "node", f"{worker.name} is on node {name}, whose mode {mode} has no node config {size}", name
-        )
+        yield Problem("node", f"{where}, which is in no working UltraServer: {said}{hint}", node.name)
+    mode = node.labels.get(MODE)
+    if mode and place.size in TOKENS and not TOKENS[place.size] & set(mode.split("_")):
+        yield Problem("node", f"{where}, whose mode {mode} has no node config {place.size}", node.name)
 
 
-def _shared(work: Work, unit: str, group: Group) -> Iterator[Problem]:
+def _shared(work: Work, workers: Sequence[Pod], group: Group, size: int) -> Iterator[Problem]:
     """Other jobs in a unit; a unit of one node may be shared by those that need no more."""
-    own = {worker.pod.key for worker in work.workers if worker.pod} | {
-        (work.namespace, worker.pod.job) for worker in work.workers if worker.pod
-    }
-    uids = {worker.pod.uid for worker in work.workers if worker.pod}
+    own, uids = {worker.key for worker in workers}, {worker.uid for worker in workers}
     seen: dict[str, str] = {}
     for node in group.nodes:
         holders = work.fleet.cluster.holders.get(node.name, {})
-        if work.size == 1 and all(size == 1 for key, size in holders.items() if key not in own):
+        if size == 1 and all(needed == 1 for key, needed in holders.items() if key not in own):
             continue
         for tenant, pods in work.fleet.tenants.get(node.name, {}).items():
             if not any(pod.uid in uids or pod.key in own for pod in pods):
                 seen.setdefault(tenant, f"{pods[0].name} on node {node.name}")
     for tenant, where in seen.items():
-        yield Problem("shares", f"{unit} is shared with {tenant} ({where})", unit)
+        yield Problem("shares", f"{group.id} is shared with {tenant} ({where})", group.id)

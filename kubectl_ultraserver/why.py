@@ -1,20 +1,27 @@
-"""What a job waits for, in each of the ways by which jobs are placed."""
+"""What a job waits for, in each of the ways by which jobs are placed; and why one was not mutated."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kubectl_ultraserver.admitted import unmutated
+from common.times import time_of
+from contract import keys
 from kubectl_ultraserver.containers import launcher, missing, unstarted
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.kueue import queued
+from kubectl_ultraserver.objects import labels, maps, metadata, templates, text
 from kubectl_ultraserver.scheduling import homeless
+from kubectl_ultraserver.seen import table_of
 from kubectl_ultraserver.verify import misplaced
+from webhook.engine import Request, evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kube.api import Object
     from kubectl_ultraserver.findings import Case
+
+ANEW = "delete the job and apply it again: the webhook acts on creation only"
 
 
 def why(case: Case) -> list[Finding]:
@@ -30,6 +37,56 @@ def why(case: Case) -> list[Finding]:
 def _misplaced(case: Case) -> Iterator[Finding]:
     for problem in misplaced(case.work):
         yield Finding("node" if problem.kind == "node" else "ultraserver", problem.name, problem.text)
+
+
+def mutated(case: Case) -> bool:
+    """Whether the webhook added anything to the job, or to one of its pods."""
+    return any(
+        keys.ADDED in labels(found, "annotations") or keys.JOB in labels(found)
+        for found in (*templates(case.job), *case.work.pods)
+    )
+
+
+def unmutated(case: Case) -> Iterator[Finding]:
+    """Why the webhook added nothing to a job; nothing for one that has something, or was not read."""
+    if case.work.job is not None and not mutated(case):
+        why, remedy = _reason(case, case.work.job)
+        blocks = any(keys.ADDED_TO_POD in labels(pod, "annotations") for pod in case.work.pods)
+        what = "added blocks to its pods, and nothing to the job" if blocks else "added nothing"
+        yield Finding("webhook", "ultraserver-webhook", f"{what}{why}", (), remedy)
+
+
+def _reason(case: Case, job: Object) -> tuple[str, str]:
+    """Why, and what to do about it."""
+    there = case.work.namespace
+    label = labels(case.namespace).get(keys.INJECT, "")
+    if label in keys.OFF:
+        remedy = f"kubectl label namespace {there} {keys.INJECT}-; {ANEW}"
+        return f": namespace {there} is opted out by label {keys.INJECT}={label}", remedy
+    table, whose, note = table_of(case.rules)
+    outcome = evaluate(table, Request(job, there))
+    if outcome.denials:
+        return f", and {whose} would refuse the job: {outcome.denials[0]}{note}", ANEW
+    if not outcome.operations:
+        return f": {outcome.reason}{note}", ""
+    if case.asked and case.registration is None:
+        return f": no MutatingWebhookConfiguration sends {job.get('kind')}s to it", ANEW
+    made, registered = (
+        time_of(metadata(found or {}).get("creationTimestamp")) for found in (job, case.registration)
+    )
+    if made and registered and made < registered:
+        return ": it was registered after the job was created", ANEW
+    written = (time_of(entry.get("time")) for entry in maps(metadata(case.rules or {}).get("managedFields")))
+    if made and any(time and made < time for time in written):
+        return f": {whose} would now, and was changed after the job was created", ANEW
+    why = f", though {whose} would: it was not called, or did not answer{_policy(case)}{note}"
+    return why, f"kubectl -n ultraserver-webhook get pods; then {ANEW}"
+
+
+def _policy(case: Case) -> str:
+    hooks = maps((case.registration or {}).get("webhooks"))
+    policies = {text(hook.get("failurePolicy")) for hook in hooks}
+    return " (its failurePolicy is Ignore)" if "Ignore" in policies else ""
 
 
 _LOOKS = (queued, missing, unmutated, homeless, unstarted, _misplaced, launcher)

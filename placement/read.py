@@ -13,6 +13,7 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from common.quantities import amounts, requests
+from common.times import time_of
 from contract import place as contract
 from contract.keys import DEVICES, LOOSE, OPENED
 from contract.place import ContractError, Place, Placer
@@ -100,7 +101,7 @@ def read_pod(found: Object) -> Pod | None:
         started=_started(status),
         deleting=bool(metadata.get("deletionTimestamp")),
         priority=spec.get("priority") or 0,
-        created=_time(metadata.get("creationTimestamp")) or datetime.fromtimestamp(0, UTC),
+        created=time_of(metadata.get("creationTimestamp")) or datetime.fromtimestamp(0, UTC),
     )
 
 
@@ -192,7 +193,7 @@ def _opened(metadata: Object, place: Place | None, spec: Object) -> datetime | N
     """
     if place is None or place.placer is not Placer.GATE or place.unit not in (spec.get("nodeSelector") or {}):
         return None
-    return _time((metadata.get("annotations") or {}).get(OPENED))
+    return time_of((metadata.get("annotations") or {}).get(OPENED))
 
 
 def _started(status: Object) -> bool:
@@ -206,12 +207,3 @@ def _started(status: Object) -> bool:
         for item in status.get(kind) or ()
     )
     return any("running" in state or "terminated" in state for pair in states for state in pair)
-
-
-def _time(text: str | None) -> datetime | None:
-    """A time as the API server writes it; None for anything else."""
-    try:
-        found = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -40,7 +40,7 @@ class Files:
     def issue(self, begins: timedelta = timedelta(), lifetime: timedelta = DAY) -> authority.Pair:
         """A new pair for loopback, not yet in the files, that is valid from now or from another time on."""
         now = datetime.now(UTC) + begins
-        return authority.issue(self.signer, now, lifetime, ["localhost"], ["127.0.0.1"])
+        return authority.issue(self.signer, now, lifetime, ["localhost", "127.0.0.1"])
 
     def write(self, pair: authority.Pair) -> None:
         """Put a pair into the files."""

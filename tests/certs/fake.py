@@ -7,10 +7,9 @@ import copy
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from certs import paths
+from certs import objects
 from certs.authority import service_names
-from certs.checks import unusable
-from certs.inputs import Policy
+from certs.inputs import Policy, unusable
 from certs.rotate import Rotator, Target
 from tests.kube.fake import NOW, Clock, FakeApi
 
@@ -24,11 +23,11 @@ __all__ = ["NOW", "Clock", "FakeApi"]
 NAMESPACE = "hooks"
 TARGET = Target(NAMESPACE, "webhook", "tls", "ca", "provided", (("mutating", "m"), ("validating", "v")))
 POLICY = Policy(tuple(service_names("webhook", NAMESPACE)))
-SECRET = f"{paths.secrets(NAMESPACE)}/tls"
-CA_SECRET = f"{paths.secrets(NAMESPACE)}/ca"
-PROVIDED_SECRET = f"{paths.secrets(NAMESPACE)}/provided"
+SECRET = f"{objects.secrets(NAMESPACE)}/tls"
+CA_SECRET = f"{objects.secrets(NAMESPACE)}/ca"
+PROVIDED_SECRET = f"{objects.secrets(NAMESPACE)}/provided"
 SETTLE = POLICY.settle + timedelta(seconds=1)  # a second more for the old one to go
-MUTATING = paths.webhook_configuration("mutating", "m")
+MUTATING = objects.webhook_configuration("mutating", "m")
 
 
 def configuration(kind: str, name: str, webhooks: int = 2, bundle: str | None = None) -> Object:
@@ -46,7 +45,7 @@ def installed() -> FakeApi:
     """An API server with the target's webhook configurations, and no Secrets."""
     api = FakeApi()
     for kind, name in TARGET.hooks:
-        api.put(paths.webhook_configuration(kind, name), configuration(kind, name))
+        api.put(objects.webhook_configuration(kind, name), configuration(kind, name))
     return api
 
 

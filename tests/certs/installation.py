@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from certs import paths
-from certs.checks import unusable
+from certs import objects
+from certs.inputs import unusable
 from certs.observed import Stored, read_authority, read_hook, read_serving
 from kube.client import connect
 
@@ -74,12 +74,12 @@ class Installation:
 
     def secret(self, kind: str = "tls") -> dict[str, Any] | None:
         """The serving Secret, the authority's (``ca``) or the ``provided`` one."""
-        return self.admin.get(f"{paths.secrets(self.name)}/{self.name}-{kind}")
+        return self.admin.get(f"{objects.secrets(self.name)}/{self.name}-{kind}")
 
     def stored(self) -> Stored:
         """Everything, as the administrator sees it."""
         hooks = tuple(
-            read_hook(kind, self.name, self.admin.get(paths.webhook_configuration(kind, self.name)))
+            read_hook(kind, self.name, self.admin.get(objects.webhook_configuration(kind, self.name)))
             for kind in ("mutating", "validating")
         )
         return Stored(

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from certs.authority import issue, new_authority
-from certs.checks import at, in_time, refused, unusable, verifies
+from certs.authority import at, in_time, issue, new_authority
+from certs.inputs import refused, unusable, verifies
 from certs.observed import ServingSecret
 from tests.certs.fake import NOW, POLICY
 
 DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
-NAMES = POLICY.dns_names
+NAMES = POLICY.names
 CA, NEW = (new_authority(NOW, POLICY.authority_lifetime) for _ in range(2))
 LEAF = issue(CA, NOW, POLICY.leaf_lifetime, NAMES)
 PROVIDED = ServingSecret({}, (LEAF.certificate,), "", frozenset({CA.certificate}))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from certs import paths
+from certs import objects
 from certs.__main__ import main
 from certs.authority import issue, new_authority
-from certs.options import settings
+from certs.options import rotator
 from kube import client
 from tests.certs.fake import (
     CA_SECRET,
@@ -37,7 +37,7 @@ OPTIONS = [
     *("--provided-secret", TARGET.provided_secret),
     *("--mutating", "m", "--validating", "v"),
 ]
-MUTATING = paths.webhook_configuration("mutating", "m")
+MUTATING = objects.webhook_configuration("mutating", "m")
 
 
 @pytest.fixture
@@ -207,8 +207,10 @@ def test_every_option_can_come_from_the_environment(api: FakeApi) -> None:
     assert SECRET in api.objects
 
 
+@pytest.mark.usefixtures("api")
 def test_names_are_the_services_and_the_extra_ones() -> None:
-    given = settings(
+    given = rotator(
+        print,
         namespace="ns",
         service="hook",
         secret="a",  # noqa: S106 - a name
@@ -224,14 +226,14 @@ def test_names_are_the_services_and_the_extra_ones() -> None:
         settle_seconds=60.0,
         kubeconfig=None,
     )
-    assert given.policy.dns_names == (
+    assert given.policy.names == (
         "hook.ns.svc",
         "hook.ns.svc.corp.local",
         "hook.ns",
         "hook",
+        "10.0.0.1",
         "example.org",
     )
-    assert given.policy.ip_addresses == ("10.0.0.1",)
     assert given.target.hooks == (("mutating", "m"),)
     assert given.policy.leaf_lifetime == timedelta(days=1)
 

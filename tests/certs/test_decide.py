@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from certs.authority import BACKDATE, Pair, issue, new_authority
-from certs.checks import at, renewal
+from certs.authority import BACKDATE, Pair, at, issue, new_authority
 from certs.decide import Action, decide
-from certs.inputs import Force, Inputs, Policy
+from certs.inputs import Inputs, Policy, renewal
 from certs.observed import AuthoritySecret, Hook, ServingSecret, Stored
 from tests.certs.fake import NOW, POLICY
 
@@ -35,7 +34,7 @@ def ca(name: str) -> Pair:
 
 
 @cache
-def leaf(signer: str, after: timedelta = timedelta(0), names: tuple[str, ...] = POLICY.dns_names) -> Pair:
+def leaf(signer: str, after: timedelta = timedelta(0), names: tuple[str, ...] = POLICY.names) -> Pair:
     return issue(ca(signer), NOW + after, LEAF, names)
 
 
@@ -50,7 +49,7 @@ class Given:
     published: tuple[str, ...] | None = None
     hooks: tuple[tuple[str, ...], ...] | None = None
     after: timedelta = DAY
-    force: Force = field(default_factory=Force)
+    forced: Pair | None = None
     policy: Policy = POLICY
     replicas: dict[str, x509.Certificate] | None = None
     provided: Pair | None = None
@@ -76,7 +75,8 @@ class Given:
             ),
             secret(self.provided, certificates(self.provided_ca)) if self.provided else ABSENT,
         )
-        return Inputs(stored, self.policy, NOW + self.after, self.force, self.replicas)
+        forced = frozenset({self.forced.certificate} if self.forced else ())
+        return Inputs(stored, self.policy, NOW + self.after, forced, self.replicas)
 
 
 ABSENT = ServingSecret(None, (), "it does not exist", frozenset())
@@ -109,7 +109,7 @@ def served(**change: object) -> Given:
 
 
 THEIRS, NEXT = leaf("theirs"), leaf("theirs", DAY)
-SHORT = leaf("theirs", names=(f"*.{POLICY.dns_names[0].partition('.')[2]}",))
+SHORT = leaf("theirs", names=(f"*.{POLICY.names[0].partition('.')[2]}",))
 MOVED = leaf("new", DAY)  # the leaf of the new authority, a day later
 OURS = leaf("old").certificate
 RECEIVED = DAY + SETTLE + SECOND
@@ -165,8 +165,13 @@ CASES = [
         NEW_AUTHORITY,
         f"the authority reached its renewal time at {at(NOW + CA_DUE)}",
     ),
-    ("asked for", Given(force=Force(ca("old").certificate)), NEW_AUTHORITY, "a new authority was asked for"),
-    ("asked for, and done already", Given(force=Force(ca("new").certificate)), KEEP, WELL),
+    (
+        "asked for",
+        Given(forced=ca("old")),
+        NEW_AUTHORITY,
+        "a new authority was asked for",
+    ),
+    ("asked for, and done already", Given(forced=ca("new")), KEEP, WELL),
     ("a bundle without the signer", Given(bundle=(), hooks=()), BUNDLE, LACKS),
     ("a bundle with one that is over", Given(bundle=("old", "dead")), BUNDLE, PAST),
     ("a bundle with one that may not sign", Given(bundle=("old", "leaf")), BUNDLE, PAST),
@@ -200,19 +205,24 @@ CASES = [
     ),
     (
         "a leaf without two names",
-        Given(leaf=leaf("old", names=POLICY.dns_names[2:])),
+        Given(leaf=leaf("old", names=POLICY.names[2:])),
         ISSUE,
-        f"the leaf lacks the name {', '.join(POLICY.dns_names[:2])}",
+        f"the leaf lacks the name {', '.join(POLICY.names[:2])}",
     ),
-    ("a name more is no harm", Given(leaf=leaf("old", names=(*POLICY.dns_names, "more"))), KEEP, WELL),
+    ("a name more is no harm", Given(leaf=leaf("old", names=(*POLICY.names, "more"))), KEEP, WELL),
     (
         "an address is wanted",
-        Given(policy=replace(POLICY, ip_addresses=("127.0.0.1",))),
+        Given(policy=replace(POLICY, names=(*POLICY.names, "127.0.0.1"))),
         ISSUE,
         "the leaf lacks the name 127.0.0.1",
     ),
-    ("a leaf asked for", Given(force=Force(leaf=leaf("old").certificate)), ISSUE, "a new leaf was asked for"),
-    ("a leaf asked for, and made already", Given(force=Force(leaf=leaf("new").certificate)), KEEP, WELL),
+    (
+        "a leaf asked for",
+        Given(forced=leaf("old")),
+        ISSUE,
+        "a new leaf was asked for",
+    ),
+    ("a leaf asked for, and made already", Given(forced=leaf("new")), KEEP, WELL),
     # A new authority beside the old one.
     ("not in every caBundle", both(trusted=None, hooks=(("old",),)), TRUST, wanted_in("mutating h0")),
     ("in every caBundle, not noted", both(trusted=None), NOTE, NOTED),
@@ -225,7 +235,7 @@ CASES = [
     ("API servers are learning", both(after=DAY + SETTLE - SECOND), WAIT, LEARNING),
     ("API servers have learnt", both(after=DAY + SETTLE), ISSUE, TRUSTED),
     ("a due leaf waits for that", both(trusted=LEAF_DUE, after=LEAF_DUE), WAIT, LEARNING),
-    ("a forced leaf waits for that", both(force=Force(leaf=leaf("old").certificate)), WAIT, LEARNING),
+    ("a forced leaf waits for that", both(forced=leaf("old")), WAIT, LEARNING),
     (
         "a leaf that ends first does not",
         both(trusted=LEAF - SETTLE / 2, after=LEAF - SETTLE / 2),
@@ -235,7 +245,7 @@ CASES = [
     ("a lost leaf does not", both(leaf=None), ISSUE, ABSENT_LEAF),
     (
         "a newer one is asked for",
-        both(force=Force(ca("new").certificate)),
+        both(forced=ca("new")),
         NEW_AUTHORITY,
         "a new authority was asked for",
     ),
@@ -310,7 +320,7 @@ def test_every_step_is_in_the_table() -> None:
 
 
 def test_a_new_authority_joins_those_that_are_trusted_and_good() -> None:
-    decision = decide(both(bundle=("new", "old", "dead"), force=Force(ca("new").certificate)).case())
+    decision = decide(both(bundle=("new", "old", "dead"), forced=ca("new")).case())
     assert decision.bundle == certificates(("new", "old"))
 
 
@@ -330,7 +340,7 @@ def test_keep_and_wait_say_when_to_look_again() -> None:
 
 
 def test_life_is_counted_from_when_a_certificate_was_made() -> None:
-    short = issue(ca("old"), NOW, 30 * SECOND, POLICY.dns_names).certificate
+    short = issue(ca("old"), NOW, 30 * SECOND, POLICY.names).certificate
     assert short.not_valid_before_utc == NOW - BACKDATE
     assert renewal(short) == NOW + 20 * SECOND
 

@@ -12,11 +12,10 @@ from cryptography import x509
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from certs import decide, paths
+from certs import decide, objects
 from certs.authority import Pair, issue, new_authority, signed_by
-from certs.checks import unusable
 from certs.decide import Action, Decision
-from certs.inputs import Inputs, Policy
+from certs.inputs import Inputs, Policy, unusable
 from certs.observed import Bundle, ServingSecret, bundle_pem, read_hook, read_serving
 from kube.api import ApiError
 from tests.certs.fake import (
@@ -58,7 +57,7 @@ class World:
         if not chain and self.past:
             chain = self.past[-1][1]
         hooks = [
-            read_hook(kind, name, self.api.objects[paths.webhook_configuration(kind, name)])
+            read_hook(kind, name, self.api.objects[objects.webhook_configuration(kind, name)])
             for kind, name in TARGET.hooks
         ]
         bundles = tuple(held for hook in hooks for held in hook.bundles)
@@ -100,7 +99,7 @@ class World:
 def policies(draw: st.DrawFn) -> Policy:
     settle = draw(st.integers(1, 30)) * MINUTE
     leaf = settle * draw(st.integers(12, 5000))
-    return Policy(POLICY.dns_names, (), leaf, leaf * draw(st.integers(1, 30)), settle)
+    return Policy(POLICY.names, leaf, leaf * draw(st.integers(1, 30)), settle)
 
 
 Event = tuple[str, float]
@@ -127,7 +126,7 @@ EVENTS = st.lists(
 @pytest.fixture(autouse=True)
 def _each_signature_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     remembered = cache(signed_by)
-    for module in ("authority", "checks", "inputs"):
+    for module in ("authority", "inputs"):
         monkeypatch.setattr(f"certs.{module}.signed_by", remembered)
 
 
@@ -206,7 +205,7 @@ def provide(world: World, part: float) -> None:
     world.others = world.others or [new_authority(now, timedelta(days=36500)) for _ in range(2)]
     signer = world.others[int(part * 1.99)]
     life = policy.leaf_lifetime * (part or 1)
-    pair = issue(signer, now, max(life, policy.settle), policy.dns_names)
+    pair = issue(signer, now, max(life, policy.settle), policy.names)
     trusted = [signer, *world.others][: 1 + int(part * 2.99)] if part < 0.9 else []
     data = files(pair.certificate_pem(), pair.key_pem(), bundle_pem({each.certificate for each in trusted}))
     world.api.put(PROVIDED_SECRET, {"metadata": {"name": "provided"}, "data": data})

@@ -112,7 +112,7 @@ def test_a_configuration_has_a_bundle_for_each_webhook() -> None:
 
 def test_certificates_that_another_program_made_are_served_on_and_replaced_step_by_step() -> None:
     api, clock = installed(), Clock()
-    crt, key, ca = foreign(POLICY.dns_names)
+    crt, key, ca = foreign(POLICY.names)
     api.put(SECRET, {**secret(crt, key, ca), "type": "kubernetes.io/tls", "kind": "Secret"})
     api.objects[SECRET]["metadata"]["name"] = "tls"
     first = rotator(api, clock).run()

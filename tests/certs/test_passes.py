@@ -63,7 +63,7 @@ def test_a_leader_makes_and_keeps_and_tells(program: Program) -> None:
 
 
 def test_the_next_pass_is_when_something_is_due_if_that_is_before_the_interval() -> None:
-    program = Program(Policy(POLICY.dns_names, settle=timedelta(seconds=20)))
+    program = Program(Policy(POLICY.names, settle=timedelta(seconds=20)))
     program.run()
     program.run.rotator.run(authority=True)
     assert 0 < program.run() <= 20

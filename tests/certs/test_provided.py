@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from certs.authority import Pair, issue, new_authority
-from certs.checks import unusable
 from certs.decide import Action
+from certs.inputs import unusable
 from certs.observed import ServingSecret, read_serving
 from tests.certs.fake import (
     NOW,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 DAY = timedelta(days=1)
 CA = new_authority(NOW, 900 * DAY)
-LEAF = issue(CA, NOW, 90 * DAY, POLICY.dns_names)
+LEAF = issue(CA, NOW, 90 * DAY, POLICY.names)
 
 
 def provide(
@@ -114,7 +114,7 @@ def intermediate(signer: Pair) -> Pair:
 def test_intermediates_go_along_and_are_followed_up_to_the_root() -> None:
     root = new_authority(NOW, 900 * DAY)
     between = intermediate(root)
-    leaf = issue(between, NOW, 90 * DAY, POLICY.dns_names)
+    leaf = issue(between, NOW, 90 * DAY, POLICY.names)
     api, clock = ready()
     provide(api, leaf, root.certificate_pem(), between.certificate_pem())
     complete(api, clock)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from certs import paths
+from certs import objects
 from certs.authority import issue, new_authority
 from certs.decide import Action
 from certs.replicas import addresses, served
@@ -84,11 +84,11 @@ def test_a_replica_says_which_leaf_it_serves_and_a_dead_one_says_nothing(tmp_pat
 def test_the_old_authority_stays_until_the_last_replica_has_moved(tmp_path: Path) -> None:
     api, clock = installed(), Clock()
     rotator(api, clock).run()
-    old = data(api.objects[f"{paths.secrets(NAMESPACE)}/tls"])
+    old = data(api.objects[f"{objects.secrets(NAMESPACE)}/tls"])
     rotator(api, clock).run(authority=True)
     clock.forward(SETTLED)
     rotator(api, clock).run()
-    slices = paths.endpoint_slices(NAMESPACE, "webhook")
+    slices = objects.endpoint_slices(NAMESPACE, "webhook")
     with replica(old["tls.crt"], old["tls.key"], tmp_path) as (host, port):
         api.objects[slices] = endpoint_slice((host, port))
         clock.forward(SETTLED)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from certs.authority import signed_by
-from certs.checks import unusable
 from certs.decide import Action
+from certs.inputs import unusable
 from kube.api import ApiError
 from tests.certs.fake import (
     CA_SECRET,

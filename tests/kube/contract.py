@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kube.api import ApiError, ConflictError, ForbiddenError
-from kube.store import guarded
+from kube.api import ApiError, ConflictError, ForbiddenError, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

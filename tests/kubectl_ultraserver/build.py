@@ -5,15 +5,18 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
+from click.testing import CliRunner
+
 from contract import keys
-from contract.keys import GATE, JOB, PLACE, SERVER_4
+from contract.keys import GATE, JOB, PLACE
+from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.names import JobName, job_of
 from kubectl_ultraserver.seen import Fleet, Work
 from placement.read import read_pod
 from placement.topology import Topology
 from testbed.mpijob import mpijob
-from tests.placement.world import NOW, TRN2U, servers
+from tests.placement.world import KEYS, NOW, TRN2U, servers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +28,7 @@ NAMESPACE = "team"
 LABELS = {"training.kubeflow.org/operator-name": "mpi-operator"}
 CREATED = "2026-11-21T11:50:00Z"
 THREE = servers(3)
+INDEX = "training.kubeflow.org/replica-index"
 
 
 def pod(name: str, job: str, role: str, **spec: Any) -> Object:
@@ -44,16 +48,21 @@ def pod(name: str, job: str, role: str, **spec: Any) -> Object:
     }
 
 
+def place(
+    workers: int, size: int = 4, placer: str = "affinity", index: str = f" index=labels/{INDEX}"
+) -> str:
+    """The annotation that the webhook writes."""
+    return f"placer={placer} workers={workers} size={size} unit={KEYS[size]}{index}"
+
+
 def workers(job: str, count: int, on: Iterable[str] = (), size: int = 4, **spec: Any) -> list[Object]:
     """The workers that the webhook placed by affinity; the first ones are bound to nodes and Ready."""
     nodes = [*on, *[""] * count][:count]
     found = []
     for index, node in enumerate(nodes):
         made = pod(f"{job}-worker-{index}", job, "worker", **copy.deepcopy(spec))
-        made["metadata"]["labels"] |= {
-            "training.kubeflow.org/replica-index": str(index),
-            JOB: f"{NAMESPACE}.{job}",
-        }
+        made["metadata"]["labels"] |= {INDEX: str(index), JOB: f"{NAMESPACE}.{job}"}
+        made["metadata"]["annotations"] = {PLACE: place(count, size)}
         made["spec"]["nodeSelector"] = {"node.kubernetes.io/instance-type": TRN2U}
         made["spec"]["containers"][0]["resources"] = {"requests": {"aws.amazon.com/neuron": "16"}}
         if size > 1:
@@ -80,8 +89,7 @@ def gated(pods: Iterable[Object], count: int) -> list[Object]:
     for made in copy.deepcopy(list(pods)):
         made["spec"]["schedulingGates"] = [{"name": GATE}]
         made["metadata"]["annotations"] |= {
-            PLACE: f"placer=gate workers={count} size=4 unit={SERVER_4} "
-            "index=labels/training.kubeflow.org/replica-index"
+            PLACE: place(count, placer="gate"),
         }
         found.append(made)
     return found
@@ -101,17 +109,19 @@ def stored(job: str = "train", count: int = 4, *, mutated: bool = True, **spec: 
     if mutated:
         template = found["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
         template["metadata"] = {"annotations": {keys.ADDED: "{}"}}
+        if count:
+            template["metadata"]["annotations"][PLACE] = place(count)
     found["spec"] |= spec
     found["status"] = {"conditions": [{"type": "Created", "status": "True"}]}
     return found
 
 
-def fleet(nodes: Iterable[Node] = THREE.values(), pods: Iterable[Object] = (), unseen: str = "") -> Fleet:
+def fleet(nodes: Iterable[Node] = THREE.values(), pods: Iterable[Object] = (), **known: Any) -> Fleet:
     """The cluster."""
     pods = list(pods)
     read = [found for raw in pods if (found := read_pod(raw))]
     owners = {raw["metadata"]["uid"]: owner for raw in pods if (owner := job_of(raw))}
-    return Fleet(Topology(nodes), tuple(read), owners, unseen)
+    return Fleet(Topology(nodes), tuple(read), owners, **known)
 
 
 def work(
@@ -120,10 +130,11 @@ def work(
     others: Iterable[Object] = (),
     job: Object | None = None,
     called: JobName = JobName("", "train"),  # noqa: B008 - frozen
+    **known: Any,
 ) -> Work:
     """A job with its pods, and other pods in the cluster."""
     pods = list(pods)
-    return Work(called, NAMESPACE, job, tuple(pods), fleet(nodes, [*pods, *others]))
+    return Work(called, NAMESPACE, job, tuple(pods), fleet(nodes, [*pods, *others], **known))
 
 
 def case(found: Work, **known: Any) -> Case:
@@ -154,3 +165,10 @@ def event(kind: str, name: str, reason: str, message: str, component: str = "", 
         "metadata": {"creationTimestamp": "2026-11-21T11:59:00Z"},
         **more,
     }
+
+
+def run(*words: str, **options: Any) -> tuple[int, str, str]:
+    """What a command exits with and prints, on standard output and on standard error."""
+    done = CliRunner().invoke(cli.main, words, **options)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.stdout, done.stderr

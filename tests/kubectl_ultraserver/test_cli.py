@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -15,7 +15,7 @@ from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.listing import Lister
 from tests.docs.blocks import REPOSITORY
 from tests.kube.fake import FakeApi
-from tests.kubectl_ultraserver.build import NAMESPACE, rules, stored, workers
+from tests.kubectl_ultraserver.build import NAMESPACE, rules, run, stored, workers
 from tests.placement.stored import path_of, store_nodes
 
 if TYPE_CHECKING:
@@ -30,17 +30,12 @@ def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     made = FakeApi(page=2)
     store_nodes(made, 3)
     made.put("/apis", {"groups": [{"versions": [{"groupVersion": "kubeflow.org/v2beta1"}]}]})
+    made.put("/apis/kubeflow.org/v2beta1", {"resources": [{"name": "mpijobs", "kind": "MPIJob"}]})
     made.put(f"{MPIJOBS}/train", stored())
     for pod in workers("train", 4, ["n1-0", "n1-1", "n1-2", "n1-3"]):
         made.put(path_of(pod), pod)
     monkeypatch.setattr(cli, "connect_as_user", lambda *_: (made, NAMESPACE))
     return made
-
-
-def run(*words: str, **options: Any) -> tuple[int, str, str]:
-    done = CliRunner().invoke(cli.main, words, **options)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, done.stdout, done.stderr
 
 
 def test_verify_exits_with_what_it_found(api: FakeApi) -> None:
@@ -49,6 +44,11 @@ def test_verify_exits_with_what_it_found(api: FakeApi) -> None:
     code, out, _ = run("verify", "mpijob/train")
     assert code == 1
     assert out.endswith("mpijob team/train: not placed whole: waiting for nodes\n  3 of 4 workers exist\n")
+    del api.objects[f"{MPIJOBS}/train"]
+    for pod in workers("train", 3, ["n1-0", "n1-1", "n1-2"]):
+        pod["metadata"]["annotations"] = {}
+        api.put(path_of(pod), pod)
+    assert run("verify", "train")[0] == 2
     code, out, err = run("verify", "nobody")
     assert (code, out) == (2, "")
     assert err == "error: there is no job nobody in namespace team\n"
@@ -66,6 +66,13 @@ def test_json_has_everything(api: FakeApi) -> None:
     }
     shown = json.loads(run("topology", "--free", "-o", "json")[1])
     assert [server["id"] for server in shown["ultraservers"]] == ["us-02", "us-03"]
+    for words, ids in (
+        (["-n", NAMESPACE], ["us-01"]),
+        (["-n", "other"], []),
+        (["--job", "job/train"], ["us-01"]),
+    ):
+        found = json.loads(run("topology", *words, "-o", "json")[1])["ultraservers"]
+        assert [server["id"] for server in found] == ids
 
 
 def test_colours_are_for_terminals_that_want_them(api: FakeApi) -> None:
@@ -122,9 +129,10 @@ def test_who_may_not_list_all_pods_sees_those_of_the_namespace(api: FakeApi) -> 
 def test_pods_that_hold_no_neuron_node_are_not_kept(api: FakeApi) -> None:
     elsewhere = workers("web", 1, ["somewhere"], size=1)[0]
     waits = workers("waits", 1, size=1)[0]
+    waits["metadata"]["annotations"] = {}
     for pod in (elsewhere, waits):
         api.put(path_of(pod), pod)
-    names = [pod.name for pod in Lister(api).fleet(NAMESPACE).pods]
+    names = [pod.name for pod in Lister(api, NAMESPACE).fleet().pods]
     assert names == [f"train-worker-{index}" for index in range(4)]
 
 
@@ -150,9 +158,9 @@ def test_a_list_that_takes_long_tells_how_far_it_is_where_somebody_looks(
     api: FakeApi, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kubectl_ultraserver.listing.SLOW_SECONDS", 0.0)
-    Lister(api, progress=False).fleet(NAMESPACE)
+    Lister(api, NAMESPACE, progress=False).fleet()
     assert capsys.readouterr().err == ""
-    Lister(api, progress=True).fleet(NAMESPACE)
+    Lister(api, NAMESPACE, progress=True).fleet()
     said = capsys.readouterr()
     assert said.out == ""
     assert "listing nodes: 2\r" in said.err

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from contract.keys import HOSTNAME, NO_SERVER, NODE_IDS, PLACE, SERVER_4
+from contract.keys import NO_SERVER, NODE_IDS, PLACE, SERVER_4
 from kubectl_ultraserver.verify import verify
 from tests.kubectl_ultraserver.build import THREE, pod, stored, work, workers
 from tests.placement.world import changed
@@ -38,21 +38,29 @@ def test_so_is_a_pair_and_a_job_of_two_ultraservers_and_single_nodes() -> None:
     )
     assert verify(work(workers("train", 8, [*SECOND, *FIRST]))).whole
     assert verify(work(workers("train", 3, ["n1-0", "n2-1", "n3-3"], size=1))).whole
-    # As many as would fill an UltraServer, of a kind whose object is not looked at.
-    alone = workers("train", 4, ["n1-0", "n2-1", "n3-3", "n3-2"], size=1)
-    for made in alone:
-        made["metadata"]["annotations"][PLACE] = f"placer=affinity workers=4 size=1 unit={HOSTNAME}"
-    assert verify(work(alone)).whole
+    # As many as would fill an UltraServer.
+    assert verify(work(workers("train", 4, ["n1-0", "n2-1", "n3-3", "n3-2"], size=1))).whole
 
 
-@pytest.mark.parametrize(("count", "on"), [(2, FIRST[:2]), (6, [*FIRST, *SECOND[:2]])])
-def test_a_job_that_the_webhook_did_not_see_need_not_fill_the_ultraservers_of_its_blocks(
-    count: int, on: list[str]
-) -> None:
-    # The row block-of-missed-job knows no node config: its terms are for whole UltraServers.
-    found = verify(work(workers("train", count, on), job=stored(count=count, mutated=False)))
-    assert found.whole, found
-    assert "node config 2" in found.text
+def test_of_a_job_without_a_place_it_is_said_that_nothing_can_be_told() -> None:
+    pods = workers("train", 4, [*FIRST[:3], "n2-0"])
+    for made in pods:
+        made["metadata"]["annotations"] = {}
+    none = f"no annotation {PLACE}: the webhook did not change it, or one up to 0.1.0 did"
+    verdict = verify(work(pods, changed(THREE, n1_0={"ready": False}), job=stored(mutated=False)))
+    assert (verdict.text, verdict.known) == ("whether it is placed whole cannot be told", False)
+    assert said(verdict) == [
+        ("place", none),
+        ("node", "train-worker-0 is on node n1-0, which is not ready"),
+    ]
+    assert [(row.rank, row.node) for row in verdict.rows] == [(None, node) for node in [*FIRST[:3], "n2-0"]]
+    # One of them only, or one whose place cannot be read.
+    pods = workers("train", 4, FIRST)
+    pods[0]["metadata"]["annotations"] = {}
+    pods[1]["metadata"]["annotations"][PLACE] = "here"
+    (one, other) = verify(work(pods)).problems
+    assert one.text == f"train-worker-0: {none}"
+    assert other.text.startswith(f"train-worker-1: annotation {PLACE} cannot be read: ")
 
 
 def test_ranks_go_by_server_then_node_as_the_init_script_gives_them() -> None:
@@ -92,7 +100,8 @@ def test_a_job_that_waits_may_straddle_already() -> None:
 def test_workers_that_do_not_exist_are_counted() -> None:
     verdict = verify(work(workers("train", 4, FIRST)[:3], job=stored()))
     assert said(verdict) == [("waiting", "3 of 4 workers exist")]
-    assert verify(work([], job=stored(count=0))).text == "not placed whole: waiting for nodes"
+    assert verify(work([], job=stored())).text == "not placed whole: waiting for nodes"
+    assert ("waiting", "it has no workers") in said(verify(work([], job=stored(count=0))))
 
 
 def test_another_job_on_the_same_ultraserver_is_named_with_its_pod_and_node() -> None:
@@ -151,8 +160,8 @@ def test_a_node_that_is_gone_is_named() -> None:
 def test_the_launcher_takes_no_node_unless_it_runs_ranks() -> None:
     plain = pod("train-launcher", "train", "launcher", nodeName="n1-0")
     assert verify(work([*workers("train", 4, FIRST), plain])).whole
-    ranks = workers("train", 1, ["n1-3"])[0]
+    *others, ranks = workers("train", 4, FIRST)
     ranks["metadata"] |= {"name": "train-launcher", "uid": "launcher"}
     ranks["metadata"]["labels"]["training.kubeflow.org/job-role"] = "launcher"
     job = stored(count=3, runLauncherAsWorker=True)
-    assert verify(work([*workers("train", 3, FIRST[:3]), ranks], job=job)).text.startswith("placed whole: 4")
+    assert verify(work([*others, ranks], job=job)).text.startswith("placed whole: 4")

@@ -12,7 +12,6 @@ from contract import keys
 from contract.keys import NODE_IDS, SERVER_4
 from kubectl_ultraserver.why import why
 from tests.kubectl_ultraserver.build import (
-    NAMESPACE,
     THREE,
     case,
     event,
@@ -75,7 +74,7 @@ def test_with_the_program_every_ultraserver_says_what_keeps_it() -> None:
 def test_with_the_program_a_job_that_lacks_pods_waits_for_them() -> None:
     pods = gated(workers("train", 4), 4)[:3]
     texts = [finding.text for finding in why(case(work(pods, job=stored())))]
-    assert texts == ["3 of 4 workers exist", "keeps the job: 3 of 4 workers exist"]
+    assert texts == ["3 of 4 workers exist: there is no number 3", "keeps the job: 3 of 4 workers exist"]
 
 
 def test_a_program_that_does_not_run_is_said_with_where_the_job_would_go() -> None:
@@ -269,7 +268,7 @@ def test_a_quota_is_quoted_from_the_jobs_events() -> None:
         "MPIJob", "train", "MPIJobFailed", 'pods "train-worker-2" is forbidden: exceeded quota: neuron'
     )
     finding = why(case(work(workers("train", 4)[:2], job=stored()), events=(told,)))[0]
-    assert (finding.kind, finding.name, finding.text) == ("pod", "train-worker-2", "2 of 4 workers exist")
+    assert (finding.name, finding.text) == ("train", "2 of 4 workers exist: there is no number 2, 3")
     assert finding.details == (
         'MPIJob train: MPIJobFailed: pods "train-worker-2" is forbidden: exceeded quota: neuron',
     )
@@ -341,12 +340,8 @@ def test_a_job_that_straddles_or_whose_node_is_broken_says_so() -> None:
     ]
 
 
-def test_a_job_of_another_kind_is_explained_by_its_pods_alone() -> None:
-    pods = unscheduled(workers("train", 2, size=2), NOBODY)
+def test_a_job_without_a_place_is_told_what_the_scheduler_says_and_no_more() -> None:
+    pods = unscheduled(workers("train", 2), NOBODY)
     for pod in pods:
-        pod["metadata"]["labels"] = {keys.JOB: f"{NAMESPACE}.train"}
-    scheduler, places = why(
-        case(work(pods, changed(THREE, **{f"n{n}_0": {"cordoned": True} for n in (1, 2, 3)})))
-    )
-    assert scheduler.name == "train-worker-0"
-    assert "room" in places.text
+        pod["metadata"]["annotations"] = {}
+    assert only(case(work(pods))).text == f"train-worker-0, train-worker-1: {NOBODY}"

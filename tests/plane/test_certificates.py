@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from certs import paths
+from certs import objects
 from certs.authority import new_authority
 from kube.api import ForbiddenError
 from kube.client import connect
@@ -62,7 +62,7 @@ def test_issue_makes_everything_once_and_status_says_so(installed: Installation)
 def test_the_account_can_make_no_token_of_another_account(installed: Installation) -> None:
     """It may read the three Secrets of these names, so what it could make under one of them it would have."""
     account = connect(installed.kubeconfig)
-    path, name = paths.secrets(installed.name), installed.name
+    path, name = objects.secrets(installed.name), installed.name
     minting = "kubernetes.io/service-account-token"
     of = {"kubernetes.io/service-account.name": "default"}
 
@@ -102,7 +102,7 @@ def test_the_loop_repairs_what_strangers_break(installed: Installation, control_
         wait_whole(installed, {kind: lost[kind]})
     for wrong in ("", base64.b64encode(installed_elsewhere()).decode()):
         operations = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": wrong}]
-        path = paths.webhook_configuration("mutating", installed.name)
+        path = objects.webhook_configuration("mutating", installed.name)
         broken = installed.admin.patch(path, operations)
         wait_whole(installed, {"mutating": broken["metadata"]["resourceVersion"]})
     until(lambda: len(installed.stored().authority.bundle) == 1, "the end of the older authorities")
@@ -118,7 +118,7 @@ def test_the_loop_repairs_what_strangers_break(installed: Installation, control_
 def versions(installed: Installation) -> dict[str, str]:
     """The versions of all that is stored, by what it is."""
     name = installed.name
-    found = {kind: installed.admin.get(paths.webhook_configuration(kind, name)) for kind in HOOKS}
+    found = {kind: installed.admin.get(objects.webhook_configuration(kind, name)) for kind in HOOKS}
     found |= {kind: installed.secret(kind) for kind in ("tls", "ca")}
     return {kind: each["metadata"]["resourceVersion"] if each else "" for kind, each in found.items()}
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from certs.paths import webhook_configuration
+from certs.objects import webhook_configuration
 from kube.client import connect
 from testbed.plane import webhook
 from testbed.plane.jobs import together

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from contract import keys
+from testbed.plane.plugin import eventually
 from tests.helpers import requested
 from tests.plane.bound import wait_count
 from tests.plane.kinds.jobs import (
@@ -68,6 +69,11 @@ def are_in_blocks(
     assert len(set.union(*on)) == len(on)
 
 
+def is_verified(namespace: Kubectl) -> None:
+    """Checks that the plugin, which reads the place, finds the job placed whole."""
+    eventually(namespace, ["verify", "train"], lambda found: found["whole"])
+
+
 def label(pod: Object, key: str) -> int:
     return int(pod["metadata"]["labels"][key])
 
@@ -83,6 +89,7 @@ def test_a_job_is_on_one_ultraserver(namespace: Kubectl, servers: dict[str, str]
 def test_an_indexed_job_of_two_ultraservers_is_in_blocks(namespace: Kubectl, servers: dict[str, str]) -> None:
     namespace.create(job(8, completionMode="Indexed"))
     are_in_blocks(wait_count(namespace, 8), servers, lambda pod: label(pod, INDEX))
+    is_verified(namespace)
 
 
 def test_a_job_that_another_job_made_or_that_needs_no_ultraserver_is_left_alone(namespace: Kubectl) -> None:
@@ -121,6 +128,7 @@ def test_a_jobset_of_two_ultraservers_is_in_blocks(namespace: Kubectl, servers: 
     stored(namespace, jobset(4, 2))
     pods = wait_count(namespace, 8)
     are_in_blocks(pods, servers, lambda pod: label(pod, f"{JOBSET}job-index") * 2 + label(pod, INDEX))
+    is_verified(namespace)
 
 
 def test_every_group_of_a_leaderworkerset_has_an_ultraserver(
@@ -144,6 +152,7 @@ def test_groups_of_two_ultraservers_are_in_blocks(namespace: Kubectl, servers: d
         are_in_blocks(found, servers, lambda pod: label(pod, f"{LWS}worker-index"), f"{number}-")
     taken = [used(found, servers) for found in groups.values()]
     assert len(set.union(*taken)) == sum(map(len, taken))
+    is_verified(namespace)
 
 
 def test_master_and_workers_of_a_pytorchjob_are_on_one_ultraserver(
@@ -168,6 +177,7 @@ def test_a_pytorchjob_of_two_ultraservers_is_in_blocks(
         )
 
     are_in_blocks(wait_count(namespace, 8), servers, rank)
+    is_verified(namespace)
 
 
 @pytest.mark.usefixtures("runtime")
@@ -180,3 +190,4 @@ def test_a_trainjob_is_on_one_ultraserver(namespace: Kubectl, servers: dict[str,
 def test_a_trainjob_of_two_ultraservers_is_in_blocks(namespace: Kubectl, servers: dict[str, str]) -> None:
     namespace.create(trainjob(8))
     are_in_blocks(wait_count(namespace, 8), servers, lambda pod: label(pod, INDEX))
+    is_verified(namespace)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from contract import keys, place
+from testbed.plane.plugin import eventually
 from tests.plane.bound import wait_count
 from tests.plane.kinds.jobs import leaderworkerset, mpijob_v1, pytorchjob
 
@@ -45,3 +46,4 @@ def test_a_job_waits_until_all_of_it_has_a_place_and_is_opened_whole(
         units.setdefault(block, set()).add(servers[pod["spec"]["nodeName"]])
     assert [len(on) for on in units.values()] == [1] * (workers // 4)
     assert len(set.union(*units.values())) == len(units)
+    eventually(whole_namespace, ["verify", "train"], lambda found: found["whole"])
