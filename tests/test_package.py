@@ -23,7 +23,6 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 NOBODY = 65532
 CARRIED = (
     "webhook/rules/default.yaml",
-    "webhook/rules/table.schema.json",
     "webhook/rules/podtemplate.schema.json",
     "webhook/initscript/common.sh",
     "webhook/initscript/wait.sh",

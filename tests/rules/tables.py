@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
+from jsonschema.validators import extend
 
 from contract import keys
 from tests.docs.blocks import REPOSITORY
@@ -16,6 +18,7 @@ from webhook.preview.run import verify
 from webhook.rows.table import Table
 from webhook.rules.load import load_text, load_texts
 from webhook.rules.problems import TableError
+from webhook.rules.schema import bundled, violations
 from webhook.undo.record import ANNOTATIONS
 
 HEAD = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\n"
@@ -132,6 +135,31 @@ def problems(text: str) -> list[tuple[str, int, str, str]]:
 def same_problems(text: str, expected: Expected) -> None:
     """Asserts that a table has exactly these problems, all in its own file."""
     found = problems(text)
+    agree(parsed(text))
     assert [row[:3] for row in found] == [(SOURCE, line, path) for line, path, _ in expected]
     for row, (_, _, message) in zip(found, expected, strict=True):
         assert row[3].startswith(message)
+
+
+WHOLE_NUMBERS = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+"""Documents have no 4.0: it is read as 4."""
+PUBLISHED = extend(Draft202012Validator, type_checker=WHOLE_NUMBERS)(bundled())
+UNSAYABLE = (
+    "can never be there",
+    "selects no list element",
+    "cannot be read",
+    "cannot quote another value",
+    "one device is valid",
+    "it must be $(job.name)",
+)
+"""From the messages about what a JSON Schema has no words for."""
+
+
+def agree(raw: Any) -> None:
+    """Asserts that the published schema takes what loading takes, and refuses what it refuses if it can."""
+    told = [message for _, message in violations(raw)]
+    sayable = [message for message in told if not any(part in message for part in UNSAYABLE)]
+    if PUBLISHED.is_valid(raw):
+        assert sayable == []
+    else:
+        assert told != []

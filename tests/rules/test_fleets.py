@@ -242,7 +242,7 @@ def test_the_schema_wants_amounts_above_0_and_texts() -> None:
         "  elsewhere: {queues: {}}\n",
         [
             (5, "/candidates/wholeNode/aws.amazon.com~1neuron", "0 is less than"),
-            (6, "/candidates/nodeLabels/a", "1 is not of type 'string'"),
+            (6, "/candidates/nodeLabels/a", "1 is no text: put it in quotes"),
             (7, "/candidates/elsewhere/queues", "unknown key 'queues'"),
         ],
     )

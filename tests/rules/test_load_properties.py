@@ -1,21 +1,98 @@
 """Whatever a table's text holds, it is loaded or refused with its problems: never anything else."""
 
 import json
+import re
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import examples
-from tests.rules.tables import EXTENDS, SOURCE, WHOLE, parsed
+from tests.rules.tables import EXTENDS, PUBLISHED, SOURCE, WHOLE, agree, parsed
 from webhook.documents import dump_yaml
 from webhook.rules.load import default_draft, draft_of, load_default, load_text
 from webhook.rules.problems import Problem, TableError
+from webhook.rules.schema import bundled, violations
 
 DEFAULT = default_draft().raw
 SMALL, SMALL_LINES = parsed(WHOLE), WHOLE.splitlines(keepends=True)
 LINES = files("webhook.rules").joinpath("default.yaml").read_text(encoding="utf-8").splitlines(keepends=True)
+
+MAXIMAL = """
+mode: off
+values: {a: b}
+candidates:
+  wholeNode: {x: 1}
+  nodeLabels: {a: [b, c]}
+  elsewhere: {labels: {a: b}, tolerations: {a: b}}
+deviceCounts: {a: [1, 2], b: up to 16}
+workloads:
+  - name: gang
+    kinds: [v1/Gang]
+    when: {f: a}
+    fields: {f: {path: /f, default: "1", parent: true, smaller: false}}
+    peers: {app: $(job.name)}
+    group: g
+    place: placer=gate workers=8 size=4 unit=u
+    nodeConfigEnv: E
+    updates: {suspend: /a, started: /b, stopped: /c, active: /d, keeps: launcher}
+    groups:
+      - role: worker
+        template: ""
+        replicas: [2, /n, {path: "/l[a=b]/n", default: 1}]
+        takesNodes: devices
+        otherwise: helper
+        index: [{source: name, times: 2}, {source: labels/a}]
+        continues: true
+        numbers: /n
+shapes:
+  - {name: s, workers: 4, nodeConfig: 4, topologyKey: k, together: required, apart: none, warn: w, deny: d}
+rules:
+  - name: x
+    reason: r
+    onConflict: deny
+    mode: shadow
+    quiet: true
+    placer: gate
+    replaces: a
+    needs: [a, b]
+    match:
+      role: any
+      candidate: any
+      workload: a
+      shape: {name: s, nodeConfig: [4, 2], together: required, apart: [none]}
+      placer: [gate, kueue]
+      numbered: true
+      named: false
+      requests: {a: 1}
+      template: {/spec/x: ["", a]}
+      every: true
+      unsupportedCount: a
+      volume: v
+      mountTaken: {mountPath: /m, name: v}
+      fields: {f: a}
+      labels: {f: a}
+      annotations: {f: [a]}
+      namespace: a*
+"""
+"""Every key that there is."""
+
+ROWS = {
+    "Candidates",
+    "Elsewhere",
+    "Workload",
+    "Group",
+    "Number",
+    "Factor",
+    "Field",
+    "Suspending",
+    "Shape",
+    "Match",
+    "Rule",
+}
 
 PLACEHOLDERS = [
     f"$({name})" for name in ("job.name", "value.initImage", "value.x", "nope.x", "shape.topologyKey")
@@ -111,6 +188,76 @@ def test_a_small_table_with_anything_anywhere(place: tuple[str | int, ...], valu
 def test_anything_laid_over_the_packaged_table(over: dict[str, Any]) -> None:
     head = {"apiVersion": "ultraserver-webhook.io/v1alpha1", "kind": "RuleTable", "extends": "default"}
     _loads_or_refuses(json.dumps({**head, **over}))
+
+
+TAKEN = [
+    MAXIMAL,
+    "workloads: []\nshapes: []\n",
+    "candidates: {requests: [a]}\n",
+    "shapes: [{name: s, workers: 4.0}]\n",
+    "values: {a-B_1: $(job.name)}\n",
+]
+REFUSED = [
+    "values: {a b: c}\n",
+    "candidates: {requests: [a, a]}\n",
+    "rules: [{name: x, needs: []}]\n",
+    "rules: [{name: x, warn: null}]\n",
+    'rules: [{name: x, quiet: "yes"}]\n',
+    "rules: [{name: x, match: {role: worker, named: 1}}]\n",
+    "rules: [{name: x, match: {role: worker, mountTaken: {name: v}}}]\n",
+    "shapes: [{name: s, workers: true}]\n",
+    "shapes: [{name: s, nodeConfig: 1001}]\n",
+    "mode: 0\n",
+    "rules: [{name: x, match: {role: worker, candidate: 1}}]\n",
+    "deviceCounts: {'': [1]}\n",
+]
+
+
+@pytest.mark.parametrize("text", TAKEN)
+def test_what_may_be_written_is_published_and_taken(text: str) -> None:
+    assert list(violations(parsed(EXTENDS + text))) == []
+    PUBLISHED.validate(parsed(EXTENDS + text))
+
+
+@pytest.mark.parametrize("section", ["workloads", "shapes"])
+def test_a_whole_table_has_workloads_and_shapes(section: str) -> None:
+    raw = {**SMALL, section: []}
+    assert [path for path, _ in violations(raw)] == [(section,)]
+    assert not PUBLISHED.is_valid(raw)
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_may_not_be_written_is_neither_published_nor_taken(text: str) -> None:
+    assert list(violations(parsed(EXTENDS + text))) != []
+    assert not PUBLISHED.is_valid(parsed(EXTENDS + text))
+
+
+LARGE = parsed(EXTENDS + MAXIMAL)
+CHANGES = [(table, place) for table in (SMALL, LARGE) for place in _places(table)]
+
+
+@examples(100)
+@given(st.sampled_from(CHANGES), VALUES)
+def test_the_published_schema_and_loading_agree_with_anything_anywhere(
+    change: tuple[dict[str, Any], tuple[str | int, ...]], value: Any
+) -> None:
+    table, place = change
+    agree(_placed(table, place, value))
+
+
+def test_every_key_is_published_with_what_it_means_and_documented() -> None:
+    rows = [bundled(), *(row for name, row in bundled()["$defs"].items() if name in ROWS)]
+    keys = [(row["description"], name, key) for row in rows for name, key in row["properties"].items()]
+    assert len(rows) == 1 + len(ROWS)
+    assert [(row, name) for row, name, key in keys if len(key.get("description", "")) < 5] == [
+        (bundled()["description"], "kind")
+    ]
+    documented = "".join(
+        (Path(__file__).parents[2] / "docs" / name).read_text(encoding="utf-8")
+        for name in ("rule-table.md", "kinds.md")
+    )
+    names = [name for _, name, _ in keys if not re.search(rf"`[A-Za-z.]*{name}\b", documented)]
+    assert names == ["apiVersion", "kind"]
 
 
 SLIPS = st.sampled_from(["", " ", "\t", "- ", "x: ", "? ", "&a "])

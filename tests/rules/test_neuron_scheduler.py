@@ -222,11 +222,17 @@ PROBLEMS: dict[str, tuple[str, Expected]] = {
     ),
     "a group of every role": (
         "workloads:\n  - name: x\n    kinds: [a/v1/X]\n    groups: [{role: any, template: /spec/template}]\n",
-        [(7, "/workloads/0/groups/0/role", "'any' should not be valid")],
+        [(7, "/workloads/0/groups/0/role", "'any' is no name for a role: ")],
     ),
     "a place in a template by position": (
         ROW + 'template: {/spec/containers/0/image: ""}}\n',
-        [(8, "/rules/0/match/template", "/spec/containers/0/image can never be there")],
+        [
+            (
+                8,
+                "/rules/0/match/template/~1spec~1containers~10~1image",
+                "/spec/containers/0/image can never be there",
+            )
+        ],
     ),
 }
 

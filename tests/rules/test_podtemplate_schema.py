@@ -13,6 +13,7 @@ from testbed.mpijob import mpijob
 from testbed.plane import podschema
 from tests.rules.tables import after, parsed
 from webhook.rows import placeholders
+from webhook.rules import schema
 from webhook.rules.load import load_default
 
 TEXT = files("webhook.rules").joinpath("podtemplate.schema.json").read_text(encoding="utf-8")
@@ -52,7 +53,12 @@ FRAGMENT = _fragment()
 
 
 def violations(fragment: Any) -> list[tuple[str, str]]:
-    return [(error.json_path, error.message) for error in VALIDATOR.iter_errors(fragment)]
+    """What is wrong by the schema; loading, which looks by itself, must find something as well."""
+    found = [(error.json_path, error.message) for error in VALIDATOR.iter_errors(fragment)]
+    table = {"extends": "default", "rules": [{"name": "x", "add": fragment}]}
+    own = [path for path, _ in schema.violations(table) if path[:3] == ("rules", 0, "add")]
+    assert bool(own) == bool(found)
+    return found
 
 
 def changed(path: str, value: object, *, drop: str = "") -> dict[str, Any]:

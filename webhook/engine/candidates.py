@@ -59,11 +59,11 @@ def _by_content(wanted: Candidates, job: Job) -> tuple[bool, str]:
 
 def _elsewhere(wanted: Candidates, job: Job) -> str | None:
     """What says that a job is for other nodes; None if nothing does."""
-    for key, values in wanted.elsewhere_labels.items():
+    for key, values in wanted.elsewhere.labels.items():
         found = map_at(job.object, ("metadata", "labels")).get(key)
         if found is not None and matches(text_of(found), values):
             return f"its label {key} is {shown(found, 40)}"
-    taints = (tolerated(template, wanted.elsewhere_tolerations) for template in job.templates(WORKER))
+    taints = (tolerated(template, wanted.elsewhere.tolerations) for template in job.templates(WORKER))
     taint = next(filter(None, taints), None)
     return taint and f"its workers tolerate {cut(taint)}"
 

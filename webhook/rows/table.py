@@ -4,15 +4,35 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BeforeValidator
+from pydantic import Field as Limits
 
 from contract import keys
 from contract.place import Placer
 from webhook.objects.merge import OnConflict
-from webhook.objects.paths import ObjectPath
 from webhook.objects.tree import Json, get
 from webhook.rows.placeholders import Filling, filling, names
 from webhook.rows.workloads import ANY, Candidates, Workload
+from webhook.rows.written import (
+    Flag,
+    Integer,
+    Key,
+    MaybeFlag,
+    MaybeText,
+    Message,
+    Name,
+    Pointer,
+    Positive,
+    Role,
+    Row,
+    SomePatterns,
+    Texts,
+    Unique,
+    one_or_more,
+    written,
+)
 
 
 class Mode(StrEnum):
@@ -21,6 +41,16 @@ class Mode(StrEnum):
     ENFORCE = "enforce"
     SHADOW = "shadow"
     OFF = "off"
+
+
+ModeKey = Annotated[
+    Mode,
+    BeforeValidator(
+        lambda said: "off" if said is False else said,
+        json_schema_input_type=Literal["enforce", "shadow", "off", False],
+    ),
+]
+"""As written: a bare off is false to kubectl's YAML and means the same."""
 
 
 @dataclass(frozen=True)
@@ -42,28 +72,50 @@ class Count:
         return f"multiple of {self.number}" if self.multiple else str(self.number)
 
 
+def _count(said: int | str) -> Count:
+    return Count(_last(said), multiple=True) if isinstance(said, str) else Count(said)
+
+
+def _counts(said: Any) -> tuple[int, ...]:  # noqa: ANN401 - what the type of deviceCounts takes
+    if isinstance(said, str):
+        return tuple(range(1, _last(said) + 1))
+    if 1 not in said:
+        raise ValueError("one device is valid on every instance type: add 1")
+    return tuple(sorted(said))
+
+
+def _last(text: str) -> int:
+    return int(text.rpartition(" ")[2])
+
+
+Strictness = Literal["required", "preferred", "none"]
+
+
 @dataclass(frozen=True)
-class Shape:
+class Shape(Row):
     """A row about job size.
 
     Attributes:
-        workers: the worker counts it fits.
-        node_config: 4, 2 or 1: how many UltraServer nodes make one unit.
-        topology_key: node label whose value the nodes of one unit share; None for node config 1.
-        together: how strictly workers of the job share a unit: ``required``, ``preferred``, ``none``.
-        apart: how strictly workers of other jobs are kept off it.
-        warn: a message for a person whose job has this shape.
-        deny: a message with which a job of this shape is refused.
+        name: Unique among shapes.
+        workers: A number of workers, or ``multiple of N``.
+        node_config: How many nodes make one unit: 4, 2 or 1 on UltraServers.
+        topology_key: The node label whose value the nodes of one unit share.
+        together: How strictly workers of the job share a unit.
+        apart: How strictly workers of other jobs are kept off it.
+        warn: A message for a person whose job has this shape.
+        deny: A message with which a job of this shape is refused.
     """
 
-    name: str
-    workers: Count
-    node_config: int
-    topology_key: str | None = None
-    together: str = "none"
-    apart: str = "none"
-    warn: str | None = None
-    deny: str | None = None
+    name: Name
+    workers: Annotated[
+        Count, written(Positive | Annotated[str, Limits(pattern="^multiple of [1-9][0-9]{0,3}$")], _count)
+    ]
+    node_config: Annotated[Positive, Limits(le=1000)]
+    topology_key: MaybeText = None
+    together: Strictness = "none"
+    apart: Strictness = "none"
+    warn: Message = None
+    deny: Message = None
 
     @cached_property
     def facts(self) -> Mapping[str, str]:
@@ -76,6 +128,14 @@ class Shape:
         }
 
 
+def _least(said: Any) -> Mapping[str, int]:  # noqa: ANN401 - what the type of match.requests takes
+    return said if isinstance(said, dict) else dict.fromkeys(said, 0)
+
+
+def _candidate(said: bool | str) -> bool | None:  # noqa: FBT001 - that is what is written
+    return None if isinstance(said, str) else said
+
+
 _CONDITIONS: Final = (
     *("shape", "placer", "numbered", "named"),
     *("requests", "volume", "template", "unsupported_count"),
@@ -85,46 +145,64 @@ _CONDITIONS: Final = (
 
 
 @dataclass(frozen=True)
-class Match:
-    """When a rule fires; every condition that is given must hold.
+class Match(Row):
+    """When the rule fires. Every condition that is given must hold.
 
     Attributes:
-        role: the pods that the rule speaks about: a group's, ``worker`` for all that take nodes, or ``any``.
-        candidate: whether the object is one that the section candidates speaks about; None for either.
-        workload: names of workloads.
-        shape: allowed values by fact of the shape.
-        named: whether the job has a name already (``generateName`` jobs have none at admission).
-        numbered: whether each pod that takes a node has a number of its own, from 0.
-        placer: who finds the nodes of the job; of a Pod, what it says itself.
-        requests: the template asks for one of these resources, for at least this number; 0 is any amount.
-        volume: the template has a volume of one of these names.
-        template: allowed values by place in the template; what is not there, or empty, is the empty text.
-        every: whether all of the role's templates have to meet the conditions on templates.
-        unsupported_count: a container asks for a number of one of these that its instance type does not take.
-        fields: allowed values by name of a workload's field; ``*`` and ``?`` as in file names.
-        labels: the same by key of a label of the object; one that it does not have is the empty text.
-        annotations: the same for its annotations.
-        namespace: the same for the name of its namespace.
-        mount_taken: a volume mount whose place the first container uses for something else.
+        role: The pods that the rule speaks about: a group of the workload, ``worker`` for every group that
+            takes nodes, or ``any`` for every group.
+        candidate: Whether the object is a candidate, see the section candidates. Default: true. ``any`` and
+            ``false`` are for rules about other objects too, which have no shape; opted-out objects never get
+            anything.
+        workload: Names of workloads.
+        shape: Allowed values by fact of the shape.
+        named: Whether the job has its name already; a generateName job has none at admission.
+        numbered: Whether each pod that takes a node has a number of its own, by ``index``.
+        placer: Who finds the nodes of the job; of a Pod, what its annotation says.
+        requests: The template asks for one of these resources; a map says how many of it a pod asks for at
+            least.
+        volume: The template has a volume of this name.
+        template: Allowed values by JSON pointer into the template; ``*`` and ``?`` as in file names. What is
+            not there, or empty, is the empty text.
+        every: Whether all templates of the role have to meet the conditions on templates. Default: false, the
+            rule is for those that do.
+        unsupported_count: A container asks for a number of one of these resources that none of the instance
+            types that its pod may get accepts, see deviceCounts.
+        fields: Allowed values by name of a field of the workload; ``*`` and ``?`` as in file names.
+        labels: Allowed values by key of a label of the object; ``*`` and ``?`` as in file names. A label that
+            is not there is the empty text: "?*" means that it is there, "" that it is not.
+        annotations: As labels, for annotations of the object.
+        namespace: The object is in one of these namespaces; ``*`` and ``?`` as in file names.
+        mount_taken: The first container mounts something else at this mountPath than the volume of this name.
     """
 
-    role: str
-    candidate: bool | None = True
-    workload: tuple[str, ...] = ()
-    shape: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    named: bool | None = None
-    numbered: bool | None = None
-    placer: tuple[str, ...] = ()
-    requests: Mapping[str, int] = field(default_factory=dict)
-    volume: tuple[str, ...] = ()
-    template: Mapping[ObjectPath, tuple[str, ...]] = field(default_factory=dict)
-    every: bool = False
-    unsupported_count: tuple[str, ...] = ()
-    fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    annotations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    namespace: tuple[str, ...] = ()
-    mount_taken: Mapping[str, str] = field(default_factory=dict)
+    role: Role | Literal["any"]
+    candidate: Annotated[bool | None, written(Flag | Literal["any"], _candidate)] = True
+    workload: Texts = ()
+    shape: Annotated[
+        Mapping[
+            Literal["name", "nodeConfig", "together", "apart"],
+            Annotated[tuple[str, ...], one_or_more(str | Integer, str)],
+        ],
+        Limits(min_length=1),
+    ] = field(default_factory=dict)
+    named: MaybeFlag = None
+    numbered: MaybeFlag = None
+    placer: Annotated[tuple[Placer, ...], one_or_more(Placer)] = ()
+    requests: Annotated[
+        Mapping[str, int], written(Texts | Annotated[dict[str, Positive], Limits(min_length=1)], _least)
+    ] = field(default_factory=dict)
+    volume: Texts = ()
+    template: Annotated[Mapping[Pointer, Texts], Limits(min_length=1)] = field(default_factory=dict)
+    every: Flag = False
+    unsupported_count: Texts = ()
+    fields: SomePatterns = field(default_factory=dict)
+    labels: SomePatterns = field(default_factory=dict)
+    annotations: SomePatterns = field(default_factory=dict)
+    namespace: Texts = ()
+    mount_taken: Annotated[Mapping[Literal["mountPath", "name"], str], Limits(min_length=2)] = field(
+        default_factory=dict
+    )
 
     @cached_property
     def given(self) -> Mapping[str, Any]:
@@ -148,36 +226,37 @@ class Match:
 
 
 @dataclass(frozen=True)
-class Rule:
+class Rule(Row):
     """One row of the table: when it fires, what it adds, and why.
 
     Attributes:
-        reason: why, in plain words.
-        add: the fragment of a pod template, placeholders and all.
-        replaces: rules that do not fire where this one does.
-        needs: rules of which one must have fired and met no conflict, or this one would refer to nothing.
-        warn: a message for a person whose job the rule fires for.
-        deny: a message with which such a job is refused.
-        quiet: whether conflicts are what the rule is for, and no news to anybody.
-        placer: who finds the nodes of the jobs that the rule fires for; the first such rule decides.
-        per_template: whether what it adds differs from template to template of a role.
-        waits_for: a value that it quotes and that the table does not give, as in its placeholder.
+        name: Unique among rules; it appears in outcomes, warnings and audit annotations.
+        reason: Why, in plain words.
+        match: When the rule fires.
+        add: A part of a pod template, as ordinary Kubernetes YAML; may quote placeholders.
+        on_conflict: What happens where the user chose differently. Default: keep, with a warning.
+        mode: Default: enforce. shadow reports and changes nothing; off may be bare.
+        replaces: Rules that do not fire where this one does; it is applied in the place of the first.
+        needs: Rules before this one, of which one must have fired and met no conflict.
+        warn: A message for a person whose job the rule fires for.
+        deny: A message with which such a job is refused.
+        quiet: Say nothing about conflicts: they are what the rule is for.
+        placer: Who finds the nodes of the jobs that the rule fires for. The first such rule counts; where
+            there is none it is affinity.
     """
 
-    name: str
-    reason: str
+    name: Name
+    reason: Annotated[str, Limits(min_length=1)]
     match: Match
     add: Mapping[str, Json] = field(default_factory=dict)
     on_conflict: OnConflict = OnConflict.KEEP
-    mode: Mode = Mode.ENFORCE
-    replaces: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
-    warn: str | None = None
-    deny: str | None = None
-    quiet: bool = False
-    placer: Placer | None = None
-    waits_for: str = ""
-    per_template: bool = False
+    mode: ModeKey = Mode.ENFORCE
+    replaces: Texts = ()
+    needs: Texts = ()
+    warn: Message = None
+    deny: Message = None
+    quiet: Flag = False
+    placer: Annotated[Placer | None, written(Placer)] = None
 
     @cached_property
     def quotes(self) -> frozenset[str]:
@@ -190,31 +269,81 @@ class Rule:
         """What fills in what it adds; None where that is the same for every job."""
         return filling(self.add)
 
+    @cached_property
+    def waits_for(self) -> str:
+        """A value that it quotes and that the table does not give; the table has filled in the others."""
+        quoted = names([self.add, self.warn, self.deny])
+        return next((name for name in quoted if name.startswith("value.")), "")
+
+    @cached_property
+    def per_template(self) -> bool:
+        """Whether what it adds differs from template to template of a role."""
+        return "job.place" in names(self.add)
+
     @property
     def place(self) -> str:
         """The rule in whose place it is applied: the first that it replaces, or itself."""
         return self.replaces[0] if self.replaces else self.name
 
 
-@dataclass(frozen=True)
-class Table:
-    """A whole rule table.
+def _without_values(text: str) -> str:
+    for name in names(text):
+        if name.startswith("value."):
+            raise ValueError(f"a value cannot quote another value, $({name})")
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class File(Row):
+    """Which jobs are placed, what shapes they have, and what each rule adds to their pod templates.
+
+    Attributes:
+        api_version: The version of this format.
+        extends: Start from the packaged table. Rows with a name it has change that row, key by key; other
+            shapes are tried before its own; other rules are applied after its own.
+        mode: Of the whole table. Default: enforce. shadow reports and changes nothing; off (or a bare off,
+            which is false) does not even look.
+        values: Texts that fragments quote as $(value.NAME). They may quote placeholders themselves, but no
+            value.
+        candidates: Which jobs the table speaks about.
+        device_counts: By instance type, how many devices a container may ask for: a list, or ``up to N``. Of
+            a type that is not here nothing is known.
+        workloads: Kinds that the webhook knows how to open.
+        shapes: Rows about job size. The first that fits the number of workers is taken.
+        rules: What is added to a pod template, and when. Applied in this order.
+    """
+
+    api_version: Literal["ultraserver-webhook.io/v1alpha1"]
+    kind: Literal["RuleTable"]
+    extends: Annotated[str | None, written(Literal["default"])] = None
+    mode: ModeKey = Mode.ENFORCE
+    values: Mapping[Key, Annotated[str, AfterValidator(_without_values)]] = field(default_factory=dict)
+    candidates: Candidates
+    workloads: Annotated[tuple[Workload, ...], Limits(min_length=1)]
+    shapes: Annotated[tuple[Shape, ...], Limits(min_length=1)]
+    rules: tuple[Rule, ...]
+    device_counts: Mapping[
+        Annotated[str, Limits(min_length=1)],
+        Annotated[
+            tuple[int, ...],
+            written(
+                Annotated[Unique[Positive], Limits(max_length=1024)]
+                | Annotated[str, Limits(pattern="^up to [1-9][0-9]{0,3}$")],
+                _counts,
+            ),
+        ],
+    ] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(File):
+    """A whole rule table, as the engine sees it.
 
     Attributes:
         revision: twelve hexadecimal digits that change with the table's content.
-        shapes: tried in this order; the first that fits is taken.
-        rules: applied in this order.
-        mode: of the whole table: the switch that stops everything, or lets it be watched first.
-        device_counts: by instance type, which numbers of devices a container may ask for, ascending.
     """
 
     revision: str
-    candidates: Candidates
-    workloads: tuple[Workload, ...]
-    shapes: tuple[Shape, ...]
-    rules: tuple[Rule, ...]
-    mode: Mode = Mode.ENFORCE
-    device_counts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @cached_property
     def labels_jobs(self) -> bool:

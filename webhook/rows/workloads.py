@@ -2,9 +2,32 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
-from contract.place import Place
+from pydantic import AfterValidator
+from pydantic import Field as Limits
+
+from contract.place import MOST_TERMS, Place, parse
 from webhook.objects.paths import ObjectPath
+from webhook.rows.placeholders import names
+from webhook.rows.written import (
+    Flag,
+    Key,
+    Kind,
+    MaybeText,
+    Name,
+    Patterns,
+    Pointer,
+    Positive,
+    Role,
+    Row,
+    SomePatterns,
+    TemplatePath,
+    Unique,
+    Whole,
+    one_or_more,
+    written,
+)
 
 WORKER = "worker"
 """The role of every group that takes nodes, whatever else it is."""
@@ -14,100 +37,132 @@ ANY = "any"
 
 
 @dataclass(frozen=True)
-class Candidates:
-    """Which jobs the table speaks about, the annotation aside (design.md, "Which jobs").
+class Elsewhere(Row):
+    """What else says that a job is for other nodes; such a job is left alone, unless it is annotated.
 
     Attributes:
-        requests: resources; a job whose workers ask for one of them is a candidate.
-        whole_node: how much of a resource a node has; who asks for less is left alone. One that is not here
-            has no such amount.
-        node_labels: values of UltraServer nodes by node label; a job whose own selection admits none of them
-            is left alone. ``*`` and ``?`` as in file names, here and below.
-        elsewhere_labels: values of a job's label that mean nodes elsewhere, by key.
-        elsewhere_tolerations: values of a taint that is on nodes elsewhere, by key.
+        labels: Values of labels of the job, such as its queue; ``*`` and ``?`` as in file names.
+        tolerations: Values of taints of other nodes: the job's workers tolerate one of these values of the
+            key. A toleration without a value is the empty text.
     """
 
-    requests: tuple[str, ...]
+    labels: Patterns = field(default_factory=dict)
+    tolerations: Patterns = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Candidates(Row):
+    """Which jobs the table speaks about.
+
+    A job is a candidate if its workers ask for a whole node of one of the resources, or select one of the
+    instance types, or if it is annotated ``ultraserver-webhook.io/inject: "true"``; unless it points to
+    other nodes.
+
+    Attributes:
+        requests: Resources; a job whose workers ask for one of them is a candidate.
+        instance_type_label: The node label that holds the instance type.
+        instance_types: UltraServer instance types. The first is chosen for a job that names none.
+        whole_node: How much of a resource a node has. A job whose workers ask for less is left alone, unless
+            it is annotated. A resource that is not here has no such amount; {} switches it off.
+        node_labels: What UltraServer nodes have as other labels; ``*`` and ``?`` as in file names. A job
+            whose own node selector or required node affinity admits none of these values is left alone.
+        elsewhere: What else says that a job is for other nodes.
+    """
+
+    requests: Unique[str]
     instance_type_label: str
-    instance_types: tuple[str, ...]
-    whole_node: Mapping[str, int] = field(default_factory=dict)
-    node_labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    elsewhere_labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    elsewhere_tolerations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    instance_types: Unique[str]
+    whole_node: Mapping[str, Positive] = field(default_factory=dict)
+    node_labels: Patterns = field(default_factory=dict)
+    elsewhere: Elsewhere = Elsewhere()
 
 
 @dataclass(frozen=True)
-class Field:
-    """A value of the object that fragments may quote as ``$(field.NAME)``.
+class Field(Row):
+    """A text of the object that fragments may quote as ``$(field.NAME)``.
 
     Attributes:
-        path: where it is in the object.
-        default: what stands for it where it is missing or null.
-        parent: it is a path of files, and the directory that it is in is meant.
-        smaller: it is a quantity, and the smaller of it and the default is meant.
+        path: Where it is in the object.
+        default: What stands for it where the job does not say.
+        parent: It is a file path, and the directory that it is in is meant.
+        smaller: It is a quantity, and the smaller of it and the default is meant.
     """
 
-    path: ObjectPath
+    path: Pointer
     default: str
-    parent: bool = False
-    smaller: bool = False
+    parent: Flag = False
+    smaller: Flag = False
 
 
 @dataclass(frozen=True)
-class Factor:
+class Factor(Row):
     """A number of a job: one that it says, or a constant.
 
     Attributes:
-        path: where the job says it; None for a constant.
-        default: the constant, and what stands for a number that the job does not say.
+        path: Where the job says it; None for a constant.
+        default: The constant, and what stands for a number that the job does not say.
     """
 
-    path: ObjectPath | None
-    default: int = 0
+    path: Annotated[ObjectPath | None, written(Pointer)]
+    default: Whole
+
+
+def _factor(one: int | ObjectPath | Factor) -> Factor:
+    if isinstance(one, Factor):
+        return one
+    return Factor(None, one) if isinstance(one, int) else Factor(one, 0)
+
+
+Factors = Annotated[tuple[Factor, ...], one_or_more(Whole | Pointer | Factor, _factor)]
+"""A number, where the job says it (not said is 0), or a list whose product is meant."""
 
 
 @dataclass(frozen=True)
-class Number:
+class Number(Row):
     """A number that a pod has, as a term of its index.
 
     Attributes:
-        source: ``name`` for the number at the end of its name, or ``labels/KEY``.
-        times: what it is multiplied by; the product of these.
+        source: ``labels/KEY``, or ``name`` for the number at the end of the pod's name.
+        times: What it is multiplied by, as replicas.
     """
 
-    source: str
-    times: tuple[Factor, ...] = ()
+    source: Annotated[str, Limits(pattern="^(name|labels/[^ =*+]+)$")]
+    times: Factors = ()
 
 
-DEVICES = "devices"
+DEVICES: Literal["devices"] = "devices"
 """In place of whether a group takes nodes: where its pods ask for devices, or select UltraServers."""
 
 
 @dataclass(frozen=True)
-class Group:
+class Group(Row):
     """One set of equal pods of a workload, or several where the template's path is for all of a list.
 
     Attributes:
-        role: what rules call it.
-        template: path of its pod template; the empty path where the object is a Pod itself.
-        replicas: how many pods; the product of these.
-        takes_nodes: whether each of its pods takes a node: always, never, where the job says ``true``, or
-            `DEVICES`.
-        otherwise: the role of pods that take no nodes for want of devices.
-        index: the sum of these is a pod's number, from 0, among those that take nodes; empty where pods have
-            none.
-        continues: whether it is so among the group's own only, and those of the groups before come first.
-        numbers: how many numbers there are, the product of these, where that may differ from the pods.
+        role: What rules call it. Rules for ``worker`` are for every group that takes nodes.
+        template: Where its pod template is; an empty text where the object is a Pod itself. A list element is
+            selected by a key: /spec/replicatedJobs[name=workers]/template; [*] is every element, in
+            ``replicas`` and ``index`` the same one.
+        replicas: How many pods: a number, where the job says it (not said is 0), or a list whose product is
+            meant. Default: 1.
+        takes_nodes: Whether each of its pods takes a node: true, false (default), where the job says
+            ``true``, or with the word devices where they ask for a whole node's, or select an instance type,
+            of the section candidates.
+        otherwise: The role of pods that take no nodes for want of devices.
+        index: Where a pod's number is, from 0 among those that take nodes: the sum of these.
+        continues: The number is one among the group's own pods, and those of the groups before it come first.
+        numbers: How many numbers its pods have in turn, as replicas, where that may differ from the pods at a
+            time; as many, where the job does not say.
     """
 
-    role: str
-    template: ObjectPath
-    replicas: tuple[Factor, ...] = (Factor(None, 1),)
-    takes_nodes: bool | str | ObjectPath = False
-    otherwise: str = ""
-    index: tuple[Number, ...] = ()
-    continues: bool = False
-    numbers: tuple[Factor, ...] = ()
+    role: Role
+    template: TemplatePath
+    replicas: Factors = (Factor(None, 1),)
+    takes_nodes: Flag | Literal["devices"] | Pointer = False
+    otherwise: Role = ""
+    index: Annotated[tuple[Number, ...], Limits(min_length=1, max_length=MOST_TERMS)] = ()
+    continues: Flag = False
+    numbers: Factors = ()
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -116,54 +171,70 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Suspending:
+class Suspending(Row):
     """Where an object of a kind that can be suspended says that its pods are still to come.
 
     Attributes:
-        suspend: ``true`` where it is, or is to be, suspended.
-        started: there once the operator has found it not suspended for the first time.
-        stopped: ``True`` once the pods of an object that was suspended later are gone.
-        active: how many pods it has: a map of groups with ``active`` each.
-        keeps: role whose Job, ``NAME-ROLE``, is made while the object is suspended.
+        suspend: true where it is, or is to be, suspended.
+        started: There once the operator has found it not suspended for the first time.
+        stopped: The text True once the pods of an object that was suspended later are gone.
+        active: How many pods it has: a map of groups with active each.
+        keeps: The role whose Job, NAME-ROLE, is made while the object is suspended: after a change of size
+            it is one of the old size.
     """
 
-    suspend: ObjectPath
-    started: ObjectPath
-    stopped: ObjectPath
-    active: ObjectPath
-    keeps: str | None = None
+    suspend: Pointer
+    started: Pointer
+    stopped: Pointer
+    active: Pointer
+    keeps: Annotated[str | None, written(Name)] = None
 
 
-ALWAYS = "always"
+def _peer(value: str) -> str:
+    if value != "$(job.name)" and any(names(value)):
+        raise ValueError(f"is {value!r}: it must be $(job.name), or quote nothing")
+    return value
+
+
+ALWAYS: Literal["always"] = "always"
 """In place of that: an update gets back what it takes out, whatever the object's state."""
 
 
 @dataclass(frozen=True)
-class Workload:
+class Workload(Row):
     """A kind that the webhook knows how to open.
 
     Attributes:
-        kinds: ``group/version/Kind`` each.
-        groups: its sets of pods.
-        when: allowed values by name of a field; an object that has others is not this workload.
-        peers: labels that the pods of a named job that take nodes have, and no other pods of its namespace;
-            the job label where it is empty.
-        group: a label whose value tells apart the units of one object; empty where it is one.
-        place: of its Pods, where they say none.
-        node_config_env: an environment variable in the job's own containers that names the node config.
-        updates: when an update keeps what was added; ``ALWAYS``, or None for never.
+        name: Unique among its kind of row; it appears in outcomes, warnings and audit annotations.
+        kinds: group/version/Kind each.
+        groups: Its sets of equal pods.
+        when: An object is this workload only if its fields have these values; ``*`` and ``?`` as in file
+            names. So workloads can share a kind; one without ``when`` takes what the others leave.
+        fields: Texts of the job that fragments quote as $(field.NAME).
+        peers: Labels that the pods of a named job that take nodes have, and no other pods of its namespace; a
+            value may be $(job.name). Default: the job label.
+        group: A label whose value tells apart the units of one object, each a job of its own to whatever
+            places it.
+        place: For Pods that say no place of their own: the annotation ultraserver-webhook.io/place that they
+            would have.
+        node_config_env: An environment variable by which a job's own container names its node config.
+        updates: When an update of a stored object gets back what it takes out: always, where pods are made of
+            the stored template at any time or the template cannot be changed; or while its pods are still to
+            come, by where the object says so. Never where this is missing.
     """
 
-    name: str
-    kinds: tuple[str, ...]
-    groups: tuple[Group, ...]
-    when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    fields: Mapping[str, Field] = field(default_factory=dict)
-    peers: Mapping[str, str] = field(default_factory=dict)
+    name: Name
+    kinds: Unique[Kind]
+    groups: Annotated[tuple[Group, ...], Limits(min_length=1)]
+    when: SomePatterns = field(default_factory=dict)
+    fields: Mapping[Key, Field] = field(default_factory=dict)
+    peers: Annotated[Mapping[str, Annotated[str, AfterValidator(_peer)]], Limits(min_length=1)] = field(
+        default_factory=dict
+    )
     group: str = ""
-    place: Place | None = None
-    node_config_env: str | None = None
-    updates: Suspending | str | None = None
+    place: Annotated[Place | None, written(str, parse)] = None
+    node_config_env: MaybeText = None
+    updates: Annotated[Suspending | str | None, written(Literal["always"] | Suspending)] = None
 
     @property
     def takes_nodes(self) -> bool:

@@ -1,37 +1,32 @@
-"""What the schema cannot see: rows that contradict each other, or Kubernetes, or can never fire."""
+"""What the types of rows cannot see: rows that contradict each other, or Kubernetes, or can never fire."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import chain
 
-from contract.place import Placer
+from common.quantities import thousandths
 from webhook.documents import Path
-from webhook.rows.placeholders import CANDIDATES, DEVICES, JOB, PLACE, ROLE, ROLE_MAPS, SCRIPTS, names
-from webhook.rows.table import Mode, Rule, Table
+from webhook.rows.placeholders import JOB, names
+from webhook.rows.table import Shape, Table
+from webhook.rows.workloads import DEVICES, WORKER, Workload
 from webhook.rules.draft import ROWS
-from webhook.rules.lint_fragments import fragment_problems, texts
-from webhook.rules.lint_shapes import shape_problems
-from webhook.rules.lint_workloads import workload_problems
-from webhook.rules.rows import Rows, listed
+from webhook.rules.lint_rules import Found, listed, rule_problems
 
-Found = Iterator[tuple[Path, str]]
+COUNTS = range(1, 1025)
+"""Worker counts that reachability is tried with; shapes repeat long before the end."""
+
+NAMED = 12
+"""Most rows that a message names, so that a long table does not make long messages."""
 
 
-def problems_of(table: Table, values: Mapping[str, str]) -> Found:
+def problems_of(table: Table) -> Found:
     """Every problem of a table whose fragments still quote the table's own values."""
-    rows = Rows(table)
     yield from _duplicates(table)
-    broken = list(workload_problems(table, values))
+    broken = list(_workloads(table))
     yield from broken
-    if broken:
-        return  # what rules may quote follows from the workloads
-    yield from _values(values)
-    yield from _counts(table)
-    yield from shape_problems(rows)
-    for index, rule in enumerate(table.rules):
-        at: Path = ("rules", index)
-        yield from _rule(rows, rule, values, at)
-        yield from _quoted(rows, rule, values, at)
-        yield from fragment_problems(rows, rule, at)
+    if not broken:  # what rules may quote follows from the workloads
+        yield from _shapes(table)
+        yield from rule_problems(table)
 
 
 def _duplicates(table: Table) -> Found:
@@ -48,129 +43,118 @@ def _duplicates(table: Table) -> Found:
         seen.setdefault(content, rule.name)
 
 
-def _values(values: Mapping[str, str]) -> Found:
-    for name, text in values.items():
-        for quoted in names(text):
-            if quoted.startswith("value."):
-                yield ("values", name), f"a value cannot quote another value, $({quoted})"
+def _workloads(table: Table) -> Found:
+    taken: dict[str, str] = {}
+    for index, workload in enumerate(table.workloads):
+        at: Path = ("workloads", index)
+        yield from _shared_kinds(taken, workload, at)
+        yield from _groups(workload, at)
+        yield from _numbers(workload, at)
+        yield from _defaults(workload, table.values, at)
+        for name in workload.when:
+            if name not in workload.fields:
+                known = listed(workload.fields) or "none"
+                yield (*at, "when", name), f"the workload has no field {name!r}; known are {known}"
 
 
-def _counts(table: Table) -> Found:
-    for name, counts in table.device_counts.items():
-        if 1 not in counts:
-            yield ("deviceCounts", name), "one device is valid on every instance type: add 1"
+def _shared_kinds(taken: dict[str, str], workload: Workload, at: Path) -> Found:
+    """Kinds of which two workloads take what the others leave; ``taken`` names the first such for each."""
+    for kind in () if workload.when else workload.kinds:
+        if kind in taken:
+            first = f"{taken[kind]} opens every {kind}"
+            yield (*at, "kinds"), f"unreachable: {first}; give one of the two a `when`"
+        else:
+            taken[kind] = workload.name
 
 
-def _rule(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
-    if not (rule.add or rule.warn or rule.deny or rule.replaces or rule.placer):
-        yield at, "does nothing: give it add, warn, deny, placer or replaces"
-    yield from _placers(rule, (*at, "match", "placer"))
-    known = rows.workload_names
-    for name in rule.match.workload:
-        if name not in known:
-            yield (*at, "match", "workload"), f"unknown workload {name!r}; known are {listed(known)}"
-    if known.issuperset(rule.match.workload) and not rows.workloads(rule):
-        yield (*at, "match", "role"), f"unreachable: no workload it matches has a group {rule.match.role!r}"
-    shapeless = not any(row.takes_nodes for row in rows.workloads(rule))
-    if not rows.shapes(rule) or (rule.match.shape and shapeless):
-        yield (*at, "match", "shape"), "unreachable: no shape of the table is like that"
-    elif rule.match.shape and not rule.match.candidate:
-        yield (*at, "match", "candidate"), "only candidates have a shape: take candidate out"
-    if rule.match.candidate is False and rows.workloads(rule) and shapeless:
-        kinds = listed(row.name for row in rows.workloads(rule))
-        yield (
-            (*at, "match", "candidate"),
-            f"unreachable: {kinds} takes no nodes, so each is a candidate: say any",
-        )
-    if rule.match.unsupported_count and not rows.table.device_counts:
-        yield (*at, "match", "unsupportedCount"), "unreachable: the table has no deviceCounts"
-    yield from _fields(rows, rule, at)
-    yield from _needs(rows, rule, at)
-    yield from _empty_values(rows, rule, values)
-    yield from _replaces(rows, rule, (*at, "replaces"))
+def _numbers(workload: Workload, at: Path) -> Found:
+    """Elements of lists that are meant where none is, and roles for want of devices that can be had."""
+    for number, group in enumerate(workload.groups):
+        here: Path = (*at, "groups", number)
+        listed = str(group.template.list) if group.template.list else None
+        times = [factor for term in group.index for factor in term.times]
+        for factor in (*group.replicas, *times, *group.numbers):
+            if factor.path and factor.path.list and str(factor.path.list) != listed:
+                yield here, f"{factor.path} is for every element of a list of which template is not"
+        if group.otherwise and group.takes_nodes != DEVICES:
+            yield (*here, "otherwise"), "is for groups whose takesNodes is devices"
 
 
-def _placers(rule: Rule, path: Path) -> Found:
-    if rule.placer and rule.match.placer:
-        yield path, "is not known yet where a rule with `placer` is looked at"
-    for name in rule.match.placer:
-        if name not in {*Placer}:
-            yield path, f"unknown placer {name!r}; known are {listed(Placer)}"
+def _defaults(workload: Workload, values: Mapping[str, str], at: Path) -> Found:
+    """Defaults that quote what is not there, and fields with the smaller of two quantities that are none."""
+    known = {f"value.{name}": text for name, text in values.items()}
+    for name, row in workload.fields.items():
+        here: Path = (*at, "fields", name)
+        default = row.default
+        for quoted in names(default):
+            if quoted not in known:
+                yield (*here, "default"), f"unknown placeholder $({quoted}); known here are {listed(known)}"
+            default = known.get(quoted, default)
+        if row.smaller and row.parent:
+            yield (*here, "smaller"), f"{name} is a quantity, not a file path"
+        elif row.smaller and not thousandths(default):
+            yield (*here, "default"), f"must be a quantity above 0, such as 1Gi, not {default!r}"
 
 
-def _needs(rows: Rows, rule: Rule, at: Path) -> Found:
-    place = rows.places
-    for name in rule.needs:
-        if place.get(name, len(place)) >= place[rule.name]:
-            yield (*at, "needs"), f"must name rules that come before this one, not {name!r}"
+def _groups(workload: Workload, at: Path) -> Found:
+    roles = [group.role for group in workload.groups]
+    places = [str(group.template) for group in workload.groups]
+    for number, group in enumerate(workload.groups):
+        here: Path = (*at, "groups", number)
+        if roles.index(group.role) < number:
+            yield (*here, "role"), f"{group.role!r} is the role of two groups"
+        if places.index(str(group.template)) < number:
+            other = roles[places.index(str(group.template))]
+            yield (*here, "template"), f"is the template of {other!r} already"
+        if "" in places and len(places) > 1 and not str(group.template):
+            yield (*here, "template"), "a Pod is its own template: it has one group and no other"
+        if group.role == WORKER and group.takes_nodes not in {True, DEVICES}:
+            yield (
+                (*here, "takesNodes"),
+                f"{WORKER!r} is the role of what takes nodes: say true or devices, or rename it",
+            )
 
 
-def _empty_values(rows: Rows, rule: Rule, values: Mapping[str, str]) -> Found:
-    """A rule that would be left out for want of a value although the rules that replace it are off.
-
-    One that is replaced by none just waits for its value.
-    """
-    others = rows.replacing.get(rule.name, [])
-    if rule.mode is Mode.OFF or not others or any(row.mode is Mode.ENFORCE for row in others):
-        return
-    why = "".join(f" where {row.name} is {row.mode}" for row in others)
-    for name in dict.fromkeys(names(rule.add)):
-        if name.startswith("value.") and values.get(name[6:]) == "":
-            yield ("values", name[6:]), f"must be given, as rule {rule.name} quotes it{why}"
-
-
-def _fields(rows: Rows, rule: Rule, at: Path) -> Found:
-    workloads = rows.workloads(rule)
-    for name in rule.match.fields:
-        if workloads and not any(name in workload.fields for workload in workloads):
-            shown = listed(workload.name for workload in workloads)
-            yield (*at, "match", "fields", name), f"no workload it matches has a field {name!r}: {shown}"
-
-
-def _replaces(rows: Rows, rule: Rule, path: Path) -> Found:
-    for name in rule.replaces:
-        other = next((row for row in rows.named.get(name, ()) if row is not rule), None)
-        if other is None:
-            yield path, f"must be the name of another rule, not {name!r}"
-        elif other.match.role != rule.match.role:
-            yield path, f"{other.name} speaks about another role"
-        elif back := set(other.replaces).difference(rule.replaces):
-            # Where this one fires the other does not, and what that one replaces would be back.
-            yield path, f"{other.name} itself replaces {listed(back)}: replace that as well"
+def _shapes(table: Table) -> Found:
+    facts = chain.from_iterable(rule.match.shape.items() for rule in table.rules)
+    acted_on: set[tuple[str, str]] = {(name, value) for name, allowed in facts for value in allowed}
+    covered: dict[int, set[int]] = defaultdict(set)
+    earlier: dict[int, list[str]] = defaultdict(list)
+    for index, shape in enumerate(table.shapes):
+        at: Path = ("shapes", index)
+        counts = set(_counts(shape))
+        if counts <= covered[shape.node_config]:
+            names_ = ", ".join(earlier[shape.node_config][:NAMED])
+            yield (
+                (*at, "workers"),
+                f"unreachable: {names_} with the same node config fits every such count and is tried first",
+            )
+        covered[shape.node_config] |= counts
+        earlier[shape.node_config].append(shape.name)
+        yield from _sizes(shape, at)
+        yield from _strictness(acted_on, shape, at)
+        for part in ("warn", "deny"):
+            for quoted in names(getattr(shape, part)):
+                if quoted not in JOB or (quoted == "shape.topologyKey" and not shape.topology_key):
+                    yield (*at, part), f"unknown placeholder $({quoted}); known are {listed(JOB)}"
 
 
-def _quoted(rows: Rows, rule: Rule, values: Mapping[str, str], at: Path) -> Found:
-    workloads = rows.workloads(rule)
-    of_job = set(JOB) if all(row.takes_nodes for row in workloads) else {"job.namespace"}
-    allowed = {
-        *(DEVICES if rule.match.unsupported_count else ()),
-        *(PLACE if any(str(group.template) == "" for row in workloads for group in row.groups) else ()),
-        *(of_job if rule.match.candidate else of_job - CANDIDATES),
-        *SCRIPTS,
-        *(f"value.{name}" for name in values),
-    }
-    if workloads:
-        offered = (
-            {f"{role}.{name}" for role in row.roles() for name in (*ROLE, *ROLE_MAPS)}
-            | {f"field.{name}" for name in row.fields}
-            for row in workloads
-        )
-        # Of kinds that lack what a rule quotes it is skipped, and says so.
-        allowed |= set.union(*offered)
-    match = {"mountTaken": rule.match.mount_taken}
-    for path, text in texts({"match": match, "add": rule.add, "warn": rule.warn, "deny": rule.deny}, at):
-        inner = [name for quoted in names(text) for name in (quoted, *names(values.get(quoted[6:], "")))]
-        for quoted in inner:
-            if quoted not in allowed:
-                yield path, f"unknown placeholder $({quoted}); known here are {listed(allowed)}"
-            elif quoted == "job.name" and rule.match.named is not True:
-                yield path, "$(job.name) is empty for generateName jobs: match `named: true` as well"
-            elif quoted == "shape.topologyKey":
-                # A shape that is itself wrong for want of a key is told there, and once.
-                bare = [
-                    row.name
-                    for row in rows.shapes(rule)
-                    if not row.topology_key and row.together == row.apart == "none"
-                ]
-                if bare:
-                    yield path, f"shape {bare[0]} has no topologyKey: match `shape` more narrowly"
+def _sizes(shape: Shape, at: Path) -> Found:
+    if shape.workers.number % shape.node_config:
+        yield (*at, "workers"), f"{shape.workers} is not made of units of {shape.node_config} (nodeConfig)"
+    several = shape.workers.multiple or shape.workers.number > shape.node_config
+    # With node config 1 there is no unit: a table may keep such workers together by a topology of its own.
+    if shape.together == "required" and shape.node_config > 1 and several:
+        yield (*at, "together"), f"one unit of {shape.node_config} cannot hold {shape.workers}: use preferred"
+
+
+def _strictness(acted_on: set[tuple[str, str]], shape: Shape, at: Path) -> Found:
+    for name, wanted in (("together", shape.together), ("apart", shape.apart)):
+        if wanted != "none" and not shape.topology_key:
+            yield (*at, name), f"{name} needs a topologyKey"
+        elif wanted != "none" and (name, wanted) not in acted_on:
+            yield (*at, name), f"no rule of the table acts on {name}: {wanted}; add one that matches it"
+
+
+def _counts(shape: Shape) -> Iterable[int]:
+    return (n for n in {*COUNTS, shape.workers.number} if n in shape.workers)

@@ -14,15 +14,14 @@ from typing import Any
 
 from webhook import initscript, limits
 from webhook.documents import Document, DocumentError, read_documents
-from webhook.rows.placeholders import SCRIPTS, names, render
+from webhook.rows.placeholders import SCRIPTS, render
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import Workload
-from webhook.rules import parse
 from webhook.rules.draft import Draft, alone, laid_over
 from webhook.rules.files import SUFFIXES, Text, read_texts
 from webhook.rules.lint import problems_of
 from webhook.rules.problems import Problem, TableError
-from webhook.rules.schema import violations
+from webhook.rules.schema import read, violations
 
 DEFAULT = "default.yaml"
 SOURCE = "packaged default"
@@ -123,12 +122,11 @@ def build(draft: Draft) -> Table:
     Raises:
         TableError: with every problem that the schema cannot see.
     """
-    table = parse.table(draft.raw, _revision(draft.raw))
-    values: dict[str, str] = draft.raw.get("values", {})
-    problems = [draft.problem(path, message) for path, message in problems_of(table, values)]
+    table = Table(revision=_revision(draft.raw), **vars(read(draft.raw)))
+    problems = [draft.problem(path, message) for path, message in problems_of(table)]
     if problems:
         raise TableError(problems)
-    return _with_values(table, values)
+    return _with_values(table)
 
 
 def _revision(raw: Mapping[str, Any]) -> str:
@@ -150,19 +148,17 @@ def _problems(draft: Draft) -> set[Problem]:
     return {draft.problem(path, message) for path, message in violations(draft.raw)}
 
 
-def _with_values(table: Table, values: Mapping[str, str]) -> Table:
+def _with_values(table: Table) -> Table:
     """The table with its own values filled in; what a job gives stays open."""
     # An empty value is one that nobody has given: a rule that quotes it is skipped, and says so.
-    known = {f"value.{name}": text for name, text in values.items() if text}
+    known = {f"value.{name}": text for name, text in table.values.items() if text}
     known |= dict.fromkeys(SCRIPTS, initscript.text())
 
     def filled(rule: Rule) -> Rule:
         add, warn, deny = (render(part, known, partly=True) for part in (rule.add, rule.warn, rule.deny))
         mount = render(rule.match.mount_taken, known, partly=True)
         match = replace(rule.match, mount_taken=mount)
-        waits = next((name for name in names([add, warn, deny]) if name.startswith("value.")), "")
-        each = "job.place" in names(add)
-        return replace(rule, match=match, add=add, warn=warn, deny=deny, waits_for=waits, per_template=each)
+        return replace(rule, match=match, add=add, warn=warn, deny=deny)
 
     def told(workload: Workload) -> Workload:
         defaults = {

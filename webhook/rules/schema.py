@@ -1,117 +1,266 @@
-"""The published JSON Schema of the rule table, which is also what loading uses."""
+"""What may stand in a rule table: checked and built by its rows' types, and published as a JSON Schema."""
 
 import difflib
 import json
-import sys
-from collections.abc import Iterator
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
+from inspect import cleandoc
 from typing import Any
 
-from contract import place
-from webhook.documents import Path
-from webhook.objects.paths import object_path
+from pydantic import TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import ErrorDetails, core_schema
 
-FORMAT_LIBRARIES = (
-    "fqdn",
-    "idna",
-    "isoduration",
-    "rfc3339_validator",
-    "rfc3987",
-    "rfc3987_syntax",
-    "uri_template",
-)
-"""What jsonschema imports at its own import to check formats, where installed: up to a second."""
+from webhook.documents import Json, Path
+from webhook.objects.tree import get
+from webhook.rows.table import File
+from webhook.rules.draft import ROWS
 
-
-# The table's schema has none of their formats, so they are made to look as if they were not installed.
-_absent = [name for name in FORMAT_LIBRARIES if name not in sys.modules]
-sys.modules.update(dict.fromkeys(_absent))  # type: ignore[arg-type]  # None is Python's own sign for that
-from jsonschema import Draft202012Validator, FormatChecker  # noqa: E402
-from jsonschema.exceptions import ValidationError  # noqa: E402
-
-for _name in _absent:
-    del sys.modules[_name]
-
-TABLE = "table.schema.json"
 POD_TEMPLATE = "podtemplate.schema.json"
-
 LONGEST = 200
-"""Characters of a message; jsonschema quotes whole values."""
+"""Characters of a message, which quotes whole values."""
+
+Found = Iterator[tuple[Path, str]]
 
 
 @cache
-def bundled() -> dict[str, Any]:
-    """The schema as one document, for editors and other tools, and for loading."""
-    table, pod = (
-        json.loads(files("webhook.rules").joinpath(name).read_bytes()) for name in (TABLE, POD_TEMPLATE)
-    )
-    # The pod template's own references are relative to itself; in here they need the whole way.
-    pod = json.loads(json.dumps(pod).replace('"#/$defs/', '"#/$defs/podTemplate/$defs/'))
-    pod.pop("$schema")
-    table["$defs"]["podTemplate"] = pod
-    table["$defs"]["rule"]["properties"]["add"]["$ref"] = "#/$defs/podTemplate"
-    return dict(table)
+def _files() -> TypeAdapter[File]:
+    return TypeAdapter(File)
 
 
 @cache
-def _validator() -> Draft202012Validator:
-    formats = FormatChecker(formats=())
-    formats.checks("object-path", raises=ValueError)(_is_path)
-    formats.checks("place", raises=ValueError)(_is_place)
-    return Draft202012Validator(bundled(), format_checker=formats)
+def _pod_template() -> dict[str, Any]:
+    return dict(json.loads(files("webhook.rules").joinpath(POD_TEMPLATE).read_bytes()))
 
 
-def _is_path(text: object) -> bool:
-    """Whether a text is an object's path; one that breaks the schema's pattern is told of already."""
-    return not (isinstance(text, str) and text.startswith("/")) or bool(object_path(text))
+def violations(raw: Json) -> Found:
+    """Where a table is not what it may be, and how: path and message of every violation."""
+    try:
+        _files().validate_python(raw)
+    except ValidationError as error:
+        yield from _explained(raw, error)
+    rules = raw.get("rules") if isinstance(raw, dict) else ()
+    for index, rule in enumerate(rules if isinstance(rules, list) else ()):
+        if isinstance(rule, dict) and isinstance(rule.get("add"), dict):
+            yield from _in_fragment(rule["add"], _pod_template(), ("rules", index, "add"))
 
 
-def _is_place(text: object) -> bool:
-    return not isinstance(text, str) or bool(place.parse(text))
+def read(raw: Json) -> File:
+    """The rows of a table that has no violations."""
+    return _files().validate_python(raw)
 
 
-def violations(raw: Any) -> Iterator[tuple[Path, str]]:  # noqa: ANN401 - a document of whatever content
-    """Where a table breaks the schema, and how: path and message of every violation."""
-    for error in _validator().iter_errors(raw):
-        yield from _explain(error)
+def _may_lack(path: Path, key: str) -> bool:
+    """Whether a table that extends another may lack a key: a section, or of a row all but its name."""
+    if not path:
+        return key not in {"apiVersion", "kind"}
+    return path == ("candidates",) or (path[0] in ROWS and path[2:] == () and key != "name")
 
 
-def _explain(error: ValidationError) -> Iterator[tuple[Path, str]]:
-    path = tuple(error.absolute_path)
-    if error.validator == "additionalProperties" and isinstance(error.validator_value, bool):
-        known = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
-        for key in error.instance if isinstance(error.instance, dict) else ():
-            if key not in known:
-                yield (*path, key), _unknown(key, list(known))
-    elif misplaced := list(_misplaced(error)):
-        yield from misplaced
-    elif error.context and error.validator in {"anyOf", "oneOf"}:
-        depth = max(len(inner.absolute_path) for inner in error.context)
-        deepest = [inner for inner in error.context if len(inner.absolute_path) == depth]
-        messages = dict.fromkeys(_short(inner.message) for inner in deepest)
-        yield tuple(deepest[0].absolute_path), " or ".join(messages)
-    elif error.validator == "const":
-        yield path, f"must be {json.dumps(error.validator_value)}"
-    elif error.validator == "type" and error.validator_value == "string":
-        yield path, f"{_short(json.dumps(error.instance))} is no text: put it in quotes"
-    else:
-        yield path, _short(error.message)
+def _explained(raw: Json, broken: ValidationError) -> Found:
+    extends = isinstance(raw, dict) and "extends" in raw
+    choices: dict[Path, list[tuple[tuple[int, bool], Path, str]]] = defaultdict(list)
+    for error in broken.errors(include_url=False):
+        kind, where = error["type"], error["loc"]
+        path, choice = _placed(raw, where[:-1] if kind == "missing" else where)
+        if kind == "missing" and extends and _may_lack(path, str(where[-1])):
+            continue
+        if kind == "too_short" and (
+            (extends and len(path) == 1) or len(error["input"]) >= error["ctx"]["min_length"]
+        ):
+            continue  # the packaged table has some; or there are enough, of which each that is broken is told
+        if choice is None:
+            yield path, _message(error)
+        else:
+            # What comes furthest is what is meant, most of all where it is of the right type.
+            choices[choice].append(((len(path), kind == "value_error"), path, _message(error)))
+    for told in choices.values():
+        furthest = [(path, message) for far, path, message in told if far == max(far for far, _, _ in told)]
+        yield furthest[0][0], " or ".join(dict.fromkeys(message for _, message in furthest))
 
 
-def _misplaced(error: ValidationError) -> Iterator[tuple[Path, str]]:
-    """The texts that could be places and are none; what else could stand there is no news then."""
-    if error.cause:
-        yield tuple(error.absolute_path), str(error.cause)
-    for inner in error.context or ():
-        yield from _misplaced(inner)
+def _placed(raw: Json, where: Path) -> tuple[Path, Path | None]:
+    """The path that pydantic means, which names types as well, and of the first choice of types on it."""
+    path: Path = ()
+    choice, node = None, raw
+    for part in where:
+        if part in node if isinstance(node, dict) else isinstance(node, list) and isinstance(part, int):
+            path, node = (*path, part), node[part]
+        elif choice is None:
+            choice = path
+    return path, choice
 
 
-def _unknown(key: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(key, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(known)[:12])}"
+MESSAGES = {
+    "missing": "{key!r} is a required property",
+    "string_type": "{json} is no text: put it in quotes",
+    "string_pattern_mismatch": "{input!r} does not match {pattern!r}",
+    "string_too_short": "{input!r} is shorter than {min_length}",
+    "string_too_long": "{input!r} is longer than {max_length}",
+    "too_short": "{input!r} has fewer than {min_length}",
+    "too_long": "{input!r} has more than {max_length}",
+    "greater_than_equal": "{input!r} is less than the minimum of {ge}",
+    "less_than_equal": "{input!r} is greater than the maximum of {le}",
+    "value_error": "{error}",
+}
+"""By pydantic's type of an error; its own messages do not say what is there, and speak of Python's types."""
+
+NAMES = {"int": "integer", "bool": "boolean", "list": "array", "tuple": "array"}
+"""Of JSON Schema's types, by pydantic's; what is not here is an object."""
+
+TYPES: dict[str, type | tuple[type, ...]] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float),
+}
+"""Python's types, by JSON Schema's."""
+
+
+def _message(error: ErrorDetails) -> str:
+    kind, key, given, more = error["type"], error["loc"][-1:], error["input"], error.get("ctx", {})
+    if kind == "unexpected_keyword_argument":
+        return _unknown(str(key[0]), _known(error["loc"][:-1]))
+    if kind in MESSAGES:
+        return _short(
+            MESSAGES[kind].format(input=given, json=json.dumps(given), key="".join(map(str, key)), **more)
+        )
+    if "expected" in more:
+        one_of = more["expected"].replace(" or ", ", ")
+        known = (
+            f"{given!r} is not one of [{one_of}]" if "," in one_of else f"must be {one_of}".replace("'", '"')
+        )
+        return _short(known)
+    if kind.endswith("_type"):
+        wanted = NAMES.get(kind.removesuffix("_type"), "object")
+        return _short(f"{given!r} is not of type {wanted!r}")
+    return _short(error["msg"])
+
+
+def _in_fragment(node: Json, schema: Mapping[str, Any], path: Path) -> Found:
+    """Where a part of a pod template breaks its schema, of whose language it needs a dozen words."""
+    if "$ref" in schema:
+        yield from _in_fragment(node, _pod_template()["$defs"][schema["$ref"].rpartition("/")[2]], path)
+    types, known = schema.get("type", [*TYPES]), schema.get("properties", {})
+    types = [types] if isinstance(types, str) else types
+    if not any(
+        isinstance(node, TYPES[name]) and isinstance(node, bool) == (name == "boolean") for name in types
+    ):
+        yield path, _short(f"{node!r} is not of type {', '.join(map(repr, types))}")
+    elif isinstance(node, dict):
+        missing = [key for key in schema.get("required", ()) if key not in node]
+        yield from ((path, f"{key!r} is a required property") for key in missing)
+        for key, value in node.items():
+            inner = known.get(key, schema.get("additionalProperties", {}))
+            if inner is False:
+                yield (*path, key), _unknown(key, known)
+            else:
+                yield from _in_fragment(value, inner, (*path, key))
+    elif isinstance(node, list):
+        for index, item in enumerate(node):
+            yield from _in_fragment(item, schema.get("items", {}), (*path, index))
+    elif isinstance(node, str) and not re.search(schema.get("pattern", ""), node):
+        yield path, _short(f"{node!r} does not match {schema['pattern']!r}")
+    elif node not in schema.get("enum", [node]):
+        yield path, _short(f"{node!r} is not one of {schema['enum']}")
+
+
+def _unknown(key: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(key, known := sorted(known), n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known[:12])}"
     return f"unknown key {key!r}; {hint}"
 
 
 def _short(message: str) -> str:
     return message if len(message) <= LONGEST else f"{message[:120]} … {message[-70:]}"
+
+
+@cache
+def bundled() -> dict[str, Any]:
+    """The schema as one document, for editors and other tools."""
+    table, pod = _files().json_schema(schema_generator=_Described), _pod_template()
+    table["$defs"] |= pod["$defs"]
+    table["$defs"]["Rule"]["properties"]["add"] |= {
+        key: pod[key] for key in ("additionalProperties", "properties")
+    }
+    whole = _only_in_whole_tables(table)
+    return {
+        "$schema": pod["$schema"],
+        "$id": "https://ultraserver-webhook.io/schemas/v1alpha1/rule-table.json",
+        "$comment": pod["$comment"],
+        **table,
+        "title": "Rule table of ultraserver-webhook",
+        "if": {"not": {"required": ["extends"]}},
+        "then": whole,
+    }
+
+
+def _only_in_whole_tables(table: dict[str, Any]) -> dict[str, Any]:
+    """Takes out of a schema what a table that extends another may lack, and returns it as one of its own."""
+    sections: dict[str, Any] = {}
+    for name, section in table["properties"].items():
+        row = section.get("items", section)
+        if row is section and "$ref" in section:
+            sections[name] = _taken_out(_forms(table, row)[-1], (name,))
+        elif "$ref" in row:
+            items = _taken_out(_forms(table, row)[-1], (name, 0))
+            sections[name] = {"items": items, "minItems": section.pop("minItems", 0)}
+    return _taken_out(table, ()) | {"properties": sections}
+
+
+def _taken_out(schema: dict[str, Any], path: Path) -> dict[str, Any]:
+    required = schema["required"]
+    schema["required"] = [key for key in required if not _may_lack(path, key)]
+    return {"required": required}
+
+
+def _known(path: Path) -> Iterator[str]:
+    """The keys that the published schema has at a path."""
+    found = [bundled()]
+    for part in path:
+        inner = (
+            form.get("items", {})
+            if isinstance(part, int)
+            else form.get("properties", {}).get(part, form.get("additionalProperties"))
+            for form in found
+        )
+        found = [form for each in inner if isinstance(each, dict) for form in _forms(bundled(), each)]
+    return (key for form in found for key in form.get("properties", {}))
+
+
+def _forms(whole: dict[str, Any], schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """A schema, and those that it refers to or is a choice of."""
+    named = [get(whole, schema["$ref"].split("/")[1:])] if "$ref" in schema else []
+    return [schema, *(form for each in (*named, *schema.get("anyOf", ())) for form in _forms(whole, each))]
+
+
+class _Described(GenerateJsonSchema):
+    """Takes the descriptions of keys from the docstrings of rows, and leaves out what would be noise."""
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> dict[str, Any]:
+        made = super().dataclass_schema(schema)
+        summary, _, keys = cleandoc(schema["cls"].__doc__ or "").partition("\n\nAttributes:\n")
+        made["description"] = _line(summary)
+        for name, text in re.findall(r"^    (\w+): (.*(?:\n     .*)*)", keys, re.MULTILINE):
+            made["properties"][to_camel(name)]["description"] = _line(text)
+        return made
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> dict[str, Any]:
+        return self.generate_inner(schema["schema"])
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> dict[str, Any]:
+        made = super().dict_schema(schema)
+        return made | {"additionalProperties": False} if "patternProperties" in made else made
+
+    def field_title_should_be_set(self, _: object) -> bool:
+        return False
+
+
+def _line(text: str) -> str:
+    return " ".join(text.replace("``", "`").split())

@@ -1,0 +1,97 @@
+"""How the values of a table's keys are written, and what becomes of them: types for the rows' fields.
+
+pydantic reads these types, to check and build rows, and to make the published JSON Schema; nothing else does.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, GetPydanticSchema, Strict
+from pydantic.alias_generators import to_camel
+from pydantic_core import core_schema
+
+from webhook.objects.paths import ObjectPath, object_path
+
+T = TypeVar("T")
+
+
+class Row:
+    """A part of a table: its keys are the fields, in camel case. Their descriptions are in the docstring."""
+
+    __pydantic_config__ = ConfigDict(alias_generator=to_camel, extra="forbid")
+
+
+def written(as_: Any, make: Callable[[Any], Any] = lambda value: value) -> GetPydanticSchema:  # noqa: ANN401
+    """For a value that is written as one type and is another, or None where the key is missing.
+
+    Args:
+        as_: the type of what is written.
+        make: what makes the value of it; may raise ``ValueError``.
+    """
+    return GetPydanticSchema(
+        lambda _, handler: core_schema.no_info_after_validator_function(make, handler(as_))
+    )
+
+
+def one_or_more(of: Any, make: Callable[[Any], Any] = lambda value: value) -> GetPydanticSchema:  # noqa: ANN401
+    """For a tuple that is written as one of a type, or as a list of them; ``make`` makes each value of it."""
+    several = Annotated[list[of], Field(min_length=1)]
+    listed = BeforeValidator(
+        lambda value: value if isinstance(value, list) else [value], json_schema_input_type=of | several
+    )
+    return written(Annotated[several, listed], lambda values: tuple(map(make, values)))
+
+
+def _unique(values: tuple[T, ...]) -> tuple[T, ...]:
+    if len(set(values)) < len(values):
+        raise ValueError("says something twice")
+    return values
+
+
+def _no_word_of_ours(role: str) -> str:
+    if role in RESERVED:
+        raise ValueError(
+            f"{role!r} is no name for a role: placeholders and matches mean something else by it"
+        )
+    return role
+
+
+RESERVED = ("any", "devices", "job", "shape", "field", "value", "script")
+
+_POINTER = "(/([^~/]|~[01])+)+"
+_POINTED = "A JSON pointer (RFC 6901); LIST[KEY=VALUE] selects an element of a list, LIST[*] every one."
+
+Integer = Annotated[int, Strict()]
+Whole = Annotated[int, Strict(), Field(ge=0)]
+Positive = Annotated[int, Strict(), Field(ge=1)]
+Flag = Annotated[bool, Strict()]
+MaybeFlag = Annotated[bool | None, written(Flag)]
+MaybeText = Annotated[str | None, written(str)]
+Message = Annotated[
+    str | None,
+    written(Annotated[str, Field(min_length=1, description="Plain words; may quote placeholders.")]),
+]
+Key = Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+Name = Annotated[str, Field(pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+Role = Annotated[
+    str,
+    Field(pattern="^[a-z][A-Za-z0-9]*$", max_length=63, json_schema_extra={"not": {"enum": [*RESERVED]}}),
+    AfterValidator(_no_word_of_ours),
+]
+Kind = Annotated[str, Field(pattern="^([a-z0-9.-]+/)?v[0-9a-z]+/[A-Z][A-Za-z0-9]*$")]
+Unique = Annotated[
+    tuple[T, ...], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(_unique)
+]
+Pointer = Annotated[
+    ObjectPath,
+    written(Annotated[str, Field(pattern=f"^{_POINTER}$", description=_POINTED)], object_path),
+]
+TemplatePath = Annotated[ObjectPath, written(Annotated[str, Field(pattern=f"^({_POINTER})?$")], object_path)]
+
+Texts = Annotated[tuple[str, ...], one_or_more(str)]
+"""A text or a list of them."""
+
+Patterns = Mapping[str, Texts]
+"""Values by key; ``*`` and ``?`` as in file names."""
+
+SomePatterns = Annotated[Patterns, Field(min_length=1)]

@@ -1,0 +1,269 @@
+"""What the types of rows cannot see of rules: what others of the table, or Kubernetes, make of them."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+
+from contract import keys
+from webhook.documents import Json, Path
+from webhook.objects.tree import map_at, maps_at, nodes
+from webhook.rows.placeholders import (
+    CANDIDATES,
+    DEVICES,
+    JOB,
+    PATTERN,
+    PLACE,
+    ROLE,
+    ROLE_MAPS,
+    SCRIPTS,
+    names,
+)
+from webhook.rows.table import Mode, Rule, Shape, Table
+from webhook.rows.workloads import ANY, Workload
+
+Found = Iterator[tuple[Path, str]]
+"""Paths in a table, each with what is wrong there."""
+
+
+def rule_problems(table: Table) -> Found:
+    """Every problem of a table's rules."""
+    rows = Rows(table)
+    for index, rule in enumerate(table.rules):
+        at: Path = ("rules", index)
+        yield from _rule(rows, rule, at)
+        yield from _quoted(rows, rule, at)
+        yield from _fragment(rows, rule, at)
+
+
+class Rows:
+    """Looks rows up, so that the work of checking a table grows as its length does.
+
+    Attributes:
+        table: The rows themselves.
+        named: Name -> the rules of that name, of which there should be one.
+        replacing: Name of a rule -> those that replace it.
+        workload_names: Of all workloads.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.named: dict[str, list[Rule]] = defaultdict(list)
+        self.replacing: dict[str, list[Rule]] = defaultdict(list)
+        for rule in table.rules:
+            self.named[rule.name].append(rule)
+            for name in rule.replaces:
+                self.replacing[name].append(rule)
+        self.workload_names = {workload.name for workload in table.workloads}
+        self._workloads: dict[tuple[str, tuple[str, ...]], list[Workload]] = {}
+        self._shapes: dict[str, list[Shape]] = {}
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Name of a rule -> where it is applied: in the place of the first that it replaces."""
+        places = {row.name: index for index, row in enumerate(self.table.rules)}
+        return {row.name: places.get(row.place, places[row.name]) for row in self.table.rules}
+
+    def workloads(self, rule: Rule) -> list[Workload]:
+        """Those that a rule matches."""
+        key = (rule.match.role, rule.match.workload)
+        if key not in self._workloads:
+            role, wanted = key
+            self._workloads[key] = [
+                row
+                for row in self.table.workloads
+                if role in {ANY, *row.roles()} and (not wanted or row.name in wanted)
+            ]
+        return self._workloads[key]
+
+    def shapes(self, rule: Rule) -> list[Shape]:
+        """Those that a rule's match allows."""
+        key = repr(rule.match.shape)
+        if key not in self._shapes:
+            wanted = rule.match.shape.items()
+            self._shapes[key] = [
+                shape
+                for shape in self.table.shapes
+                if all(shape.facts[key] in allowed for key, allowed in wanted)
+            ]
+        return self._shapes[key]
+
+
+def listed(known: Iterable[str]) -> str:
+    """Names for a message."""
+    return ", ".join(sorted(known))
+
+
+def _rule(rows: Rows, rule: Rule, at: Path) -> Found:
+    if not (rule.add or rule.warn or rule.deny or rule.replaces or rule.placer):
+        yield at, "does nothing: give it add, warn, deny, placer or replaces"
+    if rule.placer and rule.match.placer:
+        yield (*at, "match", "placer"), "is not known yet where a rule with `placer` is looked at"
+    known = rows.workload_names
+    for name in rule.match.workload:
+        if name not in known:
+            yield (*at, "match", "workload"), f"unknown workload {name!r}; known are {listed(known)}"
+    if known.issuperset(rule.match.workload) and not rows.workloads(rule):
+        yield (*at, "match", "role"), f"unreachable: no workload it matches has a group {rule.match.role!r}"
+    shapeless = not any(row.takes_nodes for row in rows.workloads(rule))
+    if not rows.shapes(rule) or (rule.match.shape and shapeless):
+        yield (*at, "match", "shape"), "unreachable: no shape of the table is like that"
+    elif rule.match.shape and not rule.match.candidate:
+        yield (*at, "match", "candidate"), "only candidates have a shape: take candidate out"
+    if rule.match.candidate is False and rows.workloads(rule) and shapeless:
+        kinds = listed(row.name for row in rows.workloads(rule))
+        yield (
+            (*at, "match", "candidate"),
+            f"unreachable: {kinds} takes no nodes, so each is a candidate: say any",
+        )
+    if rule.match.unsupported_count and not rows.table.device_counts:
+        yield (*at, "match", "unsupportedCount"), "unreachable: the table has no deviceCounts"
+    yield from _fields(rows, rule, at)
+    yield from _needs(rows, rule, at)
+    yield from _empty_values(rows, rule)
+    yield from _replaces(rows, rule, (*at, "replaces"))
+
+
+def _needs(rows: Rows, rule: Rule, at: Path) -> Found:
+    place = rows.places
+    for name in rule.needs:
+        if place.get(name, len(place)) >= place[rule.name]:
+            yield (*at, "needs"), f"must name rules that come before this one, not {name!r}"
+
+
+def _empty_values(rows: Rows, rule: Rule) -> Found:
+    """A rule that would be left out for want of a value although the rules that replace it are off.
+
+    One that is replaced by none just waits for its value.
+    """
+    others = rows.replacing.get(rule.name, [])
+    if rule.mode is Mode.OFF or not others or any(row.mode is Mode.ENFORCE for row in others):
+        return
+    why = "".join(f" where {row.name} is {row.mode}" for row in others)
+    for name in dict.fromkeys(names(rule.add)):
+        if name.startswith("value.") and rows.table.values.get(name[6:]) == "":
+            yield ("values", name[6:]), f"must be given, as rule {rule.name} quotes it{why}"
+
+
+def _fields(rows: Rows, rule: Rule, at: Path) -> Found:
+    workloads = rows.workloads(rule)
+    for name in rule.match.fields:
+        if workloads and not any(name in workload.fields for workload in workloads):
+            shown = listed(workload.name for workload in workloads)
+            yield (*at, "match", "fields", name), f"no workload it matches has a field {name!r}: {shown}"
+
+
+def _replaces(rows: Rows, rule: Rule, path: Path) -> Found:
+    for name in rule.replaces:
+        other = next((row for row in rows.named.get(name, ()) if row is not rule), None)
+        if other is None:
+            yield path, f"must be the name of another rule, not {name!r}"
+        elif other.match.role != rule.match.role:
+            yield path, f"{other.name} speaks about another role"
+        elif back := set(other.replaces).difference(rule.replaces):
+            # Where this one fires the other does not, and what that one replaces would be back.
+            yield path, f"{other.name} itself replaces {listed(back)}: replace that as well"
+
+
+def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
+    values = rows.table.values
+    workloads = rows.workloads(rule)
+    of_job = set(JOB) if all(row.takes_nodes for row in workloads) else {"job.namespace"}
+    allowed = {
+        *(DEVICES if rule.match.unsupported_count else ()),
+        *(PLACE if any(str(group.template) == "" for row in workloads for group in row.groups) else ()),
+        *(of_job if rule.match.candidate else of_job - CANDIDATES),
+        *SCRIPTS,
+        *(f"value.{name}" for name in values),
+    }
+    if workloads:
+        offered = (
+            {f"{role}.{name}" for role in row.roles() for name in (*ROLE, *ROLE_MAPS)}
+            | {f"field.{name}" for name in row.fields}
+            for row in workloads
+        )
+        # Of kinds that lack what a rule quotes it is skipped, and says so.
+        allowed |= set.union(*offered)
+    match = {"mountTaken": rule.match.mount_taken}
+    for path, text in _texts({"match": match, "add": rule.add, "warn": rule.warn, "deny": rule.deny}, at):
+        inner = [name for quoted in names(text) for name in (quoted, *names(values.get(quoted[6:], "")))]
+        for quoted in inner:
+            if quoted not in allowed:
+                yield path, f"unknown placeholder $({quoted}); known here are {listed(allowed)}"
+            elif quoted == "job.name" and rule.match.named is not True:
+                yield path, "$(job.name) is empty for generateName jobs: match `named: true` as well"
+            elif quoted == "shape.topologyKey":
+                # A shape that is itself wrong for want of a key is told there, and once.
+                bare = [
+                    row.name
+                    for row in rows.shapes(rule)
+                    if not row.topology_key and row.together == row.apart == "none"
+                ]
+                if bare:
+                    yield path, f"shape {bare[0]} has no topologyKey: match `shape` more narrowly"
+
+
+_NEGATIVE = (
+    "{} here makes kube-scheduler 1.36 match the job's own namespace too; use an empty namespaceSelector "
+    "and tell jobs apart by a label"
+)
+
+_OWN_LABELS = {
+    keys.JOB: "it needs job-label, or a job repels itself",
+    keys.BLOCK: "it has to set it, or a Pod is not of its own block",
+}
+"""What becomes of a rule that selects by a label of ours which it does not set."""
+
+
+def _labels(rule: Rule) -> Mapping[str, Json]:
+    return map_at(rule.add, ("metadata", "labels"))
+
+
+def _sets_label(rows: Rows, rule: Rule, key: str) -> bool:
+    """Whether what the rule fires for has a label of ours: before, from this rule, or from each it needs."""
+    if "" not in rule.match.labels.get(key, ("",)):
+        return True
+    needed = [row for name in rule.needs for row in rows.named.get(name, ())]
+    return key in _labels(rule) or (bool(needed) and all(key in _labels(row) for row in needed))
+
+
+def _is_without(rows: Rows, rule: Rule, key: str) -> bool:
+    """Whether the rule is for Pods only that do not have a label of ours."""
+    pods = all(not str(group.template) for row in rows.workloads(rule) for group in row.groups)
+    return pods and rule.match.labels.get(key) == ("",)
+
+
+def _fragment(rows: Rows, rule: Rule, at: Path) -> Found:
+    for path, node in nodes(rule.add, (*at, "add")):
+        if isinstance(node, dict):
+            yield from _map_problems(node, path)
+            for key, why in _OWN_LABELS.items():
+                if _selects(node, key) and not (_sets_label(rows, rule, key) or _is_without(rows, rule, key)):
+                    yield path, f"selects by {key}: {why}"
+    if _labels(rule).get(keys.JOB, "$(job.id)") != "$(job.id)":
+        yield (*at, "add", "metadata", "labels", keys.JOB), "the value of this label must be $(job.id)"
+
+
+def _map_problems(node: Mapping[str, Json], path: Path) -> Found:
+    for key in node:
+        if PATTERN.search(key):
+            yield (*path, key), "a key cannot be a placeholder"
+    if keys.ADDED in node:
+        yield (*path, keys.ADDED), "this annotation is the webhook's own record"
+    for item in maps_at(node, ("namespaceSelector", "matchExpressions")):
+        if item.get("operator") in {"NotIn", "DoesNotExist"}:
+            yield (*path, "namespaceSelector"), _NEGATIVE.format(item["operator"])
+    terms = node.get("nodeSelectorTerms")
+    if terms is not None and len(terms) != 1:
+        yield (*path, "nodeSelectorTerms"), "terms are alternatives, so a rule can require only one"
+
+
+def _selects(node: Mapping[str, Json], key: str) -> bool:
+    expressions = maps_at(node, ("labelSelector", "matchExpressions"))
+    return key in map_at(node, ("labelSelector", "matchLabels")) or any(
+        item.get("key") == key for item in expressions
+    )
+
+
+def _texts(node: Json, path: Path) -> Iterator[tuple[Path, str]]:
+    """Every text of a tree with its path."""
+    return ((at, text) for at, text in nodes(node, path) if isinstance(text, str))
