@@ -72,7 +72,7 @@ rules:
       every: true
       unsupportedCount: a
       volume: v
-      mountTaken: {mountPath: /m, name: v}
+      mountFree: {mountPath: /m, name: v}
       fields: {f: a}
       labels: {f: a}
       annotations: {f: [a]}
@@ -204,7 +204,7 @@ REFUSED = [
     "rules: [{name: x, warn: null}]\n",
     'rules: [{name: x, quiet: "yes"}]\n',
     "rules: [{name: x, match: {role: worker, named: 1}}]\n",
-    "rules: [{name: x, match: {role: worker, mountTaken: {name: v}}}]\n",
+    "rules: [{name: x, match: {role: worker, mountFree: {name: v}}}]\n",
     "shapes: [{name: s, workers: true}]\n",
     "shapes: [{name: s, nodeConfig: 1001}]\n",
     "mode: 0\n",

@@ -88,8 +88,26 @@ def apply_rules(subject: Subject, values: Values, progress: Progress) -> None:
         elif rule.needs and progress.clean.isdisjoint(rule.needs):
             why = f"{' or '.join(rule.needs)} did not fire, or left something of yours in place"
             progress.rules.append(RuleOutcome(rule.name, State.SKIPPED, why))
+        elif taken := _mount_taken(ready):
+            progress.rules.append(RuleOutcome(rule.name, State.SKIPPED, taken))
+            if rule.mode is Mode.ENFORCE and not rule.quiet:
+                progress.warnings.append(
+                    f"kept yours: {taken}; mount yours elsewhere, or it stays without {rule.name}"
+                )
         else:
             _fire(ready, progress)
+
+
+def _mount_taken(ready: _Ready) -> str | None:
+    """What stands where the rule needs a mount for itself."""
+    free = ready.rule.match.mount_free
+    if not free:
+        return None
+    mount = free.filled(ready.known)
+    templates = (get(ready.subject.job.object, path) for path in ready.paths)
+    if any(mounts_otherwise(template, free.container, mount) for template in templates):
+        return f"the {ready.rule.match.role} mounts a volume of its own at {cut(mount['mountPath'])}"
+    return None
 
 
 def _matched(subject: Subject, values: Values) -> tuple[Subject, list[tuple[Rule, _Ready | str]]]:
@@ -122,10 +140,6 @@ def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
         known = {**known, **found_devices(rule.match, subject, paths)}
     if not rule.quotes <= known.keys():
         return f"the job has nothing for $({min(rule.quotes - known.keys())})"
-    if rule.match.mount_taken:
-        mount = rule.match.mount(known) if rule.match.mount else rule.match.mount_taken
-        if not any(mounts_otherwise(get(subject.job.object, path), mount) for path in paths):
-            return f"the {rule.match.role} mounts nothing of its own at {cut(mount['mountPath'])}"
     return _Ready(rule, subject, paths, known)
 
 

@@ -67,10 +67,13 @@ def has_volume(template: Json, names: tuple[str, ...]) -> bool:
     return any(item.get("name") in names for item in maps_at(template, ("spec", "volumes")))
 
 
-def mounts_otherwise(template: Json, mount: Json) -> bool:
-    """Whether the first container mounts something else than a volume mount at that mount's place."""
-    mounts = maps_at(first_container(template), ("volumeMounts",))
-    here = [item for item in mounts if item.get("mountPath") == mount["mountPath"]]
+def mounts_otherwise(template: Json, container: str | None, mount: Json) -> bool:
+    """Whether a container, or the first, mounts something else than a volume mount at that mount's place."""
+    named = (item for item in maps_at(template, ("spec", "containers")) if item.get("name") == container)
+    chosen = next(named, {}) if container else first_container(template)
+    here = [
+        item for item in maps_at(chosen, ("volumeMounts",)) if item.get("mountPath") == mount["mountPath"]
+    ]
     return bool(here) and not same(here[-1], mount)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator
@@ -136,6 +136,35 @@ def _candidate(said: bool | str) -> bool | None:  # noqa: FBT001 - that is what 
     return None if isinstance(said, str) else said
 
 
+@dataclass(frozen=True)
+class MountFree(Row):
+    """A place that a rule has for itself, or adds nothing.
+
+    Attributes:
+        mount_path: Of the mount.
+        name: Of the volume.
+        container: Whose mount it is. Default: the first container's.
+    """
+
+    mount_path: str
+    name: str
+    container: MaybeText = None
+
+    @property
+    def mount(self) -> Mapping[str, str]:
+        """The volume mount, placeholders and all."""
+        return {"mountPath": self.mount_path, "name": self.name}
+
+    @cached_property
+    def filled(self) -> Filling:
+        """What fills it in."""
+        return filling(self.mount) or partial(_as_it_is, self.mount)
+
+
+def _as_it_is(mount: Mapping[str, str], _: object) -> Mapping[str, str]:
+    return mount
+
+
 _CONDITIONS: Final = (
     *("shape", "placer", "numbered", "named"),
     *("requests", "volume", "template", "unsupported_count"),
@@ -173,7 +202,8 @@ class Match(Row):
             is not there is the empty text: "?*" means that it is there, "" that it is not.
         annotations: As labels, for annotations of the object.
         namespace: The object is in one of these namespaces; ``*`` and ``?`` as in file names.
-        mount_taken: The first container mounts something else at this mountPath than the volume of this name.
+        mount_free: The first container, or the one named by ``container``, mounts at this mountPath nothing
+            but the volume of this name. Where it does, the rule adds nothing, and a warning says so.
     """
 
     role: Role | Literal["any"]
@@ -200,9 +230,7 @@ class Match(Row):
     labels: SomePatterns = field(default_factory=dict)
     annotations: SomePatterns = field(default_factory=dict)
     namespace: Texts = ()
-    mount_taken: Annotated[Mapping[Literal["mountPath", "name"], str], Limits(min_length=2)] = field(
-        default_factory=dict
-    )
+    mount_free: MountFree | None = None
 
     @cached_property
     def given(self) -> Mapping[str, Any]:
@@ -214,11 +242,6 @@ class Match(Row):
     def decided(self) -> dict[tuple[object, ...], str | None]:
         """What conditions on the job said of the facts about one, which are as few as rows of the table."""
         return {}
-
-    @cached_property
-    def mount(self) -> Filling | None:
-        """What fills in the mount whose place may be taken; None where that is the same for every job."""
-        return filling(self.mount_taken)
 
     def requests_shown(self) -> list[str]:
         """The resources of ``requests``, each with its least number where there is one."""
@@ -261,7 +284,8 @@ class Rule(Row):
     @cached_property
     def quotes(self) -> frozenset[str]:
         """The placeholders of its condition, messages and fragment."""
-        parts = (self.match.mount_taken, self.warn or "", self.deny or "", self.add)
+        free = self.match.mount_free
+        parts = (free.mount if free else {}, self.warn or "", self.deny or "", self.add)
         return frozenset(name for part in parts for name in names(part))
 
     @cached_property

@@ -183,7 +183,7 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
         )
         # Of kinds that lack what a rule quotes it is skipped, and says so.
         allowed |= set.union(*offered)
-    match = {"mountTaken": rule.match.mount_taken}
+    match = {"mountFree": rule.match.mount_free.mount} if rule.match.mount_free else {}
     for path, text in _texts({"match": match, "add": rule.add, "warn": rule.warn, "deny": rule.deny}, at):
         inner = [name for quoted in names(text) for name in (quoted, *names(values.get(quoted[6:], "")))]
         for quoted in inner:

@@ -156,8 +156,11 @@ def _with_values(table: Table) -> Table:
 
     def filled(rule: Rule) -> Rule:
         add, warn, deny = (render(part, known, partly=True) for part in (rule.add, rule.warn, rule.deny))
-        mount = render(rule.match.mount_taken, known, partly=True)
-        match = replace(rule.match, mount_taken=mount)
+        free = rule.match.mount_free
+        if free:
+            path, name = (render(text, known, partly=True) for text in (free.mount_path, free.name))
+            free = replace(free, mount_path=path, name=name)
+        match = replace(rule.match, mount_free=free)
         return replace(rule, match=match, add=add, warn=warn, deny=deny)
 
     def told(workload: Workload) -> Workload:
