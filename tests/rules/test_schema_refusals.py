@@ -40,11 +40,19 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
     "a row that is no map": ("rules:\n  - x\n", [(5, "/rules/0", "'x' is not of type 'object'")]),
     "a row without a name": ("rules:\n  - reason: x\n", [(5, "/rules/0", "'name' is a required property")]),
     "a new row without what a row needs": (
-        "rules:\n  - name: x\n    warn: w\n",
+        "rules:\n  - name: x\n    warn: w\n    reason: r\n",
+        [(5, "/rules/0", "'match' is a required property")],
+    ),
+    "a change of a row that is not there": (
+        "rules:\n  - {name: blocks-hole, mode: off}\nshapes:\n  - {name: multinode, warn: w}\n",
         [
-            (5, "/rules/0", "'match' is a required property"),
-            (5, "/rules/0", "'reason' is a required property"),
+            (5, "/rules/0", "no row is called 'blocks-hole'; did you mean 'blocks-whole'?"),
+            (7, "/shapes/0", "no row is called 'multinode'; did you mean 'multi-node'?"),
         ],
+    ),
+    "a change of a row of 0.1.0": (
+        "rules:\n  - {name: healthy-nodes, mode: enforce}\n",
+        [(5, "/rules/0", "no row is called 'healthy-nodes'; it comes with the component hyperpod")],
     ),
     "a role that is no name": (
         RULE.replace("worker", "the-boss") + "    warn: w\n",

@@ -1,14 +1,45 @@
 """A rule table as written: one file, or several laid over each other, with the line of every value."""
 
+import difflib
 from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from webhook.documents import Document, Path
 from webhook.objects.tree import pointer
 from webhook.rules.problems import Problem
 
-ROWS = ("workloads", "shapes", "rules")
+ROWS: Final[Mapping[str, AbstractSet[str]]] = {
+    "workloads": {"kinds", "groups"},
+    "shapes": {"workers", "nodeConfig"},
+    "rules": {"match", "reason"},
+}
+"""The sections of rows, and the keys that a new one has beside its name."""
+
+GONE: Final = {
+    "together-required-by-job-label": "together-required is for every kind now",
+    "together-preferred-by-job-label": "together-preferred is for every kind now",
+    "group-together": "together-required is for every kind now",
+    "kueue-working-ultraservers": "nodes-with-server-id is for jobs in a queue, too",
+    **dict.fromkeys(
+        ["blocks", "block-label", "blocks-whole-by-job-label", "pods-per-job", "pods-per-job-of-node"],
+        "blocks-whole and job-label do that now",
+    ),
+    "hostfile-mount": "hostfile mounts it now",
+    "output-directory-taken": "hostfile-for-launcher has `mountFree` now",
+    "t9k-shared-memory-mount": "t9k-shared-memory mounts it now",
+    "loose-pods-share": "it is part of loose-pod now, which comes with the component pods",
+    "loose-pod": "it comes with the component pods",
+    "block-of-missed-job": "it comes with the component missed-jobs",
+    "neuron-scheduler": "it comes with the component neuron-scheduler",
+    **dict.fromkeys(
+        ["image-pull-secret", "gpu-instance-type", "healthy-nodes"], "it comes with the component hyperpod"
+    ),
+}
+"""Rules of 0.1.0 that are not in the packaged table any more, and where to look."""
+
 MAPS = ("values", "candidates", "deviceCounts")
 
 Origin = tuple[Document, Path]
@@ -42,6 +73,21 @@ class Draft:
 def alone(document: Document) -> Draft:
     """A file by itself."""
     return Draft(document.value, {(): (document, ())})
+
+
+def strays(base: Draft, over: Document) -> Iterator[Problem]:
+    """Rows of a table that change rows which the one below does not have."""
+    for section, needed in ROWS.items():
+        there = {row["name"] for row in base.raw[section]}
+        for at, row in enumerate(over.value.get(section, [])):
+            name = row["name"]
+            if name not in there and not needed & row.keys():
+                close = difflib.get_close_matches(name, there, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                hint = f"; {GONE[name]}" if section == "rules" and name in GONE else hint
+                path = (section, at)
+                told = f"no row is called {name!r}{hint}; a new one says {' and '.join(sorted(needed))}"
+                yield Problem(over.source, over.line_of(path), pointer(path), told)
 
 
 def laid_over(base: Draft, over: Document) -> Draft:

@@ -17,7 +17,7 @@ from webhook.documents import Document, DocumentError, read_documents
 from webhook.rows.placeholders import SCRIPTS, render
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import Workload
-from webhook.rules.draft import Draft, alone, laid_over
+from webhook.rules.draft import Draft, alone, laid_over, strays
 from webhook.rules.files import SUFFIXES, Text, read_texts
 from webhook.rules.lint import problems_of
 from webhook.rules.problems import Problem, TableError
@@ -100,6 +100,8 @@ def draft_of(texts: Sequence[Text], where: str) -> Draft:
     else:
         draft = alone(first)
     for document in others:
+        if unfit := list(strays(draft, document)):
+            raise TableError(unfit)
         draft = laid_over(draft, document)
     if broken := _problems(draft):
         raise TableError(broken)
