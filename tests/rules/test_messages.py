@@ -26,6 +26,15 @@ def adding(fragment: str, more: str = "") -> str:
     return rule(rest=f"add: {{spec: {{{fragment}}}}}{more}")
 
 
+def test_rows_for_other_kinds_or_roles_are_not_looked_at() -> None:
+    others = "".join(
+        f"  - {{name: r{number}, reason: r, match: {{{match}}}, warn: w}}\n"
+        for number, match in enumerate(["workload: jobset, role: worker", "role: pod", "role: leader"])
+    )
+    found = outcome(extended("rules:\n" + others), mpijob())
+    assert found.rules == outcome(extended(""), mpijob()).rules
+
+
 def why(found: Outcome, name: str = "x") -> tuple[State, str]:
     (row,) = [row for row in found.rules if row.name == name]
     return row.state, row.why
