@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -210,3 +211,8 @@ def shown(job: JobKey) -> str:
     """A job, or a pod without one, for people: ``namespace/name`` where the label says the name."""
     namespace, label = job
     return f"{namespace}/{label.removeprefix('pod/').removeprefix(f'{namespace}.')}"
+
+
+def named(job: JobKey) -> str:
+    """The same without the kind, which the label of every job but an MPIJob says after the name."""
+    return re.sub(r"_[^_/]+[.][^_/]+(/|$)", r"\1", shown(job))
