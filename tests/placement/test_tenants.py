@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from contract.keys import GATE, HOSTNAME, SERVER_4
 from contract.place import Place, Placer
 from placement.allocate import MOST_COMPARED, MOST_DEMANDS, OF_A_KIND
+from placement.cluster import Cluster
 from placement.decide import decide
 from placement.model import Demand, Expression, Pod, Term
 from placement.plan import Failure, Keeping, Memory, Policy
@@ -137,6 +138,22 @@ def test_a_mistake_about_one_job_is_said_and_the_others_go_on() -> None:
     odd = job("evil", 4, demand=Demand(Odd(), requests=WHOLE_NODE), **EVIL)
     decision = ask(FOUR.values(), odd, job("a", 4))
     assert placed(decision) == {"a": "us-01"}
+    assert [(found.key, str(error)) for found, error in decision.errors] == [(("evil", "evil.evil"), "odd")]
+    assert "RuntimeError('odd')" in waiting(decision)["evil/evil"]
+
+
+def test_a_mistake_about_where_a_pod_stands_is_one_about_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = bound(job("evil", 4, **EVIL), on(FOUR, "n1-0", "n1-1", "n1-2", "n1-3"))
+    honest = Cluster.unit_of
+
+    def unit_of(cluster: Cluster, pod: Pod) -> str | None:
+        if pod.name == "evil-worker-2":
+            raise RuntimeError("odd")
+        return honest(cluster, pod)
+
+    monkeypatch.setattr(Cluster, "unit_of", unit_of)
+    decision = ask(FOUR.values(), odd, job("a", 12))
+    assert placed(decision) == {"a": "us-02 us-03 us-04"}
     assert [(found.key, str(error)) for found, error in decision.errors] == [(("evil", "evil.evil"), "odd")]
     assert "RuntimeError('odd')" in waiting(decision)["evil/evil"]
 
