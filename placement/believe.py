@@ -13,14 +13,12 @@ from contract.keys import PLACE
 from contract.place import Placer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from contract.place import Place
     from placement.model import Pod
-    from placement.topology import Topology
+    from placement.topology import Topology, Units
 
 
-def believed(pod: Pod, nodes: Topology, units: Mapping[str, int]) -> Pod:
+def believed(pod: Pod, nodes: Topology, units: Units) -> Pod:
     """A pod as it was read, or, where it is not believed, as one of no job with a `problem`.
 
     Args:
@@ -32,8 +30,8 @@ def believed(pod: Pod, nodes: Topology, units: Mapping[str, int]) -> Pod:
     return replace(pod, job="", place=None, problem=why) if why else pod
 
 
-def _doubt(pod: Pod, place: Place, nodes: Topology, units: Mapping[str, int]) -> str | None:
-    if units.get(place.unit) != place.size:
+def _doubt(pod: Pod, place: Place, nodes: Topology, units: Units) -> str | None:
+    if (place.unit, place.size) not in units:
         return (
             f"annotation {PLACE} names units of {place.size} nodes by the label {place.unit[:80]!r}: "
             "there are none here"

@@ -10,7 +10,9 @@ from contract import keys
 from webhook.engine.outcome import Request
 from webhook.objects.tree import Json, canonical, get, maps_at
 
-_PLAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+(_[-.A-Za-z0-9]*[A-Za-z0-9])?")
+_PLAIN: Final = re.compile(
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+(_[-.A-Za-z0-9]*[A-Za-z0-9])?"
+)
 _DIGITS: Final = 20
 _FIRST: Final = "MPIJob.kubeflow.org"
 """The kind whose jobs are called as they were before others were: pods of such jobs run."""

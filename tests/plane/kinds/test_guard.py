@@ -60,14 +60,17 @@ def saying(made: Object, **said: Object) -> Object:
 def test_templates_that_are_copied_say_only_what_the_webhook_could_have_written(ada: Kubectl) -> None:
     claims: list[Object] = [
         {"labels": {keys.JOB: "team-b.train"}},
-        {"annotations": {PLACE: "placer=gate workers=4 size=4 unit=topology.kubernetes.io/zone index=name"}},
+        {"annotations": {PLACE: "placer=me workers=4 size=4 unit=example.com/rack index=name"}},
         {"annotations": {f"{keys.PREFIX}workers": "24"}},
         {"schedulingGates": [{"name": GATE}]},
     ]
     forged = [saying(made, **claim) for made in MADE for claim in claims]
     forged.append(labelled_set(f"{ada.namespace}.x"))
     refused = people.tries(ada, together(*forged), "create", "--dry-run=server")
-    people.assert_refused(refused, "of a pod template is not what the webhook computes for kinds-guard.train_JobSet.jobset.x-k8s.io")
+    people.assert_refused(
+        refused,
+        "of a pod template is not what the webhook computes for kinds-guard.train_JobSet.jobset.x-k8s.io",
+    )
     assert refused.stderr.count("ValidatingAdmissionPolicy 'ultraserver-webhook-guard-kinds'") == len(forged)
     requests = (requested(made, ada.namespace) for made in MADE)
     computed = [str(evaluate(load_default(), request).facts["job"]) for request in requests]

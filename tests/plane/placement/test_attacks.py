@@ -104,7 +104,7 @@ def siege(besieged: Siege) -> Iterator[Siege]:
 def guard(besieged: Siege) -> Iterator[None]:
     """The guard."""
     admin = besieged.stage.plane.kubectl
-    forged = people.WORKER, people.plain_job(people.GATES)
+    forged = people.WORKER, people.REPELLING, people.plain_job(people.GATES)
     with people.guarding(admin, admin.in_namespace(TEAMS[0]), *forged):
         yield
 
