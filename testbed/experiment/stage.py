@@ -33,7 +33,7 @@ TEAMS = ("team-a", "team-b", "team-c")
 MPIJOBS = "/apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs"
 WORKER = f"{ROLE}=worker"
 WORKERS = f"/api/v1/pods?labelSelector={quote(WORKER, safe='')}"
-POLICIES = ("placement", "kueue", "webhook", "document", "selector", *native.GROUPS)
+POLICIES = ("base", "placement", "kueue", "webhook", "document", "selector", *native.GROUPS)
 OWNED = ("jobs.batch", "services", "configmaps", "secrets")
 """What mpi-operator makes for a job beside its workers."""
 
@@ -65,6 +65,7 @@ class Stage:
         plane: The control plane.
         api: Its API server, as the administrator.
         labels: Of every node.
+        rules: The rule table.
         sick: The nodes that are cordoned.
         jobs: The number of workers of every job that was applied and not deleted.
         policy: How jobs are placed.
@@ -74,6 +75,7 @@ class Stage:
     plane: ControlPlane
     api: KubernetesApi
     labels: dict[str, dict[str, str]]
+    rules: Path
     sick: set[str] = field(default_factory=set)
     jobs: dict[Key, int] = field(default_factory=dict)
     policy: str = "placement"
@@ -99,7 +101,7 @@ class Stage:
         """Start ``python -m placement run``, under the account that the manifests give it."""
         self._programs += 1
         name = f"placement-{self._programs}"
-        return placement.start(self.plane, name, kubeconfig, **options)
+        return placement.start(self.plane, name, kubeconfig, rules=self.rules, **options)
 
     def apply(
         self,
@@ -277,7 +279,10 @@ def staged(
     say: Callable[[str], None] | None = None,
     plane: type[ControlPlane] = ControlPlane,
 ) -> Iterator[Stage]:
-    """A control plane with the webhook of a policy; the program is started by whoever wants it."""
+    """A control plane with the webhook of a policy; the program is started by whoever wants it.
+
+    Of ``base`` it has the guard, too, and everything else as the manifests install it.
+    """
     with contextlib.ExitStack() as stack:
         running = stack.enter_context(plane(folder, say=say))
         fleet = nodes.ultraserver_nodes(ultraservers) + nodes.plain_nodes(1)
@@ -285,15 +290,18 @@ def staged(
         for team in TEAMS:
             running.kubectl.create_namespace(team)
         running.kubectl.create_namespace(NAMESPACE)
-        for part in ("rbac.yaml", "policy.yaml"):
-            running.kubectl.run("create", "-f", str(placement.ROWS.with_name(part)))
-        rules = folder / "rules.yaml"
-        rules.write_text(table(policy), encoding="utf-8")
+        if policy == "base":
+            rules = placement.install(running)
+        else:
+            for part in ("rbac.yaml", "policy.yaml"):
+                running.kubectl.run("create", "-f", str(placement.ROWS.with_name(part)))
+            rules = folder / "rules.yaml"
+            rules.write_text(table(policy), encoding="utf-8")
         server = webhook.start(running.programs, folder / "webhook", rules)
         document = webhook.configuration(server)
         stack.enter_context(webhook.registered(running.kubectl.in_namespace(TEAMS[0]), document))
         labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in fleet}
-        stage = Stage(running, connect(running.kubeconfig), labels, policy=policy)
+        stage = Stage(running, connect(running.kubeconfig), labels, rules, policy=policy)
         if policy == "kueue":
             kueue.start(running)
             kueue.queues(running, *TEAMS)
