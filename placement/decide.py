@@ -193,9 +193,10 @@ class _Round:
     def _is_patient(self, job: Job) -> bool:
         """Whether others may pass a job: while it is young and stands nowhere, and after it had its turn."""
         before = self._memory.keeping
-        if before is not None and before.over(self._now, self._policy):
-            same = job.key[0] == before.job[0]  # its namespace has had its turn
-            if same or before.rests(self._now, self._policy):
+        if before is not None:
+            over = before.over(self._now, self._policy)
+            had = before.job[0] if over else before.after
+            if job.key[0] == had or (over and before.rests(self._now, self._policy)):
                 return True
         return not job.begun and self._now - job.created < self._policy.patience
 
@@ -205,7 +206,7 @@ class _Round:
         if before is None or all(job.key != before.job for job, _ in self._waiting):
             return keeper and Keeping(keeper, self._now)
         if not before.over(self._now, self._policy):
-            return Keeping(keeper or before.job, before.since)
+            return Keeping(keeper or before.job, before.since, before.after)
         if before.rests(self._now, self._policy):
             return before
-        return keeper and Keeping(keeper, self._now)
+        return keeper and Keeping(keeper, self._now, before.job[0])

@@ -89,10 +89,12 @@ class Keeping:
     Attributes:
         job: The job.
         since: Since when.
+        after: The namespace whose turn it was before, if others wait: nothing is kept for it meanwhile.
     """
 
     job: JobKey
     since: datetime
+    after: str = ""
 
     def over(self, now: datetime, policy: Policy) -> bool:
         """Whether it has lasted as long as groups are kept for one job."""

@@ -42,11 +42,15 @@ def install(plane: ControlPlane) -> Path:
 
 
 def start(
-    plane: ControlPlane, name: str, kubeconfig: Path | None = None, **options: float | str | Path
+    plane: ControlPlane,
+    name: str,
+    kubeconfig: Path | None = None,
+    code: str = "",
+    **options: float | str | Path,
 ) -> Program:
-    """Starts ``python -m placement run``, under the account that the manifests give it."""
+    """Starts ``python -m placement run``, or other code, under the account that the manifests give it."""
     given = str(kubeconfig or plane.account(NAMESPACE, ACCOUNT))
-    command = [sys.executable, "-m", "placement", "run", "--kubeconfig", given]
+    command = [sys.executable, *(("-c", code) if code else ("-m", "placement")), "run", "--kubeconfig", given]
     command += ["--namespace", NAMESPACE, "--identity", name, "--log-format", "text"]
     command += [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
     return plane.programs.start(name, command, cwd=webhook.REPOSITORY, env=dict(os.environ))
