@@ -65,21 +65,21 @@ class Stage:
         plane: The control plane.
         api: Its API server, as the administrator.
         labels: Of every node.
-        rules: The rule table.
         sick: The nodes that are cordoned.
         jobs: The number of workers of every job that was applied and not deleted.
         policy: How jobs are placed.
         queue: The Kueue queue that jobs name, if any.
+        rules: The rule table, if the program is to read it.
     """
 
     plane: ControlPlane
     api: KubernetesApi
     labels: dict[str, dict[str, str]]
-    rules: Path
     sick: set[str] = field(default_factory=set)
     jobs: dict[Key, int] = field(default_factory=dict)
     policy: str = "placement"
     queue: str = ""
+    rules: Path | None = None
     _programs: int = 0
 
     @property
@@ -101,7 +101,8 @@ class Stage:
         """Start ``python -m placement run``, under the account that the manifests give it."""
         self._programs += 1
         name = f"placement-{self._programs}"
-        return placement.start(self.plane, name, kubeconfig, rules=self.rules, **options)
+        given = {"rules": self.rules} if self.rules else {}
+        return placement.start(self.plane, name, kubeconfig, **given, **options)
 
     def apply(
         self,
@@ -301,7 +302,7 @@ def staged(
         document = webhook.configuration(server)
         stack.enter_context(webhook.registered(running.kubectl.in_namespace(TEAMS[0]), document))
         labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in fleet}
-        stage = Stage(running, connect(running.kubeconfig), labels, rules, policy=policy)
+        stage = Stage(running, connect(running.kubeconfig), labels, policy=policy, rules=rules)
         if policy == "kueue":
             kueue.start(running)
             kueue.queues(running, *TEAMS)
