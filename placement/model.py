@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 COMPONENT: Final = "ultraserver-placement"
 """The program: its Lease, its Deployment, and what its Events come from."""
 
+PORT: Final = "host port"
+"""A resource of this name stands for very many host ports, one whose name begins so for one of them."""
+
 JobKey = tuple[str, str]
 """Namespace and job label of a job; a pod without the label is a job of its own, called ``pod/NAME``."""
 

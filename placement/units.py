@@ -1,8 +1,9 @@
-"""The rule table's files, as far as the program needs them: which nodes make units."""
+"""Which nodes make units: the shapes of the rule table, whose files the webhook reads, too."""
 
 from __future__ import annotations
 
 import logging
+from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,6 @@ import yaml
 from placement.topology import UNITS, Units
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 _log = logging.getLogger("placement")
@@ -30,45 +30,35 @@ class Followed:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._texts = _texts(path)
-        self._units = _units(self._texts)
+        self._units = _units(_texts(path))
+        self._said = ""
 
     def __call__(self) -> Units:
         """Those of now; of what the files were before, while they cannot be read."""
         try:
-            texts = _texts(self._path)
-            if texts != self._texts:
-                self._texts = texts  # what is wrong is said once
-                self._units = _units(texts)
+            self._units = _units(_texts(self._path))
         except (OSError, ValueError) as error:
-            _log.error("the units of the table stay as they were: %s", error)
+            if self._said != str(error):
+                _log.error("the units of the table stay as they were: %s", error)
+            self._said = str(error)
         return self._units
 
 
-def _texts(path: Path | None) -> Mapping[str, bytes]:
+def _texts(path: Path | None) -> tuple[bytes, ...]:
+    """Of the packaged table, and of the files that are laid over it."""
     found = () if path is None else path.glob("[!.]*.y*ml") if path.is_dir() else (path,)
-    return {str(file): file.read_bytes() for file in sorted(found)}
+    packaged = files("webhook.rules").joinpath("default.yaml")
+    return packaged.read_bytes(), *(file.read_bytes() for file in sorted(found))
 
 
-def _units(texts: Mapping[str, bytes]) -> Units:
-    """Those of a table: its shapes, each row as it is when the files are laid over the packaged ones.
-
-    Whether the files make a table is the webhook's to say: what it refuses, it admits no job by. What the
-    packaged table says counts in any case.
-
-    Args:
-        texts: Its files in their order, by name.
-
-    Raises:
-        ValueError: One is no table.
-    """
+@lru_cache(maxsize=2)
+def _units(texts: tuple[bytes, ...]) -> Units:
+    """Those of all rows; whether the files make a table is the webhook's to say, which admits no job else."""
     rows: dict[str, dict[str, object]] = {}
-    packaged = files("webhook.rules").joinpath("default.yaml").read_bytes()
-    for name, text in {"the packaged table": packaged, **texts}.items():
-        try:
-            for row in (yaml.load(text, yaml.CSafeLoader) or {}).get("shapes") or ():
-                rows[row["name"]] = rows.get(row["name"], {}) | row
-        except (yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
-            raise ValueError(f"{name} is no rule table: {error!r}") from error
+    try:
+        for row in (row for text in texts for row in yaml.load(text, yaml.CSafeLoader).get("shapes") or ()):
+            rows[row["name"]] = rows.get(row["name"], {}) | row
+    except (yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"a file of the rule table is none: {error!r}") from error
     said = ((row.get("topologyKey"), row.get("nodeConfig")) for row in rows.values())
     return UNITS | {(key, size) for key, size in said if isinstance(key, str) and isinstance(size, int)}

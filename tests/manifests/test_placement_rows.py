@@ -207,7 +207,7 @@ def test_units_stay_as_they_were_while_the_files_make_no_table(
     for text in ("shapes: [", "shapes: [{nodeConfig: 4}]", "- a list"):
         file.write_text(text, encoding="utf-8")
         assert ("example.com/rack", 18) in units() == units()
-        with pytest.raises(ValueError, match=r"rules\.yaml is no rule table"):
+        with pytest.raises(ValueError, match="a file of the rule table is none"):
             Followed(file)
     assert len(caplog.messages) == 3
     file.write_text(RACKS.replace("18", "9"), encoding="utf-8")
