@@ -187,11 +187,11 @@ def job(metadata: Mapping[str, Any], group: str = "") -> str:
     """The job of a pod: its label, or annotation, and the value of the label that tells units apart.
 
     Returns:
-        Empty where it has none, or what stands there is too long for a label's value.
+        Empty where it has none, or what stands there could be no label's value.
     """
     labels = metadata.get("labels") or {}
     said = labels.get(keys.JOB) or (metadata.get("annotations") or {}).get(keys.JOB, "")
-    if len(said) > keys.LONGEST_LABEL:
+    if len(said) > keys.LONGEST_LABEL or "/" in said:
         return ""
     return f"{said}/{labels.get(group, '')}" if group and said else said
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from contract import place as contract
 from contract.keys import TRAINING
 from kubectl_ultraserver.objects import labels, maps, metadata, text
-from placement.cluster import shown
+from placement.cluster import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +75,7 @@ def names_of(pod: Object) -> Iterator[JobName]:
         yield JobName(kind, name)
     if found := contract.job(metadata(pod)):
         namespace = text(metadata(pod).get("namespace"))
-        yield JobName("", shown((namespace, found)).partition("/")[2])
+        yield JobName("", named((namespace, found)).partition("/")[2])
 
 
 def belongs(pod: Object, wanted: JobName) -> bool:

@@ -65,7 +65,7 @@ def homeless(case: Case) -> Iterator[Finding]:
 def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
     """Why the placement program does not open a job; of several groups each by itself."""
     fleet, keys = case.work.fleet, {pod.key for pod in pods}
-    decision = decide(fleet.topology, fleet.pods, case.now, Policy(units=fleet.units))
+    decision = decide(fleet.topology, fleet.pods, case.now, Policy(units=frozenset(fleet.units.items())))
     told = [
         text(event.get("message")) for event in case.told([pod.name for pod in pods], component=COMPONENT)
     ]

@@ -73,7 +73,7 @@ class Fleet:
     def units(self) -> dict[str, int]:
         """By node label how many nodes make a unit, the largest first: those of the table and the usual."""
         rows = {shape.topology_key: shape.node_config for shape in self.table.shapes if shape.topology_key}
-        return dict(sorted((UNITS | rows).items(), key=lambda unit: -unit[1]))
+        return dict(sorted((dict(UNITS) | rows).items(), key=lambda unit: -unit[1]))
 
     def has(self, node: Node) -> bool:
         """Whether a node is of an UltraServer, working or not."""
@@ -91,7 +91,8 @@ class Fleet:
     @cached_property
     def believed(self) -> tuple[Pod, ...]:
         """The pods, as far as the placement program believes what they say about their place."""
-        return tuple(believed(self.pods, self.topology, self.units))
+        units = frozenset(self.units.items())
+        return tuple(believed(pod, self.topology, units) for pod in self.pods)
 
     @cached_property
     def cluster(self) -> Cluster:

@@ -12,7 +12,6 @@ from typing import Any, Final
 import click
 
 from common import logs
-from contract.keys import HOSTNAME
 from kube.api import ApiError
 from kube.command import connect, options_of, own_namespace
 from kube.election import Elector
@@ -24,7 +23,7 @@ from placement.model import COMPONENT
 from placement.passes import Passes
 from placement.plan import Policy
 from placement.read import LIVE, read_node, read_pod
-from placement.topology import SIZES
+from placement.units import Followed
 
 NODES: Final = "/api/v1/nodes"
 PODS: Final = f"/api/v1/pods?{LIVE}"
@@ -57,13 +56,9 @@ def main() -> None:
 @option("--interval-seconds", type=float, default=10.0, help="Between decisions when nothing changes.")
 @option("--keeping-seconds", type=float, default=3600.0, help="How long groups are kept for a job at a time.")
 @option(
-    "--unit",
-    "units",
-    type=(str, click.IntRange(1)),
-    multiple=True,
-    default=tuple(SIZES.items()),
-    metavar="LABEL NODES",
-    help="Node label whose value the nodes of a unit share, and how many those are, as in the rule table.",
+    "--rules",
+    type=click.Path(path_type=Path),
+    help="The webhook's rule table, a file or a directory: its shapes say which nodes make units.",
 )
 @option("--metrics-host", default="0.0.0.0", help="Address to serve metrics on.")  # noqa: S104 - a pod's own
 @option("--metrics-port", type=int, default=0, help="Port to serve metrics on; 0 for none.")
@@ -80,13 +75,13 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
         timedelta(seconds=given["patience_seconds"]),
         timedelta(seconds=given["bound_seconds"]),
         keeping=timedelta(seconds=given["keeping_seconds"]),
-        units=dict(given["units"]) | {HOSTNAME: 1},
     )
     try:
+        units = Followed(given["rules"])
         api, for_nodes, for_pods = (connect(given["kubeconfig"]) for _ in range(3))
         port = given["metrics_port"]
         unserve = serve(metrics.registry, given["metrics_host"], port) if port else None
-    except (ApiError, OSError) as error:
+    except (ApiError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     lease = given["lease"], given["identity"], given["lease_seconds"]
     elector = Elector(api, given["namespace"], *lease, _now, time.monotonic, LABELS)
@@ -97,6 +92,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
         nodes,
         pods,
         policy,
+        units,
         Reporter(api, given["identity"]),
         metrics,
         _now,

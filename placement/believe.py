@@ -13,28 +13,25 @@ from contract.keys import PLACE
 from contract.place import Placer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from contract.place import Place
     from placement.model import Pod
-    from placement.topology import Topology
+    from placement.topology import Topology, Units
 
 
-def believed(pods: Iterable[Pod], nodes: Topology, units: Mapping[str, int]) -> Iterator[Pod]:
-    """The pods, those that are not believed as pods of no job with a `problem`.
+def believed(pod: Pod, nodes: Topology, units: Units) -> Pod:
+    """A pod as it was read, or, where it is not believed, as one of no job with a `problem`.
 
     Args:
-        pods: As they were read.
+        pod: As it was read.
         nodes: All nodes.
         units: Which node labels make units, and of how many nodes.
     """
-    for pod in pods:
-        why = pod.place and _doubt(pod, pod.place, nodes, units)
-        yield replace(pod, job="", place=None, problem=why) if why else pod
+    why = pod.place and _doubt(pod, pod.place, nodes, units)
+    return replace(pod, job="", place=None, problem=why) if why else pod
 
 
-def _doubt(pod: Pod, place: Place, nodes: Topology, units: Mapping[str, int]) -> str | None:
-    if units.get(place.unit) != place.size:
+def _doubt(pod: Pod, place: Place, nodes: Topology, units: Units) -> str | None:
+    if (place.unit, place.size) not in units:
         return (
             f"annotation {PLACE} names units of {place.size} nodes by the label {place.unit[:80]!r}: "
             "there are none here"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kube.api import ApiError
 from placement import write
-from placement.cluster import shown
+from placement.cluster import named, shown
 from placement.read import read_pod
 
 if TYPE_CHECKING:
@@ -50,5 +50,5 @@ def _waiting(api: KubernetesApi, job: str | None) -> Iterator[Pod]:
             pod = read_pod(found)
             if pod is None or not pod.gated:
                 continue
-            if job is None or job in (shown(pod.key), f"{pod.namespace}/{pod.job}"):
+            if job is None or job in (shown(pod.key), named(pod.key), f"{pod.namespace}/{pod.job}"):
                 yield pod

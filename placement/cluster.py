@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -52,7 +53,25 @@ class Cluster:
         self._whole_units: set[str] = set()
         self._given: set[tuple[JobKey, str]] = set()
         for pod in pods:
-            self._stand(pod)
+            self.stand(pod)
+
+    def stand(self, pod: Pod) -> None:
+        """Count a pod in, where it stands or is about to."""
+        place = pod.place
+        if pod.node:
+            _add(self.used[pod.node], pod.demand)
+            if is_pod(pod.key):
+                _add(self.staying[pod.node], pod.demand)
+            if place is None or not pod.demand.neuron:
+                self.lodgers[pod.node].add(pod.key[0])
+            if pod.demand.neuron and (place is not None or self._has_devices(pod)):
+                self._held(pod.node, pod.key, place.size if place else 1)
+                if pod.loose:
+                    self._keep_off(pod)
+        # Of those that wait, most are nowhere yet; without devices it takes no unit.
+        there = pod.node or (pod.opened and not (pod.gated and pod.key in self.resting))
+        if place is not None and there and pod.demand.neuron:
+            self._hold_unit(pod, place)
 
     def unit_of(self, pod: Pod) -> str | None:
         """The unit of a worker: the one that it is pinned to, or the one of its node."""
@@ -142,24 +161,6 @@ class Cluster:
         units = [self.topology.units[name] for name in free]
         return {key: Counter(found[place] for found in units) for place, key in enumerate(SIZES)}
 
-    def _stand(self, pod: Pod) -> None:
-        """Count a pod in, where it stands or is about to."""
-        place = pod.place
-        if pod.node:
-            _add(self.used[pod.node], pod.demand)
-            if is_pod(pod.key):
-                _add(self.staying[pod.node], pod.demand)
-            if place is None or not pod.demand.neuron:
-                self.lodgers[pod.node].add(pod.key[0])
-            if pod.demand.neuron and (place is not None or self._has_devices(pod)):
-                self._held(pod.node, pod.key, place.size if place else 1)
-                if pod.loose:
-                    self._keep_off(pod)
-        # Of those that wait, most are nowhere yet; without devices it takes no unit.
-        there = pod.node or (pod.opened and not (pod.gated and pod.key in self.resting))
-        if place is not None and there and pod.demand.neuron:
-            self._hold_unit(pod, place)
-
     def _has_devices(self, pod: Pod) -> bool:
         """Whether its node has what a pod asks for: a kubelet runs it without what no plugin there offers."""
         node = self.topology.nodes.get(pod.node)
@@ -210,3 +211,8 @@ def shown(job: JobKey) -> str:
     """A job, or a pod without one, for people: ``namespace/name`` where the label says the name."""
     namespace, label = job
     return f"{namespace}/{label.removeprefix('pod/').removeprefix(f'{namespace}.')}"
+
+
+def named(job: JobKey) -> str:
+    """The same without the kind, which the label of every job but an MPIJob says after the name."""
+    return re.sub(r"_[^_/]+[.][^_/]+(/|$)", r"\1", shown(job))

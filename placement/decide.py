@@ -8,7 +8,7 @@ not for ever). What one job asks, or how it fails, costs no other its turn.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from common.texts import printable
 from placement.allocate import Allocator
@@ -19,11 +19,13 @@ from placement.plan import Decision, Deletion, Failure, Keeping, Memory, Opening
 from placement.reasons import LONGEST, Shortage, explain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from placement.model import JobKey, Pod
     from placement.topology import Topology
+
+T = TypeVar("T")
 
 
 def decide(
@@ -43,10 +45,8 @@ def decide(
         memory: Of the decision before; nothing where there was none.
     """
     policy, memory = policy or Policy(), memory or Memory()
-    seen = tuple(believed(pods, nodes, policy.units))
     resting = {key for key, found in memory.failures.items() if found.refused and now < found.again(policy)}
-    doubted = [Job(pod.key, (pod,)) for pod in seen if pod.problem and not pod.gated and not pod.deleting]
-    return _Round(Cluster(nodes, seen, resting), now, policy, memory).run(jobs_of(seen), doubted)
+    return _Round(Cluster(nodes, (), resting), now, policy, memory).run(pods)
 
 
 def assume(pods: Iterable[Pod], written: Iterable[Pod]) -> list[Pod]:
@@ -79,14 +79,12 @@ class _Round:
         self._unsettled: dict[JobKey, Unsettled] = {}
         self._failures = dict(memory.failures)
 
-    def run(self, jobs: list[Job], doubted: list[Job]) -> Decision:
-        """Go through the jobs once, those that were begun first."""
-        for job in sorted(jobs, key=lambda job: not job.begun):
-            try:
-                self._consider(job)
-            except Exception as error:  # noqa: BLE001 - a mistake of ours about one job; the others go on
-                self._errors.append((job, error))
-                self._waiting.append((job, f"the program cannot decide about it, see its log: {error!r}"))
+    def run(self, pods: Iterable[Pod]) -> Decision:
+        """Count all pods in, then go through the jobs once, those that were begun first."""
+        seen = self._counted_in(pods)
+        turns = self._each(jobs_of(seen), lambda job: (not job.begun, job.order, job))
+        self._each((job for *_, job in sorted(turns)), self._consider)
+        doubted = [Job(pod.key, (pod,)) for pod in seen if pod.problem and not pod.gated and not pod.deleting]
         lost = self._now - 2 * self._policy.longest_pause
         failures = {key: failure for key, failure in self._failures.items() if failure.at > lost}
         return Decision(
@@ -98,6 +96,35 @@ class _Round:
             Memory(self._unsettled, failures, self._keeping()),
             self._cluster,
         )
+
+    def _counted_in(self, pods: Iterable[Pod]) -> list[Pod]:
+        """The pods as far as they are believed, where they stand; without those of jobs that made us fail."""
+        seen: list[Pod] = []
+        failed: set[JobKey] = set()
+        for pod in pods:
+            try:
+                found = believed(pod, self._cluster.topology, self._policy.units)
+                self._cluster.stand(found)
+                seen.append(found)
+            except Exception as error:  # noqa: BLE001 - a mistake of ours about one job
+                if pod.key not in failed:
+                    self._mistaken(Job(pod.key, (pod,)), error)
+                failed.add(pod.key)
+        return [pod for pod in seen if pod.key not in failed] if failed else seen
+
+    def _each(self, jobs: Iterable[Job], do: Callable[[Job], T]) -> list[T]:
+        """What comes of each job; the others go on after a mistake about one."""
+        found = []
+        for job in jobs:
+            try:
+                found.append(do(job))
+            except Exception as error:  # noqa: BLE001 - as above
+                self._mistaken(job, error)
+        return found
+
+    def _mistaken(self, job: Job, error: Exception) -> None:
+        self._errors.append((job, error))
+        self._waiting.append((job, f"the program cannot decide about it, see its log: {error!r}"))
 
     def _explained(self) -> tuple[Waiting, ...]:
         """Why jobs wait; what is opened counts, whatever comes of this."""
@@ -166,9 +193,10 @@ class _Round:
     def _is_patient(self, job: Job) -> bool:
         """Whether others may pass a job: while it is young and stands nowhere, and after it had its turn."""
         before = self._memory.keeping
-        if before is not None and before.over(self._now, self._policy):
-            same = job.key[0] == before.job[0]  # its namespace has had its turn
-            if same or before.rests(self._now, self._policy):
+        if before is not None:
+            over = before.over(self._now, self._policy)
+            had = before.job[0] if over else before.after
+            if job.key[0] == had or (over and before.rests(self._now, self._policy)):
                 return True
         return not job.begun and self._now - job.created < self._policy.patience
 
@@ -178,7 +206,7 @@ class _Round:
         if before is None or all(job.key != before.job for job, _ in self._waiting):
             return keeper and Keeping(keeper, self._now)
         if not before.over(self._now, self._policy):
-            return Keeping(keeper or before.job, before.since)
+            return Keeping(keeper or before.job, before.since, before.after)
         if before.rests(self._now, self._policy):
             return before
-        return keeper and Keeping(keeper, self._now)
+        return keeper and Keeping(keeper, self._now, before.job[0])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from placement.ports import PORT
+from placement.model import PORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -141,10 +141,9 @@ def _odd_blocks(place: Place) -> str | None:
 
 
 def jobs_of(pods: Iterable[Pod]) -> list[Job]:
-    """The jobs of which a pod waits or takes a node, in the order of their turns."""
+    """The jobs of which a pod waits or takes a node."""
     found: defaultdict[JobKey, list[Pod]] = defaultdict(list)
     for pod in pods:
         if not pod.deleting and (pod.place is not None or pod.gated):
             found[pod.key].append(pod)
-    jobs = (Job(key, tuple(sorted(group, key=lambda pod: pod.name))) for key, group in found.items())
-    return sorted(jobs, key=lambda job: job.order)
+    return [Job(key, tuple(sorted(group, key=lambda pod: pod.name))) for key, group in found.items()]

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 COMPONENT: Final = "ultraserver-placement"
 """The program: its Lease, its Deployment, and what its Events come from."""
 
+PORT: Final = "host port"
+"""A resource of this name stands for very many host ports, one whose name begins so for one of them."""
+
 JobKey = tuple[str, str]
 """Namespace and job label of a job; a pod without the label is a job of its own, called ``pod/NAME``."""
 
@@ -165,6 +168,8 @@ class Pod:
         deleting: Whether it is being deleted.
         priority: Its priority.
         created: When it was created.
+        gated: Whether it waits for the program.
+        key: Its job.
     """
 
     namespace: str
@@ -184,16 +189,13 @@ class Pod:
     deleting: bool = False
     priority: int = 0
     created: datetime = datetime.min  # noqa: DTZ901 - replaced by every reader; sorts first
+    gated: bool = field(init=False, compare=False)
+    key: JobKey = field(init=False, compare=False)
 
-    @property
-    def gated(self) -> bool:
-        """Whether it waits for the program."""
-        return GATE in self.gates
-
-    @property
-    def key(self) -> JobKey:
-        """Its job."""
-        return self.namespace, self.job or f"pod/{self.name}"
+    def __post_init__(self) -> None:
+        """See once what is asked for in every decision."""
+        object.__setattr__(self, "gated", GATE in self.gates)
+        object.__setattr__(self, "key", (self.namespace, self.job or f"pod/{self.name}"))
 
     @property
     def block(self) -> int:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from placement.metrics import Metrics
     from placement.model import Node, Pod
     from placement.plan import Decision, Deletion, Opening, Policy
+    from placement.topology import Units
 
 T = TypeVar("T")
 
@@ -46,6 +47,7 @@ class Passes:
         nodes: A copy of the nodes.
         pods: A copy of the pods that have not ended.
         policy: What is wanted.
+        units: Which nodes make units now.
         reporter: Writes Events.
         metrics: Told about everything.
         clock: The time.
@@ -58,6 +60,7 @@ class Passes:
     nodes: Mirror[Node]
     pods: Mirror[Pod]
     policy: Policy
+    units: Callable[[], Units]
     reporter: Reporter
     metrics: Metrics
     clock: Callable[[], datetime]
@@ -114,7 +117,8 @@ class Passes:
         known = {pod.uid for pod in seen}
         self._written = {uid: pod for uid, pod in self._written.items() if uid in known}
         pods = assume(seen, self._written.values())
-        return decide(self._topology, pods, self.clock(), self.policy, self._memory)
+        policy = replace(self.policy, units=self.units())
+        return decide(self._topology, pods, self.clock(), policy, self._memory)
 
     def _carry_out(self, decision: Decision, deadline: float) -> bool:
         """Write what was decided, job by job; says whether there was time for all."""

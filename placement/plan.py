@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from placement.topology import UNITS
+from placement.topology import UNITS, Units
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +40,7 @@ class Policy:
     longest_pause: timedelta = timedelta(minutes=30)
     first_pause: timedelta = timedelta(seconds=10)
     keeping: timedelta = timedelta(hours=1)
-    units: Mapping[str, int] = field(default_factory=lambda: UNITS)
+    units: Units = UNITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +89,12 @@ class Keeping:
     Attributes:
         job: The job.
         since: Since when.
+        after: The namespace whose turn it was before, if others wait: nothing is kept for it meanwhile.
     """
 
     job: JobKey
     since: datetime
+    after: str = ""
 
     def over(self, now: datetime, policy: Policy) -> bool:
         """Whether it has lasted as long as groups are kept for one job."""

@@ -17,8 +17,7 @@ from common.times import time_of
 from contract import place as contract
 from contract.keys import DEVICES, LOOSE, OPENED
 from contract.place import ContractError, Place, Placer
-from placement.model import Demand, Expression, Node, Pod, Taint, Term, Toleration
-from placement.ports import ports
+from placement.model import PORT, Demand, Expression, Node, Pod, Taint, Term, Toleration
 
 Object = dict[str, Any]
 
@@ -39,6 +38,9 @@ MOST_TEXT: Final = 4096
 
 MOST_RESOURCES: Final = 32
 """Names of resources that one pod asks for."""
+
+MOST_PORTS: Final = 16
+"""Host ports of one pod that are kept."""
 
 MOST_GATES: Final = 16
 """Scheduling gates of one pod."""
@@ -172,6 +174,18 @@ def _excess(spec: Object) -> str:
         f"its node selector, node affinity and tolerations have {count} parts of {length} characters: "
         f"at most {MOST_CONDITIONS} parts of {MOST_TEXT} characters are compared"
     )
+
+
+def ports(spec: Object) -> dict[str, int]:
+    """The host ports that a pod takes, as resources of which a node has one each; addresses do not count."""
+    sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
+    found = {
+        f"{PORT} {port['hostPort']}/{port.get('protocol') or 'TCP'}": 1000
+        for container in (*(spec.get("containers") or ()), *sidecars)
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    }
+    return found if len(found) <= MOST_PORTS else {PORT: 1000}
 
 
 def _term(found: Object) -> Term:

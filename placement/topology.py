@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 SIZES: Final = {SERVER_4: 4, SERVER_2: 2}
 """Nodes of a whole unit, for the labels that nest: whoever takes a node of the smaller breaks the larger."""
 
-UNITS: Final = SIZES | {HOSTNAME: 1}
-"""Which node labels make units, and of how many nodes: those of the packaged table."""
+Units = frozenset[tuple[str, int]]
+"""Which node labels make units, and of how many nodes."""
+
+UNITS: Final = frozenset(SIZES.items()) | {(HOSTNAME, 1)}
+"""Those of the packaged table."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def main() -> int:
                 return 0
             make_sick(stage, options.sick, chance)
             taken = hostile.fill(stage, options.hostile) if options.hostile else 0
-            program = stage.start_program() if options.policy == "placement" else None
+            program = stage.start_program() if options.policy in ("base", "placement") else None
             run = _run(options, stage, chance)
             beside = hostile.outcome(stage, taken, program).lines() if options.hostile else []
     except (ClusterError, TimeoutError) as error:

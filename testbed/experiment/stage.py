@@ -33,7 +33,7 @@ TEAMS = ("team-a", "team-b", "team-c")
 MPIJOBS = "/apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs"
 WORKER = f"{ROLE}=worker"
 WORKERS = f"/api/v1/pods?labelSelector={quote(WORKER, safe='')}"
-POLICIES = ("placement", "kueue", "webhook", "document", "selector", *native.GROUPS)
+POLICIES = ("base", "placement", "kueue", "webhook", "document", "selector", *native.GROUPS)
 OWNED = ("jobs.batch", "services", "configmaps", "secrets")
 """What mpi-operator makes for a job beside its workers."""
 
@@ -69,6 +69,7 @@ class Stage:
         jobs: The number of workers of every job that was applied and not deleted.
         policy: How jobs are placed.
         queue: The Kueue queue that jobs name, if any.
+        rules: The rule table, if the program is to read it.
     """
 
     plane: ControlPlane
@@ -78,6 +79,7 @@ class Stage:
     jobs: dict[Key, int] = field(default_factory=dict)
     policy: str = "placement"
     queue: str = ""
+    rules: Path | None = None
     _programs: int = 0
 
     @property
@@ -99,7 +101,8 @@ class Stage:
         """Start ``python -m placement run``, under the account that the manifests give it."""
         self._programs += 1
         name = f"placement-{self._programs}"
-        return placement.start(self.plane, name, kubeconfig, **options)
+        given = {"rules": self.rules} if self.rules else {}
+        return placement.start(self.plane, name, kubeconfig, **given, **options)
 
     def apply(
         self,
@@ -277,7 +280,10 @@ def staged(
     say: Callable[[str], None] | None = None,
     plane: type[ControlPlane] = ControlPlane,
 ) -> Iterator[Stage]:
-    """A control plane with the webhook of a policy; the program is started by whoever wants it."""
+    """A control plane with the webhook of a policy; the program is started by whoever wants it.
+
+    Of ``base`` it has the guard, too, and everything else as the manifests install it.
+    """
     with contextlib.ExitStack() as stack:
         running = stack.enter_context(plane(folder, say=say))
         fleet = nodes.ultraserver_nodes(ultraservers) + nodes.plain_nodes(1)
@@ -285,15 +291,18 @@ def staged(
         for team in TEAMS:
             running.kubectl.create_namespace(team)
         running.kubectl.create_namespace(NAMESPACE)
-        for part in ("rbac.yaml", "policy.yaml"):
-            running.kubectl.run("create", "-f", str(placement.ROWS.with_name(part)))
-        rules = folder / "rules.yaml"
-        rules.write_text(table(policy), encoding="utf-8")
+        if policy == "base":
+            rules = placement.install(running)
+        else:
+            for part in ("rbac.yaml", "policy.yaml"):
+                running.kubectl.run("create", "-f", str(placement.ROWS.with_name(part)))
+            rules = folder / "rules.yaml"
+            rules.write_text(table(policy), encoding="utf-8")
         server = webhook.start(running.programs, folder / "webhook", rules)
         document = webhook.configuration(server)
         stack.enter_context(webhook.registered(running.kubectl.in_namespace(TEAMS[0]), document))
         labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in fleet}
-        stage = Stage(running, connect(running.kubeconfig), labels, policy=policy)
+        stage = Stage(running, connect(running.kubeconfig), labels, policy=policy, rules=rules)
         if policy == "kueue":
             kueue.start(running)
             kueue.queues(running, *TEAMS)

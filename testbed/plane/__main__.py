@@ -69,13 +69,13 @@ def _serve(folder: Path, options: argparse.Namespace) -> None:
             nodes.create(kubectl, fleet)
         say(f"{len(fleet)} nodes, {options.ultraservers} UltraServers")
         if not options.no_webhook:
-            placement.install(running)
-            rules = options.rules.absolute() if options.rules else placement.ROWS
+            installed = placement.install(running)
+            rules = options.rules.absolute() if options.rules else installed
             server = webhook.start(running.programs, folder / "webhook", rules)
             inside = kubectl.in_namespace("default")
             stack.enter_context(webhook.registered(inside, webhook.configuration(server)))
             say(f"the webhook is registered and asked at {server.url}/mutate")
-            placement.start(running, "placement")
+            placement.start(running, "placement", rules=rules)
             say("whole-job admission runs, and the guard's policies are there")
         job = folder / "job.yaml"
         job.write_text(JOB, encoding="utf-8")

@@ -25,16 +25,32 @@ STORED = {*managers.RIGHTS, POLICY, f"{POLICY}Binding", "ConfigMap"}
 """What an installation is beside its programs, and how they are reached."""
 
 
-def install(plane: ControlPlane) -> None:
-    """Applies of the base all that needs no kubelet: rights, the guard and the other policies, the table."""
+def install(plane: ControlPlane) -> Path:
+    """Applies of the base all that needs no kubelet: rights, the guard and the other policies, the table.
+
+    Returns:
+        A folder with the files of the table, as it is mounted.
+    """
     parts = [part for part in managers.manifests(plane, BASE) if part["kind"] in STORED]
     plane.kubectl.run("apply", "-f", "-", stdin=text(together(*parts)))
+    folder = plane.folder / "rules"
+    folder.mkdir()
+    (table,) = (part["data"] for part in parts if part["kind"] == "ConfigMap")
+    for name, rows in table.items():
+        (folder / name).write_text(rows, encoding="utf-8")
+    return folder
 
 
-def start(plane: ControlPlane, name: str, kubeconfig: Path | None = None, **options: float | str) -> Program:
-    """Starts ``python -m placement run``, under the account that the manifests give it."""
+def start(
+    plane: ControlPlane,
+    name: str,
+    kubeconfig: Path | None = None,
+    code: str = "",
+    **options: float | str | Path,
+) -> Program:
+    """Starts ``python -m placement run``, or other code, under the account that the manifests give it."""
     given = str(kubeconfig or plane.account(NAMESPACE, ACCOUNT))
-    command = [sys.executable, "-m", "placement", "run", "--kubeconfig", given]
+    command = [sys.executable, *(("-c", code) if code else ("-m", "placement")), "run", "--kubeconfig", given]
     command += ["--namespace", NAMESPACE, "--identity", name, "--log-format", "text"]
     command += [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
     return plane.programs.start(name, command, cwd=webhook.REPOSITORY, env=dict(os.environ))

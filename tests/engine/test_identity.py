@@ -19,21 +19,41 @@ NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,120}[a-z0-9])?", fullmatch=True)
 TABLE = load_default()
 
 
-def named(namespace: str, name: str) -> str:
-    return job_id(Request({}, namespace), name, "", "")
+KINDS = st.sampled_from(
+    ["kubeflow.org/v2beta1/MPIJob", "batch.tensorstack.dev/v1beta1/MPIJob", "batch/v1/Job", "v1/Pod"]
+)
 
 
-def test_a_short_name_can_be_read() -> None:
-    assert named("team-a", "train") == "team-a.train"
+def named(namespace: str, name: str, kind: str = "kubeflow.org/v2beta1/MPIJob") -> str:
+    version, _, kind = kind.rpartition("/")
+    return job_id(Request({"apiVersion": version, "kind": kind}, namespace), name, "", "")
 
 
-@given(NAMESPACES, NAMES)
-def test_every_value_is_a_label_value(namespace: str, name: str) -> None:
-    assert LABEL.fullmatch(named(namespace, name))
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("kubeflow.org/v2beta1/MPIJob", "team-a.train"),
+        ("kubeflow.org/v1/MPIJob", "team-a.train"),  # the same object, if one asks for the other version
+        ("batch/v1/Job", "team-a.train_Job.batch"),
+        ("batch.tensorstack.dev/v1beta1/MPIJob", "team-a.train_MPIJob.batch.tensorstack.dev"),
+        ("v1/Pod", "team-a.train_Pod"),
+    ],
+)
+def test_a_short_name_can_be_read_and_says_the_kind_of_all_but_mpijobs(kind: str, value: str) -> None:
+    assert named("team-a", "train", kind) == value
 
 
-@given(st.tuples(NAMESPACES, NAMES), st.tuples(NAMESPACES, NAMES))
-def test_two_jobs_never_share_a_value(one: tuple[str, str], other: tuple[str, str]) -> None:
+@given(NAMESPACES, NAMES, KINDS)
+def test_every_value_is_a_label_value(namespace: str, name: str, kind: str) -> None:
+    assert LABEL.fullmatch(named(namespace, name, kind))
+
+
+JOBS = st.tuples(NAMESPACES, NAMES, KINDS)
+
+
+@given(JOBS, st.one_of(JOBS, KINDS))
+def test_two_jobs_never_share_a_value(one: tuple[str, str, str], other: tuple[str, str, str] | str) -> None:
+    other = (*one[:2], other) if isinstance(other, str) else other
     assert (named(*one) == named(*other)) == (one == other)
 
 

@@ -19,7 +19,8 @@ from placement.decide import decide
 from placement.model import Node
 from placement.plan import Policy
 from placement.read import read_pod
-from placement.topology import Topology
+from placement.topology import UNITS, Topology
+from placement.units import Followed
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.docs.blocks import REPOSITORY
 from tests.engine.strategies import jobs, without_claims
@@ -27,10 +28,12 @@ from tests.helpers import examples, requested
 from tests.placement.world import CAPACITY, NOW
 from webhook.engine import evaluate
 from webhook.objects.tree import get, pointer, put
-from webhook.rules.load import load_texts
+from webhook.rules.load import load_file, load_texts
 from webhook.undo import record
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from placement.model import Pod
     from webhook.objects.tree import Json
     from webhook.rows.table import Table
@@ -170,9 +173,12 @@ shapes:
 """
 
 
-def test_machines_of_another_size_are_a_row(files: dict[str, str]) -> None:
-    table = load_texts([*files.items(), ("racks.yaml", RACKS)], "racks")
-    job = mpijob(36)
+def test_machines_of_another_size_are_a_row(files: dict[str, str], tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    units = Followed(tmp_path)
+    (tmp_path / "racks.yaml").write_text(RACKS, encoding="utf-8")  # while the program runs
+    table, job = load_file(tmp_path), mpijob(36)
     resources = get(job, WORKER)["spec"]["containers"][0]["resources"]
     resources["requests"] = resources["limits"]  # as the API server stores it
     pods = [replace(pod_of(table, job, index), name=f"w-{index}", uid=f"{index}") for index in range(36)]
@@ -181,9 +187,31 @@ def test_machines_of_another_size_are_a_row(files: dict[str, str]) -> None:
         Node(f"n{number}", {**labels, "example.com/rack": f"rack-{number // 18}"}, allocatable=CAPACITY)
         for number in range(3 * 18 - 1)
     ]
-    decision = decide(Topology(nodes), pods, NOW, Policy(units={"example.com/rack": 18}))
+    decision = decide(Topology(nodes), pods, NOW, Policy(units=units()))
     (opening,) = decision.openings
     assert [pin.value for pin in opening.pins] == ["rack-0"] * 18 + ["rack-1"] * 18
+
+
+def test_units_are_rows_that_are_laid_over_the_packaged_ones(tmp_path: Path) -> None:
+    assert Followed(None)() == UNITS
+    (tmp_path / "own.yaml").write_text("shapes: [{name: four-node, topologyKey: example.com/four}]")
+    assert Followed(tmp_path)() == UNITS | {("example.com/four", 4)}
+
+
+def test_units_stay_as_they_were_while_the_files_make_no_table(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text(RACKS, encoding="utf-8")
+    units = Followed(file)
+    for text in ("shapes: [", "shapes: [{nodeConfig: 4}]", "- a list"):
+        file.write_text(text, encoding="utf-8")
+        assert ("example.com/rack", 18) in units() == units()
+        with pytest.raises(ValueError, match="a file of the rule table is none"):
+            Followed(file)
+    assert len(caplog.messages) == 3
+    file.write_text(RACKS.replace("18", "9"), encoding="utf-8")
+    assert ("example.com/rack", 9) in units()
 
 
 def with_ranks(**launcher: Json) -> Json:

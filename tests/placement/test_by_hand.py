@@ -45,6 +45,11 @@ def test_one_job_is_let_through(api: FakeApi, name: str) -> None:
     assert waiting(api) == {"team/b", "other/a"}
 
 
+def test_one_of_another_kind_is_called_by_its_name(api: FakeApi) -> None:
+    store_job(api, "c_PyTorchJob.kubeflow.org", 2)
+    assert len(call("open", "team/c").output.splitlines()) == 3
+
+
 def test_all_are(api: FakeApi) -> None:
     done = call("open", "--all")
     assert done.exit_code == 0

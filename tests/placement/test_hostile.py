@@ -6,8 +6,7 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
 from contract import keys
 from contract.keys import GATE, HOSTNAME, SERVER_2, SERVER_4
@@ -16,13 +15,14 @@ from placement.decide import decide
 from placement.plan import Failure, Keeping, Memory
 from placement.read import read_pod
 from placement.topology import Topology
-from tests.helpers import examples
 from tests.placement.world import CAPACITY, HOUR, MINUTE, NOW, job, node, placed, servers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from placement.model import Pod
+
+    Each = Callable[[Callable[["Tenant"], None]], None]
 
 ZONE = "topology.kubernetes.io/zone"
 OFFERED = CAPACITY | {"aws.amazon.com/neuroncore": 64_000}
@@ -49,6 +49,9 @@ OPERATORS = ("In", "NotIn", "Exists", "Gt", "Lt", "Near", None)
 PORTS = ({"hostPort": 22}, {"hostPort": 22, "protocol": "UDP"}, {"hostPort": 0}, {"containerPort": 1})
 WITHOUT_DEVICES = ({}, {"cpu": "1"}, {"aws.amazon.com/neuron": "0"}, {"cpu": "-1"})
 WITH_DEVICES = ({"aws.amazon.com/neuron": "1"}, {"aws.amazon.com/neuroncore": "2", "cpu": "-1"})
+
+VICTIM = job("victim", 4)
+VICTIMS = [*job("x", 8, namespace="victim"), *job("y", 2, namespace="victim")]
 
 
 class Tenant:
@@ -133,31 +136,50 @@ class Tenant:
         return Memory(failures=failures, keeping=self.one(None, Keeping(self.one(*keys), self.one(*ats))))
 
 
-@examples(300)
-@given(st.integers(0, 2**32))
-def test_whatever_stands_on_pods_a_decision_comes_about_and_gives_no_node_twice(number: int) -> None:
-    tenant = Tenant(number)
-    hostile = tenant.pods(WITHOUT_DEVICES + WITH_DEVICES)
-    decision = decide(TOPOLOGY, [*hostile, *job("victim", 4)], NOW, memory=tenant.memory())
-    assert decision.errors == ()
-    busy = {pod.node for pod in hostile if pod.demand.neuron and pod.node}
-    given_away: list[str] = []
-    for opening in decision.openings:
-        size = opening.job.place.size
-        new = {pin.value for pin in opening.pins if pin.pod.opened is None}
-        stands = any(pod.node or pod.opened for pod in opening.job.workers)
-        for value in new if size > 1 and not stands else ():
-            names = TOPOLOGY.groups(opening.job.place.unit)[value].names
-            assert busy.isdisjoint(names)
-            given_away += names
-    assert len(given_away) == len(set(given_away))
-    assert all(not pod.started for deletion in decision.deletions for pod in deletion.pods)
+@pytest.fixture(params=[300, pytest.param(1_000_000, marks=pytest.mark.soak)])
+def tenants(request: pytest.FixtureRequest, seed: int) -> Each:
+    """Has something hold of so many; in the soak of others each time, and of a million."""
+
+    def each(holds: Callable[[Tenant], None]) -> None:
+        for number in range(seed, seed + request.param):
+            try:
+                holds(Tenant(number))
+            except Exception as error:
+                error.add_note(f"Tenant({number})")
+                raise
+
+    return each
 
 
-@examples(300)
-@given(st.integers(0, 2**32))
-def test_pods_without_devices_change_nothing_for_those_who_have_them(number: int) -> None:
-    victim = [*job("x", 8, namespace="victim"), *job("y", 2, namespace="victim")]
-    alone = placed(decide(TOPOLOGY, victim, NOW))
-    beside = placed(decide(TOPOLOGY, [*Tenant(number).pods(WITHOUT_DEVICES), *victim], NOW))
-    assert {name: units for name, units in beside.items() if name in alone} == alone
+def test_whatever_stands_on_pods_a_decision_comes_about_and_gives_no_node_twice(tenants: Each) -> None:
+    def holds(tenant: Tenant) -> None:
+        hostile = tenant.pods(WITHOUT_DEVICES + WITH_DEVICES)
+        decision = decide(TOPOLOGY, [*hostile, *VICTIM], NOW, memory=tenant.memory())
+        assert decision.errors == ()
+        busy = {pod.node for pod in hostile if pod.demand.neuron and pod.node}
+        given_away: list[str] = []
+        for opening in decision.openings:
+            size = opening.job.place.size
+            new = {pin.value for pin in opening.pins if pin.pod.opened is None}
+            stands = any(pod.node or pod.opened for pod in opening.job.workers)
+            for value in new if size > 1 and not stands else ():
+                names = TOPOLOGY.groups(opening.job.place.unit)[value].names
+                assert busy.isdisjoint(names)
+                given_away += names
+        assert len(given_away) == len(set(given_away))
+        for (pod,) in (doubted.job.pods for doubted in decision.doubted):
+            held = {name for name, holders in decision.cluster.holders.items() if pod.key in holders}
+            assert held <= {pod.node} or pod.loose or pod.job
+        assert all(not pod.started for deletion in decision.deletions for pod in deletion.pods)
+
+    tenants(holds)
+
+
+def test_pods_without_devices_change_nothing_for_those_who_have_them(tenants: Each) -> None:
+    alone = placed(decide(TOPOLOGY, VICTIMS, NOW))
+
+    def holds(tenant: Tenant) -> None:
+        beside = placed(decide(TOPOLOGY, [*tenant.pods(WITHOUT_DEVICES), *VICTIMS], NOW))
+        assert {name: units for name, units in beside.items() if name in alone} == alone
+
+    tenants(holds)

@@ -18,6 +18,7 @@ from placement.metrics import Metrics
 from placement.passes import Passes
 from placement.plan import Pin, Policy
 from placement.read import read_pod
+from placement.units import Followed
 from placement.write import delete, pin, release
 from tests.kube.fake import NOW, Clock, FakeApi
 from tests.placement.stored import launcher, path_of, pods, store_job, store_nodes, told, views, worker
@@ -30,7 +31,9 @@ class Program:
         self.api, self.clock, self.metrics = api, Clock(), Metrics()
         self.nodes, self.pods = views(api)
         self.run = Passes(
-            api, self.nodes, self.pods, Policy(), Reporter(api, "one"), self.metrics, self.clock, **changes
+            *(api, self.nodes, self.pods, Policy(), Followed(None)),
+            *(Reporter(api, "one"), self.metrics, self.clock),
+            **changes,
         )
 
     def figure(self, name: str) -> float:

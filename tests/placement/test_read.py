@@ -14,8 +14,15 @@ from contract import keys
 from contract.keys import HOSTNAME, SERVER_4
 from contract.place import Index, Place, Placer, Term
 from placement.model import Demand, Taint
-from placement.ports import MOST_PORTS
-from placement.read import MOST_CONDITIONS, MOST_GATES, MOST_RESOURCES, MOST_TEXT, read_node, read_pod
+from placement.read import (
+    MOST_CONDITIONS,
+    MOST_GATES,
+    MOST_PORTS,
+    MOST_RESOURCES,
+    MOST_TEXT,
+    read_node,
+    read_pod,
+)
 from tests.helpers import examples
 
 INDEX = "training.kubeflow.org/replica-index"

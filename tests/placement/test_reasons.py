@@ -23,7 +23,7 @@ MANY = servers(40)
 
 
 def why(nodes: Iterable[Node], pods: Iterable[Pod], name: str = "a") -> str:
-    return waiting(decide(Topology(nodes), pods, NOW, Policy(units=UNITS | {"rack": 8})))[name]
+    return waiting(decide(Topology(nodes), pods, NOW, Policy(units=UNITS | {("rack", 8)})))[name]
 
 
 def running(name: str, *numbers: int) -> list[Pod]:

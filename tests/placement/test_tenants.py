@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from contract.keys import GATE, HOSTNAME, SERVER_4
 from contract.place import Place, Placer
 from placement.allocate import MOST_COMPARED, MOST_DEMANDS, OF_A_KIND
+from placement.cluster import Cluster
 from placement.decide import decide
 from placement.model import Demand, Expression, Pod, Term
 from placement.plan import Failure, Keeping, Memory, Policy
 from placement.topology import Topology
 from tests.placement.world import (
     HOUR,
-    MINUTE,
     NOW,
     SECOND,
     WHOLE_NODE,
@@ -141,6 +141,22 @@ def test_a_mistake_about_one_job_is_said_and_the_others_go_on() -> None:
     assert "RuntimeError('odd')" in waiting(decision)["evil/evil"]
 
 
+def test_a_mistake_about_where_a_pod_stands_is_one_about_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = bound(job("evil", 4, **EVIL), on(FOUR, "n1-0", "n1-1", "n1-2", "n1-3"))
+    honest = Cluster.unit_of
+
+    def unit_of(cluster: Cluster, pod: Pod) -> str | None:
+        if pod.name == "evil-worker-2":
+            raise RuntimeError("odd")
+        return honest(cluster, pod)
+
+    monkeypatch.setattr(Cluster, "unit_of", unit_of)
+    decision = ask(FOUR.values(), odd, job("a", 12))
+    assert placed(decision) == {"a": "us-02 us-03 us-04"}
+    assert [(found.key, str(error)) for found, error in decision.errors] == [(("evil", "evil.evil"), "odd")]
+    assert "RuntimeError('odd')" in waiting(decision)["evil/evil"]
+
+
 def test_a_mistake_about_why_jobs_wait_keeps_no_other_from_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     def odd(*_: object) -> Any:
         raise LookupError("nobody holds it")
@@ -246,15 +262,16 @@ def test_a_keeping_ends_and_goes_to_another_namespace_next() -> None:
     young = job("a", 4, age=SECOND)
     rounds = []
     memory, now = Memory(), NOW
-    for step in (timedelta(), HOUR - SECOND, SECOND, 10 * MINUTE - SECOND, SECOND, HOUR, 10 * MINUTE, SECOND):
-        now += step
+    steps = (0, 3599, 1, 599, 1, 60, 3540, 600, 1)
+    for seconds in steps:
+        now += seconds * SECOND
         decision = ask(
             FOUR.values(), pods, [replace(pod, created=now) for pod in young], memory=memory, now=now
         )
         memory = decision.memory
         rounds.append(decision.cluster.kept.get("n2-0", ("", ""))[0])
     #                 for an hour       then nobody    and the next,    and in turn
-    assert rounds == ["evil", "evil", "", "", "third", "", "evil", "evil"]
+    assert rounds == ["evil", "evil", "", "", "third", "third", "", "evil", "evil"]
 
 
 def test_one_that_asks_again_under_another_name_does_not_begin_a_keeping_again() -> None:

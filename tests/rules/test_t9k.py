@@ -32,7 +32,9 @@ def stored(job: dict[str, Any]) -> dict[str, Any]:
 def test_the_workers_are_placed_by_the_webhooks_own_label(shape: str) -> None:
     job = after(load_default(), t9k_mpijob(shape))
     template = worker_of(job)["template"]
-    assert template["metadata"]["labels"] == {"ultraserver-webhook.io/job": "default.mpi-example"}
+    assert template["metadata"]["labels"] == {
+        "ultraserver-webhook.io/job": "default.mpi-example_MPIJob.batch.tensorstack.dev"
+    }
     (together,) = template["spec"]["affinity"]["podAffinity"][
         "requiredDuringSchedulingIgnoredDuringExecution"
     ]

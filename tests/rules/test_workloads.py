@@ -144,10 +144,13 @@ def test_every_group_that_takes_nodes_gets_what_workers_get(kinds: Table) -> Non
     obj, _, _ = OPENS["a PyTorchJob, whose master takes a node as well"]
     specs = outcome(kinds, obj).after["spec"]["pytorchReplicaSpecs"]
     for role in ("Master", "Worker"):
-        assert specs[role]["template"]["metadata"]["labels"][JOB_LABEL] == "default.train"
+        assert (
+            specs[role]["template"]["metadata"]["labels"][JOB_LABEL]
+            == "default.train_PyTorchJob.kubeflow.org"
+        )
         together = specs[role]["template"]["spec"]["affinity"]["podAffinity"]
         (term,) = together["requiredDuringSchedulingIgnoredDuringExecution"]
-        assert term["labelSelector"] == {"matchLabels": {JOB_LABEL: "default.train"}}
+        assert term["labelSelector"] == {"matchLabels": {JOB_LABEL: "default.train_PyTorchJob.kubeflow.org"}}
 
 
 def test_a_job_that_was_made_by_another_kind_of_job_is_left_alone(kinds: Table) -> None:

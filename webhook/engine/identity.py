@@ -10,30 +10,43 @@ from contract import keys
 from webhook.engine.outcome import Request
 from webhook.objects.tree import Json, canonical, get, maps_at
 
-_PLAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
+_PLAIN: Final = re.compile(
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+(_[-.A-Za-z0-9]*[A-Za-z0-9])?"
+)
 _DIGITS: Final = 20
+_FIRST: Final = "MPIJob.kubeflow.org"
+"""The kind whose jobs are called as they were before others were: pods of such jobs run."""
 
 
 def job_id(request: Request, name: str, generate_name: str, uid: str) -> str:
     """The value for a job; a valid label value of at most 63 characters.
 
-    A named job is ``<namespace>.<name>``: a namespace has no dot, so no two jobs share one. What is too
-    long, and what has no name yet, is a readable beginning, an underscore (which neither names nor
-    namespaces can have, so that no plain value looks like it) and 80 bits of a hash.
+    A named MPIJob is ``<namespace>.<name>``: a namespace has no dot, so no two share one. One of another
+    kind is ``<namespace>.<name>_<Kind>.<group>``: neither names nor namespaces can have an underscore. What
+    is too long, and what has no name yet, is a readable beginning, an underscore and 80 bits of a hash,
+    which has no dot, so that no value of a kind looks like it.
 
     Args:
-        request: what is being created; namespace, user and the object's times matter.
+        request: what is being created; namespace, user, the object's kind and its times matter.
         name: of the job; empty where the API server will generate one.
         generate_name: the beginning of the name to come.
         uid: of the review that this job was first seen in.
     """
     if name:
-        plain = f"{request.namespace}.{name}"
+        kind = _kind(request.object)
+        of_kind = [] if kind == _FIRST else [kind]
+        plain = "_".join([f"{request.namespace}.{name}", *of_kind])
         if len(plain) <= keys.LONGEST_LABEL and _PLAIN.fullmatch(plain):
             return plain
-        return _hashed(plain, [request.namespace, name])
+        return _hashed(f"{request.namespace}.{name}", [request.namespace, name, *of_kind])
     seen = [request.namespace, generate_name, request.username, *created(request.object), uid]
     return _hashed(f"{request.namespace}.{generate_name}", ["", *seen])
+
+
+def _kind(obj: Json) -> str:
+    """``Kind.group`` of an object: its version may be another tomorrow."""
+    version, kind = (str(get(obj, (key,))) for key in ("apiVersion", "kind"))
+    return f"{kind}.{version.rpartition('/')[0]}".rstrip(".")
 
 
 def first_uid(request: Request, generate_name: str, recorded: str, label: Json) -> str:

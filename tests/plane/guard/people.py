@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from contract import keys
 from contract.keys import GATE, JOB, NODE_CONFIG, PLACE
 from contract.place import OLD
+from testbed.experiment.attacks import repelling
 from testbed.mpijob import mpijob
 from testbed.plane import webhook
-from testbed.plane.jobs import ROLE, template, together
+from testbed.plane.jobs import ROLE, template, text, together
 from testbed.plane.kubectl import KubectlError
 from testbed.waiting import until
 
@@ -39,6 +40,16 @@ PLACED = {
     **dict.fromkeys((*OLD, NODE_CONFIG), "2"),
 }
 """What whole-job admission reads from a pod, as a person would write it to hold a zone."""
+TABLE: list[Object] = [
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ultraserver-webhook"}},
+    {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "ultraserver-webhook-rules", "namespace": "ultraserver-webhook"},
+        "data": {"rules.yaml": "shapes:\n  - name: racks\n    topologyKey: example.com/rack\n"},
+    },
+]
+"""A table with units of its own, of which the guard reads the label."""
 CRONJOBS = "system:serviceaccount:kube-system:cronjob-controller"
 
 # The rights that each has beside what Kubernetes itself gives them: verbs and resources.
@@ -80,6 +91,7 @@ def guarding(kubectl: Kubectl, probe: Kubectl, *forged: Object, more: Path | Non
         more: a file of what a component adds to it.
     """
     give_rights(kubectl)
+    kubectl.run("apply", "-f", "-", stdin=text(together(*TABLE)))
     kubectl.run("apply", "-k", str(GUARD))
     added = ("-f", str(more)) if more else ()
     if added:
@@ -104,6 +116,7 @@ def pod(name: str = "bare", labels: dict[str, str] | None = None, **marks: Any) 
 
 
 WORKER = pod(labels={ROLE: "worker"})
+REPELLING = pod(affinity=repelling({"namespaceSelector": {}}))
 
 
 def plain_job(spec: Object | None = None, **annotations: str) -> Object:
@@ -131,7 +144,7 @@ def is_refused(inside: Kubectl, document: Object) -> bool:
 
 def wait_refusal(inside: Kubectl, *forged: Object) -> None:
     """Waits until all of this is refused in a namespace: by itself an object for each of the policies."""
-    ada, forged = inside.acting_as(ADA), forged or (WORKER, labelled_job("another.job"))
+    ada, forged = inside.acting_as(ADA), forged or (WORKER, REPELLING, labelled_job("another.job"))
     until(lambda: all(is_refused(ada, each) for each in forged), "refusals by the guard")
 
 

@@ -10,8 +10,10 @@ import pytest
 from contract import keys
 from contract.keys import GATE, PLACE, SERVER_4
 from testbed.plane.jobs import template
+from tests.helpers import requested
 from tests.plane.guard import people
 from tests.plane.guard.people import assert_done, assert_refused, patches, tries
+from webhook.engine.identity import job_id
 
 if TYPE_CHECKING:
     from testbed.plane.kubectl import Kubectl
@@ -52,6 +54,8 @@ def test_what_places_pods_is_refused_in_a_plain_jobs_template(ada: Kubectl) -> N
         assert f"not {who}" in said
     # As the webhook leaves it, with the component kinds.
     in_blocks = people.plain_job(**{PLACE: f"placer=affinity workers=1 size=4 unit={SERVER_4}"})
+    computed = job_id(requested(in_blocks, str(ada.namespace)), "plain", "", "")
+    in_blocks["spec"]["template"]["metadata"]["labels"] = {keys.JOB: computed}
     assert_done(tries(ada, in_blocks))
     for patch in (forged[0]["spec"], {"template": {"spec": people.GATES}}):
         assert_refused(patches(ada, "job/plain", {"spec": patch}), "spec.template.", "would change")

@@ -96,6 +96,7 @@ def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone(ada: Kubectl) -> N
         repelling(own | {"namespaceSelector": {"matchLabels": {NAMED: "team-b"}}}),
         repelling(*[own] * 101),
         repelling(ANYWHERE, key="kubernetes.io/os"),
+        repelling(ANYWHERE, key="example.com/rac"),
     ]
     for who in (ada, ada.acting_as(people.OPERATOR)):
         refused = tries(who, jobs.together(*(pod(affinity=each) for each in far)))
@@ -103,7 +104,7 @@ def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone(ada: Kubectl) -> N
         assert refused.stderr.count("ValidatingAdmissionPolicy") == len(far)
 
 
-def test_anti_affinity_of_ones_own_namespace_or_an_ultraserver_stays_allowed(ada: Kubectl) -> None:
+def test_anti_affinity_of_ones_own_namespace_or_a_unit_stays_allowed(ada: Kubectl) -> None:
     rules = yaml.safe_load(
         (REPOSITORY / "manifests/components/pods/20-pods.yaml").read_text(encoding="utf-8")
     )["rules"]
@@ -113,6 +114,7 @@ def test_anti_affinity_of_ones_own_namespace_or_an_ultraserver_stays_allowed(ada
         repelling(*[{}] * 100),
         repelling(own, own | {"namespaceSelector": {"matchLabels": {NAMED: ada.namespace}}}),
         repelling(ANYWHERE, key="kubernetes.io/hostname"),
+        repelling(ANYWHERE, key="example.com/rack"),  # as a row of the table has it
         loose,
     ]
     assert_done(tries(ada, jobs.together(*(pod(f"p-{at}", affinity=each) for at, each in enumerate(near)))))

@@ -10,10 +10,11 @@ import pytest
 from contract import keys
 from contract.keys import GATE, PLACE
 from testbed.plane.jobs import together
+from tests.helpers import requested
 from tests.plane.guard import people
 from tests.plane.kinds.jobs import jobset, labelled_set, leaderworkerset, mpijob_v1, pytorchjob
 from tests.t9k import SHAPES, t9k_mpijob
-from webhook.engine.evaluate import kind_of
+from webhook.engine.evaluate import evaluate, kind_of
 from webhook.engine.jobs import template_paths
 from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
@@ -59,14 +60,19 @@ def saying(made: Object, **said: Object) -> Object:
 def test_templates_that_are_copied_say_only_what_the_webhook_could_have_written(ada: Kubectl) -> None:
     claims: list[Object] = [
         {"labels": {keys.JOB: "team-b.train"}},
-        {"annotations": {PLACE: "placer=gate workers=4 size=4 unit=topology.kubernetes.io/zone index=name"}},
+        {"annotations": {PLACE: "placer=me workers=4 size=4 unit=example.com/rack index=name"}},
         {"annotations": {f"{keys.PREFIX}workers": "24"}},
         {"schedulingGates": [{"name": GATE}]},
     ]
     forged = [saying(made, **claim) for made in MADE for claim in claims]
     forged.append(labelled_set(f"{ada.namespace}.x"))
     refused = people.tries(ada, together(*forged), "create", "--dry-run=server")
-    people.assert_refused(refused, "of a pod template is not what the webhook computes for kinds-guard.train")
+    people.assert_refused(
+        refused,
+        "of a pod template is not what the webhook computes for kinds-guard.train_JobSet.jobset.x-k8s.io",
+    )
     assert refused.stderr.count("ValidatingAdmissionPolicy 'ultraserver-webhook-guard-kinds'") == len(forged)
-    honest = [saying(made, labels={keys.JOB: f"{ada.namespace}.{made['metadata']['name']}"}) for made in MADE]
+    requests = (requested(made, ada.namespace) for made in MADE)
+    computed = [str(evaluate(load_default(), request).facts["job"]) for request in requests]
+    honest = [saying(made, labels={keys.JOB: found}) for made, found in zip(MADE, computed, strict=True)]
     people.assert_done(people.tries(ada, together(*honest), "create", "--dry-run=server"))

@@ -41,7 +41,7 @@ def test_every_policy_is_bound_and_refuses(guard: Build) -> None:
         item["spec"]["policyName"]: item["spec"]["validationActions"] for item in of_kind(guard, BINDING)
     }
     assert bound == {item["metadata"]["name"]: ["Deny"] for item in of_kind(guard, POLICY)}
-    assert len(bound) == 4
+    assert len(bound) == 5
 
 
 @pytest.mark.parametrize("components", [[], ["kinds"]], ids=["base", "kinds"])
@@ -70,12 +70,17 @@ def test_the_component_that_takes_it_out_takes_nothing_else(
     ]
 
 
-def test_it_fails_closed_and_depends_on_no_other_object(guard: Build) -> None:
+def test_it_fails_closed_and_only_what_reads_the_table_depends_on_another_object(
+    guard: Build, base: Build
+) -> None:
     for item in of_kind(guard, POLICY):
         assert item["spec"]["failurePolicy"] == "Fail"
-        assert "paramKind" not in item["spec"]
-    for item in of_kind(guard, BINDING):
-        assert set(item["spec"]) == {"policyName", "validationActions"}
+        reads = item["metadata"]["name"].endswith("-affinity")
+        assert item["spec"].get("paramKind") == ({"apiVersion": "v1", "kind": "ConfigMap"} if reads else None)
+    (table,) = (item["metadata"] for item in of_kind(base, "ConfigMap"))
+    asked = {"name": table["name"], "namespace": table["namespace"], "parameterNotFoundAction": "Allow"}
+    params = (item["spec"].get("paramRef") for item in of_kind(guard, BINDING))
+    assert [found for found in params if found] == [asked]
 
 
 def test_the_same_namespaces_are_left_out_as_by_the_webhook_but_not_those_that_opted_out(

@@ -1,0 +1,64 @@
+"""Which nodes make units: the shapes of the rule table, whose files the webhook reads, too."""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import yaml
+
+from placement.topology import UNITS, Units
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_log = logging.getLogger("placement")
+
+
+class Followed:
+    """The units of a table, read again when its files change.
+
+    Args:
+        path: Of a file, or of a directory such as a mounted ConfigMap; None for the packaged table alone.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is no table.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._units = _units(_texts(path))
+        self._said = ""
+
+    def __call__(self) -> Units:
+        """Those of now; of what the files were before, while they cannot be read."""
+        try:
+            self._units = _units(_texts(self._path))
+        except (OSError, ValueError) as error:
+            if self._said != str(error):
+                _log.error("the units of the table stay as they were: %s", error)
+            self._said = str(error)
+        return self._units
+
+
+def _texts(path: Path | None) -> tuple[bytes, ...]:
+    """Of the packaged table, and of the files that are laid over it."""
+    found = () if path is None else path.glob("[!.]*.y*ml") if path.is_dir() else (path,)
+    packaged = files("webhook.rules").joinpath("default.yaml")
+    return packaged.read_bytes(), *(file.read_bytes() for file in sorted(found))
+
+
+@lru_cache(maxsize=2)
+def _units(texts: tuple[bytes, ...]) -> Units:
+    """Those of all rows; whether the files make a table is the webhook's to say, which admits no job else."""
+    rows: dict[str, dict[str, object]] = {}
+    try:
+        for row in (row for text in texts for row in yaml.load(text, yaml.CSafeLoader).get("shapes") or ()):
+            rows[row["name"]] = rows.get(row["name"], {}) | row
+    except (yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"a file of the rule table is none: {type(error).__name__}: {error}") from error
+    said = ((row.get("topologyKey"), row.get("nodeConfig")) for row in rows.values())
+    return UNITS | {(key, size) for key, size in said if isinstance(key, str) and isinstance(size, int)}
