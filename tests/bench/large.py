@@ -60,19 +60,18 @@ def cpu(plane: ControlPlane) -> Counter[str]:
 
 def run(stage: Stage, way: str, workers: int) -> float:
     """Creates the job and follows it, by what the API server counts; seconds until all is bound."""
-    plane, opted_out = stage.plane, {"annotations": {INJECT: "false"}}
-    own = opted_out | {"worker_spec": {"nodeSelector": {INSTANCE_TYPE: TRN2U}}} if way == "selector" else {}
+    own = {"annotations": {INJECT: "false"}, "worker_spec": {"nodeSelector": {INSTANCE_TYPE: TRN2U}}}
+    plane = stage.plane
     if way == "whole job":
         stage.start_program()
         plane.kubectl.wait_for(lambda found: len(found["items"]) > 1, "leases", "-A")
     counts, spent, began = counted(plane), cpu(plane), time.monotonic()
-    key, _ = stage.create(mpijob(workers, **own))
+    key, _ = stage.create(mpijob(workers, **(own if way == "selector" else {})))
 
     def bound() -> bool:
         now = counted(plane) - counts
         say(f"{way}: {time.monotonic() - began:5.1f} s: {dict(now)}")
-        # The launcher is one more.
-        return now["POST binding"] > workers
+        return now["POST binding"] > workers  # the launcher is one more
 
     until(bound, f"{workers} bound workers", PATIENCE, 0.5)
     seconds = time.monotonic() - began
@@ -89,14 +88,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    servers = options.workers // NODES_PER_ULTRASERVER
     found: dict[str, list[float]] = {way: [] for way in WAYS}
     for number in range(options.rounds):
         for way, policy in WAYS.items():
             say(f"round {number + 1} of {options.rounds}: {way}")
             with (
                 tempfile.TemporaryDirectory(prefix="ultraserver-bench-") as folder,
-                staged(Path(folder), policy, servers) as stage,
+                staged(Path(folder), policy, options.workers // NODES_PER_ULTRASERVER) as stage,
             ):
                 found[way].append(run(stage, way, options.workers))
     say("\n| placed by | all bound, s | of the selector's | in each round |\n| --- | --- | --- | --- |")

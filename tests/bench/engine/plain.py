@@ -17,7 +17,8 @@ from webhook.rows.table import Table
 from webhook.rules.load import load_default, load_text
 
 ROUNDS, TIMES, ROWS = 21, 300, 1_000
-MPIRUN = "mpirun -n 256 python3 train.py --steps 10000 --data s3://example-bucket/tokens"
+RUN = "mpirun -n 256 python3 train.py --steps 10000 --data s3://example-bucket/tokens"
+MPIRUN = f"{RUN} --checkpoints s3://example-bucket/train/1234"
 KINDS = ("pytorchjob", "leaderworkerset")
 
 
@@ -26,23 +27,21 @@ def plain(name: str = "train") -> dict[str, Any]:
     job = mpijob(4, name=name)
     labels = {"team": "research", "app.kubernetes.io/name": "train"}
     job["metadata"] |= {"namespace": "research", "labels": labels}
-    ran = {"cleanPodPolicy": "Running"}
-    job["spec"] |= {"slotsPerWorker": 64, "sshAuthMountPath": "/root/.ssh", "runPolicy": ran}
+    job["spec"] |= {"slotsPerWorker": 64, "sshAuthMountPath": "/root/.ssh"}
+    job["spec"]["runPolicy"] = {"cleanPodPolicy": "Running"}
     launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
-    command = [*MPIRUN.split(), "--checkpoints", "s3://example-bucket/train/1234"]
-    launcher["containers"][0]["command"] = command
+    launcher["containers"][0]["command"] = MPIRUN.split()
     return job
 
 
 def with_others(rows: int) -> Table:
     """The packaged table with so many more, none of them for an MPIJob."""
-    add = {"metadata": {"annotations": {"example.com/row": "added"}}}
     rules = [
         {
             "name": f"other-{number}",
             "reason": "Is for another kind.",
             "match": {"workload": KINDS[number % len(KINDS)], "role": "worker"},
-            "add": add,
+            "add": {"metadata": {"annotations": {f"example.com/row-{number}": "added"}}},
         }
         for number in range(rows)
     ]
