@@ -1,0 +1,81 @@
+"""What a plain MPIJob costs, and rows that are not for it: ``python -m tests.bench.engine.plain``.
+
+CPU time of one evaluation as a multiple of ``json.loads`` of the same bytes. All is measured in every round,
+one after the other, so that a busy machine slows all alike.
+"""
+
+import json
+import statistics
+import time
+from typing import Any
+
+from testbed.kits.progress import say
+from testbed.mpijob import mpijob
+from webhook.admission.review import encode
+from webhook.engine import Request, evaluate
+from webhook.rows.table import Table
+from webhook.rules.load import load_default, load_text
+
+ROUNDS, TIMES, ROWS = 21, 300, 1_000
+RUN = "mpirun -n 256 python3 train.py --steps 10000 --data s3://example-bucket/tokens"
+MPIRUN = f"{RUN} --checkpoints s3://example-bucket/train/1234"
+KINDS = ("pytorchjob", "leaderworkerset")
+
+
+def plain(name: str = "train") -> dict[str, Any]:
+    """A job of four workers as a data scientist writes it: with a command, and fields of the kind's own."""
+    job = mpijob(4, name=name)
+    labels = {"team": "research", "app.kubernetes.io/name": "train"}
+    job["metadata"] |= {"namespace": "research", "labels": labels}
+    job["spec"] |= {"slotsPerWorker": 64, "sshAuthMountPath": "/root/.ssh"}
+    job["spec"]["runPolicy"] = {"cleanPodPolicy": "Running"}
+    launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
+    launcher["containers"][0]["command"] = MPIRUN.split()
+    return job
+
+
+def with_others(rows: int) -> Table:
+    """The packaged table with so many more, none of them for an MPIJob."""
+    rules = [
+        {
+            "name": f"other-{number}",
+            "reason": "Is for another kind.",
+            "match": {"workload": KINDS[number % len(KINDS)], "role": "worker"},
+            "add": {"metadata": {"annotations": {f"example.com/row-{number}": "added"}}},
+        }
+        for number in range(rows)
+    ]
+    head = {"apiVersion": "ultraserver-webhook.io/v1alpha1", "kind": "RuleTable", "extends": "default"}
+    return load_text(json.dumps({**head, "rules": rules}), "more rows")
+
+
+def main() -> None:
+    """Measures and prints."""
+    job = plain()
+    text, table, longer = json.dumps(job), load_default(), with_others(ROWS)
+    outcome = evaluate(table, Request(job))
+    calls = {
+        "json.loads": lambda: json.loads(text),
+        "evaluate": lambda: evaluate(table, Request(job)),
+        "evaluate, more rows": lambda: evaluate(longer, Request(job)),
+        "encode the answer": lambda: encode("uid", outcome),
+    }
+    spent: dict[str, list[float]] = {name: [] for name in calls}
+    for number in range(ROUNDS):
+        for name, call in calls.items():
+            times = TIMES * (1 if "evaluate" in name else 10)
+            begun = time.process_time()
+            for _ in range(times):
+                call()
+            spent[name].append((time.process_time() - begun) / times * 1e6)
+        say(f"round {number + 1} of {ROUNDS}: {spent['evaluate'][-1] / spent['json.loads'][-1]:.1f}")
+    say(f"\n{len(text)} bytes, an answer of {len(encode('uid', outcome)):,}; {ROWS:,} more rows\n")
+    say("| | us of CPU: median | least | of `json.loads`: median | least |\n| --- | --- | --- | --- | --- |")
+    for name, each in spent.items():
+        ratio = statistics.median(map(float.__truediv__, each, spent["json.loads"]))
+        least = f"{min(each):.1f} | {ratio:.1f} | {min(each) / min(spent['json.loads']):.1f}"
+        say(f"| {name} | {statistics.median(each):.1f} | {least} |")
+
+
+if __name__ == "__main__":
+    main()

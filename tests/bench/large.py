@@ -1,0 +1,108 @@
+"""One large job, until all its Pods are bound: ``python -m tests.bench.large``.
+
+On a control plane of its own each time, with as many nodes as the job has workers: by a node selector only,
+with the webhook alone, and with whole-job admission, one after the other and again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import re
+import statistics
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.experiment.stage import staged
+from testbed.kits.progress import say
+from testbed.mpijob import mpijob
+from testbed.plane.nodes import INSTANCE_TYPE, NODES_PER_ULTRASERVER, TRN2U
+from testbed.plane.webhook import INJECT
+from testbed.waiting import until
+
+if TYPE_CHECKING:
+    from testbed.experiment.stage import Stage
+    from testbed.plane.controlplane import ControlPlane
+
+WAYS = {"selector": "webhook", "webhook": "webhook", "whole job": "placement"}
+"""How the job is placed, and the stage's policy for it."""
+PATIENCE = 600.0
+PODS = re.compile(
+    r'^apiserver_request_total\{code="2.*resource="pods",.*subresource="(\w*)",verb="(P\w+)".* (\S+)$'
+)
+REVIEWS = re.compile(r'^apiserver_admission_webhook_request_total\{.*name="pods\..* (\S+)$')
+
+
+def counted(plane: ControlPlane) -> Counter[str]:
+    """How often Pods were created, patched and bound, and how often the webhook was asked about one."""
+    found: Counter[str] = Counter()
+    for line in plane.kubectl.api.text("/metrics").splitlines():
+        if match := PODS.match(line):
+            found[f"{match[2]} {match[1] or 'pods'}"] += int(float(match[3]))
+        elif match := REVIEWS.match(line):
+            found["reviews"] += int(float(match[1]))
+    return found
+
+
+def cpu(plane: ControlPlane) -> Counter[str]:
+    """Hundredths of a second of every program, with what it has started."""
+    groups: Counter[str] = Counter()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            words = stat.read_text().rpartition(")")[2].split()
+            groups[words[2]] += int(words[11]) + int(words[12])
+    return Counter({program.name: groups[str(program.pid)] for program in plane.programs.running})
+
+
+def run(stage: Stage, way: str, workers: int) -> float:
+    """Creates the job and follows it, by what the API server counts; seconds until all is bound."""
+    own = {"annotations": {INJECT: "false"}, "worker_spec": {"nodeSelector": {INSTANCE_TYPE: TRN2U}}}
+    plane = stage.plane
+    if way == "whole job":
+        stage.start_program()
+        plane.kubectl.wait_for(lambda found: len(found["items"]) > 1, "leases", "-A")
+    counts, spent, began = counted(plane), cpu(plane), time.monotonic()
+    key, _ = stage.create(mpijob(workers, **(own if way == "selector" else {})))
+
+    def bound() -> bool:
+        now = counted(plane) - counts
+        say(f"{way}: {time.monotonic() - began:5.1f} s: {dict(now)}")
+        return now["POST binding"] > workers  # the launcher is one more
+
+    until(bound, f"{workers} bound workers", PATIENCE, 0.5)
+    seconds = time.monotonic() - began
+    worker = next(pod for pod in stage.pods(key) if "worker" in pod["metadata"]["name"])
+    terms = sum(len(each) for kind in worker["spec"].get("affinity", {}).values() for each in kind.values())
+    used = ", ".join(f"{name} {ticks / 100:.1f}" for name, ticks in (cpu(plane) - spent).most_common())
+    say(f"{way}: a worker has {len(json.dumps(worker)):,} bytes and {terms} terms; seconds of CPU: {used}")
+    return seconds
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.large", description=__doc__)
+    parser.add_argument("--workers", type=int, default=1024)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    found: dict[str, list[float]] = {way: [] for way in WAYS}
+    for number in range(options.rounds):
+        for way, policy in WAYS.items():
+            say(f"round {number + 1} of {options.rounds}: {way}")
+            with (
+                tempfile.TemporaryDirectory(prefix="ultraserver-bench-") as folder,
+                staged(Path(folder), policy, options.workers // NODES_PER_ULTRASERVER) as stage,
+            ):
+                found[way].append(run(stage, way, options.workers))
+    say("\n| placed by | all bound, s | of the selector's | in each round |\n| --- | --- | --- | --- |")
+    for way, seconds in found.items():
+        ratios = [one / other for one, other in zip(seconds, found["selector"], strict=True)]
+        each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        say(f"| {way} | {statistics.median(seconds):.1f} | {statistics.median(ratios):.2f} | {each} |")
+
+
+if __name__ == "__main__":
+    main()
