@@ -3,17 +3,39 @@
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import webhook.initscript
-from webhook.initscript import VERSION, text
+from testbed.mpijob import LAUNCHER, mpijob
+from tests.helpers import requested
+from webhook.engine import evaluate
+from webhook.initscript import VARIABLE, VERSION, Stage, command, text
+from webhook.objects.tree import get
+from webhook.rules.load import load_default
 
 SOURCES = Path(webhook.initscript.__file__).parent
 
 
 def test_the_version_is_in_a_comment_line() -> None:
     assert text().splitlines()[0] == f"# ultraserver-webhook init script, version {VERSION}"
+
+
+@pytest.mark.parametrize("stage", ["wait", "init"])
+def test_without_its_text_a_container_fails_and_says_what_is_gone(stage: Stage) -> None:
+    rows = {container["name"]: container["command"] for container in init_containers()}
+    name = {"wait": "wait-hostfilename", "init": "ultraserver-init-container"}[stage]
+    assert rows[name] == command(stage)
+    done = subprocess.run(rows[name], check=False, capture_output=True, text=True, env={VARIABLE: ""})
+    assert done.returncode
+    assert "annotation ultraserver-webhook.io/init-script, which is gone" in done.stderr
+
+
+def init_containers() -> list[Any]:
+    """Of a launcher that the packaged table changed."""
+    found = evaluate(load_default(), requested(mpijob(4))).after
+    return list(get(found, (*LAUNCHER, "spec", "initContainers")))
 
 
 def test_no_other_comment_and_no_blank_line_travels() -> None:

@@ -37,9 +37,15 @@ def launcher(kubectl: Kubectl, job: dict[str, Any]) -> dict[str, Any]:
     return pod
 
 
-def environment(container: dict[str, Any]) -> dict[str, str]:
+def environment(pod: dict[str, Any], container: dict[str, Any]) -> dict[str, str]:
     """What the kubelet makes of a container's env: of two with one name the last counts."""
-    return {item["name"]: item.get("value", "") for item in container.get("env", ())}
+    notes = {f"metadata.annotations['{key}']": value for key, value in pod["metadata"]["annotations"].items()}
+    return {
+        item["name"]: notes[item["valueFrom"]["fieldRef"]["fieldPath"]]
+        if "valueFrom" in item
+        else item.get("value", "")
+        for item in container.get("env", ())
+    }
 
 
 def test_the_strings_of_the_launchers_pod_set_up_the_workers_and_mpirun_uses_the_new_hostfile(
@@ -53,11 +59,11 @@ def test_the_strings_of_the_launchers_pod_set_up_the_workers_and_mpirun_uses_the
     with Fleet(4, namespace=str(namespace.namespace)) as fleet:
         assert fleet.hostfile == config
         for container in pod["spec"]["initContainers"]:
-            done = fleet.run(container["command"], environment(container))
+            done = fleet.run(container["command"], environment(pod, container))
             assert not done.returncode, done.stderr
         assert "Using 4-node config" in done.stdout
         main = pod["spec"]["containers"][0]
-        env = environment(main) | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        env = environment(pod, main) | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         ranks = show(fleet, ["mpirun"], env)
     assert [rank["NEURON_GLOBAL_TOPOID"] for rank in ranks] == ["0", "1", "2", "3"]
     assert [rank["HOST"] for rank in ranks] == [f"demo-worker-{nodes.index(place)}" for place in range(4)]
@@ -69,8 +75,9 @@ def test_every_mpi_takes_the_new_hostfile_although_the_operator_names_its_own(
 ) -> None:
     job = mpijob(2, name="which-mpi")
     job["spec"]["mpiImplementation"] = implementation
-    main = launcher(namespace, job)["spec"]["containers"][0]
-    assert environment(main)[VARIABLES[implementation]] == HOSTFILE
+    pod = launcher(namespace, job)
+    main = pod["spec"]["containers"][0]
+    assert environment(pod, main)[VARIABLES[implementation]] == HOSTFILE
     assert {"name": "ultraserver-init", "mountPath": "/root/ultraserver_init"} in main["volumeMounts"]
 
 

@@ -104,7 +104,7 @@ def test_a_suspended_job_of_a_new_size_is_as_if_it_were_created_so_and_starts(
         lambda found: [job["metadata"]["uid"] for job in found["items"]] not in ([], [old]), "jobs"
     )
     made = namespace.get_json("job", "train-launcher")["spec"]["template"]["spec"]["initContainers"]
-    assert made[0]["env"][0] == {"name": "ULTRASERVER_WORKERS", "value": "8"}
+    assert made[0]["env"][1] == {"name": "ULTRASERVER_WORKERS", "value": "8"}
     namespace.apply({**mpijob(8), "spec": {**mpijob(8)["spec"], "runPolicy": {"suspend": False}}}, *way)
     namespace.wait_for(
         lambda found: [bool(pod["spec"].get("nodeName")) for pod in workers_of(found["items"])] == [True] * 8,

@@ -18,6 +18,9 @@ Stage = Literal["wait", "init"]
 VARIABLE: Final = "ULTRASERVER_SCRIPT"
 """Has the text, in the environment of both containers."""
 
+RUN: Final = f'eval "${{{VARIABLE}:?is the annotation ultraserver-webhook.io/init-script, which is gone}}"'
+"""What bash runs: a Pod whose annotation somebody took away must not pass."""
+
 
 @cache
 def text() -> str:
@@ -32,7 +35,7 @@ def text() -> str:
 
 def command(stage: Stage) -> list[str]:
     """What goes into the ``command`` of one of the containers."""
-    return ["bash", "-c", f'eval "${VARIABLE}"', "ultraserver-init", stage]
+    return ["bash", "-c", RUN, "ultraserver-init", stage]
 
 
 def _strip(source: str) -> list[str]:

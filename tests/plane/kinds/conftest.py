@@ -89,7 +89,10 @@ def whole(plane: ControlPlane) -> Iterator[None]:
     selected = {"matchLabels": {WHOLE: ""}}
     document = webhook.configuration(asked, "whole", selected, component=COMPONENT / "mutating.yaml")
     with webhook.registered(inside, document, {**webhook.PROBE, "apiVersion": "kubeflow.org/v1"}):
-        plane.kubectl.create_namespace(placement.NAMESPACE)
+        # The guard's tests may have made it.
+        plane.kubectl.apply(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": placement.NAMESPACE}}
+        )
         placement.start(plane, "whole-placement", plane.kubeconfig)
         yield
 
