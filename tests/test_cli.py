@@ -156,13 +156,6 @@ def test_every_command_refuses_a_wrong_table_with_all_its_problems(
     assert "the rule table is wrong in 2 places" in result.stderr
 
 
-def test_lint_of_the_packaged_table_is_well() -> None:
-    result = run("rules", "lint")
-    assert result.exit_code == 0
-    assert result.stdout.startswith("packaged default: ")
-    assert load_default().revision in result.stdout
-
-
 def test_lint_goes_through_all_files_and_fails_if_one_is_wrong(tmp_path: Path) -> None:
     good, bad, missing = (tmp_path / name for name in ("good.yaml", "bad.yaml", "missing.yaml"))
     good.write_text(GOOD)

@@ -31,13 +31,6 @@ def mutated(job: Any) -> Any:
     return answer(handlers.mutate, job).after
 
 
-@pytest.mark.parametrize("handler", [handlers.verify, handlers.require])
-@pytest.mark.parametrize("workers", [1, 2, 3, 16])
-def test_a_mutated_job_passes_without_a_word(handler: Handler, workers: int) -> None:
-    outcome = answer(handler, mutated(mpijob(workers)))
-    assert (outcome.warnings, outcome.denials, outcome.operations) == ((), (), ())
-
-
 def test_a_job_that_came_through_unmutated_is_told_with_the_way_out() -> None:
     outcome = answer(handlers.verify, mpijob(4))
     assert len(outcome.warnings) == 1

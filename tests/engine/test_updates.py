@@ -310,12 +310,6 @@ def test_a_suspended_job_of_a_new_size_is_as_if_it_were_created_so(before: int, 
     assert outcome.facts == fresh.facts
 
 
-def test_only_the_number_of_workers_needs_to_change() -> None:
-    stored = created(written(4))
-    resized = put(stored, REPLICAS, 8)
-    assert same(updated(stored, resized).after, created(written(8)))
-
-
 def test_a_new_size_that_comes_without_the_record_has_none_of_the_terms_of_the_old_one() -> None:
     resized = put(created(written(4)), REPLICAS, 8)
     bare = drop(resized, (*WORKER, "metadata", "annotations", keys.ADDED))

@@ -213,20 +213,6 @@ def test_two_containers_that_share_a_node_make_a_candidate() -> None:
     assert outcome(TABLE, job).operations
 
 
-def test_the_schema_wants_amounts_above_0_and_texts() -> None:
-    same_problems(
-        f"{EXTENDS}candidates:\n"
-        "  wholeNode: {aws.amazon.com/neuron: 0}\n"
-        "  nodeLabels: {a: 1}\n"
-        "  elsewhere: {queues: {}}\n",
-        [
-            (5, "/candidates/wholeNode/aws.amazon.com~1neuron", "0 is less than"),
-            (6, "/candidates/nodeLabels/a", "1 is no text: put it in quotes"),
-            (7, "/candidates/elsewhere/queues", "unknown key 'queues'"),
-        ],
-    )
-
-
 def bare(number: int | None = 1, metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     """A Pod of no job; None for one without devices."""
     asked = container(number) if number is not None else {"name": "x", "image": "i"}

@@ -50,6 +50,10 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
         "shapes:\n  - name: s\n    workers: 5\n    nodeConfig: 0\n",
         [(7, "/shapes/0/nodeConfig", "0 is less than the minimum of 1")],
     ),
+    "an amount of nothing": (
+        "candidates:\n  wholeNode: {aws.amazon.com/neuron: 0}\n",
+        [(5, "/candidates/wholeNode/aws.amazon.com~1neuron", "0 is less than")],
+    ),
     "no workers at all": (
         "shapes:\n  - name: s\n    workers: 0\n    nodeConfig: 1\n",
         [(6, "/shapes/0/workers", "0 is less than the minimum of 1")],

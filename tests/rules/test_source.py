@@ -18,11 +18,6 @@ def config_map(folder: Path, text: str, version: str) -> Path:
     return mounted(folder, version, rules=text) / "rules.yaml"
 
 
-def test_at_the_start_a_broken_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="maybe"):
-        TableSource(config_map(tmp_path, "mode: maybe\n", "..1"))
-
-
 def test_a_table_that_changes_right_after_it_was_read_at_the_start_is_read_at_the_first_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
