@@ -5,12 +5,9 @@ import os
 import signal
 import socket
 import ssl
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,9 +17,9 @@ from click.testing import CliRunner, Result
 
 from certs import development
 from testbed.mpijob import mpijob
-from testbed.plane.process import free_ports
 from testbed.waiting import PATIENCE, until
 from tests.attack.processes import children
+from tests.attack.subject import Subject
 from tests.rules.tables import EXTENDS
 from webhook import client
 from webhook.admission.app import create_app
@@ -163,30 +160,20 @@ def test_serve_with_a_key_that_is_not_the_certificates_refuses_to_start(
     assert refused(monkeypatch, ca, "--tls-key", str(other / "tls.key")).startswith("error: ")
 
 
-@dataclass
-class Server:
-    """A running ``serve`` of two workers."""
-
-    folder: Path
-    process: subprocess.Popen[bytes]
-    port: int
-    preview_port: int
-    metrics_port: int
+class Server(Subject):
+    """A running ``serve`` of two workers, some of its options by environment."""
 
     def review(self) -> Result:
         """The answer to the review of a job, by the command."""
-        url = f"https://127.0.0.1:{self.port}/mutate"
-        text = dump_yaml(mpijob())
-        return review(self.folder, "--wait", f"{PATIENCE:.0f}", text=text, url=url)
+        return review(self.directory, text=dump_yaml(mpijob()), url=f"https://127.0.0.1:{self.port}/mutate")
 
     def everywhere(self, what: Callable[[ssl.SSLSocket], Any]) -> list[Any]:
         """What is found on each of ten new connections, which meet both workers."""
-        context = ssl.create_default_context(cafile=self.folder / "ca.crt")
         found = []
         for _ in range(10):
             with (
                 socket.create_connection(("127.0.0.1", self.port), PATIENCE) as raw,
-                context.wrap_socket(raw, server_hostname="localhost") as sock,
+                self.context.wrap_socket(raw, server_hostname="localhost") as sock,
             ):
                 found.append(what(sock))
         return found
@@ -202,39 +189,19 @@ class Server:
         }
 
 
-def start(folder: Path) -> Server:
-    """``serve`` with its files by options and its address by environment, which both work."""
-    port, preview_port, metrics_port = free_ports(3)
-    words = [sys.executable, "-m", "webhook", "serve", "--workers", "2"]
-    files = {"tls-cert": "tls.crt", "tls-key": "tls.key", "rules": "rules.yaml"}
-    for name, value in {
-        **{name: str(folder / file) for name, file in files.items()},
-        "preview-port": str(preview_port),
-        "metrics-port": str(metrics_port),
-    }.items():
-        words += [f"--{name}", value]
-    own = {"ULTRASERVER_WEBHOOK_SERVE_HOST": "127.0.0.1", "ULTRASERVER_WEBHOOK_SERVE_PORT": str(port)}
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(words, env={**os.environ, **own}, stdout=log, stderr=log)
-    return Server(folder, process, port, preview_port, metrics_port)
-
-
 TABLE = EXTENDS + "shapes: [{name: few, workers: 4, nodeConfig: 1}]\n"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = certificates(tmp_path_factory.mktemp("serve"))
-    (folder / "rules.yaml").write_text(TABLE)
-    running = start(folder)
-    try:
-        assert running.review().exit_code == 0  # it is ready then
-        yield running
-    finally:
-        running.process.terminate()
-        code = running.process.wait(PATIENCE)
-    said = (folder / "log").read_text()
-    assert (code, "Traceback" in said) == (0, False), said
+    made = Server(tmp_path_factory.mktemp("serve"))
+    (made.directory / "rules.yaml").write_text(TABLE)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("ULTRASERVER_WEBHOOK_SERVE_WORKERS", "2")
+        with made as running:
+            yield running
+    said = made.log()
+    assert (made.process.returncode, "Traceback" in said) == (0, False), said
     assert all(isinstance(json.loads(line), dict) for line in said.splitlines())
 
 
@@ -292,7 +259,7 @@ def test_a_changed_table_is_in_use_in_both_workers(server: Server) -> None:
         with sock.makefile("rb") as answer:
             return str(json.loads(answer.read().partition(b"\r\n\r\n")[2])["table"])
 
-    rules = server.folder / "rules.yaml"
+    rules = server.directory / "rules.yaml"
     rules.write_text(TABLE + "rules: [{name: hostfile, mode: 'off'}]\n")
     wanted = {load_file(rules).revision}
     until(lambda: {*server.everywhere(table)} == wanted, "the changed table in both workers")
@@ -305,8 +272,6 @@ def test_a_changed_pair_is_shown_by_both_workers(server: Server) -> None:
         return str(certificate["serialNumber"])
 
     (old,) = {*server.everywhere(serial)}
-    for name in ("tls.crt", "tls.key"):
-        (server.folder / name).unlink()
-    certificates(server.folder)
+    server.files.write(server.files.issue())
     (new,) = {*server.everywhere(serial)}
     assert new != old

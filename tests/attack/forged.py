@@ -67,16 +67,6 @@ def expressions_in_a_term(size: int) -> dict[str, Any]:
     return recorded({TERMS: digests}, selecting({"matchExpressions": expressions}))
 
 
-def terms_that_miss(size: int) -> dict[str, Any]:
-    """Many terms, each compared in all its parts with digests that are none's."""
-    terms = [{"matchExpressions": [expression(at) for at in range(n, n + 4)]} for n in range(size // 160)]
-    spec = selecting({})
-    spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = {
-        "nodeSelectorTerms": terms
-    }
-    return recorded({TERMS: [f"{at:010x}" for at in range(MOST)]}, spec)
-
-
 def containers_of_one_name(size: int) -> dict[str, Any]:
     """Thousands of containers of one name, and places that each mean all of them."""
     container = {"name": "x", "env": [{"name": "a", "value": "b"}]}
@@ -97,19 +87,11 @@ def places_in_a_long_list(size: int) -> dict[str, Any]:
     )
 
 
-def long_record(size: int) -> dict[str, Any]:
-    """Places that are thousands of levels deep."""
-    deep = "/a" * (size // 2 // MOST)
-    return recorded({f"/spec{deep}/{at}": "0" * 10 for at in range(MOST)}, {})
-
-
 KINDS = {
     "lists in a term": lists_in_a_term,
     "expressions in a term": expressions_in_a_term,
-    "terms that miss": terms_that_miss,
     "containers of one name": containers_of_one_name,
     "places in a long list": places_in_a_long_list,
-    "a long record": long_record,
 }
 
 

@@ -22,6 +22,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from testbed.mpijob import mpijob
+from tests.admission import reviews
+
 KEPT = 4
 SPARE = 8
 PACE_SECONDS = 0.04
@@ -56,33 +59,17 @@ class Count:
     why: list[str] = field(default_factory=list)
 
 
-def job(name: str, size: int, annotations: dict[str, str] | None = None) -> dict[str, Any]:
+def job(name: str, size: int) -> dict[str, Any]:
     """A plain MPIJob of about so many bytes."""
-    container = {"name": "main", "image": "example.invalid/train", "command": ["mpirun", "train"]}
-    asked = {"resources": {"limits": {"aws.amazon.com/neuron": 16}}}
+    made = mpijob(name=name, namespace="default")
     env = [{"name": f"SETTING_{at}", "value": "x" * 60} for at in range(max(0, size - 1000) // 95)]
-    worker = {"spec": {"containers": [{**container, **asked, "env": env}]}}
-    replicas = {
-        "Launcher": {"replicas": 1, "template": {"spec": {"containers": [container]}}},
-        "Worker": {"replicas": 4, "template": worker},
-    }
-    meta = {"name": name, "namespace": "default", "annotations": annotations or {}}
-    return {
-        "apiVersion": "kubeflow.org/v2beta1",
-        "kind": "MPIJob",
-        "metadata": meta,
-        "spec": {"mpiReplicaSpecs": replicas},
-    }
+    made["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["env"] = env
+    return made
 
 
 def review(obj: Any, uid: str = "live", **request: Any) -> bytes:
     """The body of the review of the creation of an object."""
-    kind = {"group": "kubeflow.org", "version": "v2beta1", "kind": "MPIJob"}
-    user = {"username": "ada", "groups": ["system:authenticated"]}
-    inner = {"uid": uid, "kind": kind, "operation": "CREATE", "namespace": "default", "userInfo": user}
-    given = {**inner, "object": obj, **request}
-    whole = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": given}
-    return json.dumps(whole, separators=(",", ":")).encode()
+    return json.dumps(reviews.review(obj, **{"uid": uid, **request}), separators=(",", ":")).encode()
 
 
 class Client:

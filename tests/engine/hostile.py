@@ -76,7 +76,7 @@ def one_name(size: int) -> Any:
 
 def pod(spec: Any, **annotations: str) -> Any:
     notes = {f"{keys.PREFIX}hostfile": "/root/x/hosts", f"{keys.PREFIX}mpi": "OpenMPI", **annotations}
-    labels = {"training.kubeflow.org/job-role": "launcher"}
+    labels = {"training.kubeflow.org/job-role": "launcher", "training.kubeflow.org/job-name": "train"}
     volumes = [{"name": "ultraserver-init"}]
     meta = {"labels": labels, "annotations": notes}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"volumes": volumes, **spec}}

@@ -166,29 +166,6 @@ def jobs(draw: st.DrawFn, *, named: bool | None = None) -> dict[str, Any]:
     return {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": meta, "spec": spec}
 
 
-@st.composite
-def broken_jobs(draw: st.DrawFn) -> dict[str, Any]:
-    """An MPIJob with something of any kind at one of the places that the engine looks at."""
-    job = draw(jobs())
-    places = [(job, key) for key in ("metadata", "spec")]
-    for role in job["spec"]["mpiReplicaSpecs"].values():
-        template = role["template"]
-        spec, meta = template["spec"], template.get("metadata") or {}
-        places += [(role, "template"), (role, "replicas"), (template, "metadata"), (template, "spec")]
-        places += [
-            (spec, key) for key in ("affinity", "containers", "initContainers", "volumes", "nodeSelector")
-        ]
-        places += [(meta, "labels"), (meta, "annotations")]
-        affinity = spec.get("affinity") or {}
-        places += [(affinity, key) for key in ("podAffinity", "nodeAffinity")]
-        places += [
-            (item, key) for item in spec["containers"] for key in ("name", "env", "resources", "image")
-        ]
-    holder, key = draw(st.sampled_from(places))
-    holder[key] = draw(JSON)
-    return job
-
-
 def without_claims(template: dict[str, Any]) -> dict[str, Any]:
     """A template without what is never its author's."""
     for path in record.CLAIMS:

@@ -106,11 +106,3 @@ def test_a_label_that_the_user_set_is_replaced_and_the_user_is_told() -> None:
     assert after["labels"][keys.JOB] == "default.thief"
     place = "/spec/mpiReplicaSpecs/Worker/template/metadata/labels/ultraserver-webhook.io~1job"
     assert outcome.warnings == (f'replaced yours: {place} is the webhook\'s own, not "default.victim"',)
-
-
-def test_a_job_that_is_opted_out_cannot_carry_anothers_label_either() -> None:
-    job = mpijob(4, name="thief", annotations={keys.INJECT: "false"})
-    template = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
-    template["metadata"] = {"labels": {keys.JOB: "default.victim", "team": "a"}}
-    after = evaluate(TABLE, Request(job, "default", "uid")).after
-    assert after["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["metadata"]["labels"] == {"team": "a"}

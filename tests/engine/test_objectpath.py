@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from webhook.objects.paths import object_path
-from webhook.objects.tree import get, put
+from webhook.objects.tree import drop, get, put
 
 JOBS = {
     "jobs": [{"name": "driver", "n": 1}, {"name": "workers", "n": 2, "controller": True}, {"name": "workers"}]
@@ -58,3 +58,13 @@ def test_putting_into_a_list_shares_what_did_not_change() -> None:
     assert get(JOBS, path) == 2
     assert changed["jobs"][0] is JOBS["jobs"][0]
     assert put(JOBS, path, 2) is JOBS
+
+
+@pytest.mark.parametrize("tree", [None, "text", 7, [], {}, {"a": None}, {"a": "b"}, {"a": ["b"]}, {"b": {}}])
+def test_what_is_not_there_is_not_taken_out(tree: Any) -> None:
+    assert drop(tree, ("a", "b")) is tree
+
+
+def test_parents_that_are_emptied_go_as_well_and_others_stay() -> None:
+    assert drop({"a": {"b": 1}, "c": 2}, ("a", "b")) == {"c": 2}
+    assert drop({"a": {"b": 1, "c": 2}}, ("a", "b")) == {"a": {"c": 2}}

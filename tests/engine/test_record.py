@@ -1,6 +1,5 @@
 """What was added can be told from what was there, whatever the table has become since."""
 
-import json
 from typing import Any
 
 import pytest
@@ -8,12 +7,11 @@ import pytest
 from contract import keys
 from testbed.mpijob import mpijob
 from webhook.engine import Request, evaluate
-from webhook.rules.load import load_default, load_text
+from webhook.rules.load import load_default
 from webhook.undo.budget import Budget
 from webhook.undo.record import Record, read, strip, write
 
 TABLE = load_default()
-EXTENDS = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
 
 
 def worker(job: Any) -> Any:
@@ -33,13 +31,6 @@ def stripped(template: Any) -> Any:
 def test_taking_back_gives_the_template_as_it_was() -> None:
     job = mpijob(4)
     assert stripped(worker(mutated(job))) == worker(job)
-
-
-def test_an_older_tables_terms_are_taken_back_as_well() -> None:
-    other = load_text(
-        EXTENDS + "values: {waitSeconds: '7'}\nrules: [{name: ultraserver-nodes, mode: off}]\n", "t"
-    )
-    assert mutated(mutated(mpijob(4)), other) == mutated(mpijob(4), other)
 
 
 def test_an_equal_term_of_the_users_own_is_not_taken_back() -> None:
@@ -99,11 +90,6 @@ def test_a_forged_record_costs_a_job_only_what_is_its_own() -> None:
         template, Record("t", "", {"/spec/nodeSelector/a": "0000000000", "/nowhere": ["1"], "/spec": "x"})
     )
     assert stripped(forged) == template
-
-
-def test_a_record_says_which_table_it_came_from() -> None:
-    text = worker(mutated(mpijob(4)))["metadata"]["annotations"][keys.ADDED]
-    assert json.loads(text)["table"] == TABLE.revision
 
 
 OURS = {"key": "neuron.amazonaws.com/ultraserver-server-id-4", "operator": "Exists"}

@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from contract import keys
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
-from tests.engine.strategies import JSON, broken_jobs, jobs
+from tests.admission.anything import mpijobs
+from tests.engine.hostile import NODE_TERMS
+from tests.engine.strategies import JSON, jobs, without_void
 from tests.helpers import examples, requested
+from tests.rules.tables import EXTENDS
 from tests.t9k import SHAPES, t9k_mpijob
 from webhook.engine import Outcome, evaluate, update
 from webhook.objects.tree import Json, digest, drop, get, put, same
@@ -22,6 +25,7 @@ from webhook.undo import record
 
 TABLE = load_default()
 TEMPLATES = (LAUNCHER, WORKER)
+REPLICAS = ("spec", "mpiReplicaSpecs", "Worker", "replicas")
 NOISY = {"labelSelector": {"matchLabels": {"app": "noisy"}}, "topologyKey": "kubernetes.io/hostname"}
 ZONE = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}
 OWN_LISTS = {
@@ -36,10 +40,8 @@ OWN_LISTS = {
     "nodeSelector": {"mine": "yes"},
 }
 REQUIREMENTS = load_text(
-    """
-apiVersion: ultraserver-webhook.io/v1alpha1
-kind: RuleTable
-extends: default
+    EXTENDS
+    + """
 rules:
   - name: more-requirements
     reason: Several expressions of one rule, and of two, keep their order.
@@ -107,14 +109,7 @@ def test_a_file_that_is_applied_again_changes_nothing_whatever_is_in_it(job: Any
     stored = evaluate(table, requested(suspended(job))).after
     outcome = update(table, requested(applied(stored, suspended(job))), stored)
     if outcome is not None:
-        # Null says nothing, and the API server stores none.
-        assert same(without_null(outcome.after), without_null(stored))
-
-
-def without_null(node: Any) -> Any:
-    if isinstance(node, dict):
-        return {key: without_null(value) for key, value in node.items() if value is not None}
-    return [without_null(item) for item in node] if isinstance(node, list) else node
+        assert same(without_void(outcome.after), without_void(stored))
 
 
 KUEUES = {
@@ -154,7 +149,7 @@ def test_an_update_that_takes_nothing_out_comes_out_without_a_patch(
 
 
 @examples(25)
-@given(jobs() | broken_jobs() | JSON, jobs() | broken_jobs() | JSON, JSON, st.integers(0, 9))
+@given(jobs() | mpijobs() | JSON, jobs() | mpijobs() | JSON, JSON, st.integers(0, 9))
 def test_the_patch_of_any_update_applies_and_a_second_one_has_nothing_to_do(
     before: Any, new: Any, status: Any, workers: int
 ) -> None:
@@ -162,7 +157,7 @@ def test_the_patch_of_any_update_applies_and_a_second_one_has_nothing_to_do(
         before = suspended(before, status)
     stored = evaluate(TABLE, requested(before)).after
     if isinstance(new, dict) and isinstance(new.get("spec"), dict):
-        new = put(new, ("spec", "mpiReplicaSpecs", "Worker", "replicas"), workers) if workers else new
+        new = put(new, REPLICAS, workers) if workers else new
     kept = copy.deepcopy((stored, new))
     outcome = update(TABLE, requested(new), stored)
     assert same(list(kept), [stored, new])
@@ -204,11 +199,11 @@ def test_what_a_person_changed_stays_as_it_is() -> None:
 
 def test_a_term_of_a_persons_own_gets_the_requirement_that_was_in_the_others() -> None:
     stored = created(written())
-    path = (*WORKER, "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    path = (*WORKER, *NODE_TERMS)
     other = {"key": "pool", "operator": "Exists"}
-    new = put(stored, (*path, "nodeSelectorTerms"), [{"matchExpressions": [other]}])
-    ours = get(stored, (*path, "nodeSelectorTerms"))[0]["matchExpressions"][-2:]
-    after = get(updated(stored, new).after, (*path, "nodeSelectorTerms"))
+    new = put(stored, path, [{"matchExpressions": [other]}])
+    ours = get(stored, path)[0]["matchExpressions"][-2:]
+    after = get(updated(stored, new).after, path)
     assert after == [{"matchExpressions": [other, *ours]}]
 
 
@@ -226,15 +221,9 @@ def test_a_job_label_that_creation_did_not_take_over_is_not_taken_over_later() -
     assert same(updated(stored, applied(stored, job)).after, stored)
 
 
-def test_a_job_that_was_replaced_by_its_plain_file_is_as_it_was() -> None:
-    stored = created(written())
-    assert same(updated(stored, written()).after, stored)
-
-
 def test_what_the_table_says_now_does_not_matter() -> None:
     stored = created(written())
-    text = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
-    other = load_text(text + "rules: [{name: ultraserver-nodes, mode: off}]\n", "t")
+    other = load_text(EXTENDS + "rules: [{name: ultraserver-nodes, mode: off}]\n", "t")
     outcome = update(other, requested(written()), stored)
     assert outcome is not None
     assert same(outcome.after, stored)
@@ -242,8 +231,9 @@ def test_what_the_table_says_now_does_not_matter() -> None:
 
 @pytest.mark.parametrize("mode", ["off", "shadow"])
 def test_a_table_that_is_not_enforced_puts_nothing_back(mode: str) -> None:
-    text = f"apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\nmode: {mode}\n"
-    assert update(load_text(text, "t"), requested(written()), created(written())) is None
+    assert (
+        update(load_text(f"{EXTENDS}mode: {mode}\n", "t"), requested(written()), created(written())) is None
+    )
 
 
 RUNNING = {
@@ -320,14 +310,8 @@ def test_a_suspended_job_of_a_new_size_is_as_if_it_were_created_so(before: int, 
     assert outcome.facts == fresh.facts
 
 
-def test_only_the_number_of_workers_needs_to_change() -> None:
-    stored = created(written(4))
-    resized = put(stored, ("spec", "mpiReplicaSpecs", "Worker", "replicas"), 8)
-    assert same(updated(stored, resized).after, created(written(8)))
-
-
 def test_a_new_size_that_comes_without_the_record_has_none_of_the_terms_of_the_old_one() -> None:
-    resized = put(created(written(4)), ("spec", "mpiReplicaSpecs", "Worker", "replicas"), 8)
+    resized = put(created(written(4)), REPLICAS, 8)
     bare = drop(resized, (*WORKER, "metadata", "annotations", keys.ADDED))
     assert same(updated(created(written(4)), bare).after, created(written(8)))
 
@@ -335,26 +319,26 @@ def test_a_new_size_that_comes_without_the_record_has_none_of_the_terms_of_the_o
 def test_a_size_that_cannot_be_is_refused_as_at_creation() -> None:
     job = suspended(mpijob(4, annotations={keys.NODE_CONFIG: "4"}))
     stored = created(job)
-    resized = put(stored, ("spec", "mpiReplicaSpecs", "Worker", "replicas"), 6)
+    resized = put(stored, REPLICAS, 6)
     assert "6 workers do not fit it" in updated(stored, resized).denials[0]
 
 
 def test_a_job_that_is_not_suspended_keeps_the_terms_of_its_size() -> None:
     stored = created(mpijob(4))
-    assert updated(stored, put(stored, ("spec", "mpiReplicaSpecs", "Worker", "replicas"), 8)).operations == ()
+    assert updated(stored, put(stored, REPLICAS, 8)).operations == ()
 
 
 def test_a_job_whose_name_was_generated_keeps_its_terms_and_says_so() -> None:
     stored = created(suspended(mpijob(4, generate_name="gen-")))
     stored = put(stored, ("metadata", "name"), "gen-x7k2p")
-    outcome = updated(stored, put(stored, ("spec", "mpiReplicaSpecs", "Worker", "replicas"), 8))
+    outcome = updated(stored, put(stored, REPLICAS, 8))
     assert outcome.operations == ()
     assert "generateName" in outcome.warnings[0]
 
 
 def test_a_job_without_workers_for_a_while_keeps_what_was_added() -> None:
     stored = created(written())
-    none = put(stored, ("spec", "mpiReplicaSpecs", "Worker", "replicas"), 0)
+    none = put(stored, REPLICAS, 0)
     assert updated(stored, none).operations == ()
     assert same(updated(none, created(written(8))).after, created(written(8)))
 
@@ -362,8 +346,8 @@ def test_a_job_without_workers_for_a_while_keeps_what_was_added() -> None:
 def test_a_job_of_many_node_selector_terms_gets_its_requirement_back_in_each() -> None:
     job = written()
     terms = [{"matchExpressions": [{**ZONE, "values": [f"zone-{number}"]}]} for number in range(300)]
-    path = (*WORKER, "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    job = put(job, (*path, "nodeSelectorTerms"), terms)
+    path = (*WORKER, *NODE_TERMS)
+    job = put(job, path, terms)
     stored = created(job)
     assert same(updated(stored, applied(stored, job)).after, stored)
 

@@ -26,6 +26,7 @@ from tests.docs.blocks import REPOSITORY
 from tests.engine.strategies import jobs, without_claims
 from tests.helpers import examples, requested
 from tests.placement.world import CAPACITY, NOW
+from tests.rules.tables import EXTENDS
 from webhook.engine import evaluate
 from webhook.objects.tree import get, pointer, put
 from webhook.rules.load import load_file, load_texts
@@ -138,14 +139,10 @@ def test_a_job_of_any_kind_waits_whole_if_its_pods_are_all_there_at_once_and_hav
 
 
 def test_a_row_of_ones_own_leaves_jobs_to_affinity(files: dict[str, str]) -> None:
-    mine = """
-apiVersion: ultraserver-webhook.io/v1alpha1
-kind: RuleTable
-extends: default
-rules:
+    mine = f"""{EXTENDS}rules:
   - name: slow-starters
     reason: Their Pods come one after the other.
-    match: {role: worker, labels: {team: slow}}
+    match: {{role: worker, labels: {{team: slow}}}}
     placer: affinity
     replaces: whole-job-workers
 """
@@ -158,11 +155,7 @@ rules:
     assert keys.GATE not in after
 
 
-RACKS = """
-apiVersion: ultraserver-webhook.io/v1alpha1
-kind: RuleTable
-extends: default
-candidates: {instanceTypes: [racked.48xlarge]}
+RACKS = f"""{EXTENDS}candidates: {{instanceTypes: [racked.48xlarge]}}
 shapes:
   - name: racks
     workers: multiple of 18
@@ -376,11 +369,6 @@ def test_a_launcher_that_comes_last_and_runs_ranks_is_refused(table: Table) -> N
     assert "use launcherCreationPolicy AtStartup" in denial
     job["spec"]["runLauncherAsWorker"] = False
     assert not evaluate(table, requested(job)).denials
-
-
-def test_without_these_rows_nothing_is_gated(files: dict[str, str]) -> None:
-    outcome = evaluate(load_texts([("rules.yaml", files["rules.yaml"])], "base"), requested(mpijob(4)))
-    assert keys.GATE not in str(outcome.after)
 
 
 def test_a_launcher_names_its_job_where_affinity_terms_do_not_see_it(table: Table) -> None:

@@ -3,13 +3,14 @@
 import json
 from typing import Any
 
-import jsonpatch
 import pytest
+from click.testing import CliRunner
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from testbed.mpijob import mpijob
 from webhook import limits
+from webhook.cli import main
 from webhook.compose import preview_app
 from webhook.documents import dump_yaml, read_documents
 from webhook.rules.load import load_default
@@ -52,29 +53,17 @@ def test_a_client_that_accepts_anything_gets_json_with_everything(client: FlaskC
         ].items()
 
 
-def test_a_client_that_accepts_yaml_gets_the_object_as_it_would_be_stored(client: FlaskClient) -> None:
-    answer = ask(client, mpijob(), "application/yaml")
-    assert answer.content_type == "application/yaml; charset=utf-8"
-    (document,) = read_documents(answer.get_data())
-    (shown,) = ask(client, mpijob()).get_json()
-    assert document.value == jsonpatch.apply_patch(mpijob(), shown["patch"])
-    assert document.value != mpijob()
-
-
-def test_a_client_that_accepts_a_diff_gets_one(client: FlaskClient) -> None:
-    answer = ask(client, mpijob(), "text/x-diff")
-    assert answer.content_type == "text/x-diff; charset=utf-8"
-    lines = answer.get_data(as_text=True).splitlines()
-    assert lines[0] == "--- request:1 (MPIJob default/train)"
-    assert "+            node.kubernetes.io/instance-type: trn2u.48xlarge" in lines
-    assert not [line for line in lines[2:] if line.startswith("-")]
-
-
-def test_a_client_that_accepts_a_patch_gets_one_that_applies(client: FlaskClient) -> None:
-    answer = ask(client, mpijob(), "application/json-patch+json")
-    assert answer.content_type == "application/json-patch+json; charset=utf-8"
-    (shown,) = ask(client, mpijob()).get_json()
-    assert json.loads(answer.get_data()) == shown["patch"]
+@pytest.mark.parametrize(
+    ("accept", "form"),
+    [("application/yaml", "yaml"), ("text/x-diff", "diff"), ("application/json-patch+json", "patch")],
+)
+def test_a_client_gets_the_form_that_it_accepts_as_the_command_prints_it(
+    client: FlaskClient, accept: str, form: str
+) -> None:
+    answer = ask(client, mpijob(), accept)
+    assert answer.content_type == f"{accept}; charset=utf-8"
+    printed = CliRunner().invoke(main, ["preview", "-o", form], input=dump_yaml(mpijob())).stdout
+    assert answer.get_data(as_text=True) == printed.replace("<stdin>:1", "request:1")
 
 
 def test_the_form_that_the_client_likes_best_is_taken(client: FlaskClient) -> None:
@@ -101,11 +90,6 @@ def test_many_documents_are_answered_each_with_its_line(client: FlaskClient) -> 
     assert [document.value["metadata"]["name"] for document in stored] == ["j2", "j4", "j16"]
 
 
-def test_a_list_is_opened(client: FlaskClient) -> None:
-    items = {"apiVersion": "v1", "kind": "List", "items": [mpijob(2), mpijob(4)]}
-    assert [item["facts"]["shape"] for item in ask(client, items).get_json()] == ["two-node", "four-node"]
-
-
 def test_the_namespace_of_the_query_is_for_documents_that_name_none(client: FlaskClient) -> None:
     both = [mpijob(), mpijob(namespace="own")]
     text = "---\n".join(map(dump_yaml, both))
@@ -123,12 +107,6 @@ def test_a_job_that_is_denied_is_an_answer(client: FlaskClient) -> None:
     assert shown["verdict"] == "denied"
     assert shown["denials"][0].endswith("the node config must be one of 4, 2, 1")
     assert shown["patch"] == []
-
-
-def test_an_object_of_another_kind_is_an_answer_too(client: FlaskClient) -> None:
-    (shown,) = ask(client, "{apiVersion: v1, kind: Secret, metadata: {name: x}}").get_json()
-    assert shown["verdict"] == "allowed"
-    assert shown["reason"] == "no workload of the rule table matches kind v1/Secret"
 
 
 BAD: dict[str, tuple[bytes, str]] = {

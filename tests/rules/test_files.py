@@ -49,11 +49,6 @@ def test_the_files_of_a_directory_are_one_table_and_the_last_counts(tmp_path: Pa
     assert (table.mode, table.rules[-2].mode) == (Mode.SHADOW, Mode.OFF)
 
 
-def test_one_file_in_a_directory_is_what_it_is_alone(tmp_path: Path) -> None:
-    folder = written(tmp_path, rules=ROW.format("a"))
-    assert load_file(folder) == load_file(folder / "rules.yaml")
-
-
 def test_a_new_shape_of_a_later_file_is_tried_first(tmp_path: Path) -> None:
     shape = "shapes:\n  - {{name: {0}, workers: {1}, nodeConfig: 1}}\n"
     folder = written(tmp_path, a=shape.format("threes", "multiple of 3"), b=shape.format("three", 3))

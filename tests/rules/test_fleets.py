@@ -1,17 +1,15 @@
 """Clusters of several fleets: which jobs are left alone and why, and Pods of no placed job."""
 
-import copy
 from typing import Any
 
 import pytest
 
 from common.quantities import requests
 from testbed.mpijob import WORKER, mpijob
-from tests.released import versions
 from tests.rules.tables import EXTENDS, after, extended, outcome, same_problems, with_component
 from webhook.engine import evaluate
 from webhook.engine.outcome import Request
-from webhook.objects.tree import drop, get
+from webhook.objects.tree import get
 from webhook.rules.load import load_default
 from webhook.undo.record import ANNOTATIONS
 
@@ -213,39 +211,6 @@ def test_two_containers_that_share_a_node_make_a_candidate() -> None:
     job = mpijob()
     get(job, (*WORKER, "spec"))["containers"] = [container(8), container(8) | {"name": "y"}]
     assert outcome(TABLE, job).operations
-
-
-def test_a_job_that_an_earlier_version_took_and_this_one_leaves_loses_what_was_added() -> None:
-    kept = copy.deepcopy(versions()["0.1.0"]["four-node"])
-    mutated, written = kept.mutated, kept.job
-    for job in (mutated, written):
-        get(job, (*WORKER, "spec", "containers", 0, "resources"))["limits"] = {NEURON: 8}
-    found = evaluate(TABLE, Request(mutated, "default", "now", "ada"))
-    assert "less than the 16" in found.reason
-
-    def plain(job: Any) -> Any:
-        for key in ("labels", "annotations"):
-            for role in ("Launcher", "Worker"):
-                path = ("spec", "mpiReplicaSpecs", role, "template", "metadata", key)
-                job = drop(job, path) if not get(job, path) else job
-        return job
-
-    assert JOB not in str(found.after)
-    assert get(plain(found.after), WORKER)["spec"] == get(written, WORKER)["spec"]
-
-
-def test_the_schema_wants_amounts_above_0_and_texts() -> None:
-    same_problems(
-        f"{EXTENDS}candidates:\n"
-        "  wholeNode: {aws.amazon.com/neuron: 0}\n"
-        "  nodeLabels: {a: 1}\n"
-        "  elsewhere: {queues: {}}\n",
-        [
-            (5, "/candidates/wholeNode/aws.amazon.com~1neuron", "0 is less than"),
-            (6, "/candidates/nodeLabels/a", "1 is no text: put it in quotes"),
-            (7, "/candidates/elsewhere/queues", "unknown key 'queues'"),
-        ],
-    )
 
 
 def bare(number: int | None = 1, metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:

@@ -29,10 +29,6 @@ LINT: dict[str, tuple[str, Expected]] = {
         RULE + "    add:\n      spec:\n        schedulerName: $(job.nane)\n",
         [(10, "/rules/0/add/spec/schedulerName", "unknown placeholder $(job.nane); known here are field.")],
     ),
-    "an unknown value": (
-        RULE + "    warn: $(value.nope)\n",
-        [(8, "/rules/0/warn", "unknown placeholder $(value.nope); ")],
-    ),
     "an unknown placeholder of a shape": (
         "shapes:\n  - {name: unpaired, warn: $(field.home)}\n",
         [(5, "/shapes/0/warn", "unknown placeholder $(field.home); known are job.")],
@@ -66,13 +62,6 @@ LINT: dict[str, tuple[str, Expected]] = {
         [
             (5, "/rules/0/name", "'x' is the name of 2 rows"),
             (9, "/rules/1/name", "'x' is the name of 2 rows"),
-        ],
-    ),
-    "a packaged row that is changed twice": (
-        "rules:\n  - name: ultraserver-nodes\n    mode: off\n  - name: ultraserver-nodes\n    reason: b\n",
-        [
-            (5, "/rules/0/name", "'ultraserver-nodes' is the name of 2 rows"),
-            (7, "/rules/1/name", "'ultraserver-nodes' is the name of 2 rows"),
         ],
     ),
     "two rules that say the same": (
@@ -226,10 +215,6 @@ LINT: dict[str, tuple[str, Expected]] = {
             "  - name: t\n    workers: 9\n    nodeConfig: 1\n"
         ),
         [(9, "/shapes/1/workers", "unreachable: s with the same node config fits every such count")],
-    ),
-    "a shape that is apart from others by no topology": (
-        "shapes:\n  - name: s\n    workers: 12\n    nodeConfig: 2\n    apart: preferred\n",
-        [(8, "/shapes/0/apart", "apart needs a topologyKey")],
     ),
     "a value that nobody gave, for a rule that quotes it": (
         "values: {initImage: ''}\nrules:\n  - name: init-in-job-image\n    mode: shadow\n",

@@ -2,7 +2,6 @@
 
 import json
 import re
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,11 @@ from hypothesis import strategies as st
 
 from tests.helpers import examples
 from tests.rules.tables import EXTENDS, PUBLISHED, SOURCE, WHOLE, agree, parsed
-from webhook.documents import dump_yaml
-from webhook.rules.load import default_draft, draft_of, load_default, load_text
+from webhook.rules.load import load_text
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import bundled, violations
 
-DEFAULT = default_draft().raw
 SMALL, SMALL_LINES = parsed(WHOLE), WHOLE.splitlines(keepends=True)
-LINES = files("webhook.rules").joinpath("default.yaml").read_text(encoding="utf-8").splitlines(keepends=True)
 
 MAXIMAL = """
 mode: off
@@ -156,12 +152,6 @@ def test_an_arbitrary_value_as_a_table(value: Any) -> None:
     _loads_or_refuses(json.dumps(value))
 
 
-@examples(5)
-@given(st.sampled_from(_places(DEFAULT)), VALUES)
-def test_the_packaged_table_with_anything_anywhere(place: tuple[str | int, ...], value: Any) -> None:
-    _loads_or_refuses(json.dumps(_placed(DEFAULT, place, value)))
-
-
 @examples(60)
 @given(st.sampled_from(_places(SMALL)), VALUES)
 def test_a_small_table_with_anything_anywhere(place: tuple[str | int, ...], value: Any) -> None:
@@ -263,36 +253,15 @@ def test_every_key_is_published_with_what_it_means_and_documented() -> None:
 SLIPS = st.sampled_from(["", " ", "\t", "- ", "x: ", "? ", "&a "])
 
 
-def _slipped(lines: list[str], line: int, column: int, slip: str) -> str:
-    text = lines[line]
-    return "".join([*lines[:line], text[:column] + slip + text[column + (not slip) :], *lines[line + 1 :]])
-
-
-@examples(5)
-@given(st.integers(0, len(LINES) - 1), st.integers(0, 20), SLIPS)
-def test_the_packaged_table_with_a_slip_of_the_keyboard(line: int, column: int, slip: str) -> None:
-    _loads_or_refuses(_slipped(LINES, line, column, slip))
-
-
 @examples(60)
 @given(st.integers(0, len(SMALL_LINES) - 1), st.integers(0, 20), SLIPS)
 def test_a_small_table_with_a_slip_of_the_keyboard(line: int, column: int, slip: str) -> None:
-    _loads_or_refuses(_slipped(SMALL_LINES, line, column, slip))
+    lines, text = [*SMALL_LINES], SMALL_LINES[line]
+    lines[line] = text[:column] + slip + text[column + (not slip) :]
+    _loads_or_refuses("".join(lines))
 
 
 @examples(60)
 @given(st.binary(max_size=60))
 def test_arbitrary_bytes_behind_a_good_beginning(tail: bytes) -> None:
     _loads_or_refuses(EXTENDS.encode() + tail)
-
-
-def test_the_table_shown_as_yaml_is_the_same_table() -> None:
-    again = load_text(dump_yaml(DEFAULT), "shown")
-    assert again == load_default()
-
-
-def test_an_extended_table_shown_as_yaml_stands_for_itself() -> None:
-    text = EXTENDS + "values: {waitSeconds: '60'}\nrules: [{name: nodes-with-server-id, mode: off}]\n"
-    shown = dump_yaml(draft_of([(SOURCE, text)], SOURCE).raw)
-    assert "extends" not in shown
-    assert load_text(shown, "shown") == load_text(text, SOURCE)

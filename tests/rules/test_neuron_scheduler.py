@@ -109,7 +109,6 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         pod({NEURON: 4}, {NEURON: 8}, **selected("trn1.32xlarge")),
         "",
     ),
-    "nothing asked": (pod({NEURON: 0}, **selected("trn1.32xlarge")), ""),
     "what is no number": (pod({NEURON: "seven"}, **selected("trn1.32xlarge")), ""),
     "an init container": (
         {**pod({}, **selected("trn1.32xlarge"), initContainers=pod(SEVEN)["spec"]["containers"])},
@@ -148,8 +147,6 @@ def test_the_refusal_is_a_row_and_a_type_is_a_line_of_the_table() -> None:
 
 GETS: dict[str, tuple[dict[str, Any], str | None]] = {
     "several devices": (pod({NEURON: 4}), "my-scheduler"),
-    "several cores": (pod({CORES: 9}), "my-scheduler"),
-    "the older name": (pod({OLDER: 2}), "my-scheduler"),
     "one in each of two containers": (pod({NEURON: 1}, {NEURON: 1}), "my-scheduler"),
     "what the API server writes by itself": (
         pod({NEURON: 4}, schedulerName="default-scheduler"),

@@ -1,6 +1,5 @@
 """The table in use: reloaded when its file changes, kept when the new one is broken."""
 
-import logging
 from pathlib import Path
 from typing import NoReturn
 
@@ -17,30 +16,6 @@ from webhook.work import BusyError, FailedError
 def config_map(folder: Path, text: str, version: str) -> Path:
     """The one file of a mounted ConfigMap."""
     return mounted(folder, version, rules=text) / "rules.yaml"
-
-
-@pytest.mark.parametrize("line", ["mode: perhaps\n", "rules: [\n"], ids=["schema", "YAML"])
-def test_a_broken_file_leaves_the_last_good_table_in_use_and_says_so(
-    tmp_path: Path, line: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = config_map(tmp_path, "", "..1")
-    source = TableSource(path)
-    good = source.table()
-    config_map(tmp_path, line, "..2")
-    with caplog.at_level(logging.ERROR):
-        source.refresh()
-    assert source.table() is good
-    assert str(path) in source.watched.problem
-    assert "keeping rule table" in caplog.text
-    config_map(tmp_path, "mode: shadow\n", "..3")
-    source.refresh()
-    assert source.table() is not good
-    assert source.watched.problem == ""
-
-
-def test_at_the_start_a_broken_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="maybe"):
-        TableSource(config_map(tmp_path, "mode: maybe\n", "..1"))
 
 
 def test_a_table_that_changes_right_after_it_was_read_at_the_start_is_read_at_the_first_look(
