@@ -123,12 +123,13 @@ def shown(times: Times, used: Counter[str], clients: int) -> Iterator[str]:
     creates = clients * (CREATES[clients] + 1) * len(times[NOBODY])
     spent = {name: (used[name] - used[NOBODY]) * 10 / creates for name in times}
     for name, found in times.items():
-        row = f"| {clients} | {name} | {statistics.median(itertools.chain(*found)) / 1000:.2f} "
-        if name != NOBODY:
-            ratios = [added(times, OURS, part) / added(times, name, part) for part in (slice(None), *parts)]
-            row += f"| {added(times, name):.2f} | {ratios[0]:.2f} | {min(ratios):.2f} to {max(ratios):.2f} "
-            row += f"| {spent[name]:.2f} | {spent[OURS] / spent[name]:.2f} |"
-        yield row
+        row = f"| {clients} | {name} | {statistics.median(itertools.chain(*found)) / 1000:.2f} |"
+        if name == NOBODY:
+            yield f"{row} | | | | |"
+            continue
+        ratios = [added(times, OURS, part) / added(times, name, part) for part in (slice(None), *parts)]
+        row += f" {added(times, name):.2f} | {ratios[0]:.2f} | {min(ratios):.2f} to {max(ratios):.2f} |"
+        yield f"{row} {spent[name]:.2f} | {spent[OURS] / spent[name]:.2f} |"
 
 
 def main() -> None:
