@@ -10,17 +10,18 @@ import argparse
 import contextlib
 import json
 import re
-import statistics
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 from testbed.experiment.stage import staged
 from testbed.kits.progress import say
 from testbed.mpijob import mpijob
 from testbed.plane.nodes import INSTANCE_TYPE, NODES_PER_ULTRASERVER, TRN2U
+from testbed.plane.placement import ACCOUNT
 from testbed.plane.webhook import INJECT
 from testbed.waiting import until
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 WAYS = {"selector": "webhook", "webhook": "webhook", "whole job": "placement"}
 """How the job is placed, and the stage's policy for it."""
-PATIENCE = 600.0
 PODS = re.compile(
     r'^apiserver_request_total\{code="2.*resource="pods",.*subresource="(\w*)",verb="(P\w+)".* (\S+)$'
 )
@@ -58,28 +58,29 @@ def cpu(plane: ControlPlane) -> Counter[str]:
     return Counter({program.name: groups[str(program.pid)] for program in plane.programs.running})
 
 
-def run(stage: Stage, way: str, workers: int) -> float:
-    """Creates the job and follows it, by what the API server counts; seconds until all is bound."""
-    own = {"annotations": {INJECT: "false"}, "worker_spec": {"nodeSelector": {INSTANCE_TYPE: TRN2U}}}
-    plane = stage.plane
+def run(stage: Stage, way: str, workers: int) -> tuple[float, float]:
+    """Creates the job and follows it, by what the API server counts; seconds until all is bound, and CPU."""
+    plane, selector = stage.plane, {"nodeSelector": {INSTANCE_TYPE: TRN2U}}
+    own = {"annotations": {INJECT: "false"}, "worker_spec": selector} if way == "selector" else {}
     if way == "whole job":
         stage.start_program()
-        plane.kubectl.wait_for(lambda found: len(found["items"]) > 1, "leases", "-A")
+        plane.kubectl.wait_for(lambda found: ACCOUNT in json.dumps(found), "leases", "-A")
     counts, spent, began = counted(plane), cpu(plane), time.monotonic()
-    key, _ = stage.create(mpijob(workers, **(own if way == "selector" else {})))
+    key, _ = stage.create(mpijob(workers, **own))
 
     def bound() -> bool:
         now = counted(plane) - counts
         say(f"{way}: {time.monotonic() - began:5.1f} s: {dict(now)}")
         return now["POST binding"] > workers  # the launcher is one more
 
-    until(bound, f"{workers} bound workers", PATIENCE, 0.5)
+    until(bound, f"{workers} bound workers", 600, 0.5)
     seconds = time.monotonic() - began
     worker = next(pod for pod in stage.pods(key) if "worker" in pod["metadata"]["name"])
     terms = sum(len(each) for kind in worker["spec"].get("affinity", {}).values() for each in kind.values())
-    used = ", ".join(f"{name} {ticks / 100:.1f}" for name, ticks in (cpu(plane) - spent).most_common())
-    say(f"{way}: a worker has {len(json.dumps(worker)):,} bytes and {terms} terms; seconds of CPU: {used}")
-    return seconds
+    say(f"{way}: a worker has {len(json.dumps(worker)):,} bytes and {terms} terms")
+    used = cpu(plane) - spent
+    say(f"{way}: hundredths of a second of CPU: {dict(used.most_common())}")
+    return seconds, used.total() / 100
 
 
 def main() -> None:
@@ -88,7 +89,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    found: dict[str, list[float]] = {way: [] for way in WAYS}
+    found: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
     for number in range(options.rounds):
         for way, policy in WAYS.items():
             say(f"round {number + 1} of {options.rounds}: {way}")
@@ -97,11 +98,14 @@ def main() -> None:
                 staged(Path(folder), policy, options.workers // NODES_PER_ULTRASERVER) as stage,
             ):
                 found[way].append(run(stage, way, options.workers))
-    say("\n| placed by | all bound, s | of the selector's | in each round |\n| --- | --- | --- | --- |")
-    for way, seconds in found.items():
-        ratios = [one / other for one, other in zip(seconds, found["selector"], strict=True)]
-        each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-        say(f"| {way} | {statistics.median(seconds):.1f} | {statistics.median(ratios):.2f} | {each} |")
+    say("\n| placed by | all bound, s | of the selector's | CPU, s | of the selector's |")
+    say("| --- | --- | --- | --- | --- |")
+    for way, rounds in found.items():
+        row = f"| {way} "
+        for mine, bare in zip(zip(*rounds, strict=True), zip(*found["selector"], strict=True), strict=True):
+            ratios = sorted(one / other for one, other in zip(mine, bare, strict=True))
+            row += f"| {median(mine):.1f} | {median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) "
+        say(f"{row}|")
 
 
 if __name__ == "__main__":
