@@ -20,23 +20,23 @@ _log = logging.getLogger("placement")
 class Followed:
     """The units of a table, read again when its files change.
 
+    A unit that was known stays known, for pods stand in it: the kill switch may take its row away.
+    Without a table that can be read there are those of the package.
+
     Args:
         path: Of a file, or of a directory such as a mounted ConfigMap; None for the packaged table alone.
-
-    Raises:
-        OSError: It cannot be read.
-        ValueError: It is no table.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._units = _units(_texts(path))
+        self._units = UNITS
         self._said = ""
 
     def __call__(self) -> Units:
-        """Those of now; of what the files were before, while they cannot be read."""
+        """Those of now, and those of before."""
         try:
-            self._units = _units(_texts(self._path))
+            self._units |= _units(_texts(self._path))
+            self._said = ""
         except (OSError, ValueError) as error:
             if self._said != str(error):
                 _log.error("the units of the table stay as they were: %s", error)
@@ -58,7 +58,7 @@ def _units(texts: tuple[bytes, ...]) -> Units:
     try:
         for row in (row for text in texts for row in yaml.load(text, yaml.CSafeLoader).get("shapes") or ()):
             rows[row["name"]] = rows.get(row["name"], {}) | row
-    except (yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
+    except (yaml.YAMLError, AttributeError, LookupError, TypeError, RecursionError) as error:
         raise ValueError(f"a file of the rule table is none: {type(error).__name__}: {error}") from error
     said = ((row.get("topologyKey"), row.get("nodeConfig")) for row in rows.values())
     return UNITS | {(key, size) for key, size in said if isinstance(key, str) and isinstance(size, int)}

@@ -46,10 +46,13 @@ TABLE: list[Object] = [
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": "ultraserver-webhook-rules", "namespace": "ultraserver-webhook"},
-        "data": {"rules.yaml": "shapes:\n  - name: racks\n    topologyKey: example.com/rack\n"},
+        "data": {
+            "rules.yaml": "# topologyKey: topology.kubernetes.io/zone\r\n"
+            "shapes:\r\n  - name: racks\r\n    topologyKey: example.com/rack\r\n"
+        },
     },
 ]
-"""A table with units of its own, of which the guard reads the label."""
+"""A table with units of its own, of which the guard reads the label; written on Windows, with a comment."""
 CRONJOBS = "system:serviceaccount:kube-system:cronjob-controller"
 
 # The rights that each has beside what Kubernetes itself gives them: verbs and resources.
