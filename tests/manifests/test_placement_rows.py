@@ -191,22 +191,6 @@ def test_units_are_rows_that_are_laid_over_the_packaged_ones(tmp_path: Path) -> 
     assert Followed(tmp_path)() == UNITS | {("example.com/four", 4)}
 
 
-def test_units_stay_as_they_were_while_the_files_make_no_table(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    file = tmp_path / "rules.yaml"
-    file.write_text(RACKS, encoding="utf-8")
-    units = Followed(file)
-    for text in ("shapes: [", "shapes: [{nodeConfig: 4}]", "- a list"):
-        file.write_text(text, encoding="utf-8")
-        assert ("example.com/rack", 18) in units() == units()
-        with pytest.raises(ValueError, match="a file of the rule table is none"):
-            Followed(file)
-    assert len(caplog.messages) == 3
-    file.write_text(RACKS.replace("18", "9"), encoding="utf-8")
-    assert ("example.com/rack", 9) in units()
-
-
 def with_ranks(**launcher: Json) -> Json:
     """A job whose launcher is one of four that take a node."""
     job = mpijob(3)

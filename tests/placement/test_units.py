@@ -9,7 +9,8 @@ from placement.topology import UNITS
 from placement.units import Followed
 
 RACKS = "shapes:\n  - {name: racks, nodeConfig: 18, topologyKey: example.com/rack}\n"
-BROKEN = ["shapes: [", "# a comment only", "shapes: [{name: !!int ''}]", "[]", "shapes: 1"]
+NAMELESS = "shapes: [{nodeConfig: 4}]"
+BROKEN = ["shapes: [", "# a comment only", "shapes: [{name: !!int ''}]", "[]", "shapes: 1", NAMELESS]
 
 
 @pytest.mark.parametrize("broken", BROKEN)
