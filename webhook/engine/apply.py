@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from contract.place import Placer
 from webhook.engine.match import Subject, found_devices, matched
@@ -38,8 +38,7 @@ class Progress:
     clean: set[str] = field(default_factory=set)
 
 
-@dataclass(frozen=True)
-class _Ready:
+class _Ready(NamedTuple):
     """A rule that matched, the templates that it is for, and what its placeholders stand for.
 
     It is filled in when it fires: many that match are replaced by another.
@@ -159,9 +158,10 @@ def _fire(ready: _Ready, progress: Progress) -> None:
         progress.warnings.append(render(rule.warn, ready.known))
     if rule.deny:
         progress.denials.append(render(rule.deny, ready.known))
-    if all(merge.is_clean for merge in merges):
+    hindered = [merge for merge in merges if merge.conflicts or merge.missing or merge.refused]
+    if all(merge.is_clean for merge in hindered):
         progress.clean.add(rule.name)
-    for merge in merges:
+    for merge in hindered:
         _say_conflicts(rule, merge, progress)
 
 

@@ -1,6 +1,6 @@
 """Matching: whether a rule fires. Every no names the condition that failed."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -55,15 +55,17 @@ def matched(match: Match, subject: Subject) -> Sequence[Path] | str:
     paths = every = subject.job.paths(match.role)
     if not every:
         return f"the job has no {_whose(match)} template"
-    if subject.facts not in match.decided:
-        match.decided[subject.facts] = next(_failed(_OF_JOB, match, subject), None)
-    failed = match.decided[subject.facts]
-    if failed is None and not _OF_TEMPLATE.keys().isdisjoint(match.given):
-        why = {path: next(_failed(_OF_TEMPLATE, match, subject, path), None) for path in every}
+    decided = match.decided
+    if subject.facts not in decided:
+        decided[subject.facts] = _failed(match.of_job, match, subject)
+    if failed := decided[subject.facts]:
+        return failed
+    if match.of_template:
+        why = {path: _failed(match.of_template, match, subject, path) for path in every}
         paths = tuple(path for path in every if why[path] is None)
         if not paths or (match.every and len(paths) < len(every)):
             return next(filter(None, why.values()))  # of several templates the first says why
-    return failed or next(_failed(_OF_OBJECT, match, subject), None) or paths
+    return _failed(match.of_object, match, subject) or paths
 
 
 def found_devices(match: Match, subject: Subject, paths: Sequence[Path]) -> Mapping[str, str]:
@@ -75,12 +77,12 @@ def found_devices(match: Match, subject: Subject, paths: Sequence[Path]) -> Mapp
     return {}
 
 
-def _failed(checks: Mapping[str, Callable[..., str | None]], match: Match, *about: object) -> Iterator[str]:
-    """What the checks of the conditions that a rule has say against it."""
-    for name in match.given:
-        why = checks[name](match, *about) if name in checks else None
-        if why:
-            yield why
+def _failed(conditions: Sequence[str], match: Match, *about: object) -> str | None:
+    """What the first of a rule's conditions says that is not met."""
+    for name in conditions:
+        if why := _CHECKS[name](match, *about):
+            return why
+    return None
 
 
 def _whose(match: Match) -> str:
@@ -169,14 +171,15 @@ def _namespace(match: Match, subject: Subject) -> str | None:
     return f"the namespace is {subject.job.namespace}, not {_either(match.namespace)}"
 
 
-_OF_JOB: Final = {"shape": _shape, "placer": _placer, "numbered": _numbered, "named": _named}
-_OF_TEMPLATE: Final = {
+_CHECKS: Final[Mapping[str, Callable[..., str | None]]] = {
+    "shape": _shape,
+    "placer": _placer,
+    "numbered": _numbered,
+    "named": _named,
     "requests": _requests,
     "volume": _volume,
     "template": _template,
     "unsupported_count": _unsupported_count,
-}
-_OF_OBJECT: Final = {
     "fields": _fields,
     "labels": lambda match, subject: _marks("label", match.labels, subject.job),
     "annotations": lambda match, subject: _marks("annotation", match.annotations, subject.job),

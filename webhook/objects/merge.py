@@ -88,11 +88,12 @@ class Merge:
         return self._map(template, fragment, ())
 
     def _map(self, theirs: Json, ours: Json, path: Path) -> Json:
-        old = as_map(theirs, self.at + path)
+        old = theirs if isinstance(theirs, dict) else as_map(theirs, self.at + path)
         changes = {}
         for key, value in ours.items():
-            new = self._value(old.get(key), value, (*path, key))
-            if new is not old.get(key):
+            before = old.get(key)
+            new = self._value(before, value, (*path, key))
+            if new is not before:
                 changes[key] = new
         return {**old, **changes} if changes or theirs is None else theirs
 

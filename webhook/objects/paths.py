@@ -53,7 +53,12 @@ class ObjectPath:
             obj: the object.
             element: which one is meant where it is for every element of a list.
         """
-        return _found(obj, self.parts, element)
+        return self._plain or _found(obj, self.parts, element)
+
+    @cached_property
+    def _plain(self) -> Path | None:
+        """The one path that it is in every object; None where it selects an element of a list."""
+        return None if any(isinstance(part, Select) for part in self.parts) else tuple(map(str, self.parts))
 
     def element(self, path: Path) -> int:
         """Which element of its list one of its paths goes through; 0 where there is no list."""

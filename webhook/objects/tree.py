@@ -24,6 +24,7 @@ LONG: Final = 4096
 """Characters of a text from which its digest is kept."""
 
 _CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+_SHOWN: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
 
 
 class WrongTypeError(ValueError):
@@ -217,4 +218,4 @@ def text_of(value: Json) -> str:
 
 def shown(value: Json, limit: int = 60) -> str:
     """A value as JSON for a message, printable and cut to a length in characters."""
-    return printable(json.dumps(value, ensure_ascii=False, sort_keys=True), limit)
+    return printable(_SHOWN.encode(value), limit)

@@ -130,6 +130,8 @@ def _fill_map(entries: list[tuple[str, Json, Filling | None]], values: Mapping[s
 def _fill_present(entries: list[tuple[str, Json, Filling | None]], values: Mapping[str, Json]) -> Json:
     """The same where a placeholder that stands alone may be for a map that the job does not have."""
     filled = _fill_map(entries, values)
+    if ABSENT not in filled.values():
+        return filled
     return {key: value for key, value in filled.items() if value is not ABSENT}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property, partial
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 from pydantic import Field as Limits
@@ -165,14 +165,6 @@ def _as_it_is(mount: Mapping[str, str], _: object) -> Mapping[str, str]:
     return mount
 
 
-_CONDITIONS: Final = (
-    *("shape", "placer", "numbered", "named"),
-    *("requests", "volume", "template", "unsupported_count"),
-    *("fields", "labels", "annotations", "namespace"),
-)
-"""In the order in which they are looked at: a job's, each template's, the object's."""
-
-
 @dataclass(frozen=True)
 class Match(Row):
     """When the rule fires. Every condition that is given must hold.
@@ -233,10 +225,22 @@ class Match(Row):
     mount_free: MountFree | None = None
 
     @cached_property
-    def given(self) -> Mapping[str, Any]:
-        """The conditions that it has, by attribute: role, workload and candidate aside."""
-        every = {name: getattr(self, name) for name in _CONDITIONS}
-        return {name: wanted for name, wanted in every.items() if wanted not in (None, (), {})}
+    def of_job(self) -> Sequence[str]:
+        """Its conditions on the job, as names of attributes, in the order in which they are looked at."""
+        return self._given("shape", "placer", "numbered", "named")
+
+    @cached_property
+    def of_template(self) -> Sequence[str]:
+        """Its conditions on each template."""
+        return self._given("requests", "volume", "template", "unsupported_count")
+
+    @cached_property
+    def of_object(self) -> Sequence[str]:
+        """Its conditions on the object, which are looked at last."""
+        return self._given("fields", "labels", "annotations", "namespace")
+
+    def _given(self, *conditions: str) -> Sequence[str]:
+        return [name for name in conditions if getattr(self, name) not in (None, (), {})]
 
     @cached_property
     def decided(self) -> dict[tuple[object, ...], str | None]:
@@ -411,6 +415,12 @@ class Table(File):
 
         One without a ``when`` comes last: it is for what the others leave.
         """
-        return tuple(
-            sorted((row for row in self.workloads if kind in row.kinds), key=lambda row: not row.when)
-        )
+        return self._workloads_of.get(kind, ())
+
+    @cached_property
+    def _workloads_of(self) -> Mapping[str, tuple[Workload, ...]]:
+        ordered = sorted(self.workloads, key=lambda row: not row.when)
+        return {
+            kind: tuple(row for row in ordered if kind in row.kinds)
+            for kind in {kind for row in ordered for kind in row.kinds}
+        }

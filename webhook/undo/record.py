@@ -9,6 +9,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import orjson
+
 from contract import keys, place
 from webhook.objects.lists import TERMS
 from webhook.objects.tree import Json, drop, get, map_at, maps_at, pointer, put, shared
@@ -68,9 +70,15 @@ def write(template: Json, record: Record, key: str = keys.ADDED) -> Json:
         place: sorted(digests) if place.endswith(f"/{TERMS}") else digests
         for place, digests in record.added.items()
     }
-    # ASCII, for a forged uid may be half of a surrogate pair, which no response could carry.
-    text = _ENCODER.encode({**raw, "added": added})
-    return put(template, (*ANNOTATIONS, key), text)
+    return put(template, (*ANNOTATIONS, key), _text({**raw, "added": added}))
+
+
+def _text(raw: dict[str, Json]) -> str:
+    """As ASCII, for a forged uid may be half of a surrogate pair, which no response could carry."""
+    try:
+        return orjson.dumps(raw).decode("ascii")
+    except (orjson.JSONEncodeError, UnicodeDecodeError):
+        return _ENCODER.encode(raw)
 
 
 def claims(template: Json) -> dict[str, Json]:
