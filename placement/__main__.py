@@ -22,11 +22,12 @@ from placement.events import Reporter
 from placement.model import COMPONENT
 from placement.passes import Passes
 from placement.plan import Policy
-from placement.read import LIVE, read_node, read_pod
+from placement.read import LIVE, OVER, read_ended, read_node, read_pod
 from placement.units import Followed
 
 NODES: Final = "/api/v1/nodes"
 PODS: Final = f"/api/v1/pods?{LIVE}"
+ENDED: Final = f"/api/v1/pods?{OVER}"
 LABELS: Final = {"app.kubernetes.io/name": "ultraserver-webhook", "app.kubernetes.io/component": "placement"}
 _log = logging.getLogger("placement")
 
@@ -78,19 +79,23 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
     )
     try:
         units = Followed(given["rules"])
-        api, for_nodes, for_pods = (connect(given["kubeconfig"]) for _ in range(3))
+        api, *watched = (connect(given["kubeconfig"]) for _ in range(4))
         port = given["metrics_port"]
         unserve = serve(metrics.registry, given["metrics_host"], port) if port else None
     except (ApiError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     lease = given["lease"], given["identity"], given["lease_seconds"]
     elector = Elector(api, given["namespace"], *lease, _now, time.monotonic, LABELS)
-    nodes = Mirror(Watch(for_nodes, NODES, read_node), lambda: loop.wake())  # noqa: PLW0108 - made below
-    pods = Mirror(Watch(for_pods, PODS, read_pod), lambda: loop.wake())  # noqa: PLW0108
+    collections = (NODES, read_node), (PODS, read_pod), (ENDED, read_ended)
+    nodes, pods, ended = (
+        Mirror[Any](Watch(of, path, read), lambda: loop.wake())  # noqa: PLW0108 - made below
+        for of, (path, read) in zip(watched, collections, strict=True)
+    )
     passes = Passes(
         api,
         nodes,
         pods,
+        ended,
         policy,
         units,
         Reporter(api, given["identity"]),
@@ -101,7 +106,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
     )
     loop = Loop(elector, passes, passes.leads, able=passes.sees)
     loop.stop_on_signals()
-    with nodes, pods:
+    with nodes, pods, ended:
         loop.run()
     if unserve:
         unserve()

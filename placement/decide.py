@@ -8,6 +8,7 @@ not for ever). What one job asks, or how it fails, costs no other its turn.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
 from common.texts import printable
@@ -15,6 +16,7 @@ from placement.allocate import Allocator
 from placement.believe import believed
 from placement.cluster import Cluster
 from placement.jobs import Job, jobs_of
+from placement.model import Ended
 from placement.plan import Decision, Deletion, Failure, Keeping, Memory, Opening, Policy, Unsettled, Waiting
 from placement.reasons import LONGEST, Shortage, explain
 
@@ -30,7 +32,7 @@ T = TypeVar("T")
 
 def decide(
     nodes: Topology,
-    pods: Iterable[Pod],
+    pods: Iterable[Pod | Ended],
     now: datetime,
     policy: Policy | None = None,
     memory: Memory | None = None,
@@ -39,7 +41,8 @@ def decide(
 
     Args:
         nodes: All nodes, grouped.
-        pods: All pods that have not ended, with what was written already and is not seen yet (`assume`).
+        pods: All pods that have not ended, with what was written already and is not seen yet (`assume`), and
+            the workers that have.
         now: The time.
         policy: What is wanted.
         memory: Of the decision before; nothing where there was none.
@@ -77,12 +80,13 @@ class _Round:
         self._waiting: list[tuple[Job, str | Shortage]] = []
         self._errors: list[tuple[Job, Exception]] = []
         self._unsettled: dict[JobKey, Unsettled] = {}
+        self._ended: defaultdict[JobKey, set[int]] = defaultdict(set)
         self._failures = dict(memory.failures)
 
-    def run(self, pods: Iterable[Pod]) -> Decision:
+    def run(self, pods: Iterable[Pod | Ended]) -> Decision:
         """Count all pods in, then go through the jobs once, those that were begun first."""
         seen = self._counted_in(pods)
-        turns = self._each(jobs_of(seen), lambda job: (not job.begun, job.order, job))
+        turns = self._each(jobs_of(seen, self._ended), lambda job: (not job.begun, job.order, job))
         self._each((job for *_, job in sorted(turns)), self._consider)
         doubted = [Job(pod.key, (pod,)) for pod in seen if pod.problem and not pod.gated and not pod.deleting]
         lost = self._now - 2 * self._policy.longest_pause
@@ -97,11 +101,14 @@ class _Round:
             self._cluster,
         )
 
-    def _counted_in(self, pods: Iterable[Pod]) -> list[Pod]:
+    def _counted_in(self, pods: Iterable[Pod | Ended]) -> list[Pod]:
         """The pods as far as they are believed, where they stand; without those of jobs that made us fail."""
         seen: list[Pod] = []
         failed: set[JobKey] = set()
         for pod in pods:
+            if isinstance(pod, Ended):
+                self._ended[pod.job].add(pod.number)
+                continue
             try:
                 found = believed(pod, self._cluster.topology, self._policy.units)
                 self._cluster.stand(found)

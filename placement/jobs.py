@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from contract.keys import GATE
 from contract.place import Placer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from contract.place import Place
@@ -25,10 +26,13 @@ class Job:
     Attributes:
         key: Namespace and job label.
         pods: The pods, by name.
+        ended: The numbers of workers that have ended: a Job does not replace one that succeeded, so
+            another that failed comes back without it.
     """
 
     key: JobKey
     pods: tuple[Pod, ...]
+    ended: Collection[int] = ()
 
     @cached_property
     def workers(self) -> tuple[Pod, ...]:
@@ -69,7 +73,7 @@ class Job:
     def settled(self) -> bool:
         """Whether every worker is there and bound."""
         return (
-            not missing_workers(self.workers)
+            not missing_workers(self.workers, self.ended)
             and all(pod.node for pod in self.workers)
             and not any(pod.gated for pod in self.workers)
         )
@@ -111,11 +115,11 @@ class Job:
                 return f"{pod.name} waits for another gate as well: {others[0]}"
         if self.workers and not any(pod.demand.neuron for pod in self.workers):
             return "none of its workers asks for Neuron devices: it has no need of a place"
-        return missing_workers(self.workers) or _odd_blocks(self.place)
+        return missing_workers(self.workers, self.ended) or _odd_blocks(self.place)
 
 
-def missing_workers(workers: Sequence[Pod]) -> str | None:
-    """Why these are not all workers of a job, one of each number; None where they are."""
+def missing_workers(workers: Sequence[Pod], ended: Collection[int]) -> str | None:
+    """Why these, and those that have ended, are not all workers of a job; None where they are, each once."""
     places = [pod.place for pod in workers if pod.place is not None]
     if not places:
         return "none of its workers exists yet"
@@ -131,7 +135,8 @@ def missing_workers(workers: Sequence[Pod]) -> str | None:
         if pod.number in seen:
             return f"{seen[pod.number]} and {pod.name} have the same number {pod.number}"
         seen[pod.number] = pod.name
-    return None if len(places) == total else f"{len(places)} of {total} workers exist"
+    there = len(seen.keys() | {number for number in ended if number < total})
+    return None if there == total else f"{there} of {total} workers exist"
 
 
 def _odd_blocks(place: Place) -> str | None:
@@ -140,10 +145,18 @@ def _odd_blocks(place: Place) -> str | None:
     return f"{place.workers} workers do not fill units of {place.size} nodes"
 
 
-def jobs_of(pods: Iterable[Pod]) -> list[Job]:
-    """The jobs of which a pod waits or takes a node."""
+def jobs_of(pods: Iterable[Pod], ended: Mapping[JobKey, Collection[int]] = MappingProxyType({})) -> list[Job]:
+    """The jobs of which a pod waits or takes a node.
+
+    Args:
+        pods: Those that have not ended.
+        ended: The numbers of the workers that have, by job.
+    """
     found: defaultdict[JobKey, list[Pod]] = defaultdict(list)
     for pod in pods:
         if not pod.deleting and (pod.place is not None or pod.gated):
             found[pod.key].append(pod)
-    return [Job(key, tuple(sorted(group, key=lambda pod: pod.name))) for key, group in found.items()]
+    return [
+        Job(key, tuple(sorted(group, key=lambda pod: pod.name)), ended.get(key, ()))
+        for key, group in found.items()
+    ]

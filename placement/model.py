@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from contract.keys import DEVICES, GATE, NO_NODE, NO_SERVER, NODE_IDS
 
@@ -45,6 +45,18 @@ PORT: Final = "host port"
 
 JobKey = tuple[str, str]
 """Namespace and job label of a job; a pod without the label is a job of its own, called ``pod/NAME``."""
+
+
+class Ended(NamedTuple):
+    """A worker that has ended.
+
+    Attributes:
+        job: Its job.
+        number: Its number among the pods of the job that take nodes, from 0.
+    """
+
+    job: JobKey
+    number: int
 
 
 def is_pod(job: JobKey) -> bool:

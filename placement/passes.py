@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from placement.events import Reporter
     from placement.jobs import Job
     from placement.metrics import Metrics
-    from placement.model import Node, Pod
+    from placement.model import Ended, Node, Pod
     from placement.plan import Decision, Deletion, Opening, Policy
     from placement.topology import Units
 
@@ -46,6 +46,7 @@ class Passes:
         api: The API server, for writes.
         nodes: A copy of the nodes.
         pods: A copy of the pods that have not ended.
+        ended: A copy of the workers that have.
         policy: What is wanted.
         units: Which nodes make units now.
         reporter: Writes Events.
@@ -59,6 +60,7 @@ class Passes:
     api: Api
     nodes: Mirror[Node]
     pods: Mirror[Pod]
+    ended: Mirror[Ended]
     policy: Policy
     units: Callable[[], Units]
     reporter: Reporter
@@ -95,7 +97,7 @@ class Passes:
         Raises:
             RuntimeError: They never will be again, so the program has to be started again.
         """
-        mirrors = self.nodes, self.pods
+        mirrors = self.nodes, self.pods, self.ended
         for mirror in mirrors:
             mirror.check()
         lost = any(mirror.lost for mirror in mirrors)
@@ -116,7 +118,7 @@ class Passes:
         seen = list(self.pods.items().values())
         known = {pod.uid for pod in seen}
         self._written = {uid: pod for uid, pod in self._written.items() if uid in known}
-        pods = assume(seen, self._written.values())
+        pods: list[Pod | Ended] = [*assume(seen, self._written.values()), *self.ended.items().values()]
         policy = replace(self.policy, units=self.units())
         return decide(self._topology, pods, self.clock(), policy, self._memory)
 

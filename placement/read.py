@@ -15,9 +15,9 @@ from weakref import WeakValueDictionary
 from common.quantities import amounts, requests
 from common.times import time_of
 from contract import place as contract
-from contract.keys import DEVICES, LOOSE, OPENED
+from contract.keys import DEVICES, JOB, LOOSE, OPENED
 from contract.place import ContractError, Place, Placer
-from placement.model import PORT, Demand, Expression, Node, Pod, Taint, Term, Toleration
+from placement.model import PORT, Demand, Ended, Expression, Node, Pod, Taint, Term, Toleration
 
 Object = dict[str, Any]
 
@@ -26,6 +26,9 @@ ENDED: Final = ("Succeeded", "Failed")
 
 LIVE: Final = "fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
 """The query of a list of pods for those that have not ended."""
+
+OVER: Final = f"labelSelector={JOB}&fieldSelector=status.phase!%3DPending%2Cstatus.phase!%3DRunning"
+"""The same for pods of jobs that have."""
 
 MOST_CONDITIONS: Final = 200
 """Parts of node selector, node affinity and tolerations of one worker: a value is one, all others are four.
@@ -105,6 +108,19 @@ def read_pod(found: Object) -> Pod | None:
         priority=spec.get("priority") or 0,
         created=time_of(metadata.get("creationTimestamp")) or datetime.fromtimestamp(0, UTC),
     )
+
+
+def read_ended(found: Object) -> Ended | None:
+    """Which worker of which job has ended; None for what is no such worker, or is being deleted."""
+    metadata = found.get("metadata") or {}
+    if (found.get("status") or {}).get("phase") not in ENDED or metadata.get("deletionTimestamp"):
+        return None
+    try:
+        place, number = read_place(metadata)
+    except ContractError:
+        return None
+    job = contract.job(metadata, place.group) if place else ""
+    return Ended((metadata.get("namespace", ""), job), number) if job else None
 
 
 def read_place(metadata: Object) -> tuple[Place | None, int]:

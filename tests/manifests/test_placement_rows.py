@@ -96,16 +96,27 @@ POD = {
     }
 }
 INDEXED = {"parallelism": 4, "completions": 4, "completionMode": "Indexed", "template": POD}
-JOBSET: dict[str, Json] = {
-    "replicatedJobs": [{"name": name, "replicas": 2, "template": {"spec": INDEXED}} for name in ("a", "b")]
-}
+JOBSETS = "jobset.x-k8s.io/v1alpha2/JobSet"
+FIRST, SECOND = ({"name": name, "replicas": 2, "template": {"spec": INDEXED}} for name in ("a", "b"))
+JOBSET: dict[str, Json] = {"replicatedJobs": [FIRST, SECOND]}
 PYTORCH: dict[str, Json] = {
     "pytorchReplicaSpecs": {"Master": {"template": POD}, "Worker": {"replicas": 3, "template": POD}}
 }
 KINDS: dict[str, tuple[str, dict[str, Json], str]] = {
-    # Their Pods are replaced one by one, when others have ended.
-    "Job": ("batch/v1/Job", INDEXED, "affinity"),
-    "JobSet": ("jobset.x-k8s.io/v1alpha2/JobSet", JOBSET, "affinity"),
+    "Job": ("batch/v1/Job", INDEXED, "gate"),
+    "Job without numbers": ("batch/v1/Job", INDEXED | {"completionMode": "NonIndexed"}, "affinity"),
+    "Job of more Pods than at a time": ("batch/v1/Job", INDEXED | {"completions": 8}, "affinity"),
+    "JobSet": (JOBSETS, JOBSET, "gate"),
+    "JobSet in order": (
+        JOBSETS,
+        JOBSET | {"startupPolicy": {"startupPolicyOrder": "InOrder"}},
+        "affinity",
+    ),
+    "JobSet whose second Jobs wait for the first": (
+        JOBSETS,
+        {"replicatedJobs": [FIRST, SECOND | {"dependsOn": [{"name": "a", "status": "Ready"}]}]},
+        "affinity",
+    ),
     "LeaderWorkerSet": (
         "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet",
         {"replicas": 2, "leaderWorkerTemplate": {"size": 4, "workerTemplate": POD}},

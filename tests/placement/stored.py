@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from contract import keys
 from contract.keys import GATE, HOSTNAME, SERVER_2, SERVER_4
-from placement.read import read_node, read_pod
+from placement.read import read_ended, read_node, read_pod
 from tests.placement.world import TRN2U
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ class View:
         return found
 
 
-def views(api: FakeApi) -> tuple[Any, Any]:
-    """Of nodes and of pods."""
-    return View(api, "nodes", read_node), View(api, "pods", read_pod)
+def views(api: FakeApi) -> tuple[Any, Any, Any]:
+    """Of nodes, of pods, and of workers that have ended."""
+    return View(api, "nodes", read_node), View(api, "pods", read_pod), View(api, "pods", read_ended)
 
 
 def store_nodes(api: FakeApi, ultraservers: int) -> None:

@@ -11,6 +11,7 @@ import pytest
 from contract.keys import SERVER_4
 from placement.decide import decide
 from placement.jobs import jobs_of
+from placement.model import Ended
 from placement.topology import Topology
 from tests.placement.world import (
     NOW,
@@ -23,6 +24,7 @@ from tests.placement.world import (
     pinned,
     placed,
     servers,
+    waiting,
     writes_of,
 )
 
@@ -112,3 +114,19 @@ def test_a_worker_deleted_in_the_middle_of_an_opening_comes_back_into_its_block(
     assert not without.openings
     anew = replace(job("a", 4)[0], uid="another")
     assert placed(decide(Topology(nodes.values()), [anew, *pods[1:]], NOW)) == {"a": "us-02"}
+
+
+@pytest.mark.parametrize(("running", "onto"), [((2, 3), "us-02"), ((), "us-01")])
+def test_a_worker_that_failed_comes_back_although_others_have_ended(
+    running: tuple[int, ...], onto: str
+) -> None:
+    """A Job replaces what failed and not what succeeded, so its pods are never all there again."""
+    pods = job("a", 8)
+    there = bound(
+        [pods[number] for number in running], on(NODES, *(f"n2-{number}" for number in running)), started=True
+    )
+    ended = [Ended(pods[0].key, number) for number in range(1, 8) if number not in running]
+    assert placed(decide(TOPOLOGY, [pods[0], *there, *ended], NOW)) == {"a": onto}
+    assert waiting(decide(TOPOLOGY, [pods[0], *there, *ended[1:]], NOW)) == {"a": "7 of 8 workers exist"}
+    of_another = ended[0]._replace(number=8)
+    assert waiting(decide(TOPOLOGY, [pods[0], *there, of_another, *ended[1:]], NOW))

@@ -29,9 +29,9 @@ class Program:
 
     def __init__(self, api: FakeApi, **changes: Any) -> None:
         self.api, self.clock, self.metrics = api, Clock(), Metrics()
-        self.nodes, self.pods = views(api)
+        self.nodes, self.pods, self.ended = views(api)
         self.run = Passes(
-            *(api, self.nodes, self.pods, Policy(), Followed(None)),
+            *(api, self.nodes, self.pods, self.ended, Policy(), Followed(None)),
             *(Reporter(api, "one"), self.metrics, self.clock),
             **changes,
         )

@@ -20,6 +20,7 @@ from placement.read import (
     MOST_PORTS,
     MOST_RESOURCES,
     MOST_TEXT,
+    read_ended,
     read_node,
     read_pod,
 )
@@ -101,8 +102,18 @@ def test_a_pod_has_started_when_it_runs(status: dict[str, Any], started: bool) -
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_pods_that_have_ended_hold_nothing(phase: str) -> None:
+def test_of_pods_that_have_ended_it_is_kept_who_they_were(phase: str) -> None:
     assert read_pod(pod(status={"phase": phase})) is None
+    alive = read_pod(pod())
+    assert alive
+    assert read_ended(pod(status={"phase": phase})) == (alive.key, alive.number)
+    assert read_ended(pod()) is None
+    going = {"deletionTimestamp": "2026-11-21T12:00:00Z"}
+    assert read_ended(pod(status={"phase": phase}, metadata=going)) is None
+    assert (
+        read_ended(pod(status={"phase": phase}, metadata={"annotations": {keys.PLACE: "placer=gate"}}))
+        is None
+    )
 
 
 @examples(15)

@@ -220,12 +220,14 @@ def field(workload: Workload, obj: Json, name: str) -> str:
     """The value of a named field of an object as text, its default where the object does not say.
 
     Raises:
-        WrongTypeError: if it is neither text, a truth value nor a number of a size that a job's can have.
+        WrongTypeError: if it is neither text, a truth value, a list nor a number that a job's can be.
     """
     row = workload.fields[name]
-    found = row.path.value(obj)
+    found = row.path.first(obj)
     if row.smaller:
         return _smaller(found, row.default)
+    if isinstance(found, list):
+        found = len(found)
     if isinstance(found, bool):
         return str(found).lower()
     if isinstance(found, int) and abs(found) < _MOST:

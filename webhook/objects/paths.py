@@ -83,6 +83,12 @@ class ObjectPath:
         path = self.find(obj, element)
         return None if path is None else get(obj, path)
 
+    def first(self, obj: Json) -> Json:
+        """What is there; where it means every element of a list, what the first says that says it."""
+        if not self.list:
+            return self.value(obj)
+        return next((found for path in self.find_all(obj) if (found := get(obj, path)) is not None), None)
+
     def __str__(self) -> str:
         return self.text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,24 +10,29 @@ import pytest
 from contract import keys, place
 from testbed.plane.plugin import eventually
 from tests.plane.bound import wait_count
-from tests.plane.kinds.jobs import leaderworkerset, mpijob_v1, pytorchjob
+from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pytorchjob, trainjob
 
 if TYPE_CHECKING:
     from testbed.plane.kubectl import Kubectl, Object
 
+INDEX = "batch.kubernetes.io/job-completion-index"
 JOBS: dict[str, tuple[Object, int]] = {
     "LeaderWorkerSet": (leaderworkerset(2, 4), 8),
     "LeaderWorkerSet of groups of two UltraServers": (leaderworkerset(1, 8), 8),
     "PyTorchJob": (pytorchjob(7), 8),
     "MPIJob v1": (mpijob_v1(8), 8),
+    "Job": (job(8, completionMode="Indexed"), 8),
+    "JobSet": (jobset(2, 4), 8),
+    "TrainJob": (trainjob(8), 8),
 }
 """By kind: the job, and how many of its Pods take nodes."""
 
 
 @pytest.mark.parametrize(("made", "workers"), JOBS.values(), ids=JOBS.keys())
 def test_a_job_waits_until_all_of_it_has_a_place_and_is_opened_whole(
-    made: Object, workers: int, whole_namespace: Kubectl, servers: dict[str, str]
+    made: Object, workers: int, whole_namespace: Kubectl, servers: dict[str, str], runtime: None
 ) -> None:
+    assert runtime is None
     whole_namespace.create(made)
     # The launcher of an MPIJob asks for ephemeral storage, which no node here has: it waits for that only.
     pods = wait_count(whole_namespace, workers)
@@ -47,3 +53,30 @@ def test_a_job_waits_until_all_of_it_has_a_place_and_is_opened_whole(
     assert [len(on) for on in units.values()] == [1] * (workers // 4)
     assert len(set.union(*units.values())) == len(units)
     eventually(whole_namespace, ["verify", "train"], lambda found: found["whole"])
+
+
+@pytest.mark.limit(40, "the Job's controller waits ten seconds before it replaces a Pod that failed")
+def test_a_pod_of_a_job_that_failed_comes_back_when_others_have_succeeded(whole_namespace: Kubectl) -> None:
+    """The Job's controller replaces it, and its gate is taken off although not all pods are there."""
+    whole_namespace.create(job(4, completionMode="Indexed"))
+    first, *others = wait_count(whole_namespace, 4)
+    for pod in others:
+        ends(whole_namespace, pod, "Succeeded")
+    ends(whole_namespace, first, "Failed")
+    index = f"{INDEX}={first['metadata']['annotations'][INDEX]}"
+    (again,) = wait_count(whole_namespace, 1, "-l", index, "--field-selector", "status.phase=Pending")
+    assert again["metadata"]["uid"] != first["metadata"]["uid"]
+    assert keys.OPENED in again["metadata"]["annotations"], "nobody pinned it"
+
+
+def ends(inside: Kubectl, pod: Object, phase: str) -> None:
+    """Says what a kubelet would, of which there is none here."""
+    inside.run(
+        "patch",
+        "pod",
+        pod["metadata"]["name"],
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        json.dumps({"status": {"phase": phase}}),
+    )
