@@ -82,7 +82,7 @@ class Field(Row):
     """A text of the object that fragments may quote as ``$(field.NAME)``.
 
     Attributes:
-        path: Where it is in the object; with [*] in the first element that has it. Of a list its length is meant.
+        path: Where it is in the object; with [*] in the first element that has it. A list means its length.
         default: What stands for it where the job does not say.
         parent: It is a file path, and the directory that it is in is meant.
         smaller: It is a quantity, and the smaller of it and the default is meant.
