@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from contract.place import Placer
-from webhook.engine.match import Subject, found_devices, matched
+from webhook.engine.match import Subject, found_devices, matched, ruled_out
 from webhook.engine.outcome import RuleOutcome, State, cut
 from webhook.engine.placing import place_of
 from webhook.objects.merge import Additions, Conflict, Merge, OnConflict
@@ -111,26 +111,28 @@ def _mount_taken(ready: _Ready) -> str | None:
 
 def _matched(subject: Subject, values: Values) -> tuple[Subject, list[tuple[Rule, _Ready | str]]]:
     """Which rules match. First those that say who places the job, for others ask for it."""
-    rules = subject.table.rules_of(subject.job.workload)
-    placers = {rule.name for rule in rules if rule.placer}
-    first = [rule for rule in rules if rule.placer or not placers.isdisjoint(rule.replaces)]
-    found = {rule.name: _match(rule, subject, values) for rule in first}
-    fires = [rule for rule in first if rule.mode is Mode.ENFORCE and isinstance(found[rule.name], _Ready)]
+    first = subject.table.placing_of(subject.job.workload)
+    found: dict[str, _Ready | str] = {
+        rule.name: why or _match(rule, subject, values)
+        for rule, why in ruled_out(subject)
+        if rule.name in first
+    }
+    ready = [one for one in found.values() if isinstance(one, _Ready)]
+    fires = [one.rule for one in ready if one.rule.mode is Mode.ENFORCE]
     replaced = {name for rule in fires for name in rule.replaces}
     placing = next((rule for rule in fires if rule.placer and rule.name not in replaced), None)
     if subject.shape:
         subject = replace(subject, placer=placing.placer if placing else Placer.AFFINITY)
-    for rule in rules:
-        if placing and rule.placer and rule is not placing and isinstance(found[rule.name], _Ready):
-            found[rule.name] = f"{placing.name} says who places the job"
-    return subject, [(rule, found.get(rule.name) or _match(rule, subject, values)) for rule in rules]
+    for one in ready:
+        if placing and one.rule.placer and one.rule is not placing:
+            found[one.rule.name] = f"{placing.name} says who places the job"
+    return subject, [
+        (rule, found.get(rule.name) or why or _match(rule, subject, values))
+        for rule, why in ruled_out(subject)
+    ]
 
 
 def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
-    if rule.mode is Mode.OFF:
-        return "switched off in the table"
-    if rule.waits_for:
-        return f"the table has no {rule.waits_for}"
     paths = matched(rule.match, subject)
     if isinstance(paths, str):
         return paths

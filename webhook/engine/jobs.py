@@ -89,9 +89,10 @@ class Job:
         """The templates that a rule for ``role`` speaks about."""
         return [get(self.object, path) for path in self.paths(role)]
 
-    def roles(self) -> list[str]:
+    @cached_property
+    def roles(self) -> tuple[str, ...]:
         """The roles that the job has a template for."""
-        return [role for role in self.workload.roles() if self.paths(role)]
+        return tuple(role for role in self._paths if self._paths[role])
 
     def workers(self) -> int:
         """Number of pods in the groups called worker."""
@@ -220,13 +221,13 @@ def field(workload: Workload, obj: Json, name: str) -> str:
     """The value of a named field of an object as text, its default where the object does not say.
 
     Raises:
-        WrongTypeError: if it is neither text, a truth value, a list nor a number that a job's can be.
+        WrongTypeError: if it is neither text, a truth value nor a number of a size that a job's can have.
     """
     row = workload.fields[name]
     found = row.path.first(obj)
     if row.smaller:
         return _smaller(found, row.default)
-    if isinstance(found, list):
+    if row.counted and isinstance(found, list):
         found = len(found)
     if isinstance(found, bool):
         return str(found).lower()

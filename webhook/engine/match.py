@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 from contract.place import Placer
@@ -11,7 +10,7 @@ from webhook.engine.jobs import Job, field
 from webhook.engine.outcome import cut
 from webhook.objects.templates import has_volume, matches, takes
 from webhook.objects.tree import Path, get, map_at, shown, text_of
-from webhook.rows.table import Match, Shape, Table
+from webhook.rows.table import Match, Mode, Rule, Shape, Table
 from webhook.rows.workloads import ANY
 
 CANDIDATE: Final = "it is a candidate"
@@ -37,29 +36,54 @@ class Subject:
     shape: Shape | None
     placer: Placer | None = None
 
-    @cached_property
+    @property
     def facts(self) -> tuple[object, ...]:
-        """All that conditions on the job look at: they are decided once for each of these."""
+        """All that conditions on the job look at."""
         job = self.job
         shape = self.shape.name if self.shape else None
-        return job.workload.name, shape, self.placer, bool(job.name), job.numbered()
+        return (
+            job.workload.name,
+            self.candidate,
+            shape,
+            self.placer,
+            bool(job.name),
+            job.numbered(),
+            job.roles,
+        )
+
+
+def ruled_out(subject: Subject) -> Sequence[tuple[Rule, str | None]]:
+    """The rules for a kind of object; beside one that does not fire whatever the object says else, why.
+
+    It is found out once for each set of facts, which are as few as rows of the table.
+    """
+    known = subject.table.ruled_out
+    facts = subject.facts
+    if facts not in known:
+        rules = subject.table.rules_of(subject.job.workload)
+        known[facts] = [(rule, _ruled_out(rule, subject)) for rule in rules]
+    return known[facts]
+
+
+def _ruled_out(rule: Rule, subject: Subject) -> str | None:
+    match = rule.match
+    if rule.mode is Mode.OFF:
+        return "switched off in the table"
+    if rule.waits_for:
+        return f"the table has no {rule.waits_for}"
+    if match.candidate is not None and match.candidate != subject.candidate:
+        return CANDIDATE if subject.candidate else NO_CANDIDATE
+    if not subject.job.paths(match.role):
+        return f"the job has no {_whose(match)} template"
+    return _failed(match.of_job, match, subject)
 
 
 def matched(match: Match, subject: Subject) -> Sequence[Path] | str:
-    """The templates that a rule is for, or the first of its conditions that the job does not meet.
+    """The templates that a rule is for, or the first of its conditions that is not met.
 
     Conditions on templates are each template's own: of the role's the rule is for those that meet them.
     """
-    if match.candidate is not None and match.candidate != subject.candidate:
-        return CANDIDATE if subject.candidate else NO_CANDIDATE
     paths = every = subject.job.paths(match.role)
-    if not every:
-        return f"the job has no {_whose(match)} template"
-    decided = match.decided
-    if subject.facts not in decided:
-        decided[subject.facts] = _failed(match.of_job, match, subject)
-    if failed := decided[subject.facts]:
-        return failed
     if match.of_template:
         why = {path: _failed(match.of_template, match, subject, path) for path in every}
         paths = tuple(path for path in every if why[path] is None)

@@ -242,11 +242,6 @@ class Match(Row):
     def _given(self, *conditions: str) -> Sequence[str]:
         return [name for name in conditions if getattr(self, name) not in (None, (), {})]
 
-    @cached_property
-    def decided(self) -> dict[tuple[object, ...], str | None]:
-        """What conditions on the job said of the facts about one, which are as few as rows of the table."""
-        return {}
-
     def requests_shown(self) -> list[str]:
         """The resources of ``requests``, each with its least number where there is one."""
         return [f"{least} {name}" if least else name for name, least in self.requests.items()]
@@ -398,6 +393,23 @@ class Table(File):
             ]
             for workload in self.workloads
         }
+
+    def placing_of(self, workload: Workload) -> Collection[str]:
+        """Names of the rules for a kind of object that say who places it, and of those that replace such."""
+        return self._placing_of[workload.name]
+
+    @cached_property
+    def _placing_of(self) -> Mapping[str, Collection[str]]:
+        placers = {rule.name for rule in self.rules if rule.placer}
+        return {
+            name: {rule.name for rule in rules if rule.placer or not placers.isdisjoint(rule.replaces)}
+            for name, rules in self._rules_of.items()
+        }
+
+    @cached_property
+    def ruled_out(self) -> dict[tuple[object, ...], Sequence[tuple[Rule, str | None]]]:
+        """What was found out about rules by what is known of a job as a whole."""
+        return {}
 
     def quoted_of(self, workload: Workload) -> Collection[str]:
         """The placeholders that rules for a kind of object quote."""

@@ -82,16 +82,18 @@ class Field(Row):
     """A text of the object that fragments may quote as ``$(field.NAME)``.
 
     Attributes:
-        path: Where it is in the object; with [*] in the first element that has it. A list means its length.
+        path: Where it is in the object; with [*] in the first element that has it.
         default: What stands for it where the job does not say.
         parent: It is a file path, and the directory that it is in is meant.
         smaller: It is a quantity, and the smaller of it and the default is meant.
+        counted: It is a list, and the number of its elements is meant.
     """
 
     path: Pointer
     default: str
     parent: Flag = False
     smaller: Flag = False
+    counted: Flag = False
 
 
 @dataclass(frozen=True)
