@@ -6,24 +6,11 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from contract import place as contract
-from contract.keys import TRAINING
-from kubectl_ultraserver.objects import labels, maps, metadata, text
-from placement.cluster import named
+from kubectl_ultraserver.objects import metadata, text
+from placement.names import names_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kube.api import Object
-
-MPIJOB: Final = "mpijob"
-NAME_LABELS: Final = (
-    TRAINING + "job-name",
-    "jobset.sigs.k8s.io/jobset-name",
-    "leaderworkerset.sigs.k8s.io/name",
-    "batch.kubernetes.io/job-name",
-)
-"""Labels by which operators say which job a pod is of."""
 
 NEAR: Final = 0.5
 """How alike names must be to be offered in place of one that does not exist (`difflib.get_close_matches`)."""
@@ -62,25 +49,9 @@ def parse(given: str) -> JobName:
     return JobName(singular, name)
 
 
-def names_of(pod: Object) -> Iterator[JobName]:
-    """What the job of a pod may be called."""
-    owned = [owner for owner in maps(metadata(pod).get("ownerReferences")) if owner.get("controller")]
-    owners = {text(owner.get("name")): text(owner.get("kind")).lower() for owner in owned}
-    marks = labels(pod)
-    for key in NAME_LABELS:
-        if name := marks.get(key):
-            operator = marks.get(TRAINING + "operator-name", "")
-            yield JobName(owners.get(name) or ({"mpi-operator": MPIJOB}.get(operator, "")), name)
-    for name, kind in owners.items():
-        yield JobName(kind, name)
-    if found := contract.job(metadata(pod)):
-        namespace = text(metadata(pod).get("namespace"))
-        yield JobName("", named((namespace, found)).partition("/")[2])
-
-
 def belongs(pod: Object, wanted: JobName) -> bool:
     """Whether a pod is of a job."""
-    kinds = {found.kind for found in names_of(pod) if found.name == wanted.name}
+    kinds = {kind for kind, name in names_of(metadata(pod)) if name == wanted.name}
     if not kinds or not wanted.kind:
         return bool(kinds)
     return wanted.kind in kinds or kinds == {""}
@@ -88,7 +59,7 @@ def belongs(pod: Object, wanted: JobName) -> bool:
 
 def job_of(pod: Object) -> str:
     """The name of a pod's job, for people; empty where it is of none."""
-    return next((found.name for found in names_of(pod)), "")
+    return next((name for _, name in names_of(metadata(pod))), "")
 
 
 def unknown(called: JobName, namespace: str, names: set[tuple[str, str]]) -> str:

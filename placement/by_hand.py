@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from kube.api import ApiError
 from placement import write
-from placement.cluster import named, shown
+from placement.cluster import shown
+from placement.names import names_of
 from placement.read import read_pod
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def open_by_hand(api: KubernetesApi, job: str | None) -> tuple[list[str], list[s
 
     Args:
         api: The API server.
-        job: Namespace and name, or job label; None for every job.
+        job: Namespace, and name or job label; None for every job.
 
     Returns:
         A line for each pod that was opened, and one for each that could not be.
@@ -43,12 +44,17 @@ def open_by_hand(api: KubernetesApi, job: str | None) -> tuple[list[str], list[s
 
 
 def _waiting(api: KubernetesApi, job: str | None) -> Iterator[Pod]:
-    namespace, _, _ = (job or "").partition("/")
+    namespace, _, name = (job or "").partition("/")
     path = f"/api/v1/namespaces/{namespace}/pods" if job else "/api/v1/pods"
     for page in api.pages(path):
         for found in page.get("items") or ():
             pod = read_pod(found)
             if pod is None or not pod.gated:
                 continue
-            if job is None or job in (shown(pod.key), named(pod.key), f"{pod.namespace}/{pod.job}"):
+            names = {
+                pod.job,
+                shown(pod.key).partition("/")[2],
+                *(called for _, called in names_of(found["metadata"])),
+            }
+            if job is None or name in names:
                 yield pod

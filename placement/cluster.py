@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from contract.place import Place
     from placement.model import Demand, Node, Pod
-    from placement.topology import Group, Topology
+    from placement.topology import Group, Topology, Units
 
 
 class Cluster:
@@ -72,6 +71,15 @@ class Cluster:
         there = pod.node or (pod.opened and not (pod.gated and pod.key in self.resting))
         if place is not None and there and pod.demand.neuron:
             self._hold_unit(pod, place)
+
+    def hold_by_name(self, pod: Pod, units: Units) -> None:
+        """Hold what a pod with devices names, its node and its pin, where more cannot be found out."""
+        if not pod.demand.neuron:
+            return
+        pinned = pod.place and (pod.place.unit, pod.place.size) in units and pod.pin
+        group = self.topology.groups(pod.place.unit).get(pinned) if pod.place and pinned else None
+        for name in {pod.node, *(group.names if group else ())} - {""}:
+            self._held(name, pod.key, max(SIZES.values()))
 
     def unit_of(self, pod: Pod) -> str | None:
         """The unit of a worker: the one that it is pinned to, or the one of its node."""
@@ -211,8 +219,3 @@ def shown(job: JobKey) -> str:
     """A job, or a pod without one, for people: ``namespace/name`` where the label says the name."""
     namespace, label = job
     return f"{namespace}/{label.removeprefix('pod/').removeprefix(f'{namespace}.')}"
-
-
-def named(job: JobKey) -> str:
-    """The same without the kind, which the label of every job but an MPIJob says after the name."""
-    return re.sub(r"_[^_/]+[.][^_/]+(/|$)", r"\1", shown(job))

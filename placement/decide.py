@@ -3,12 +3,13 @@
 Decided anew from what is seen, every time. A job that was opened in part is finished before anything else;
 then it goes by priority, then age. Younger jobs may pass one that does not fit, for as long as its patience
 lasts; from then on the groups nearest to free are kept for it (for one job at a time, the first in turn, and
-not for ever). What one job asks, or how it fails, costs no other its turn.
+not for ever, whichever jobs come and go). What one job asks, or how it fails, costs no other its turn.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from common.texts import printable
@@ -114,6 +115,7 @@ class _Round:
                 self._cluster.stand(found)
                 seen.append(found)
             except Exception as error:  # noqa: BLE001 - a mistake of ours about one job
+                self._cluster.hold_by_name(pod, self._policy.units)
                 if pod.key not in failed:
                     self._mistaken(Job(pod.key, (pod,)), error)
                 failed.add(pod.key)
@@ -202,18 +204,17 @@ class _Round:
         before = self._memory.keeping
         if before is not None:
             over = before.over(self._now, self._policy)
-            had = before.job[0] if over else before.after
+            had = before.namespace if over else before.after
             if job.key[0] == had or (over and before.rests(self._now, self._policy)):
                 return True
         return not job.begun and self._now - job.created < self._policy.patience
 
     def _keeping(self) -> Keeping | None:
-        """For whom groups are kept. While those wait for whom they were, it is one keeping, and ends."""
+        """The turn that lasts, whoever's jobs came and went meanwhile; a new one after it and its rest."""
         before, keeper = self._memory.keeping, self._allocator.keeper
-        if before is None or all(job.key != before.job for job, _ in self._waiting):
-            return keeper and Keeping(keeper, self._now)
-        if not before.over(self._now, self._policy):
-            return Keeping(keeper or before.job, before.since, before.after)
-        if before.rests(self._now, self._policy):
-            return before
-        return keeper and Keeping(keeper, self._now, before.job[0])
+        if before is None or (
+            before.over(self._now, self._policy) and not before.rests(self._now, self._policy)
+        ):
+            return keeper and Keeping(keeper[0], self._now, before.namespace if before else "")
+        waits = any(job.key[0] == before.namespace for job, _ in self._waiting)
+        return before if waits else replace(before, after="")

@@ -31,7 +31,7 @@ class Policy:
         longest_pause: A job that was opened in vain is tried again at once, then after a pause that
             doubles up to this.
         first_pause: After a write that was refused; doubles too.
-        keeping: How long groups are kept for one job; then everybody has the patience to get them.
+        keeping: How long groups are kept at a time; then everybody has the patience to get them.
         units: Which node labels make units, and of how many nodes.
     """
 
@@ -84,20 +84,23 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """Groups are kept for a job that waited too long.
+    """A turn: for an hour or so groups are kept for jobs that waited too long, then for none.
+
+    It ends by the clock alone: whoever deletes a job for which they are kept, and has another wait, begins
+    no other turn.
 
     Attributes:
-        job: The job.
-        since: Since when.
-        after: The namespace whose turn it was before, if others wait: nothing is kept for it meanwhile.
+        namespace: Of the job that it began with, whose turn the next one is not, if others wait.
+        since: When.
+        after: The namespace whose turn it was before: nothing is kept for it while those of this one wait.
     """
 
-    job: JobKey
+    namespace: str
     since: datetime
     after: str = ""
 
     def over(self, now: datetime, policy: Policy) -> bool:
-        """Whether it has lasted as long as groups are kept for one job."""
+        """Whether it has lasted as long as groups are kept at a time."""
         return now - self.since >= policy.keeping
 
     def rests(self, now: datetime, policy: Policy) -> bool:
@@ -112,7 +115,7 @@ class Memory:
     Attributes:
         unsettled: Since when a job that was opened has had the same workers without a node, and which.
         failures: Openings that came to nothing.
-        keeping: For whom groups are kept, or were last.
+        keeping: The turn that lasts, or was last.
     """
 
     unsettled: Mapping[JobKey, Unsettled] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from contract.keys import JOB, LOOSE, PLACE
+from contract.keys import HOSTNAME, JOB, LOOSE, PLACE
 from testbed.experiment.hostile import FOR_EVER, GATED, NAMESPACE, claiming, forged, place
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
@@ -270,6 +270,17 @@ def a_zone_that_repels(tenant: Tenant) -> Goes:
     yield ALL
 
 
+def nodes_that_repel(tenant: Tenant) -> Goes:
+    """A Pod on every free node, whose anti-affinity keeps every worker off it, or off its UltraServer."""
+    for number, name in enumerate(tenant.free):
+        key = (HOSTNAME, nodes.SERVER_ID_4)[number % 2]
+        pod = ordinary(f"r-{number}", nodeName=name, affinity=repelling({"namespaceSelector": {}}, key=key))
+        if number % 3 == 0:  # which no plugin of that node offers, so that a kubelet starts it
+            pod["spec"]["containers"][0]["resources"] = {"limits": {"aws.amazon.com/neurondevice": "1"}}
+        tenant.forge(pod)
+    yield ALL
+
+
 Attack = Callable[[Tenant], Goes]
 ATTACKS: tuple[Attack, ...] = (
     what_once_stopped_the_fleet,
@@ -283,5 +294,11 @@ ATTACKS: tuple[Attack, ...] = (
     pods_that_end_for_ever,
     odd_priorities,
 )
-REFUSED: tuple[Attack, ...] = (names_of_others_jobs, every_verb, a_place_that_is_kept, a_zone_that_repels)
-"""What the guard refuses; of these nothing else stops the last two."""
+REFUSED: tuple[Attack, ...] = (
+    names_of_others_jobs,
+    every_verb,
+    a_place_that_is_kept,
+    a_zone_that_repels,
+    nodes_that_repel,
+)
+"""What the guard refuses; of these nothing else stops the last three."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner, Result
 
+from contract.keys import PLACE
 from placement import __main__ as program
 from tests.kube.fake import FakeApi
 from tests.placement.stored import pods, store_job
@@ -45,9 +46,30 @@ def test_one_job_is_let_through(api: FakeApi, name: str) -> None:
     assert waiting(api) == {"team/b", "other/a"}
 
 
-def test_one_of_another_kind_is_called_by_its_name(api: FakeApi) -> None:
-    store_job(api, "c_PyTorchJob.kubeflow.org", 2)
-    assert len(call("open", "team/c").output.splitlines()) == 3
+HASHED = "c_0123456789abcdef0123"
+"""The label's value where it has no room for the kind, or there was no name yet."""
+
+
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        ("c_PyTorchJob.kubeflow.org", {}),
+        (HASHED, {"training.kubeflow.org/job-name": "c"}),
+        (HASHED, {"owner": "c"}),
+        ("c_LeaderWorkerSet.leaderworkerset.x-k8s.io", {"group": "1"}),
+        (HASHED, {"group": "1", "leaderworkerset.sigs.k8s.io/name": "c"}),
+    ],
+)
+def test_one_of_another_kind_is_called_by_its_name(label: str, said: dict[str, str], api: FakeApi) -> None:
+    store_job(api, label, 4)
+    for pod in pods(api, "c_"):
+        pod["metadata"]["labels"] |= said
+        pod["metadata"]["ownerReferences"] = [{"kind": "Job", "name": said.get("owner"), "controller": True}]
+        if "group" in said and PLACE in pod["metadata"]["annotations"]:
+            pod["metadata"]["annotations"][PLACE] += " group=labels/group"
+    assert "no pod waits" in call("open", "team/other").output
+    assert len(call("open", "team/c").output.splitlines()) == 5
+    assert waiting(api) == {"team/a", "team/b", "other/a"}
 
 
 def test_all_are(api: FakeApi) -> None:
@@ -89,7 +111,7 @@ def test_pods_that_cannot_be_listed_are_an_error_in_words(api: FakeApi) -> None:
 
 
 def test_without_a_cluster_it_says_so(tmp_path: Path) -> None:
-    for command in (["open", "--all"], ["run"]):
+    for command in (["open", "--all"], ["run"], ["run", "--unit=example.com/rack=8"]):  # as a release before
         done = call(*command, f"--kubeconfig={tmp_path}/none")
         assert done.exit_code == 1
         assert "no API server to talk to" in done.output

@@ -133,7 +133,9 @@ class Tenant:
             key: Failure(self.one(1, 2, 50), self.one(*ats), frozenset({"us-01"}), self.one("", "no"))
             for key in self.some(keys)
         }
-        return Memory(failures=failures, keeping=self.one(None, Keeping(self.one(*keys), self.one(*ats))))
+        return Memory(
+            failures=failures, keeping=self.one(None, Keeping(self.one(*NAMESPACES), self.one(*ats)))
+        )
 
 
 @pytest.fixture(params=[300, pytest.param(1_000_000, marks=pytest.mark.soak)])

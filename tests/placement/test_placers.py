@@ -52,7 +52,7 @@ def test_a_pod_that_others_place_holds_its_unit_and_its_job_is_nobodys_here(plac
         assert not decision.deletions
         assert not decision.memory.unsettled
         assert "a" not in placed(decision) | waiting(decision)
-        assert decision.memory.keeping is None or decision.memory.keeping.job != pods[0].key
+        assert pods[0].key not in decision.cluster.kept.values()
 
 
 def test_on_nodes_that_work_alone_it_holds_its_node() -> None:

@@ -157,6 +157,27 @@ def test_a_mistake_about_where_a_pod_stands_is_one_about_its_job(monkeypatch: py
     assert "RuntimeError('odd')" in waiting(decision)["evil/evil"]
 
 
+def test_pods_that_cannot_be_looked_at_hold_their_nodes_and_their_pins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or the next job would be opened onto them, in vain."""
+    runs, waits = fleet("runs", "team", 1), job("waits", 4)
+    comes = [pinned(pod, SERVER_4, "us-02") for pod in job("comes", 4, namespace="team")]
+    bare = without_devices(fleet("bare", "evil", 3))
+    far = [pinned(pod, ZONE, "a") for pod in claims(job("far", 4, **EVIL), unit=ZONE)]
+
+    def believed(*_: object) -> Pod:
+        raise RuntimeError("odd")
+
+    monkeypatch.setattr("placement.decide.believed", believed)
+    held = ask(FOUR.values(), runs, waits, comes, bare, far).cluster.holders
+    assert {name: key for name, (key,) in held.items()} == {
+        f"n{unit}-{place}": ("team", f"team.{name}")
+        for unit, name in ((1, "runs"), (2, "comes"))
+        for place in range(4)
+    }
+
+
 def test_a_mistake_about_why_jobs_wait_keeps_no_other_from_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     def odd(*_: object) -> Any:
         raise LookupError("nobody holds it")
@@ -274,20 +295,24 @@ def test_a_keeping_ends_and_goes_to_another_namespace_next() -> None:
     assert rounds == ["evil", "evil", "", "", "third", "third", "", "evil", "evil"]
 
 
-def test_one_that_asks_again_under_another_name_does_not_begin_a_keeping_again() -> None:
+def test_whoever_deletes_the_job_that_groups_are_kept_for_begins_no_other_turn() -> None:
     busy = fleet("long", "team", 1)
-    both = [*job("one", 16, age=2 * HOUR, **EVIL), *job("two", 16, age=HOUR, **EVIL)]
-    since = NOW - HOUR + SECOND
-    memory = Memory(keeping=Keeping(("evil", "evil.one"), since))
-    # The first lacks a pod, and the second takes its place: it is the same keeping.
-    decision = ask(FOUR.values(), busy, both[1:], memory=memory)
-    assert decision.memory.keeping == Keeping(("evil", "evil.two"), since)
-    # The first has ended, or has its nodes.
-    assert ask(FOUR.values(), busy, both[16:], memory=memory).memory.keeping == Keeping(
-        ("evil", "evil.two"), NOW
-    )
-    mine = Memory(keeping=Keeping(("team", "team.long"), since))
-    assert ask(FOUR.values(), busy, both, memory=mine).memory.keeping == Keeping(("evil", "evil.one"), NOW)
+    one, two = (job(name, 16, age=2 * HOUR, **EVIL) for name in ("one", "two"))
+    other = job("whole", 16, age=HOUR, namespace="third")
+    began = Keeping("evil", NOW - HOUR + SECOND)
+    for beside in (two, [], other, [*two, *other]):  # at its end, with any jobs that are left
+        late = ask(FOUR.values(), busy, beside, memory=Memory(keeping=began))
+        assert late.memory.keeping == began
+        kept = {key[0] for key in late.cluster.kept.values()}
+        assert kept == {beside[0].namespace} if beside else not kept
+        again = ask(FOUR.values(), busy, one, two, other, memory=late.memory, now=NOW + SECOND)
+        assert not again.cluster.kept
+        turn = ask(FOUR.values(), busy, one, two, other, memory=again.memory, now=NOW + 601 * SECOND)
+        assert turn.memory.keeping == Keeping("third", NOW + 601 * SECOND, "evil")
+        # Once nobody of its namespace waits any more, what is left of the turn is the others'.
+        rest = ask(FOUR.values(), busy, one, memory=turn.memory, now=NOW + 700 * SECOND).memory
+        assert rest.keeping == Keeping("third", NOW + 601 * SECOND)
+        assert ask(FOUR.values(), busy, one, memory=rest, now=NOW + 701 * SECOND).cluster.kept
 
 
 def terms(number: int, count: int) -> Demand:

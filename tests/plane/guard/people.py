@@ -47,12 +47,12 @@ TABLE: list[Object] = [
         "kind": "ConfigMap",
         "metadata": {"name": "ultraserver-webhook-rules", "namespace": "ultraserver-webhook"},
         "data": {
-            "rules.yaml": "# topologyKey: topology.kubernetes.io/zone\r\n"
-            "shapes:\r\n  - name: racks\r\n    topologyKey: example.com/rack\r\n"
+            "rules.yaml": "shapes:\n- topologyKey: topology.kubernetes.io/zone\n",
+            "units": "example.com/rack example.com/row",
         },
     },
 ]
-"""A table with units of its own, of which the guard reads the label; written on Windows, with a comment."""
+"""A table with units of its own, of which the guard reads only what is meant for it."""
 CRONJOBS = "system:serviceaccount:kube-system:cronjob-controller"
 
 # The rights that each has beside what Kubernetes itself gives them: verbs and resources.

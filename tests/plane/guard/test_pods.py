@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from contract import keys
-from contract.keys import GATE, LOOSE, OPENED
+from contract.keys import GATE, LOOSE, NEURON, OPENED, SERVER_2, SERVER_4
 from testbed.experiment.attacks import repelling
 from testbed.plane import jobs
 from testbed.plane.jobs import JOB_NAME, ROLE
@@ -84,9 +84,23 @@ def test_all_rights_in_a_namespace_make_nobody_an_operator(ada: Kubectl, namespa
 
 
 ANYWHERE, NAMED = {"namespaceSelector": {}}, "kubernetes.io/metadata.name"
+HOST, DEVICE = "kubernetes.io/hostname", {"requests": {NEURON: "1"}, "limits": {NEURON: "1"}}
 
 
-def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone(ada: Kubectl) -> None:
+def selecting(key: str = HOST, *, asks: Object | None = None, name: str = "bare", **selector: Any) -> Object:
+    """A Pod that keeps those off its node, in all namespaces, that are selected so."""
+    made = pod(name, affinity=repelling(ANYWHERE | {"labelSelector": selector}, key=key))
+    made["spec"]["containers"][0]["resources"] = asks or {}
+    return made
+
+
+def among(key: str, operator: str = "In") -> list[Object]:
+    return [{"key": key, "operator": operator} | ({"values": ["a"]} if operator.endswith("In") else {})]
+
+
+def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone_or_a_node_without_using_it(
+    ada: Kubectl,
+) -> None:
     """Whoever has it from a template, an operator as well, is refused it."""
     own = {"namespaces": [ada.namespace]}
     far = [
@@ -98,13 +112,28 @@ def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone(ada: Kubectl) -> N
         repelling(ANYWHERE, key="kubernetes.io/os"),
         repelling(ANYWHERE, key="example.com/rac"),
     ]
-    for who in (ada, ada.acting_as(people.OPERATOR)):
-        refused = tries(who, jobs.together(*(pod(affinity=each) for each in far)))
+    here = selecting(SERVER_4, asks=DEVICE)  # a kubelet starts it also where no plugin offers that device
+    here["spec"] |= {"nodeName": "ip-172-32-10-1"}
+    near = [
+        selecting(SERVER_4, matchExpressions=among(keys.JOB, "Exists")),
+        selecting(SERVER_2, matchLabels={"app": "mine"}),
+        selecting("example.com/rack", matchLabels={ROLE: "worker"}),
+        selecting(),
+        selecting(matchLabels={JOB_NAME: "train"}),
+        selecting(matchLabels={ROLE: "worker"}, asks={"requests": {NEURON: "0"}, "limits": {NEURON: "0"}}),
+        selecting(matchExpressions=among("app", "Exists")),
+        selecting(matchExpressions=[*among("app", "NotIn"), *among("batch.kubernetes.io/job-name")]),
+        here,
+    ]
+    made = [*(pod(affinity=each) for each in far), *near]
+    for who in (ada.acting_as(people.WEAK), ada.acting_as(people.OPERATOR)):
+        refused = tries(who, jobs.together(*made))
         assert_refused(refused, "value of topology.kubernetes.io/zone", "Take namespaceS", f"not {who.user}")
-        assert refused.stderr.count("ValidatingAdmissionPolicy") == len(far)
+        assert_refused(refused, f"same value of {HOST}.", f"same value of {SERVER_4}.")
+        assert refused.stderr.count("ValidatingAdmissionPolicy") == len(made)
 
 
-def test_anti_affinity_of_ones_own_namespace_or_a_unit_stays_allowed(ada: Kubectl) -> None:
+def test_anti_affinity_of_ones_own_namespace_and_of_who_uses_a_unit_stays_allowed(ada: Kubectl) -> None:
     rules = yaml.safe_load(
         (REPOSITORY / "manifests/components/pods/20-pods.yaml").read_text(encoding="utf-8")
     )["rules"]
@@ -113,11 +142,21 @@ def test_anti_affinity_of_ones_own_namespace_or_a_unit_stays_allowed(ada: Kubect
     near = [
         repelling(*[{}] * 100),
         repelling(own, own | {"namespaceSelector": {"matchLabels": {NAMED: ada.namespace}}}),
-        repelling(ANYWHERE, key="kubernetes.io/hostname"),
-        repelling(ANYWHERE, key="example.com/rack"),  # as a row of the table has it
-        loose,
     ]
-    assert_done(tries(ada, jobs.together(*(pod(f"p-{at}", affinity=each) for at, each in enumerate(near)))))
+    asks = [
+        selecting("example.com/row", asks=DEVICE, name="row"),
+        selecting(matchLabels={ROLE: "worker"}, asks=DEVICE, name="node"),
+        pod("loose", affinity=loose, initContainers=[{"name": "i", "image": "i", "resources": DEVICE}]),
+    ]
+    apps = [
+        selecting(matchLabels={"app": "mine"}, name="labels"),
+        selecting(matchExpressions=among("app.kubernetes.io/name"), name="expressions"),
+    ]
+    made = [*(pod(f"p-{at}", affinity=each) for at, each in enumerate(near)), *asks, *apps]
+    assert_done(tries(ada, jobs.together(*made)))
+    worker = selecting(SERVER_4, name="worker")
+    worker["metadata"]["labels"] = FORGED
+    assert_done(tries(ada.acting_as(people.OPERATOR), worker))
 
 
 def bound(

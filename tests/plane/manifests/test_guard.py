@@ -14,6 +14,7 @@ from contract import keys
 from contract.place import OLD
 from testbed.plane.controllers import CONTROLLERS
 from tests.plane.manifests.objects import of_kind, webhooks
+from webhook.rules.load import load_default
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,19 @@ def test_every_policy_is_bound_and_refuses(guard: Build) -> None:
     }
     assert bound == {item["metadata"]["name"]: ["Deny"] for item in of_kind(guard, POLICY)}
     assert len(bound) == 5
+
+
+def test_the_guard_knows_the_units_of_the_packaged_table(guard: Build) -> None:
+    (units,) = (
+        variable["expression"]
+        for item in of_kind(guard, POLICY)
+        for variable in item["spec"].get("variables", ())
+        if variable["name"] == "units"
+    )
+    shapes = load_default().shapes
+    assert set(re.findall(r"'([^' ]+/[^']+)'", units)) == {keys.HOSTNAME} | {
+        shape.topology_key for shape in shapes if shape.topology_key
+    }
 
 
 @pytest.mark.parametrize("components", [[], ["kinds"]], ids=["base", "kinds"])
