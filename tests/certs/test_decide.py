@@ -12,7 +12,7 @@ import pytest
 from certs.authority import BACKDATE, Pair, at, issue, new_authority
 from certs.decide import Action, decide
 from certs.inputs import Inputs, Policy, renewal
-from certs.observed import AuthoritySecret, Hook, ServingSecret, Stored
+from certs.observed import Hook, PairSecret
 from tests.certs.fake import NOW, POLICY
 
 if TYPE_CHECKING:
@@ -60,30 +60,31 @@ class Given:
         bundle = frozenset(ca(name).certificate for name in self.bundle)
         published = bundle if self.published is None else certificates(self.published)
         hooks = self.hooks if self.hooks is not None else (self.bundle, self.bundle)
-        stored = Stored(
-            AuthoritySecret(
-                {},
-                ca(self.signer) if self.signer else None,
-                "" if self.signer else "it does not exist",
-                bundle,
-                NOW + self.trusted if self.trusted is not None else None,
+        signer = ca(self.signer) if self.signer else None
+        noted = NOW + self.trusted if self.trusted is not None else None
+        forced = frozenset({self.forced.certificate} if self.forced else ())
+        return Inputs(
+            PairSecret("ca", {}, signer, ABSENT, bundle, noted),
+            PairSecret("tls", {}, self.leaf, ABSENT, published),
+            PairSecret(
+                "provided",
+                {} if self.provided else None,
+                self.provided,
+                ABSENT,
+                certificates(self.provided_ca),
             ),
-            secret(self.leaf, published),
             tuple(
                 Hook(("mutating", "validating")[i % 2], f"h{i}", {}, (certificates(held),))
                 for i, held in enumerate(hooks)
             ),
-            secret(self.provided, certificates(self.provided_ca)) if self.provided else ABSENT,
+            self.policy,
+            NOW + self.after,
+            forced,
+            self.replicas,
         )
-        forced = frozenset({self.forced.certificate} if self.forced else ())
-        return Inputs(stored, self.policy, NOW + self.after, forced, self.replicas)
 
 
-ABSENT = ServingSecret(None, (), "it does not exist", frozenset())
-
-
-def secret(pair: Pair | None, bundle: frozenset[x509.Certificate]) -> ServingSecret:
-    return ServingSecret({}, (pair.certificate,) if pair else (), "it does not exist", bundle)
+ABSENT = "it does not exist"
 
 
 def certificates(names: tuple[str, ...]) -> frozenset[x509.Certificate]:
