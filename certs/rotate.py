@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from certs.authority import Pair
     from certs.inputs import Policy
     from certs.observed import Bundle, PairSecret
-    from kube.api import Api, Object
+    from kube.api import Object
+    from kube.client import KubernetesApi
 
 MOST_STEPS = 40
 """Of one pass. A whole rotation is eight; more means that somebody undoes what this program does."""
@@ -87,7 +88,7 @@ class Rotator:
         say: Told each step when it is done, and why it was.
     """
 
-    api: Api
+    api: KubernetesApi
     target: Target
     policy: Policy
     clock: Callable[[], datetime]

@@ -13,11 +13,13 @@ import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kube.api import Api, ConflictError, Object, leases
+from kube.api import ConflictError, Object, leases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
+
+    from kube.client import KubernetesApi
 
 
 @dataclass(slots=True)
@@ -35,7 +37,7 @@ class Elector:
         labels: Of the Lease, where it is made.
     """
 
-    api: Api
+    api: KubernetesApi
     namespace: str
     name: str
     identity: str

@@ -16,7 +16,7 @@ from kube.api import ApiError
 from kube.command import connect, options_of, own_namespace
 from kube.election import Elector
 from kube.loop import Loop
-from kube.watch import Mirror, Watch
+from kube.watch import Mirror
 from placement.by_hand import open_by_hand
 from placement.events import Reporter
 from placement.model import COMPONENT
@@ -85,8 +85,8 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
         raise click.ClickException(str(error)) from error
     lease = given["lease"], given["identity"], given["lease_seconds"]
     elector = Elector(api, given["namespace"], *lease, _now, time.monotonic, LABELS)
-    nodes = Mirror(Watch(for_nodes, NODES, read_node), lambda: loop.wake())  # noqa: PLW0108 - made below
-    pods = Mirror(Watch(for_pods, PODS, read_pod), lambda: loop.wake())  # noqa: PLW0108
+    nodes = Mirror(for_nodes, NODES, read_node, lambda: loop.wake())  # noqa: PLW0108 - made below
+    pods = Mirror(for_pods, PODS, read_pod, lambda: loop.wake())  # noqa: PLW0108
     passes = Passes(
         api,
         nodes,
