@@ -123,8 +123,7 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
         port = options["metrics_port"]
         unserve = serve(metrics.registry, options["metrics_host"], port) if port else None
     lease = options["lease"], options["identity"], options["lease_seconds"]
-    namespace, clock = rotating.target.namespace, rotating.clock
-    elector = Elector(rotating.api, namespace, *lease, clock, time.monotonic, objects.LABELS)
+    elector = Elector(rotating.api, rotating.target.namespace, *lease, objects.LABELS)
     loop = Loop(elector, Passes(rotating, metrics, options["interval_seconds"]), metrics.leads)
     loop.stop_on_signals()
     loop.run()

@@ -146,14 +146,13 @@ class KubernetesApi:
             GoneError: The path's resourceVersion is too old.
             ApiError: It cannot be begun.
         """
-        response = self._send(
-            "GET", path, {"Accept": "application/json"}, None, (TIMEOUT_SECONDS, IDLE_SECONDS)
-        )
-        stream = EventStream(path, response.response)
+        response = self._send("GET", path, timeout=(TIMEOUT_SECONDS, IDLE_SECONDS))
         try:
             if response.status >= HTTPStatus.BAD_REQUEST:
-                _checked("GET", path, response.status, _decoded(response.status, stream.rest())[1])
-            yield stream
+                with _errors("GET", path):
+                    data = response.response.read()
+                _checked("GET", path, *_decoded(response.status, data))
+            yield EventStream(path, response.response)
         finally:
             response.response.close()
 
@@ -165,10 +164,7 @@ class KubernetesApi:
         content_type: str = "application/json",
         most: int | None = None,
     ) -> tuple[int, Object]:
-        headers = {"Accept": "application/json"}
-        if body is not None:
-            headers["Content-Type"] = content_type
-        response = self._send(verb, path, headers, body, TIMEOUT_SECONDS)
+        response = self._send(verb, path, body, content_type)
         with _errors(verb, path):
             data = response.response.read(None if most is None else most + 1)
         if most is not None and len(data) > most:
@@ -181,10 +177,13 @@ class KubernetesApi:
         self,
         verb: str,
         path: str,
-        headers: dict[str, str],
-        body: object,
-        timeout: float | tuple[float, float],
+        body: object = None,
+        content_type: str = "application/json",
+        timeout: float | tuple[float, float] = TIMEOUT_SECONDS,
     ) -> RESTResponse:
+        headers = {"Accept": "application/json"} | (
+            {"Content-Type": content_type} if body is not None else {}
+        )
         with _errors(verb, path):
             request = self._client.param_serialize(
                 verb, path, header_params=headers, body=body, auth_settings=["BearerToken"]
@@ -214,11 +213,6 @@ class EventStream:
             for part in self._response.stream(_READ_BYTES):
                 *lines, left = (left + part).split(b"\n")
                 yield from map(json.loads, filter(None, lines))
-
-    def rest(self) -> bytes:
-        """What is left of it, as it is."""
-        with _errors("GET", self._path):
-            return self._response.read()
 
     def close(self) -> None:
         """End it, from any thread: whoever waits for an event gets no more."""

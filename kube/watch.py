@@ -1,7 +1,9 @@
 """A collection as the API server has it, followed by list and watch and kept as little of as is needed.
 
 The protocol is that of client-go's reflector: list, watch from the list's resourceVersion on, go on from the
-last version that was seen when the connection ends, and list again when that version is too old.
+last version that was seen when the connection ends, and list again when that version is too old. The
+``kubernetes`` package's own informer keeps whole objects, lists them at once, and does not say that it is
+cut off, nor that it follows again; so it is not used.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kube.api import ApiError, GoneError
-from kube.backoff import Backoff
+from kube.backoff import waits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kube.api import Object
     from kube.client import EventStream, KubernetesApi
@@ -46,7 +48,7 @@ class Mirror(Generic[T]):
             one that is of no interest, as if it did not exist.
         changed: Called from the thread when what is kept has changed, or `lost` has: wake whoever looks at
             them, and return.
-        backoff: Between tries.
+        waits: Begins the waits between tries.
         clock: Seconds of a clock that never jumps.
         wait: Waits for the event, so many seconds at most.
     """
@@ -58,12 +60,13 @@ class Mirror(Generic[T]):
         project: Callable[[Object], T | None],
         changed: Callable[[], object] = lambda: None,
         *,
-        backoff: Backoff | None = None,
+        waits: Callable[[], Iterator[float]] = waits,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[threading.Event, float], bool] = threading.Event.wait,
     ) -> None:
         self._api, self._path, self._project, self._changed = api, path, project, changed
-        self._backoff, self._clock, self._wait = backoff or Backoff(), clock, wait
+        self._waits, self._clock, self._wait = waits, clock, wait
+        self._tries = waits()
         self._items: dict[Key, T] = {}
         self._version = self._lost = ""
         self._stream: EventStream | None = None
@@ -125,10 +128,10 @@ class Mirror(Generic[T]):
                     if not self._lost:
                         _log.warning("cannot follow %s: %s", self._path, error)
                     self._say(str(error))
-                self._wait(self._stopped, self._backoff.next())
+                self._wait(self._stopped, next(self._tries))
                 continue
             if self._version == before and self._clock() - began < SHORT_SECONDS:
-                self._wait(self._stopped, self._backoff.next())
+                self._wait(self._stopped, next(self._tries))
 
     def _follow_safely(self) -> None:
         try:
@@ -168,7 +171,7 @@ class Mirror(Generic[T]):
                     gone = raw.get("code") == HTTPStatus.GONE
                     raise (GoneError if gone else ApiError)(f"{self._path}: {raw.get('message')}")
                 self._version = raw["metadata"]["resourceVersion"]
-                self._backoff.reset()
+                self._tries = self._waits()
                 if kind != "BOOKMARK":
                     self._keep(_key(raw), None if kind == "DELETED" else self._project(raw))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -84,7 +83,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
     except (ApiError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     lease = given["lease"], given["identity"], given["lease_seconds"]
-    elector = Elector(api, given["namespace"], *lease, _now, time.monotonic, LABELS)
+    elector = Elector(api, given["namespace"], *lease, LABELS)
     nodes = Mirror(for_nodes, NODES, read_node, lambda: loop.wake())  # noqa: PLW0108 - made below
     pods = Mirror(for_pods, PODS, read_pod, lambda: loop.wake())  # noqa: PLW0108
     passes = Passes(

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from kube.api import GoneError
-from kube.backoff import JITTER, Backoff
+from kube.backoff import JITTER, waits
 from kube.watch import SHORT_SECONDS, Mirror
 from testbed.waiting import PATIENCE
 from tests.kube.fake import FakeApi
@@ -58,7 +58,7 @@ class Followed:
             self.path,
             self.project,
             self._told,
-            backoff=Backoff(1, 30),
+            waits=lambda: waits(1, 30),
             clock=lambda: self.now,
             wait=self._wait,
         )
