@@ -7,6 +7,7 @@ import logging
 import socket
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,6 @@ import click
 from certs import development, objects, status
 from certs.authority import CertificateError
 from certs.decide import Action
-from certs.inputs import Inputs
 from certs.options import cluster_options, option, rotator
 from certs.passes import Passes
 from common import logs
@@ -65,8 +65,9 @@ def rotate(force: tuple[str, ...], wait: float, **options: Any) -> None:  # noqa
     deadline = time.monotonic() + wait
     with _failing():
         rotating = rotator(_step, **options)
-        if force and (secret := rotating.served_from()):
-            raise click.ClickException(f"the certificate comes from the Secret {secret}: replace it there")
+        if force and (stored := rotating.read()).takes:
+            name = stored.provided.name
+            raise click.ClickException(f"the certificate comes from the Secret {name}: replace it there")
         outcome = rotating.run(authority="ca" in force, leaf="leaf" in force)
         while outcome.last.action is Action.WAIT and time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)  # noqa: TID251 - between two looks of a command
@@ -85,15 +86,14 @@ def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
     """
     try:
         looking = rotator(_step, **options)
-        stored, replicas = looking.read(), looking.replicas()
+        stored = replace(looking.read(), replicas=looking.replicas())
         decision = looking.next(stored)
     except _FAILURES as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(2)
-    inputs = Inputs(stored, looking.policy, datetime.now(UTC), replicas=replicas)
-    for line in status.describe(inputs, decision):
+    for line in status.describe(stored, decision):
         click.echo(line)
-    wrong = status.problems(inputs)
+    wrong = status.problems(stored)
     for problem in wrong:
         click.echo(f"wrong: {problem}", err=True)
     sys.exit(1 if wrong else 0)
@@ -123,8 +123,7 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
         port = options["metrics_port"]
         unserve = serve(metrics.registry, options["metrics_host"], port) if port else None
     lease = options["lease"], options["identity"], options["lease_seconds"]
-    namespace, clock = rotating.target.namespace, rotating.clock
-    elector = Elector(rotating.api, namespace, *lease, clock, time.monotonic, objects.LABELS)
+    elector = Elector(rotating.api, rotating.target.namespace, *lease, objects.LABELS)
     loop = Loop(elector, Passes(rotating, metrics, options["interval_seconds"]), metrics.leads)
     loop.stop_on_signals()
     loop.run()

@@ -7,9 +7,9 @@ come from the operating system's generator through ``cryptography``, as they mus
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -18,6 +18,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
 
     Name = str | ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -34,15 +36,17 @@ class CertificateError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A certificate and its private key, an authority's or a server's.
+    """A certificate and its private key, an authority's or a server's; equal ones have equal certificates.
 
     Attributes:
         certificate: The certificate.
-        key: Its private key, ECDSA on P-256.
+        key: Its private key.
+        intermediates: The authorities between it and one that is trusted, as others' certificates have them.
     """
 
     certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
+    key: CertificateIssuerPrivateKeyTypes = field(compare=False)
+    intermediates: tuple[x509.Certificate, ...] = ()
 
     def certificate_pem(self) -> bytes:
         """The certificate as PEM."""
@@ -78,14 +82,10 @@ def new_authority(now: datetime, lifetime: timedelta) -> Pair:
         lifetime: How long from now it is good.
 
     Raises:
-        CertificateError: ``now`` has no time zone, or ``lifetime`` is not positive.
+        CertificateError: ``lifetime`` is not positive.
     """
-    _check_times(now, lifetime)
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = _name(_AUTHORITY_NAME)
-    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    builder = _builder(name, name, key, now - BACKDATE, now + lifetime, identifier, signs=True)
-    return Pair(builder.sign(key, hashes.SHA256()), key)
+    _check_lifetime(lifetime)
+    return _made(_AUTHORITY_NAME, now - BACKDATE, now + lifetime)
 
 
 def issue(
@@ -107,49 +107,38 @@ def issue(
 
     Raises:
         CertificateError: No name at all or a malformed one, ``authority`` is not a CA or is over or has not
-            begun, ``now`` has no time zone, or ``lifetime`` is not positive.
+            begun, or ``lifetime`` is not positive.
     """
-    _check_times(now, lifetime)
+    _check_lifetime(lifetime)
     _check_authority(authority.certificate, now)
-    issuer = authority.certificate
-    begin = max(now - BACKDATE, issuer.not_valid_before_utc)
-    end = min(now + lifetime, issuer.not_valid_after_utc)
-    key = ec.generate_private_key(ec.SECP256R1())
-    alternatives = _alternative_names(names)
-    subject = _name(next((n for n in names if len(n) <= _COMMON_NAME_LIMIT), "webhook"))
-    identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
-    builder = (
-        _builder(subject, issuer.subject, key, begin, end, identifier, signs=False)
-        .add_extension(alternatives, critical=False)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-    )
-    return Pair(builder.sign(authority.key, hashes.SHA256()), key)
+    begin = max(now - BACKDATE, authority.certificate.not_valid_before_utc)
+    end = min(now + lifetime, authority.certificate.not_valid_after_utc)
+    subject = next((name for name in names if len(name) <= _COMMON_NAME_LIMIT), "webhook")
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+    return _made(subject, begin, end, authority, (_alternative_names(names), usage))
 
 
-def load(certificate_pem: bytes, key_pem: bytes) -> Pair:
-    """Read a pair that `Pair.certificate_pem` and `Pair.key_pem` wrote.
+def load(certificate_pem: bytes, key_pem: bytes, *, signs: bool = False) -> Pair:
+    """Read a pair, whoever made it.
 
     Args:
-        certificate_pem: The certificate; of a chain, the first.
+        certificate_pem: The certificate, and the intermediate authorities behind it.
         key_pem: Its private key, unencrypted.
+        signs: Whether it has to be one that `issue` can sign with: ECDSA on P-256.
 
     Raises:
-        CertificateError: One of them cannot be read, the key is not ECDSA on P-256, or they are not of
-            one pair.
+        CertificateError: One of them cannot be read, they are not of one pair, or of another kind.
     """
     try:
-        certificate = x509.load_pem_x509_certificate(certificate_pem)
-    except ValueError as error:
-        raise CertificateError(f"the certificate cannot be read: {error}") from error
-    try:
-        key = serialization.load_pem_private_key(key_pem, password=None)
-    except (ValueError, TypeError) as error:
-        raise CertificateError(f"the private key cannot be read: {error}") from error
-    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise CertificateError("the private key is not ECDSA on P-256")
-    if certificate.public_key() != key.public_key():
-        raise CertificateError("the private key is not the certificate's")
-    return Pair(certificate, key)
+        certificate, *intermediates = x509.load_pem_x509_certificates(certificate_pem)
+        public, key = certificate.public_key(), serialization.load_pem_private_key(key_pem, password=None)
+    except Exception as error:  # ValueError, TypeError, UnsupportedAlgorithm: unreadable, whichever
+        raise CertificateError(f"its certificate or key cannot be read: {error}") from error
+    if key.public_key() != public:
+        raise CertificateError("its private key is not the certificate's")
+    if signs and not (isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1)):
+        raise CertificateError("its private key is not ECDSA on P-256")
+    return Pair(certificate, cast("CertificateIssuerPrivateKeyTypes", key), tuple(intermediates))
 
 
 def signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
@@ -190,9 +179,7 @@ def at(instant: datetime) -> str:
     return f"{instant:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _check_times(now: datetime, lifetime: timedelta) -> None:
-    if now.tzinfo is None:
-        raise CertificateError(f"now ({now}) has no time zone")
+def _check_lifetime(lifetime: timedelta) -> None:
     if lifetime <= timedelta(seconds=1):  # certificates count whole seconds
         raise CertificateError(f"lifetime must exceed 1s, not {lifetime}")
 
@@ -235,21 +222,15 @@ def _held(leaf: x509.Certificate) -> set[object]:
     return {*names.get_values_for_type(x509.DNSName), *names.get_values_for_type(x509.IPAddress)}
 
 
-def _name(common_name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-
-
-def _builder(  # noqa: PLR0913, PLR0917 - what every certificate has
-    subject: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
+def _made(
+    common_name: str,
     begin: datetime,
     end: datetime,
-    signer: x509.SubjectKeyIdentifier,
-    *,
-    signs: bool,
-) -> x509.CertificateBuilder:
-    """What authorities and leaves have in common; one that signs is an authority, but of no further ones."""
+    signer: Pair | None = None,
+    more: Iterable[x509.ExtensionType] = (),
+) -> Pair:
+    """A new key and its certificate: a leaf of the signer or, without one, an authority of leaves only."""
+    signs = signer is None
     usage = x509.KeyUsage(
         digital_signature=not signs,
         content_commitment=False,
@@ -261,18 +242,23 @@ def _builder(  # noqa: PLR0913, PLR0917 - what every certificate has
         encipher_only=False,
         decipher_only=False,
     )
-    own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    theirs = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(signer)
-    return (
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    own = theirs = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    if signer:
+        theirs = signer.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
-        .issuer_name(issuer)
+        .issuer_name(signer.certificate.subject if signer else subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(begin)
         .not_valid_after(end)
         .add_extension(x509.BasicConstraints(ca=signs, path_length=0 if signs else None), critical=True)
         .add_extension(usage, critical=True)
-        .add_extension(own, critical=False)
-        .add_extension(theirs, critical=False)
     )
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(theirs)
+    for extension in (own, identifier, *more):
+        builder = builder.add_extension(extension, critical=False)
+    return Pair(builder.sign(signer.key if signer else key, hashes.SHA256()), key)

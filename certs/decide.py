@@ -79,7 +79,7 @@ def decide(inputs: Inputs) -> Decision:
 
 
 def _no_authority(inputs: Inputs) -> Decision | None:
-    held = inputs.stored.authority
+    held = inputs.authority
     if held.pair is not None:
         ca = held.pair.certificate
         if good(ca, inputs.now):
@@ -91,19 +91,20 @@ def _no_authority(inputs: Inputs) -> Decision | None:
         why = f"no authority that can sign: {held.problem}"
         # The key is gone, perhaps with the Secrets; replicas serve on with what they have mounted, so
         # whoever is trusted now stays trusted until their leaves are replaced.
-        known = held.bundle | inputs.stored.serving.bundle
-        known = known.union(*(bundle for hook in inputs.stored.hooks for bundle in hook.bundles))
+        known = held.bundle | inputs.serving.bundle
+        known = known.union(*(bundle for hook in inputs.hooks for bundle in hook.bundles))
     return Decision(Action.NEW_AUTHORITY, why, still_good(known, inputs.now), broken=True)
 
 
 def _old_authority(inputs: Inputs) -> Decision | None:
-    if inputs.signer in inputs.forced:
+    signer = inputs.signer.certificate
+    if signer in inputs.forced:
         why = "a new authority was asked for"
-    elif inputs.now >= renewal(inputs.signer):
-        why = f"the authority reached its renewal time at {at(renewal(inputs.signer))}"
+    elif inputs.now >= renewal(signer):
+        why = f"the authority reached its renewal time at {at(renewal(signer))}"
     else:
         return None
-    return Decision(Action.NEW_AUTHORITY, why, still_good(inputs.bundle | {inputs.signer}, inputs.now))
+    return Decision(Action.NEW_AUTHORITY, why, still_good(inputs.bundle | {signer}, inputs.now))
 
 
 def _odd_bundle(inputs: Inputs) -> Decision | None:
@@ -113,51 +114,51 @@ def _odd_bundle(inputs: Inputs) -> Decision | None:
     why = "the bundle lacks the authority of the leaf that is to be served"
     if inputs.anchors <= inputs.bundle:
         why = "a certificate in the bundle has expired, or is not a CA"
-    broken = bool(unusable(inputs.stored.serving, inputs.bundle, inputs.now))
+    broken = bool(unusable(inputs.serving, inputs.bundle, inputs.now))
     return Decision(Action.BUNDLE, why, wanted, broken=broken)
 
 
 def _lost_trust(inputs: Inputs) -> Decision | None:
     """A caBundle lost an authority whose leaf is about to be served: the settling time begins anew."""
-    if inputs.moved or inputs.stored.authority.trusted_since is None:
+    if inputs.moved or inputs.authority.noted is None:
         return None
-    if all(inputs.anchors <= bundle for hook in inputs.stored.hooks for bundle in hook.bundles):
+    if all(inputs.anchors <= bundle for hook in inputs.hooks for bundle in hook.bundles):
         return None
     return Decision(Action.FORGET, "a caBundle no longer holds the new authority")
 
 
 def _untrusted(inputs: Inputs) -> Decision | None:
-    wrong = [hook for hook in inputs.stored.hooks if any(held != inputs.bundle for held in hook.bundles)]
+    wrong = [hook for hook in inputs.hooks if any(held != inputs.bundle for held in hook.bundles)]
     if not wrong:
         return None
-    serving = inputs.stored.serving
+    serving = inputs.serving
     broken = any(unusable(serving, held, inputs.now) for hook in wrong for held in hook.bundles)
     names = ", ".join(f"{hook.kind} {hook.name}" for hook in wrong)
     return Decision(Action.TRUST, f"another caBundle is wanted in {names}", broken=broken)
 
 
 def _unpublished(inputs: Inputs) -> Decision | None:
-    serving = inputs.stored.serving
+    serving = inputs.serving
     if serving.bundle == inputs.bundle or unusable(serving, inputs.bundle, inputs.now):
         return None  # what needs a leaf gets its bundle with it
     return Decision(Action.PUBLISH, "ca.crt of the serving Secret is not the bundle")
 
 
 def _broken_leaf(inputs: Inputs) -> Decision | None:
-    why = unusable(inputs.stored.serving, inputs.bundle, inputs.now)
+    why = unusable(inputs.serving, inputs.bundle, inputs.now)
     # At once, settled or not: there is nothing good to serve meanwhile.
     return _another_leaf(inputs, f"no leaf to serve: {why}", broken=True) if why else None
 
 
 def _unnoted(inputs: Inputs) -> Decision | None:
     complete = inputs.moved and inputs.bundle == inputs.anchors
-    if complete or inputs.stored.authority.trusted_since is not None:
+    if complete or inputs.authority.noted is not None:
         return None
     return Decision(Action.NOTE, "every caBundle holds the new authority")
 
 
 def _leaf_of_old_authority(inputs: Inputs) -> Decision | None:
-    leaf, since = inputs.stored.serving.leaf, inputs.stored.authority.trusted_since
+    leaf, since = inputs.serving.certificate, inputs.authority.noted
     if leaf is None or inputs.moved:
         return None
     settled = since + inputs.policy.settle if since else inputs.now
@@ -169,8 +170,8 @@ def _leaf_of_old_authority(inputs: Inputs) -> Decision | None:
 
 
 def _old_leaf(inputs: Inputs) -> Decision | None:
-    leaf = inputs.stored.serving.leaf
-    if leaf is None or inputs.provided:
+    leaf = inputs.serving.certificate
+    if leaf is None or inputs.takes:
         return None
     if missing := lacking(leaf, inputs.policy.names):
         return Decision(Action.ISSUE, f"the leaf lacks the name {', '.join(missing)}", broken=True)
@@ -182,10 +183,10 @@ def _old_leaf(inputs: Inputs) -> Decision | None:
 
 
 def _old_authority_retires(inputs: Inputs) -> Decision | None:
-    serving = inputs.stored.serving
-    if serving.leaf is None or inputs.bundle == inputs.anchors:
+    serving = inputs.serving
+    if serving.pair is None or inputs.bundle == inputs.anchors:
         return None
-    stored_at = serving.stored_at or serving.leaf.not_valid_before_utc + BACKDATE
+    stored_at = serving.noted or serving.pair.certificate.not_valid_before_utc + BACKDATE
     # A second more, for certificates count whole ones only.
     settled = stored_at + inputs.policy.settle + timedelta(seconds=1)
     if inputs.now < settled:
@@ -193,7 +194,7 @@ def _old_authority_retires(inputs: Inputs) -> Decision | None:
     behind = [
         place
         for place, seen in (inputs.replicas or {}).items()
-        if not verifies(seen, serving.chain[1:], inputs.anchors, inputs.now)
+        if not verifies(seen, serving.pair.intermediates, inputs.anchors, inputs.now)
     ]
     if behind:
         why = f"the old authority stays trusted: its leaf is still served by {', '.join(sorted(behind))}"
@@ -202,15 +203,15 @@ def _old_authority_retires(inputs: Inputs) -> Decision | None:
 
 
 def _keep(inputs: Inputs) -> Decision:
-    leaf = inputs.stored.serving.leaf
-    due = renewal(inputs.signer)
+    leaf = inputs.serving.certificate
+    due = renewal(inputs.signer.certificate)
     if leaf:
-        due = min(due, last_served(leaf, inputs.policy) if inputs.provided else renewal(leaf))
+        due = min(due, last_served(leaf, inputs.policy) if inputs.takes else renewal(leaf))
     return Decision(Action.KEEP, "all is well", until=due)
 
 
 def _another_leaf(inputs: Inputs, why: str, *, broken: bool = False) -> Decision:
-    return Decision(Action.TAKE if inputs.provided else Action.ISSUE, why, broken=broken)
+    return Decision(Action.TAKE if inputs.takes else Action.ISSUE, why, broken=broken)
 
 
 _ROWS: tuple[Callable[[Inputs], Decision | None], ...] = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -47,35 +46,18 @@ def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> tuple[str, d
     signer = authority.new_authority(now, LIFETIME)
     leaf = authority.issue(signer, now, LIFETIME, hosts)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write(directory / "ca.crt", signer.certificate_pem(), 0o644)
+    _write(directory / "ca.crt", signer.certificate_pem(), 0o644)
     # The key first: a server that watches takes up a pair when it matches.
-    write(directory / "tls.key", leaf.key_pem(), 0o600)
-    write(directory / "tls.crt", leaf.certificate_pem(), 0o644)
+    _write(directory / "tls.key", leaf.key_pem(), 0o600)
+    _write(directory / "tls.crt", leaf.certificate_pem(), 0o644)
     return lacking, leaf.certificate.not_valid_after_utc
 
 
-def write(path: Path, content: bytes, mode: int) -> None:
-    """Replace a file so that a reader sees the old content or the new, never a part.
-
-    Args:
-        path: Which file.
-        content: Its new content.
-        mode: Its permissions, from its first moment.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)  # noqa: PTH105 - a name, not a Path
-    except BaseException:
-        os.unlink(name)  # noqa: PTH108
-        raise
+def _write(path: Path, content: bytes, mode: int) -> None:
+    """Make a file anew, with its permissions from its first moment."""
+    path.unlink(missing_ok=True)
+    path.touch(mode)
+    path.write_bytes(content)
 
 
 def _lacking(directory: Path, hosts: Sequence[str], now: datetime) -> tuple[str, datetime | None]:

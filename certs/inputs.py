@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from cryptography import x509
 
-    from certs.observed import Bundle, ServingSecret, Stored
+    from certs.authority import Pair
+    from certs.observed import Bundle, Hook, PairSecret
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,11 @@ class Inputs:
     """All that a decision looks at.
 
     Attributes:
-        stored: What is stored.
+        authority: The Secret with the authority's key, which serving pods do not mount; its bundle is of
+            all authorities that are to be trusted.
+        serving: The Secret that serving pods mount.
+        provided: The Secret with a certificate from elsewhere, which is only read.
+        hooks: The webhook configurations.
         policy: What is wanted.
         now: The time.
         forced: The authority that is not to sign, or the leaf that is not to be served, any longer, as a
@@ -74,44 +79,56 @@ class Inputs:
         replicas: The leaves that replicas are seen to serve, by address; None when nobody asked.
     """
 
-    stored: Stored
+    authority: PairSecret
+    serving: PairSecret
+    provided: PairSecret
+    hooks: tuple[Hook, ...]
     policy: Policy
     now: datetime
     forced: Bundle = frozenset()
     replicas: Mapping[str, x509.Certificate] | None = None
 
     @property
-    def signer(self) -> x509.Certificate:
+    def signer(self) -> Pair:
         """The signing authority; only rows behind the first may ask."""
-        pair = self.stored.authority.pair
-        if pair is None:
+        if self.authority.pair is None:
             raise LookupError("there is no authority")
-        return pair.certificate
+        return self.authority.pair
 
     @property
     def bundle(self) -> Bundle:
         """The authorities that are to be trusted now."""
-        return self.stored.authority.bundle
+        return self.authority.bundle
 
     @property
-    def provided(self) -> ServingSecret | None:
-        """The provided certificate, where there is one and it can be served: then it is what is served."""
-        found = self.stored.provided
-        return None if found.raw is None or refused(found, self.policy, self.now) else found
+    def refused(self) -> str:
+        """Why the provided certificate is not served; empty when it is, or when there is none."""
+        return refused(self.provided, self.policy, self.now)
+
+    @property
+    def takes(self) -> bool:
+        """Whether there is a provided certificate that can be served: then it is what is served."""
+        return self.provided.raw is not None and not self.refused
 
     @property
     def anchors(self) -> Bundle:
         """The authorities that the wanted leaf needs: all that stay trusted when a change is complete."""
-        provided = self.provided
-        return still_good(provided.bundle, self.now) if provided else frozenset({self.signer})
+        if self.takes:
+            return still_good(self.provided.bundle, self.now)
+        return frozenset({self.signer.certificate})
 
     @property
     def moved(self) -> bool:
         """Whether the stored leaf is the provided one, or the signing authority's where none is provided."""
-        serving, provided = self.stored.serving, self.provided
-        if provided:
-            return serving.chain == provided.chain
-        return serving.leaf is not None and signed_by(serving.leaf, self.signer)
+        if self.takes:
+            return self.serving.pair == self.provided.pair
+        leaf = self.serving.certificate
+        return leaf is not None and signed_by(leaf, self.signer.certificate)
+
+    @property
+    def missing(self) -> list[str]:
+        """The webhook configurations that do not exist."""
+        return [f"{hook.kind} {hook.name}" for hook in self.hooks if hook.raw is None]
 
 
 def renewal(certificate: x509.Certificate) -> datetime:
@@ -124,21 +141,21 @@ def renewal(certificate: x509.Certificate) -> datetime:
     return begin + (end - begin) * 2 / 3
 
 
-def unusable(serving: ServingSecret, bundle: Bundle, now: datetime) -> str:
+def unusable(serving: PairSecret, bundle: Bundle, now: datetime) -> str:
     """Why a Secret's leaf does not serve a client that trusts ``bundle``; empty when it does."""
-    leaf = serving.leaf
-    if leaf is None:
+    if serving.pair is None:
         return serving.problem
+    leaf = serving.pair.certificate
     if not in_time(leaf, now):
         return f"it is good from {at(leaf.not_valid_before_utc)} to {at(leaf.not_valid_after_utc)} only"
-    if not verifies(leaf, serving.chain[1:], bundle, now):
+    if not verifies(leaf, serving.pair.intermediates, bundle, now):
         return "no trusted authority signed it"
     return ""
 
 
-def refused(provided: ServingSecret, policy: Policy, now: datetime) -> str:
+def refused(provided: PairSecret, policy: Policy, now: datetime) -> str:
     """Why a provided certificate is not served; empty when it is, or when there is none."""
-    leaf = provided.leaf
+    leaf = provided.certificate
     if provided.raw is None:
         return ""
     if leaf is not None and not provided.bundle:

@@ -64,16 +64,14 @@ class Metrics:
         for step in result.steps:
             self._steps.labels(step.action.value.replace(" ", "-")).inc()
         self._conflicts.inc(result.conflicts)
-        self._missing.set(len(result.missing))
         held = result.stored
-        self._refused.set(bool(result.refused))
-        self._provided.set(held.provided.raw is not None and not result.refused)
-        self._bundle.set(len(held.authority.bundle))
-        if held.authority.pair:
-            end = held.authority.pair.certificate.not_valid_after_utc
-            self._expiry.labels("authority").set(end.timestamp())
-        if held.serving.leaf:
-            self._expiry.labels("leaf").set(held.serving.leaf.not_valid_after_utc.timestamp())
+        self._missing.set(len(held.missing))
+        self._refused.set(bool(held.refused))
+        self._provided.set(held.takes)
+        self._bundle.set(len(held.bundle))
+        for name, secret in (("authority", held.authority), ("leaf", held.serving)):
+            if secret.certificate:
+                self._expiry.labels(name).set(secret.certificate.not_valid_after_utc.timestamp())
         self._success.set(now.timestamp())
 
     def failed(self) -> None:

@@ -6,15 +6,14 @@ import base64
 import copy
 from typing import TYPE_CHECKING
 
-from certs.observed import STORED_AT, TRUSTED_SINCE, bundle_pem
+from certs.observed import bundle_pem
 from kube.api import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from certs.authority import Pair
-    from certs.observed import Bundle, Hook, ServingSecret
+    from certs.observed import Bundle, Hook, PairSecret
     from kube.api import Object
 
 LABELS = {
@@ -40,39 +39,27 @@ def webhook_configuration(kind: str, name: str) -> str:
     return f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{name}"
 
 
-def authority_secret(
-    raw: Object | None, name: str, pair: Pair, bundle: Bundle, trusted_since: datetime | None
-) -> Object:
-    """The authority's Secret.
+def secret(held: PairSecret, files: Mapping[str, bytes], notes: Mapping[str, datetime | None]) -> Object:
+    """A Secret as it is to be written: what was read is changed and not begun anew.
 
     Args:
-        raw: The Secret as read, which is changed and not begun anew; None to create it.
-        name: Its name.
-        pair: The authority that signs from now on.
-        bundle: All authorities that are to be trusted.
-        trusted_since: See `certs.observed.TRUSTED_SINCE`.
+        held: As read.
+        files: What it is to hold; others stay.
+        notes: Annotations with an instant, or without.
     """
-    since = trusted_since.isoformat() if trusted_since else None
-    return _secret(raw, name, _files(pair, bundle), {TRUSTED_SINCE: since})
-
-
-def serving_secret(raw: Object | None, name: str, leaf: Pair, bundle: Bundle, now: datetime) -> Object:
-    """The serving Secret with another leaf; arguments as for `authority_secret`."""
-    return _secret(raw, name, _files(leaf, bundle), {STORED_AT: now.isoformat()})
-
-
-def provided_secret(
-    raw: Object | None, name: str, provided: ServingSecret, bundle: Bundle, now: datetime
-) -> Object:
-    """The serving Secret with the provided chain and key, byte for byte."""
-    data = (provided.raw or {})["data"]
-    files = {key: base64.b64decode(data[key]) for key in ("tls.crt", "tls.key")}
-    return _secret(raw, name, {**files, "ca.crt": bundle_pem(bundle)}, {STORED_AT: now.isoformat()})
-
-
-def with_bundle(raw: Object, name: str, bundle: Bundle) -> Object:
-    """A Secret with another ``ca.crt``, and all else as it is."""
-    return _secret(raw, name, {"ca.crt": bundle_pem(bundle)}, {})
+    wanted: Object = copy.deepcopy(held.raw or {}) or {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/tls",
+        "metadata": {"name": held.name, "labels": dict(LABELS)},
+    }
+    new = {key: base64.b64encode(value).decode() for key, value in files.items()}
+    wanted["data"] = (wanted.get("data") or {}) | new
+    annotations = wanted["metadata"].get("annotations") or {}
+    kept = {key: value for key, value in annotations.items() if key not in notes}
+    noted = {key: instant.isoformat() for key, instant in notes.items() if instant}
+    wanted["metadata"]["annotations"] = kept | noted
+    return wanted
 
 
 def trust_patch(hook: Hook, bundle: Bundle) -> list[Object]:
@@ -84,26 +71,3 @@ def trust_patch(hook: Hook, bundle: Bundle) -> list[Object]:
         if held != bundle
     ]
     return guarded(hook.raw or {}, operations)
-
-
-def _files(pair: Pair, bundle: Bundle) -> dict[str, bytes]:
-    return {"tls.crt": pair.certificate_pem(), "tls.key": pair.key_pem(), "ca.crt": bundle_pem(bundle)}
-
-
-def _secret(
-    raw: Object | None, name: str, files: Mapping[str, bytes], annotations: Mapping[str, str | None]
-) -> Object:
-    new = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "type": "kubernetes.io/tls",
-        "metadata": {"name": name, "labels": dict(LABELS)},
-    }
-    secret: Object = copy.deepcopy(raw) if raw else new
-    secret["data"] = {
-        **(secret.get("data") or {}),
-        **{key: base64.b64encode(value).decode() for key, value in files.items()},
-    }
-    held = {**(secret["metadata"].get("annotations") or {}), **annotations}
-    secret["metadata"]["annotations"] = {key: value for key, value in held.items() if value is not None}
-    return secret

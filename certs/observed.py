@@ -5,16 +5,17 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from certs.authority import CertificateError, Pair, load
+from common.times import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from kube.api import Object
 
@@ -29,47 +30,29 @@ Bundle = frozenset[x509.Certificate]
 
 
 @dataclass(frozen=True, slots=True)
-class AuthoritySecret:
-    """The Secret with the authority's key, which serving pods do not mount.
+class PairSecret:
+    """A Secret with a pair: the authority's, the one that serving pods mount, or the provided one.
 
     Attributes:
+        name: Its name.
         raw: The Secret as read; None when it does not exist.
-        pair: The signing authority; None when there is none that can be read.
+        pair: A certificate with its own key; None when there is none.
         problem: Why there is none.
-        bundle: All authorities that are to be trusted, as ``ca.crt`` has them.
-        trusted_since: See `TRUSTED_SINCE`; None when not noted yet.
+        bundle: The authorities that its ``ca.crt`` holds.
+        noted: The instant that is noted on it, see `TRUSTED_SINCE` and `STORED_AT`; None when none is.
     """
 
+    name: str
     raw: Object | None
     pair: Pair | None
     problem: str
     bundle: Bundle
-    trusted_since: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class ServingSecret:
-    """A Secret with a serving certificate: the one that the serving pods mount, or the provided one.
-
-    Attributes:
-        raw: The Secret as read; None when it does not exist.
-        chain: The serving certificate and the intermediate authorities behind it; empty when there is no
-            certificate with its own key.
-        problem: Why there is none.
-        bundle: What ``ca.crt`` holds.
-        stored_at: See `STORED_AT`; None when nothing was noted.
-    """
-
-    raw: Object | None
-    chain: tuple[x509.Certificate, ...]
-    problem: str
-    bundle: Bundle
-    stored_at: datetime | None = None
+    noted: datetime | None = None
 
     @property
-    def leaf(self) -> x509.Certificate | None:
-        """The serving certificate."""
-        return self.chain[0] if self.chain else None
+    def certificate(self) -> x509.Certificate | None:
+        """The pair's certificate."""
+        return self.pair.certificate if self.pair else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,50 +73,24 @@ class Hook:
     bundles: tuple[Bundle, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """Everything that decisions are made from.
+def read_secret(name: str, raw: Object | None, note: str, *, signs: bool = False) -> PairSecret:
+    """Read a Secret, whatever is in it.
 
-    Attributes:
-        authority: The authority's Secret.
-        serving: The serving Secret.
-        hooks: The webhook configurations.
-        provided: The Secret with a certificate from elsewhere, which is only read.
+    Args:
+        name: Its name.
+        raw: As read.
+        note: The annotation with its instant.
+        signs: See `certs.authority.load`.
     """
-
-    authority: AuthoritySecret
-    serving: ServingSecret
-    hooks: tuple[Hook, ...]
-    provided: ServingSecret
-
-
-def read_authority(raw: Object | None) -> AuthoritySecret:
-    """Read the authority's Secret, whatever is in it."""
     if raw is None:
-        return AuthoritySecret(None, None, "it does not exist", frozenset(), None)
-    pair, problem = None, ""
+        return PairSecret(name, None, None, "it does not exist", frozenset())
+    bundle = read_bundle(file(raw, "ca.crt"))
     try:
-        pair = load(_data(raw, "tls.crt"), _data(raw, "tls.key"))
+        pair = load(file(raw, "tls.crt"), file(raw, "tls.key"), signs=signs)
     except CertificateError as error:
-        problem = str(error)
-    since = _instant(raw, TRUSTED_SINCE)
-    return AuthoritySecret(raw, pair, problem, read_bundle(_data(raw, "ca.crt")), since)
-
-
-def read_serving(raw: Object | None) -> ServingSecret:
-    """Read a serving Secret, whatever is in it. Any kind of key will do, others' certificates included."""
-    if raw is None:
-        return ServingSecret(None, (), "it does not exist", frozenset())
-    bundle = read_bundle(_data(raw, "ca.crt"))
-    try:
-        chain = tuple(x509.load_pem_x509_certificates(_data(raw, "tls.crt")))
-        key = serialization.load_pem_private_key(_data(raw, "tls.key"), password=None)
-        same = chain[0].public_key() == key.public_key()
-    except Exception as error:  # noqa: BLE001 - ValueError, TypeError, UnsupportedAlgorithm: unreadable, whichever
-        return ServingSecret(raw, (), f"its certificate or key cannot be read: {error}", bundle)
-    if not same:
-        return ServingSecret(raw, (), "its private key is not the certificate's", bundle)
-    return ServingSecret(raw, chain, "", bundle, _instant(raw, STORED_AT))
+        return PairSecret(name, raw, None, str(error), bundle)
+    annotations = raw.get("metadata", {}).get("annotations") or {}
+    return PairSecret(name, raw, pair, "", bundle, time_of(annotations.get(note)))
 
 
 def read_hook(kind: str, name: str, raw: Object | None) -> Hook:
@@ -159,7 +116,8 @@ def bundle_pem(bundle: Iterable[x509.Certificate]) -> bytes:
     return b"".join(ca.public_bytes(serialization.Encoding.PEM) for ca in ordered)
 
 
-def _data(raw: Object, key: str) -> bytes:
+def file(raw: Object, key: str) -> bytes:
+    """A file in a Secret; empty when there is none."""
     return _decode((raw.get("data") or {}).get(key) or "")
 
 
@@ -168,12 +126,3 @@ def _decode(text: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         return b""
-
-
-def _instant(raw: Object, annotation: str) -> datetime | None:
-    annotations = raw.get("metadata", {}).get("annotations") or {}
-    try:
-        found = datetime.fromisoformat(annotations.get(annotation, ""))
-    except ValueError:
-        return None
-    return found if found.tzinfo else None

@@ -5,22 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from certs import authority, objects
+from certs import objects
+from certs.authority import issue, new_authority
 from certs.decide import Action, Decision, decide
-from certs.inputs import Inputs, refused
-from certs.observed import Stored, read_authority, read_hook, read_serving
+from certs.inputs import Inputs
+from certs.observed import STORED_AT, TRUSTED_SINCE, bundle_pem, file, read_hook, read_secret
 from certs.replicas import Address, addresses, served
 from kube.api import ApiError, ConflictError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from cryptography.x509 import Certificate
 
+    from certs.authority import Pair
     from certs.inputs import Policy
-    from certs.observed import Bundle
-    from kube.api import Api, Object
+    from certs.observed import Bundle, PairSecret
+    from kube.api import Object
+    from kube.client import KubernetesApi
 
 MOST_STEPS = 40
 """Of one pass. A whole rotation is eight; more means that somebody undoes what this program does."""
@@ -58,22 +61,18 @@ class PassResult:
         last: Why there was no further one.
         stored: What is stored now.
         conflicts: How often somebody else wrote first.
-        missing: Webhook configurations that do not exist.
-        refused: Why the provided certificate is not served; empty when it is, or when there is none.
     """
 
     steps: tuple[Decision, ...]
     last: Decision
-    stored: Stored
+    stored: Inputs
     conflicts: int
-    missing: tuple[str, ...]
-    refused: str
 
     def notes(self) -> list[str]:
         """What a person should know besides, as sentences without their ends."""
-        said = [f"there is no webhook configuration {name} yet" for name in self.missing]
-        if self.refused:
-            said.append(f"the provided certificate is not served: {self.refused}")
+        said = [f"there is no webhook configuration {name} yet" for name in self.stored.missing]
+        if why := self.stored.refused:
+            said.append(f"the provided certificate is not served: {why}")
         return said
 
 
@@ -89,49 +88,45 @@ class Rotator:
         say: Told each step when it is done, and why it was.
     """
 
-    api: Api
+    api: KubernetesApi
     target: Target
     policy: Policy
     clock: Callable[[], datetime]
     say: Callable[[Decision], object] = field(default=lambda _: None)
 
-    def read(self) -> Stored:
+    def read(self, forced: Bundle = frozenset()) -> Inputs:
         """Read what is stored.
 
         The webhook configurations first, the authority last. So whoever is about to write to the former
         by their version knows an authority that is not older than they are, and cannot undo what another
         rotator, who knew a newer one, has published meanwhile.
 
+        Args:
+            forced: See `certs.inputs.Inputs`.
+
         Raises:
             ApiError: Something cannot be read.
         """
+        target = self.target
         hooks = tuple(
             read_hook(kind, name, self.api.get(objects.webhook_configuration(kind, name)))
-            for kind, name in self.target.hooks
+            for kind, name in target.hooks
         )
-        serving = read_serving(self._secret(self.target.secret))
-        provided = read_serving(self._secret(self.target.provided_secret))
-        return Stored(read_authority(self._secret(self.target.authority_secret)), serving, hooks, provided)
+        serving = read_secret(target.secret, self._secret(target.secret), STORED_AT)
+        provided = read_secret(target.provided_secret, self._secret(target.provided_secret), STORED_AT)
+        raw = self._secret(target.authority_secret)
+        authority = read_secret(target.authority_secret, raw, TRUSTED_SINCE, signs=True)
+        return Inputs(authority, serving, provided, hooks, self.policy, self.clock(), forced)
 
-    def served_from(self) -> str:
-        """The name of the Secret with the certificate from elsewhere that is to be served; empty without one.
-
-        Raises:
-            ApiError: Something cannot be read.
-        """
-        inputs = Inputs(self.read(), self.policy, self.clock())
-        return self.target.provided_secret if inputs.provided else ""
-
-    def next(self, stored: Stored, forced: Bundle = frozenset()) -> Decision:
+    def next(self, stored: Inputs) -> Decision:
         """Decide; before an old authority goes, the replicas are asked.
 
         Raises:
             ApiError: The replicas' addresses cannot be read.
         """
-        inputs = Inputs(stored, self.policy, self.clock(), forced)
-        decision = decide(inputs)
-        if decision.action is Action.BUNDLE and stored.authority.bundle > decision.bundle:
-            decision = decide(replace(inputs, replicas=self.replicas()))
+        decision = decide(stored)
+        if decision.action is Action.BUNDLE and stored.bundle > decision.bundle:
+            decision = decide(replace(stored, replicas=self.replicas()))
         return decision
 
     def replicas(self) -> dict[str, Certificate]:
@@ -155,17 +150,15 @@ class Rotator:
             CertificateError: A certificate cannot be made as wanted.
         """
         stored = self.read()
-        signer, served = stored.authority.pair, stored.serving.leaf
-        given = (signer.certificate if authority and signer else None, served if leaf else None)
-        forced = frozenset(certificate for certificate in given if certificate)
+        given = [*([stored.authority] if authority else []), *([stored.serving] if leaf else [])]
+        forced = frozenset(held.certificate for held in given if held.certificate)
+        stored = replace(stored, forced=forced)
         steps: list[Decision] = []
         conflicts = 0
         for _ in range(MOST_STEPS):
-            decision = self.next(stored, forced)
+            decision = self.next(stored)
             if decision.action in {Action.KEEP, Action.WAIT}:
-                missing = tuple(f"{hook.kind} {hook.name}" for hook in stored.hooks if hook.raw is None)
-                why = refused(stored.provided, self.policy, self.clock())
-                return PassResult(tuple(steps), decision, stored, conflicts, missing, why)
+                return PassResult(tuple(steps), decision, stored, conflicts)
             try:
                 self._do(decision, stored)
             except ConflictError:
@@ -173,79 +166,57 @@ class Rotator:
             else:
                 steps.append(decision)
                 self.say(decision)
-            stored = self.read()
+            stored = self.read(forced)
         raise ApiError(
             f"after {MOST_STEPS} steps there is still something to do, last: {decision.action.value} "
             f"({decision.why}); does somebody else write to the same objects?"
         )
 
-    def _do(self, decision: Decision, stored: Stored) -> None:
+    def _do(self, decision: Decision, stored: Inputs) -> None:
+        now, policy = self.clock(), self.policy
+        ca = {"ca.crt": bundle_pem(stored.bundle)}
         match decision.action:
             case Action.NEW_AUTHORITY:
-                self._new_authority(decision, stored)
+                pair = new_authority(now, policy.authority_lifetime)
+                ca = {"ca.crt": bundle_pem(decision.bundle | {pair.certificate})}
+                self._write(stored.authority, _files(pair) | ca, {TRUSTED_SINCE: None})
+            case Action.BUNDLE:
+                # Whoever joins has to become known first.
+                notes = {} if decision.bundle <= stored.bundle else {TRUSTED_SINCE: None}
+                self._write(stored.authority, {"ca.crt": bundle_pem(decision.bundle)}, notes)
+            case Action.FORGET:
+                self._write(stored.authority, {}, {TRUSTED_SINCE: None})
+            case Action.NOTE:
+                self._write(stored.authority, {}, {TRUSTED_SINCE: now})
             case Action.TRUST:
                 self._trust(stored)
             case Action.PUBLISH:
-                raw = stored.serving.raw or {}
-                self._put(raw, objects.with_bundle(raw, self.target.secret, stored.authority.bundle))
+                self._write(stored.serving, ca, {})
             case Action.ISSUE:
-                self._issue(stored)
-            case Action.TAKE:
-                self._take(stored)
-            case _:
-                self._amend_authority(decision, stored)
+                pair = issue(stored.signer, now, policy.leaf_lifetime, policy.names)
+                self._write(stored.serving, _files(pair) | ca, {STORED_AT: now})
+            case Action.TAKE:  # byte for byte
+                raw = stored.provided.raw or {}
+                files = {key: file(raw, key) for key in ("tls.crt", "tls.key")}
+                self._write(stored.serving, files | ca, {STORED_AT: now})
 
-    def _new_authority(self, decision: Decision, stored: Stored) -> None:
-        pair = authority.new_authority(self.clock(), self.policy.authority_lifetime)
-        raw, name = stored.authority.raw, self.target.authority_secret
-        bundle = decision.bundle | {pair.certificate}
-        self._put(raw, objects.authority_secret(raw, name, pair, bundle, None))
-
-    def _amend_authority(self, decision: Decision, stored: Stored) -> None:
-        held = stored.authority
-        if held.pair is None:
-            raise LookupError(f"{decision.action} without an authority")
-        bundle, since = held.bundle, held.trusted_since
-        match decision.action:
-            case Action.BUNDLE:
-                bundle = decision.bundle
-                # Whoever joins has to become known first.
-                since = since if bundle <= held.bundle else None
-            case Action.FORGET:
-                since = None
-            case _:
-                since = self.clock()
-        name = self.target.authority_secret
-        self._put(held.raw, objects.authority_secret(held.raw, name, held.pair, bundle, since))
-
-    def _trust(self, stored: Stored) -> None:
-        wanted = stored.authority.bundle
+    def _trust(self, stored: Inputs) -> None:
         for hook in stored.hooks:
-            if any(held != wanted for held in hook.bundles):
+            if any(held != stored.bundle for held in hook.bundles):
                 path = objects.webhook_configuration(hook.kind, hook.name)
-                self.api.patch(path, objects.trust_patch(hook, wanted))
+                self.api.patch(path, objects.trust_patch(hook, stored.bundle))
 
-    def _issue(self, stored: Stored) -> None:
-        signer = stored.authority.pair
-        if signer is None:
-            raise LookupError("a leaf without an authority")
-        now, policy = self.clock(), self.policy
-        leaf = authority.issue(signer, now, policy.leaf_lifetime, policy.names)
-        raw = stored.serving.raw
-        self._put(raw, objects.serving_secret(raw, self.target.secret, leaf, stored.authority.bundle, now))
-
-    def _take(self, stored: Stored) -> None:
-        raw, bundle = stored.serving.raw, stored.authority.bundle
-        taken = objects.provided_secret(raw, self.target.secret, stored.provided, bundle, self.clock())
-        self._put(raw, taken)
-
-    def _put(self, raw: Object | None, document: Object) -> None:
-        """Write a Secret, where it was last seen as ``raw``; one that was not there is made."""
-        collection = objects.secrets(self.target.namespace)
-        if raw is None:
+    def _write(self, held: PairSecret, files: dict[str, bytes], notes: Mapping[str, datetime | None]) -> None:
+        """Write a Secret as it was last seen; one that was not there is made."""
+        collection, document = objects.secrets(self.target.namespace), objects.secret(held, files, notes)
+        if held.raw is None:
             self.api.create(collection, document)
         else:
-            self.api.replace(f"{collection}/{document['metadata']['name']}", document)
+            self.api.replace(f"{collection}/{held.name}", document)
 
     def _secret(self, name: str) -> Object | None:
         return self.api.get(f"{objects.secrets(self.target.namespace)}/{name}")
+
+
+def _files(pair: Pair) -> dict[str, bytes]:
+    return {"tls.crt": pair.certificate_pem(), "tls.key": pair.key_pem()}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from certs.authority import lacking
 from certs.decide import Action
-from certs.inputs import refused, renewal, unusable, verifies
+from certs.inputs import renewal, unusable, verifies
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 def problems(inputs: Inputs) -> list[str]:
     """What is wrong now, as sentences: what makes calls from the API server fail, or will."""
-    serving, authority, now = inputs.stored.serving, inputs.stored.authority, inputs.now
+    serving, authority, now, names = inputs.serving, inputs.authority, inputs.now, inputs.policy.names
     found = []
     if authority.pair is None:
         found.append(f"no authority can sign: {authority.problem}")
     why = unusable(serving, authority.bundle, now)
     if why:
         found.append(f"there is no leaf to serve: {why}")
-    elif serving.leaf and not inputs.provided and (missing := lacking(serving.leaf, inputs.policy.names)):
+    elif not inputs.takes and serving.pair and (missing := lacking(serving.pair.certificate, names)):
         found.append(f"the leaf lacks the name {', '.join(missing)}")
-    if not_served := refused(inputs.stored.provided, inputs.policy, now):
+    if not_served := inputs.refused:
         found.append(f"the provided certificate is not served: {not_served}")
-    for hook in inputs.stored.hooks:
+    for hook in inputs.hooks:
         if hook.raw is None:
             found.append(f"there is no {hook.kind} webhook configuration {hook.name}")
         if any(unusable(serving, held, now) for held in hook.bundles):
@@ -40,22 +40,23 @@ def problems(inputs: Inputs) -> list[str]:
 
 def describe(inputs: Inputs, decision: Decision) -> list[str]:
     """The lines of a report: who manages, certificates, webhook configurations, replicas, what comes next."""
-    serving, authority, now = inputs.stored.serving, inputs.stored.authority, inputs.now
-    lines = [f"source     {'the provided certificate' if inputs.provided else 'this program'}"]
+    serving, authority, now = inputs.serving, inputs.authority, inputs.now
+    lines = [f"source     {'the provided certificate' if inputs.takes else 'this program'}"]
     if authority.pair:
         lines.append(f"authority  {_life(authority.pair.certificate, now)}")
     others = len(authority.bundle - inputs.anchors) if authority.pair else 0
-    if others > 0:
+    if others:
         lines.append(f"bundle     {others} older authorit{'y' if others == 1 else 'ies'} trusted beside it")
-    if serving.leaf:
-        lines.append(f"leaf       {_life(serving.leaf, now)}")
-    for hook in inputs.stored.hooks:
+    if serving.certificate:
+        lines.append(f"leaf       {_life(serving.certificate, now)}")
+    for hook in inputs.hooks:
         good = hook.raw is not None and all(held == authority.bundle for held in hook.bundles)
         says = "has the bundle" if good else "is missing" if hook.raw is None else "has another caBundle"
         lines.append(f"{hook.kind:<10} {hook.name} {says}")
     for place, leaf in sorted((inputs.replicas or {}).items()):
-        says = "the stored leaf" if leaf == serving.leaf else "another leaf"
-        old = authority.pair and not verifies(leaf, serving.chain[1:], inputs.anchors, now)
+        says = "the stored leaf" if leaf == serving.certificate else "another leaf"
+        between = serving.pair.intermediates if serving.pair else ()
+        old = authority.pair and not verifies(leaf, between, inputs.anchors, now)
         lines.append(f"replica    {place} serves {says}{', of another authority' if old else ''}")
     if decision.action is Action.KEEP and decision.until:
         lines.append(f"next       nothing until {decision.until:%Y-%m-%d %H:%M} UTC")

@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 JITTER = 0.2
 """By how much of it a wait varies: programs that were started together do not stay in step."""
 
 
-@dataclass(slots=True)
-class Backoff:
-    """Waits that double.
+def waits(first: float = 0.5, most: float = 30.0) -> Iterator[float]:
+    """Seconds to wait before each further try: they double.
 
-    Attributes:
-        first: Seconds of the first wait, about.
-        most: Seconds of the longest, about.
+    Args:
+        first: The first, about.
+        most: The longest, about.
     """
-
-    first: float = 0.5
-    most: float = 30.0
-    _next: float = field(default=0.0, init=False)
-
-    def next(self) -> float:
-        """Seconds to wait now."""
-        wait = self._next or self.first
-        self._next = min(2 * wait, self.most)
-        return wait * jitter()
-
-    def reset(self) -> None:
-        """Begin with the first again: something went well."""
-        self._next = 0.0
+    while True:
+        yield first * jitter()
+        first = min(2 * first, most)
 
 
 def jitter() -> float:

@@ -48,7 +48,10 @@ _READ_BYTES = 65536
 
 
 class KubernetesApi:
-    """An API server (`kube.api.Api`, `kube.api.WatchApi`), with a kept connection for each call at a time."""
+    """An API server, with a kept connection for each call at a time.
+
+    Paths are those of its REST interface, a query included.
+    """
 
     def __init__(self, configuration: Configuration) -> None:
         """Take a configuration; nothing is sent yet."""
@@ -57,33 +60,69 @@ class KubernetesApi:
         self._client = ApiClient(configuration)
 
     def get(self, path: str) -> Object | None:
-        """Read an object or a list; see `kube.api.Api`."""
+        """Read an object or a list.
+
+        Returns:
+            It, or None when it does not exist.
+
+        Raises:
+            ApiError: It cannot be read.
+        """
         status, answer = self._call("GET", path)
         if status == HTTPStatus.NOT_FOUND:
             return None
         return _checked("GET", path, status, answer)
 
     def create(self, path: str, document: Object) -> Object:
-        """Create an object; see `kube.api.Api`."""
+        """Create an object in the collection ``path``.
+
+        Raises:
+            ConflictError: It exists already.
+            ApiError: It cannot be created.
+        """
         return _checked("POST", path, *self._call("POST", path, document))
 
     def replace(self, path: str, document: Object) -> Object:
-        """Replace an object; see `kube.api.Api`."""
+        """Replace an object, if it still has the ``resourceVersion`` of ``document``.
+
+        Raises:
+            ConflictError: It has another one, or was deleted.
+            ApiError: It cannot be replaced.
+        """
         return _checked("PUT", path, *self._call("PUT", path, document))
 
     def patch(self, path: str, operations: list[Object]) -> Object:
-        """Patch an object; see `kube.api.Api`."""
+        """Apply a JSON patch; `kube.api.guarded` binds it to a ``resourceVersion``.
+
+        Raises:
+            ConflictError: The object has another one, or was deleted.
+            ApiError: It cannot be patched.
+        """
         return _checked("PATCH", path, *self._call("PATCH", path, operations, _JSON_PATCH))
 
     def delete(self, path: str, preconditions: Mapping[str, str] | None = None) -> None:
-        """Delete an object; see `kube.api.Api`."""
+        """Delete an object; one that does not exist is no error.
+
+        Args:
+            path: Its path.
+            preconditions: Its ``uid`` or ``resourceVersion``, if it is to be deleted only as that.
+
+        Raises:
+            ConflictError: It has another one.
+            ApiError: It cannot be deleted.
+        """
         body = {"preconditions": dict(preconditions)} if preconditions else None
         status, answer = self._call("DELETE", path, body)
         if status != HTTPStatus.NOT_FOUND:
             _checked("DELETE", path, status, answer)
 
     def pages(self, path: str) -> Iterator[Object]:
-        """Read a collection in pages; see `kube.api.WatchApi`."""
+        """Read a collection as lists of some hundred items, all of one resourceVersion.
+
+        Raises:
+            GoneError: It took so long that the next page is no longer known.
+            ApiError: It cannot be read.
+        """
         token, limit = "", PAGE
         while True:
             page = _with_query(path, limit=str(limit), **({"continue": token} if token else {}))
@@ -101,15 +140,19 @@ class KubernetesApi:
 
     @contextlib.contextmanager
     def stream(self, path: str) -> Iterator[EventStream]:
-        """Begin a watch; see `kube.api.WatchApi`."""
-        response = self._send(
-            "GET", path, {"Accept": "application/json"}, None, (TIMEOUT_SECONDS, IDLE_SECONDS)
-        )
-        stream = EventStream(path, response.response)
+        """Begin a watch.
+
+        Raises:
+            GoneError: The path's resourceVersion is too old.
+            ApiError: It cannot be begun.
+        """
+        response = self._send("GET", path, timeout=(TIMEOUT_SECONDS, IDLE_SECONDS))
         try:
             if response.status >= HTTPStatus.BAD_REQUEST:
-                _checked("GET", path, response.status, _decoded(response.status, stream.rest())[1])
-            yield stream
+                with _errors("GET", path):
+                    data = response.response.read()
+                _checked("GET", path, *_decoded(response.status, data))
+            yield EventStream(path, response.response)
         finally:
             response.response.close()
 
@@ -121,10 +164,7 @@ class KubernetesApi:
         content_type: str = "application/json",
         most: int | None = None,
     ) -> tuple[int, Object]:
-        headers = {"Accept": "application/json"}
-        if body is not None:
-            headers["Content-Type"] = content_type
-        response = self._send(verb, path, headers, body, TIMEOUT_SECONDS)
+        response = self._send(verb, path, body, content_type)
         with _errors(verb, path):
             data = response.response.read(None if most is None else most + 1)
         if most is not None and len(data) > most:
@@ -137,10 +177,13 @@ class KubernetesApi:
         self,
         verb: str,
         path: str,
-        headers: dict[str, str],
-        body: object,
-        timeout: float | tuple[float, float],
+        body: object = None,
+        content_type: str = "application/json",
+        timeout: float | tuple[float, float] = TIMEOUT_SECONDS,
     ) -> RESTResponse:
+        headers = {"Accept": "application/json"} | (
+            {"Content-Type": content_type} if body is not None else {}
+        )
         with _errors(verb, path):
             request = self._client.param_serialize(
                 verb, path, header_params=headers, body=body, auth_settings=["BearerToken"]
@@ -154,7 +197,10 @@ class _TooLongError(Exception):
 
 
 class EventStream:
-    """The events of a watch (`kube.api.Stream`)."""
+    """The events of a watch as they come, until the API server ends it or says nothing for long.
+
+    Iterating raises `ApiError` when the connection breaks.
+    """
 
     def __init__(self, path: str, response: urllib3.BaseHTTPResponse) -> None:
         """Take an answer whose body is still to come."""
@@ -167,11 +213,6 @@ class EventStream:
             for part in self._response.stream(_READ_BYTES):
                 *lines, left = (left + part).split(b"\n")
                 yield from map(json.loads, filter(None, lines))
-
-    def rest(self) -> bytes:
-        """What is left of it, as it is."""
-        with _errors("GET", self._path):
-            return self._response.read()
 
     def close(self) -> None:
         """End it, from any thread: whoever waits for an event gets no more."""

@@ -10,14 +10,17 @@ keeps the passes in a thread of its own, so it is not used.
 from __future__ import annotations
 
 import copy
+import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from kube.api import Api, ConflictError, Object, leases
+from kube.api import ConflictError, Object, leases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import datetime
+
+    from kube.client import KubernetesApi
 
 
 @dataclass(slots=True)
@@ -30,19 +33,17 @@ class Elector:
         name: Its name.
         identity: Of this candidate; no two may be the same, a pod's name will do.
         duration: Seconds after which a holder that does not renew may be followed.
-        clock: The time, for the Lease's own fields, which are for people.
-        watch: Seconds of a clock that never jumps.
         labels: Of the Lease, where it is made.
+        watch: Seconds of a clock that never jumps.
     """
 
-    api: Api
+    api: KubernetesApi
     namespace: str
     name: str
     identity: str
     duration: int
-    clock: Callable[[], datetime]
-    watch: Callable[[], float]
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str]
+    watch: Callable[[], float] = time.monotonic
     _seen: tuple[Any, ...] = field(default=(), init=False)
     _seen_at: float = field(default=0.0, init=False)
 
@@ -77,7 +78,7 @@ class Elector:
         if lease is None or _spec(lease).get("holderIdentity") != self.identity:
             return
         given = copy.deepcopy(lease)
-        given["spec"] = {**_spec(lease), "holderIdentity": "", "renewTime": self._time()}
+        given["spec"] = {**_spec(lease), "holderIdentity": "", "renewTime": _now()}
         try:
             self.api.replace(self._path, given)
         except ConflictError:  # then it is somebody else's already
@@ -99,7 +100,7 @@ class Elector:
         return self.watch() - self._seen_at > (spec.get("leaseDurationSeconds") or self.duration)
 
     def _claim(self, lease: Object) -> Object:
-        old, now = _spec(lease), self._time()
+        old, now = _spec(lease), _now()
         mine = old.get("holderIdentity") == self.identity
         claimed: Object = copy.deepcopy(lease) or {
             "apiVersion": "coordination.k8s.io/v1",
@@ -116,8 +117,10 @@ class Elector:
         }
         return claimed
 
-    def _time(self) -> str:
-        return f"{self.clock():%Y-%m-%dT%H:%M:%S.%fZ}"
+
+def _now() -> str:
+    """The time, as the Lease's own fields have it, which are for people."""
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 def _spec(lease: Object) -> Object:

@@ -25,7 +25,8 @@ from placement.topology import Topology
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kube.api import Object, ReadApi
+    from kube.api import Object
+    from kube.client import KubernetesApi
     from kubectl_ultraserver.names import JobName
     from placement.model import Pod
     from webhook.rows.table import Table
@@ -58,7 +59,7 @@ class Lister:
         progress: Whether somebody sees what is written to standard error.
     """
 
-    api: ReadApi
+    api: KubernetesApi
     namespace: str
     progress: bool = False
     _began: float = field(default_factory=time.monotonic, init=False)

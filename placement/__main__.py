@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +15,7 @@ from kube.api import ApiError
 from kube.command import connect, options_of, own_namespace
 from kube.election import Elector
 from kube.loop import Loop
-from kube.watch import Mirror, Watch
+from kube.watch import Mirror
 from placement.by_hand import open_by_hand
 from placement.events import Reporter
 from placement.model import COMPONENT
@@ -86,10 +85,10 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
     except (ApiError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     lease = given["lease"], given["identity"], given["lease_seconds"]
-    elector = Elector(api, given["namespace"], *lease, _now, time.monotonic, LABELS)
+    elector = Elector(api, given["namespace"], *lease, LABELS)
     collections = (NODES, read_node), (PODS, read_pod), (ENDED, read_ended)
     nodes, pods, ended = (
-        Mirror[Any](Watch(of, path, read), lambda: loop.wake())  # noqa: PLW0108 - made below
+        Mirror[Any](of, path, read, lambda: loop.wake())  # noqa: PLW0108 - made below
         for of, (path, read) in zip(watched, collections, strict=True)
     )
     passes = Passes(

@@ -19,7 +19,8 @@ from placement.model import COMPONENT
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kube.api import Api, Object
+    from kube.api import Object
+    from kube.client import KubernetesApi
     from placement.jobs import Job
     from placement.model import JobKey, Pod
 
@@ -54,7 +55,7 @@ class Reporter:
         instance: The name of this replica.
     """
 
-    api: Api
+    api: KubernetesApi
     instance: str
     _told: dict[JobKey, Told] = field(default_factory=dict, init=False)
     _silent_until: datetime | None = field(default=None, init=False)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
-    from kube.api import Api
+    from kube.client import KubernetesApi
     from kube.watch import Mirror
     from placement.events import Reporter
     from placement.jobs import Job
@@ -57,7 +57,7 @@ class Passes:
             the next one.
     """
 
-    api: Api
+    api: KubernetesApi
     nodes: Mirror[Node]
     pods: Mirror[Pod]
     ended: Mirror[Ended]

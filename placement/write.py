@@ -14,7 +14,8 @@ from placement.read import read_pod
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from kube.api import Api, Object
+    from kube.api import Object
+    from kube.client import KubernetesApi
     from placement.model import Pod
     from placement.plan import Pin
 
@@ -24,7 +25,7 @@ def path_of(pod: Pod) -> str:
     return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
 
 
-def pin(api: Api, wanted: Pin, now: datetime) -> Pod | None:
+def pin(api: KubernetesApi, wanted: Pin, now: datetime) -> Pod | None:
     """Pin a pod to its unit, and note when.
 
     Returns:
@@ -50,7 +51,7 @@ def pin(api: Api, wanted: Pin, now: datetime) -> Pod | None:
     )
 
 
-def release(api: Api, pod: Pod) -> Pod | None:
+def release(api: KubernetesApi, pod: Pod) -> Pod | None:
     """Take the gate off a pod.
 
     Returns:
@@ -67,7 +68,7 @@ def release(api: Api, pod: Pod) -> Pod | None:
     )
 
 
-def delete(api: Api, pod: Pod) -> None:
+def delete(api: KubernetesApi, pod: Pod) -> None:
     """Delete a pod, if nothing at all has happened to it since it was seen: it may have started.
 
     Raises:
@@ -77,7 +78,7 @@ def delete(api: Api, pod: Pod) -> None:
     api.delete(path_of(pod), {"uid": pod.uid, "resourceVersion": pod.version})
 
 
-def _patched(api: Api, pod: Pod, operations: list[Object]) -> Pod | None:
+def _patched(api: KubernetesApi, pod: Pod, operations: list[Object]) -> Pod | None:
     same: Object = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
     return read_pod(api.patch(path_of(pod), [same, *operations]))
 

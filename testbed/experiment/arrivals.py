@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kube.client import connect
-from kube.watch import Mirror, Watch
+from kube.watch import Mirror
 from testbed.experiment.experiment import Result
 from testbed.experiment.judge import from_nodes, where_is
 from testbed.experiment.stage import TEAMS, WORKERS
@@ -53,8 +53,7 @@ def planned(jobs: int, nodes: float, seconds: float, chance: random.Random) -> l
 
 def arrivals(stage: Stage, plan: Sequence[Job], say: Callable[[str], object]) -> tuple[Result, list[Row]]:
     """Let the jobs come and go; ends when all have ended, or the others stand still."""
-    watch = Watch(connect(stage.plane.kubeconfig), WORKERS, where_is)
-    with Mirror(watch) as workers:
+    with Mirror(connect(stage.plane.kubeconfig), WORKERS, where_is) as workers:
         return _Run(stage, plan, say).until_over(workers)
 
 

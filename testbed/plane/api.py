@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import time
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -90,13 +91,11 @@ class _Api(KubernetesApi):
         self,
         verb: str,
         path: str,
-        headers: dict[str, str],
-        body: object,
-        timeout: float | tuple[float, float],
+        body: object = None,
+        content_type: str = "application/json",
+        timeout: float | tuple[float, float] = PATIENCE,
     ) -> Any:
-        return super()._send(
-            verb, path, headers, body, PATIENCE if isinstance(timeout, (int, float)) else timeout
-        )
+        return super()._send(verb, path, body, content_type, timeout)
 
 
 class Client:
@@ -166,9 +165,16 @@ class Client:
         return str(found["status"]["token"])
 
     def text(self, path: str) -> str:
-        """What the API server says at a path, for example ``/metrics``."""
-        with self._api.stream(path) as stream:
-            return stream.rest().decode()
+        """What the API server says at a path, for example ``/metrics``.
+
+        Raises:
+            ApiError: it says nothing there.
+        """
+        response = self._api._send("GET", path)  # noqa: SLF001 - as above
+        text: str = response.response.read().decode()
+        if response.status != HTTPStatus.OK:
+            raise ApiError(f"{path}: {text}")
+        return text
 
     def get(self, wanted: Wanted, namespace: str | None) -> Object | None:
         """One object, or a List of all there are.

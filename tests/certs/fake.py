@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from certs import objects
 from certs.authority import service_names
-from certs.inputs import Policy, unusable
+from certs.inputs import Inputs, Policy, unusable
 from certs.rotate import Rotator, Target
 from tests.kube.fake import NOW, Clock, FakeApi
 
 if TYPE_CHECKING:
     from certs.decide import Action
-    from certs.observed import Stored
     from certs.rotate import PassResult
     from kube.api import Object
 
@@ -57,7 +56,7 @@ def actions(outcome: PassResult) -> list[Action]:
     return [step.action for step in outcome.steps]
 
 
-def assert_whole(stored: Stored, clock: Clock) -> None:
+def assert_whole(stored: Inputs, clock: Clock) -> None:
     """The stored leaf has its key, and verifies by its own Secret's bundle and by every caBundle."""
     serving = stored.serving
     bundles = [serving.bundle, *(held for hook in stored.hooks for held in hook.bundles)]

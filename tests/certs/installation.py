@@ -8,19 +8,18 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from certs import objects
-from certs.inputs import unusable
-from certs.observed import Stored, read_authority, read_hook, read_serving
+from certs.inputs import Inputs, Policy, unusable
+from certs.rotate import Rotator, Target
 from kube.client import connect
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from kube.client import KubernetesApi
     from testbed.plane.controlplane import ControlPlane
     from testbed.plane.kubectl import Kubectl
@@ -76,18 +75,12 @@ class Installation:
         """The serving Secret, the authority's (``ca``) or the ``provided`` one."""
         return self.admin.get(f"{objects.secrets(self.name)}/{self.name}-{kind}")
 
-    def stored(self) -> Stored:
+    def stored(self) -> Inputs:
         """Everything, as the administrator sees it."""
-        hooks = tuple(
-            read_hook(kind, self.name, self.admin.get(objects.webhook_configuration(kind, self.name)))
-            for kind in ("mutating", "validating")
-        )
-        return Stored(
-            read_authority(self.secret("ca")),
-            read_serving(self.secret()),
-            hooks,
-            read_serving(self.secret("provided")),
-        )
+        hooks = (("mutating", self.name), ("validating", self.name))
+        tls, ca, provided = (f"{self.name}-{kind}" for kind in ("tls", "ca", "provided"))
+        target = Target(self.name, self.name, tls, ca, provided, hooks)
+        return Rotator(self.admin, target, Policy((self.name,)), lambda: datetime.now(UTC)).read()
 
     def problems(self, now: datetime) -> list[str]:
         """What is wrong with what is stored; nothing, when every caBundle verifies the leaf."""

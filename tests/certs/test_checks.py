@@ -10,14 +10,14 @@ import pytest
 
 from certs.authority import at, in_time, issue, new_authority
 from certs.inputs import refused, unusable, verifies
-from certs.observed import ServingSecret
+from certs.observed import PairSecret
 from tests.certs.fake import NOW, POLICY
 
 DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
 NAMES = POLICY.names
 CA, NEW = (new_authority(NOW, POLICY.authority_lifetime) for _ in range(2))
 LEAF = issue(CA, NOW, POLICY.leaf_lifetime, NAMES)
-PROVIDED = ServingSecret({}, (LEAF.certificate,), "", frozenset({CA.certificate}))
+PROVIDED = PairSecret("provided", {}, LEAF, "", frozenset({CA.certificate}))
 
 
 def test_an_instant_is_told_to_the_second_in_utc() -> None:
@@ -27,12 +27,12 @@ def test_an_instant_is_told_to_the_second_in_utc() -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"raw": None, "chain": ()}, ""),
+        ({"raw": None, "pair": None}, ""),
         ({"bundle": frozenset()}, "its ca.crt is missing or cannot be read"),
-        ({"chain": (), "problem": "it cannot be read", "bundle": frozenset()}, "it cannot be read"),
+        ({"pair": None, "problem": "it cannot be read", "bundle": frozenset()}, "it cannot be read"),
         ({"bundle": frozenset({NEW.certificate})}, "no trusted authority signed it"),
         ({"bundle": frozenset({LEAF.certificate})}, "no trusted authority signed it"),
-        ({"chain": (issue(CA, NOW, DAY * 9, ["other"]).certificate,)}, f"it lacks the name {NAMES[0]}"),
+        ({"pair": issue(CA, NOW, DAY * 9, ["other"])}, f"it lacks the name {NAMES[0]}"),
         ({}, ""),
     ],
 )

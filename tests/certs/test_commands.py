@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
+from cryptography import x509
 
 from certs import objects
 from certs.__main__ import main
-from certs.authority import issue, new_authority
-from certs.options import rotator
+from certs.authority import BACKDATE, issue, new_authority
+from certs.observed import file
 from kube import client
 from tests.certs.fake import (
     CA_SECRET,
@@ -200,42 +201,19 @@ def test_every_option_can_come_from_the_environment(api: FakeApi) -> None:
         "ULTRASERVER_CERTS_SECRET": "tls",
         "ULTRASERVER_CERTS_CA_SECRET": "ca",
         "ULTRASERVER_CERTS_VALIDATING": "v w",
-        "ULTRASERVER_CERTS_NAME": "10.0.0.1 example.org",
+        "ULTRASERVER_CERTS_SERVICE": "hook",
+        "ULTRASERVER_CERTS_CLUSTER_DOMAIN": "corp.local",
+        "ULTRASERVER_CERTS_NAME": "10.0.0.1 example.org hook",
+        "ULTRASERVER_CERTS_LEAF_DAYS": "2",
     }
     done = CliRunner().invoke(main, ["issue"], env=environment)
     assert "no webhook configuration validating w yet" in done.output
-    assert SECRET in api.objects
-
-
-@pytest.mark.usefixtures("api")
-def test_names_are_the_services_and_the_extra_ones() -> None:
-    given = rotator(
-        print,
-        namespace="ns",
-        service="hook",
-        secret="a",  # noqa: S106 - a name
-        ca_secret="b",  # noqa: S106 - a name
-        provided_secret="c",  # noqa: S106 - a name
-        mutating=("m",),
-        validating=(),
-        endpoints=(),
-        cluster_domain="corp.local",
-        names=("10.0.0.1", "example.org", "hook"),
-        leaf_days=1.0,
-        ca_days=10.0,
-        settle_seconds=60.0,
-        kubeconfig=None,
-    )
-    assert given.policy.names == (
-        "hook.ns.svc",
-        "hook.ns.svc.corp.local",
-        "hook.ns",
-        "hook",
-        "10.0.0.1",
-        "example.org",
-    )
-    assert given.target.hooks == (("mutating", "m"),)
-    assert given.policy.leaf_lifetime == timedelta(days=1)
+    leaf = x509.load_pem_x509_certificate(file(api.objects[SECRET], "tls.crt"))
+    assert leaf.not_valid_after_utc - leaf.not_valid_before_utc == BACKDATE + timedelta(days=2)
+    names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    domains = [f"hook.{NAMESPACE}.svc", f"hook.{NAMESPACE}.svc.corp.local", f"hook.{NAMESPACE}", "hook"]
+    assert names.get_values_for_type(x509.DNSName) == [*domains, "example.org"]
+    assert [str(ip) for ip in names.get_values_for_type(x509.IPAddress)] == ["10.0.0.1"]
 
 
 @pytest.mark.usefixtures("api")

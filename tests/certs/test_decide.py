@@ -12,7 +12,7 @@ import pytest
 from certs.authority import BACKDATE, Pair, at, issue, new_authority
 from certs.decide import Action, decide
 from certs.inputs import Inputs, Policy, renewal
-from certs.observed import AuthoritySecret, Hook, ServingSecret, Stored
+from certs.observed import Hook, PairSecret
 from tests.certs.fake import NOW, POLICY
 
 if TYPE_CHECKING:
@@ -53,37 +53,37 @@ class Given:
     policy: Policy = POLICY
     replicas: dict[str, x509.Certificate] | None = None
     provided: Pair | None = None
-    provided_ca: tuple[str, ...] = ("theirs",)
 
     def case(self) -> Inputs:
         """The state in full."""
         bundle = frozenset(ca(name).certificate for name in self.bundle)
         published = bundle if self.published is None else certificates(self.published)
         hooks = self.hooks if self.hooks is not None else (self.bundle, self.bundle)
-        stored = Stored(
-            AuthoritySecret(
-                {},
-                ca(self.signer) if self.signer else None,
-                "" if self.signer else "it does not exist",
-                bundle,
-                NOW + self.trusted if self.trusted is not None else None,
+        signer = ca(self.signer) if self.signer else None
+        noted = NOW + self.trusted if self.trusted is not None else None
+        forced = frozenset({self.forced.certificate} if self.forced else ())
+        return Inputs(
+            PairSecret("ca", {}, signer, ABSENT, bundle, noted),
+            PairSecret("tls", {}, self.leaf, ABSENT, published),
+            PairSecret(
+                "provided",
+                {} if self.provided else None,
+                self.provided,
+                ABSENT,
+                certificates(("theirs",)),
             ),
-            secret(self.leaf, published),
             tuple(
                 Hook(("mutating", "validating")[i % 2], f"h{i}", {}, (certificates(held),))
                 for i, held in enumerate(hooks)
             ),
-            secret(self.provided, certificates(self.provided_ca)) if self.provided else ABSENT,
+            self.policy,
+            NOW + self.after,
+            forced,
+            self.replicas,
         )
-        forced = frozenset({self.forced.certificate} if self.forced else ())
-        return Inputs(stored, self.policy, NOW + self.after, forced, self.replicas)
 
 
-ABSENT = ServingSecret(None, (), "it does not exist", frozenset())
-
-
-def secret(pair: Pair | None, bundle: frozenset[x509.Certificate]) -> ServingSecret:
-    return ServingSecret({}, (pair.certificate,) if pair else (), "it does not exist", bundle)
+ABSENT = "it does not exist"
 
 
 def certificates(names: tuple[str, ...]) -> frozenset[x509.Certificate]:
@@ -286,12 +286,8 @@ CASES = [
     ("it is replaced by one of the same authority", served(provided=NEXT), TAKE, TRUSTED),
     ("it was taken away", served(provided=None), BUNDLE, LACKS),
     ("its end is near", served(after=LEAF - 12 * SETTLE), BUNDLE, LACKS),
-    # A provided certificate that cannot be served counts as none.
+    # A provided certificate that cannot be served counts as none; test_checks has the reasons.
     ("it has ended", Given(provided=THEIRS, after=LEAF, leaf=leaf("old", LEAF - DAY)), KEEP, WELL),
-    ("it has not begun", Given(provided=leaf("theirs", 2 * DAY)), KEEP, WELL),
-    ("its ca.crt is another's", Given(provided=THEIRS, provided_ca=("new",)), KEEP, WELL),
-    ("it has no ca.crt", Given(provided=THEIRS, provided_ca=()), KEEP, WELL),
-    ("it is for another name", Given(provided=leaf("theirs", names=("a.b",))), KEEP, WELL),
 ]
 
 BREAKS = {

@@ -8,7 +8,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
-from cryptography import x509
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +15,7 @@ from certs import decide, objects
 from certs.authority import Pair, issue, new_authority, signed_by
 from certs.decide import Action, Decision
 from certs.inputs import Inputs, Policy, unusable
-from certs.observed import Bundle, ServingSecret, bundle_pem, read_hook, read_serving
+from certs.observed import STORED_AT, Bundle, PairSecret, bundle_pem, read_hook, read_secret
 from kube.api import ApiError
 from tests.certs.fake import (
     CA_SECRET,
@@ -34,9 +33,10 @@ from tests.certs.fake import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from cryptography import x509
+
 MINUTE = timedelta(minutes=1)
 TINY = timedelta(microseconds=1)
-Chain = tuple[x509.Certificate, ...]
 
 
 @dataclass
@@ -46,24 +46,23 @@ class World:
     policy: Policy
     api: FakeApi = field(default_factory=installed)
     clock: Clock = field(default_factory=Clock)
-    past: list[tuple[datetime, Chain, tuple[Bundle, ...]]] = field(default_factory=list)
+    past: list[tuple[datetime, Pair | None, tuple[Bundle, ...]]] = field(default_factory=list)
     leaves: int = 0
     others: list[Pair] = field(default_factory=list)
 
     def look(self) -> None:
         """Remember what is stored; a replica keeps the files of a Secret that is deleted."""
-        raw = self.api.objects.get(SECRET)
-        chain = read_serving(raw).chain
-        if not chain and self.past:
-            chain = self.past[-1][1]
+        pair = read_secret("tls", self.api.objects.get(SECRET), STORED_AT).pair
+        if not pair and self.past:
+            pair = self.past[-1][1]
         hooks = [
             read_hook(kind, name, self.api.objects[objects.webhook_configuration(kind, name)])
             for kind, name in TARGET.hooks
         ]
         bundles = tuple(held for hook in hooks for held in hook.bundles)
-        if not self.past or self.past[-1][1:] != (chain, bundles):
-            self.leaves += bool(self.past) and self.past[-1][1] != chain
-            self.past.append((self.clock(), chain, bundles))
+        if not self.past or self.past[-1][1:] != (pair, bundles):
+            self.leaves += bool(self.past) and self.past[-1][1] != pair
+            self.past.append((self.clock(), pair, bundles))
 
     def check(self) -> None:
         """No replica's leaf, the oldest that may be mounted included, fails any API server's bundle."""
@@ -72,8 +71,8 @@ class World:
         start = max((i for i, (at, *_) in enumerate(self.past) if at <= since), default=0)
         recent = self.past[start:]
         self.past = recent
-        for chain in {entry[1] for entry in recent}:
-            served = ServingSecret({}, chain, "no leaf", frozenset())
+        for pair in {entry[1] for entry in recent}:
+            served = PairSecret("tls", {}, pair, "no leaf", frozenset())
             for bundle in {held for entry in recent for held in entry[2]}:
                 assert not unusable(served, bundle, self.clock())
 
@@ -170,8 +169,7 @@ def happen_all(world: World, events: list[Event]) -> None:
 def at_rest(world: World) -> bool:
     """Whether what is served is what is wanted, and nothing else is trusted."""
     stored = rotator(world.api, world.clock, world.policy).read()
-    inputs = Inputs(stored, world.policy, world.clock())
-    return stored.authority.pair is not None and inputs.moved and inputs.bundle == inputs.anchors
+    return stored.authority.pair is not None and stored.moved and stored.bundle == stored.anchors
 
 
 def happen(world: World, event: str, part: float) -> timedelta:
@@ -237,7 +235,7 @@ def test_ten_years_of_an_undisturbed_installation() -> None:
 
 def leaf_at_once(inputs: Inputs) -> Decision | None:
     """The mistake: a leaf of the new authority as soon as its caBundle is patched."""
-    if inputs.stored.authority.trusted_since and not inputs.moved:
+    if inputs.authority.noted and not inputs.moved:
         return Decision(Action.ISSUE, "hasty")
     return None
 

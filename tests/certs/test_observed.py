@@ -14,18 +14,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from certs.authority import issue, new_authority
+from certs.authority import Pair, issue, new_authority
 from certs.decide import Action
 from certs.observed import (
     STORED_AT,
     TRUSTED_SINCE,
     Hook,
-    ServingSecret,
+    PairSecret,
     bundle_pem,
-    read_authority,
     read_bundle,
     read_hook,
-    read_serving,
+    read_secret,
 )
 from tests.certs.fake import NOW, POLICY, SECRET, Clock, files, installed, rotator
 
@@ -40,17 +39,11 @@ def secret(crt: bytes, key: bytes, ca: bytes = b"", **annotations: str) -> dict[
 
 def test_a_good_secret_is_read_whole() -> None:
     both = bundle_pem([CA.certificate, OTHER.certificate])
-    raw = secret(CA.certificate_pem(), CA.key_pem(), both, **{TRUSTED_SINCE: NOW.isoformat()})
-    held = read_authority(raw)
-    assert held.pair
-    assert held.pair.certificate == CA.certificate
-    assert held.bundle == {CA.certificate, OTHER.certificate}
-    assert held.trusted_since == NOW
     chain = LEAF.certificate_pem() + CA.certificate_pem()
-    raw = secret(chain, LEAF.key_pem(), CA.certificate_pem(), **{STORED_AT: NOW.isoformat()})
-    assert read_serving(raw) == ServingSecret(
-        raw, (LEAF.certificate, CA.certificate), "", frozenset({CA.certificate}), NOW
-    )
+    raw = secret(chain, LEAF.key_pem(), both, **{STORED_AT: NOW.isoformat()})
+    pair = Pair(LEAF.certificate, LEAF.key, (CA.certificate,))
+    bundle = frozenset({CA.certificate, OTHER.certificate})
+    assert read_secret("tls", raw, STORED_AT) == PairSecret("tls", raw, pair, "", bundle, NOW)
 
 
 ABSENT, UNREADABLE = "it does not exist", "its certificate or key cannot be read: .+"
@@ -76,17 +69,15 @@ NONE, ONE = frozenset[x509.Certificate](), frozenset({CA.certificate})
 def test_what_cannot_be_used_has_a_reason_and_is_no_error_and_keeps_its_authorities(
     raw: dict[str, Any] | None, problem: str, bundle: frozenset[x509.Certificate]
 ) -> None:
-    serving, authority = read_serving(raw), read_authority(raw)
-    assert authority.pair is None
-    assert authority.problem
-    assert re.fullmatch(problem, serving.problem)
-    assert (serving.raw, serving.chain, serving.bundle, serving.stored_at) == (raw, (), bundle, None)
+    read = read_secret("tls", raw, STORED_AT)
+    assert re.fullmatch(problem, read.problem)
+    assert (read.raw, read.pair, read.bundle, read.noted) == (raw, None, bundle, None)
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-11-21T12:00:00"])
+@pytest.mark.parametrize("text", ["", "yesterday"])
 def test_an_annotation_that_is_no_instant_is_none(text: str) -> None:
     raw = secret(CA.certificate_pem(), CA.key_pem(), b"", **{TRUSTED_SINCE: text})
-    assert read_authority(raw).trusted_since is None
+    assert read_secret("ca", raw, TRUSTED_SINCE).noted is None
 
 
 def test_a_bundle_is_what_of_it_is_whole_and_equal_ones_are_written_alike() -> None:
@@ -113,10 +104,12 @@ def test_a_configuration_has_a_bundle_for_each_webhook() -> None:
 def test_certificates_that_another_program_made_are_served_on_and_replaced_step_by_step() -> None:
     api, clock = installed(), Clock()
     crt, key, ca = foreign(POLICY.names)
-    api.put(SECRET, {**secret(crt, key, ca), "type": "kubernetes.io/tls", "kind": "Secret"})
+    raw = {**secret(crt, key, ca), "type": "kubernetes.io/tls", "kind": "Secret"}
+    assert read_secret("ca", raw, STORED_AT, signs=True).problem == "its private key is not ECDSA on P-256"
+    api.put(SECRET, raw)
     api.objects[SECRET]["metadata"]["name"] = "tls"
     first = rotator(api, clock).run()
-    assert first.stored.serving.leaf == x509.load_pem_x509_certificate(crt)
+    assert first.stored.serving.certificate == x509.load_pem_x509_certificate(crt)
     assert len(first.stored.authority.bundle) == 2
     clock.forward(POLICY.settle)
     assert [step.action for step in rotator(api, clock).run().steps] == [Action.ISSUE]

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from certs.authority import Pair, issue, new_authority
 from certs.decide import Action
 from certs.inputs import unusable
-from certs.observed import ServingSecret, read_serving
+from certs.observed import STORED_AT, PairSecret, read_secret
 from tests.certs.fake import (
     NOW,
     POLICY,
@@ -60,7 +60,7 @@ def test_a_provided_certificate_is_trusted_then_served_then_trusted_alone() -> N
     change = [Action.BUNDLE, Action.TRUST, Action.PUBLISH]
     assert complete(api, clock) == [*change, Action.NOTE, Action.TAKE, *change]
     stored = rotator(api, clock).read()
-    assert stored.serving.leaf == LEAF.certificate
+    assert stored.serving.certificate == LEAF.certificate
     assert api.objects[SECRET]["data"]["tls.key"] == api.objects[PROVIDED_SECRET]["data"]["tls.key"]
     assert {bundle for hook in stored.hooks for bundle in hook.bundles} == {frozenset({CA.certificate})}
 
@@ -81,16 +81,16 @@ def test_before_it_ends_unrenewed_the_program_serves_its_own_and_says_why_and_ne
     provide(api)
     complete(api, clock)
     outcome = rotator(api, clock).run()
-    assert (outcome.refused, outcome.notes()) == ("", [])
+    assert (outcome.stored.refused, outcome.notes()) == ("", [])
     assert outcome.last.until == LEAF.certificate.not_valid_after_utc - 12 * POLICY.settle
     clock.now = outcome.last.until
     complete(api, clock)
     assert clock() < LEAF.certificate.not_valid_after_utc
     outcome = rotator(api, clock).run()
-    assert outcome.stored.serving.leaf != LEAF.certificate
+    assert outcome.stored.serving.certificate != LEAF.certificate
     assert not [write for write in api.writes if "provided" in write]
-    assert outcome.refused.startswith("it ends at 2027-02-19")
-    assert outcome.notes() == [f"the provided certificate is not served: {outcome.refused}"]
+    assert outcome.stored.refused.startswith("it ends at 2027-02-19")
+    assert outcome.notes() == [f"the provided certificate is not served: {outcome.stored.refused}"]
 
 
 def intermediate(signer: Pair) -> Pair:
@@ -118,10 +118,10 @@ def test_intermediates_go_along_and_are_followed_up_to_the_root() -> None:
     api, clock = ready()
     provide(api, leaf, root.certificate_pem(), between.certificate_pem())
     complete(api, clock)
-    taken = read_serving(api.objects[SECRET])
-    assert taken.chain == (leaf.certificate, between.certificate)
+    taken = read_secret("tls", api.objects[SECRET], STORED_AT)
+    assert taken.pair == Pair(leaf.certificate, leaf.key, (between.certificate,))
     assert taken.bundle == {root.certificate}
-    alone = ServingSecret({}, (leaf.certificate,), "", taken.bundle)
+    alone = PairSecret("tls", {}, leaf, "", taken.bundle)
     assert unusable(alone, taken.bundle, clock()) == "no trusted authority signed it"
 
 

@@ -59,7 +59,7 @@ def test_an_authority_is_replaced_in_steps_that_never_break_a_call() -> None:
     first = rotator(api, clock).run(authority=True)
     assert actions(first) == [Action.NEW_AUTHORITY, Action.TRUST, Action.PUBLISH, Action.NOTE]
     assert first.last.action is Action.WAIT
-    assert first.stored.serving.leaf == old.serving.leaf
+    assert first.stored.serving.certificate == old.serving.certificate
     assert first.stored.authority.bundle > old.authority.bundle
     assert_whole(first.stored, clock)
 
@@ -94,7 +94,7 @@ def test_two_who_ask_for_the_same_replace_it_once() -> None:
         assert outcomes[0].steps
         assert not loser.steps
         assert loser.stored.authority.bundle == outcomes[0].stored.authority.bundle
-        assert loser.stored.serving.leaf == outcomes[0].stored.serving.leaf
+        assert loser.stored.serving.certificate == outcomes[0].stored.serving.certificate
 
 
 def test_two_first_passes_end_with_one_authority() -> None:
@@ -142,9 +142,9 @@ def test_no_leaf_of_a_new_authority_is_stored_while_a_caBundle_cannot_be_patched
             rotator(api, clock).run(authority=not api.writes)
         clock.forward(SETTLE)
     after = rotator(api, clock).read()
-    assert after.serving.leaf == before.serving.leaf
+    assert after.serving.certificate == before.serving.certificate
     assert after.authority.pair is not None
-    assert not signed_by(after.serving.leaf, after.authority.pair.certificate)  # type: ignore[arg-type]
+    assert not signed_by(after.serving.certificate, after.authority.pair.certificate)  # type: ignore[arg-type]
     assert_whole(after, clock)
 
 
@@ -166,11 +166,11 @@ def test_a_webhook_configuration_that_does_not_exist_is_named_and_trusted_when_i
     api, clock = installed(), Clock()
     del api.objects[MUTATING]
     outcome = rotator(api, clock).run()
-    assert outcome.missing == ("mutating m",)
+    assert outcome.stored.missing == ["mutating m"]
     assert outcome.last.action is Action.KEEP
     api.put(MUTATING, configuration("mutating", "m"))
     outcome = rotator(api, clock).run()
-    assert (outcome.missing, actions(outcome)) == ((), [Action.TRUST])
+    assert (outcome.stored.missing, actions(outcome)) == ([], [Action.TRUST])
     assert_whole(outcome.stored, clock)
 
 

@@ -1,4 +1,4 @@
-"""What every API server answers (`kube.api.Api`, `kube.api.WatchApi`): the one in memory and the real one.
+"""What every API server answers (`kube.client.KubernetesApi`): the one in memory and the real one.
 
 ``test_fake.py`` and ``tests/plane/test_api_contract.py`` import the class below, and say by the fixture
 ``server`` which API server it is.
@@ -19,10 +19,8 @@ from kube.api import ApiError, ConflictError, ForbiddenError, guarded
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kube.api import Api, Object, WatchApi
-
-    class Both(Api, WatchApi):
-        """All calls."""
+    from kube.api import Object
+    from kube.client import KubernetesApi
 
 
 SECONDS = 10
@@ -42,9 +40,9 @@ class Server:
         end_watches: Ends a watch that was asked for with ``timeoutSeconds=4``, if time alone does not.
     """
 
-    api: Both
+    api: KubernetesApi
     namespace: str
-    refused: Api
+    refused: KubernetesApi
     two_to_a_page: Callable[[], object]
     young: str
     end_watches: Callable[[], object] = lambda: None

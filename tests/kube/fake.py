@@ -28,7 +28,7 @@ _COLLECTION = re.compile(r"(?P<version>/api/v1|/apis/[^/]+/[^/]+)(/namespaces/(?
 
 @dataclass
 class FakeApi:
-    """Keeps objects by path (`kube.api.Api`, `kube.api.WatchApi`).
+    """Keeps objects by path (`kube.client.KubernetesApi`).
 
     Attributes:
         objects: What is stored. Watches are told what the verbs, `put` and `remove` change, not what a test
@@ -56,7 +56,7 @@ class FakeApi:
     _streams: list[FakeStream] = field(default_factory=list)
 
     def get(self, path: str) -> Object | None:
-        """See `kube.api.Api`, as for the other verbs."""
+        """See `kube.client.KubernetesApi`, as for the other verbs."""
         self._refuse(f"GET {path}")
         if path in self.objects:
             return copy.deepcopy(self.objects[path])
@@ -243,7 +243,7 @@ class FakeApi:
 
 
 class FakeStream:
-    """The events of a watch (`kube.api.Stream`)."""
+    """The events of a watch (`kube.client.EventStream`)."""
 
     def __init__(self, api: FakeApi, path: str) -> None:
         self._api, self.path = api, path

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 from kube.api import leases
 from kube.election import Elector
-from tests.kube.fake import Clock, FakeApi
+from tests.kube.fake import FakeApi
 
 NAMESPACE = "hooks"
 PATH = f"{leases(NAMESPACE)}/lease"
-NAP = timedelta(seconds=29)
 
 
 @dataclass
@@ -26,7 +24,7 @@ class Watch:
 
 
 def candidate(api: FakeApi, name: str, watch: Watch, duration: int = 30) -> Elector:
-    return Elector(api, NAMESPACE, "lease", name, duration, Clock(), watch)
+    return Elector(api, NAMESPACE, "lease", name, duration, {}, watch)
 
 
 def test_the_first_leads_and_goes_on_leading() -> None:
@@ -36,7 +34,6 @@ def test_the_first_leads_and_goes_on_leading() -> None:
     for _ in range(10):
         assert not two.lead()
         watch.seconds += 29
-        one.clock.forward(NAP)  # type: ignore[attr-defined]
         assert one.lead()
     spec = api.objects[PATH]["spec"]
     assert spec["holderIdentity"] == "one"

@@ -14,7 +14,7 @@ from kube.api import leases
 from kube.backoff import JITTER
 from kube.election import Elector
 from kube.loop import LEAST_SECONDS, Loop
-from tests.kube.fake import Clock, FakeApi
+from tests.kube.fake import FakeApi
 
 if TYPE_CHECKING:
     import threading
@@ -47,7 +47,7 @@ class Running:
 
     def __post_init__(self) -> None:
         """Makes the loop."""
-        elector = Elector(self.api, NAMESPACE, "lease", "one", self.duration, Clock(), lambda: self.now)
+        elector = Elector(self.api, NAMESPACE, "lease", "one", self.duration, {}, lambda: self.now)
         self.loop = Loop(
             elector, self.work, lambda leads: self.led.append((self.now, leads)), self.wait, lambda: self.able
         )

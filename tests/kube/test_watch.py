@@ -15,8 +15,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from kube.api import GoneError
-from kube.backoff import JITTER, Backoff
-from kube.watch import SHORT_SECONDS, Changed, Listed, Lost, Mirror, Resumed, Watch
+from kube.backoff import JITTER, waits
+from kube.watch import SHORT_SECONDS, Mirror
 from testbed.waiting import PATIENCE
 from tests.kube.fake import FakeApi
 
@@ -28,44 +28,67 @@ if TYPE_CHECKING:
 NODES = "/api/v1/nodes"
 
 
+def labels(raw: Object) -> dict[str, str]:
+    found: dict[str, str] = raw["metadata"]["labels"]
+    return found
+
+
 @dataclass
 class Followed:
-    """Nodes that are followed, on a clock that waits move.
+    """Nodes that are followed in the test's own thread, on a clock that waits move.
 
     Attributes:
         api: The API server.
         waits: How long was waited between two tries.
+        shown: What the mirror had, by name, and why it may have been old, each time when it told of a change.
     """
 
-    api: FakeApi = field(default_factory=FakeApi)
+    api: FakeApi
     path: str = NODES
+    project: Callable[[Object], Any] = labels
     now: float = 1000.0
     waits: list[float] = field(default_factory=list)
+    shown: list[tuple[dict[str, Any], str]] = field(default_factory=list)
+    _steps: list[Callable[[], object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Begins nothing yet."""
-        self.watch = Watch(self.api, self.path, labels, Backoff(1, 30), lambda: self.now, self._wait)
-        self.events = self.watch.events()
+        self.mirror = Mirror(
+            self.api,
+            self.path,
+            self.project,
+            self._told,
+            waits=lambda: waits(1, 30),
+            clock=lambda: self.now,
+            wait=self._wait,
+        )
 
-    def next(self, count: int = 1) -> list[Any]:
-        """The next events."""
-        return [next(self.events) for _ in range(count)]
+    def run(self, *steps: Callable[[], object]) -> list[tuple[dict[str, Any], str]]:
+        """Follows; takes a step when there is nothing more to say, and with each wait; then stops."""
+        self._steps = [*steps, self.mirror.stop]
+        self.api.idle = self._step
+        self.mirror.follow()
+        assert not self._steps
+        return self.shown
 
     def versions(self) -> list[str]:
         """From which version each watch began."""
         queries = [parse_qs(urlsplit(path).query) for path in self.api.asked]
         return [query["resourceVersion"][0] for query in queries if "watch" in query]
 
+    def _told(self) -> None:
+        self.shown.append(({name: item for (_, name), item in self.mirror.items().items()}, self.mirror.lost))
+
     def _wait(self, stopped: threading.Event, seconds: float) -> bool:
         if not stopped.is_set():
             self.waits.append(seconds)
             self.now += seconds
+            self._step()
         return stopped.is_set()
 
-
-def labels(raw: Object) -> dict[str, str]:
-    found: dict[str, str] = raw["metadata"]["labels"]
-    return found
+    def _step(self) -> None:
+        if self._steps:
+            self._steps.pop(0)()
 
 
 def put(api: FakeApi, name: str, **own: str) -> str:
@@ -84,29 +107,27 @@ def api() -> FakeApi:
 
 
 def test_a_list_and_then_what_changes_each_projected(api: FakeApi) -> None:
-    followed = Followed(api)
-    assert followed.next() == [Listed({("", "a"): {"x": "1"}, ("", "b"): {}})]
-    put(api, "c")
-    put(api, "a", x="2")
-    api.remove(f"{NODES}/b")
-    assert followed.next(3) == [
-        Changed(("", "c"), {}),
-        Changed(("", "a"), {"x": "2"}),
-        Changed(("", "b"), None),
+    shown = Followed(api).run(
+        lambda: put(api, "c"), lambda: put(api, "a", x="2"), lambda: api.remove(f"{NODES}/b")
+    )
+    assert shown == [
+        ({"a": {"x": "1"}, "b": {}}, ""),
+        ({"a": {"x": "1"}, "b": {}, "c": {}}, ""),
+        ({"a": {"x": "2"}, "b": {}, "c": {}}, ""),
+        ({"a": {"x": "2"}, "c": {}}, ""),
     ]
     assert "allowWatchBookmarks=true" in api.asked[1]
 
 
 def test_a_watch_that_ends_goes_on_from_the_last_version_a_bookmarks_included(api: FakeApi) -> None:
-    followed = Followed(api)
-    followed.next()
-    first = put(api, "c")
-    followed.next()
-    api.put("/api/v1/pods/other", {"metadata": {"name": "other"}})
-    api.end_watches()
-    api.idle = lambda: put(api, "d")
-    assert followed.next() == [Changed(("", "d"), {})]
-    assert followed.versions() == [str(int(first) - 1), str(int(first) + 1)]
+    followed, first = Followed(api), int(put(api, "c"))
+
+    def end() -> None:
+        api.put("/api/v1/pods/other", {"metadata": {"name": "other"}})
+        api.end_watches()
+
+    assert followed.run(end, lambda: put(api, "d"))[-1] == ({"a": {"x": "1"}, "b": {}, "c": {}, "d": {}}, "")
+    assert followed.versions() == [str(first), str(first + 1)]
     assert followed.waits == []
 
 
@@ -116,65 +137,66 @@ def test_a_version_that_is_too_old_is_listed_anew(
     as_the_answer: bool,  # noqa: FBT001
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    stream = api.stream
+
+    def refuse(path: str) -> None:
+        monkeypatch.setattr(api, "stream", stream)
+        raise GoneError(f"{path}: 410")
+
+    def forget() -> None:
+        api.remove(f"{NODES}/a")
+        if as_the_answer:
+            monkeypatch.setattr(api, "stream", refuse)
+            api.end_watches()
+        else:
+            api.forget()
+
     followed = Followed(api)
-    followed.next()
-    api.remove(f"{NODES}/a")
-    api.forget()
-    if as_the_answer:
-        stream = api.stream
-
-        def refuse(path: str) -> None:
-            monkeypatch.setattr(api, "stream", stream)
-            raise GoneError(f"{path}: 410")
-
-        monkeypatch.setattr(api, "stream", refuse)
-    assert followed.next() == [Listed({("", "b"): {}})]
-    put(api, "c")
-    assert followed.next() == [Changed(("", "c"), {})]
+    # Not in the first watch, which has just listed: the second one lists anew, without a wait.
+    followed.run(api.end_watches, forget, lambda: put(api, "c"))
+    assert followed.waits == []
+    assert [path for path in api.asked if "watch" not in path] == [NODES, NODES]
+    assert followed.shown[-2:] == [({"b": {}}, ""), ({"b": {}, "c": {}}, "")]
 
 
 def test_failures_are_told_and_tried_again_from_where_it_was(api: FakeApi) -> None:
     api.refuse = NODES
-    followed = Followed(api)
-    (lost,) = followed.next()
-    assert isinstance(lost, Lost)
-    assert "403" in lost.why
-    api.refuse = ""
-    assert isinstance(followed.next()[0], Listed)
-    version = put(api, "c")
-    followed.next()
-    api.end_watches("reset")
-    assert followed.next() == [Lost("reset")]
-    put(api, "d")
-    assert followed.next(2) == [Resumed(), Changed(("", "d"), {})]
-    assert followed.versions()[-1] == version
+    followed, versions = Followed(api), []
+    shown = followed.run(
+        lambda: setattr(api, "refuse", ""),
+        lambda: versions.append(put(api, "c")),
+        lambda: api.end_watches("reset"),
+        lambda: None,
+        lambda: put(api, "d"),
+    )
+    listed = {"a": {"x": "1"}, "b": {}}
+    more = {**listed, "c": {}}
+    assert "403" in shown[0][1]
+    # Before anything changes it is told that it is followed again.
+    assert shown[1:] == [(listed, ""), (more, ""), (more, "reset"), (more, ""), ({**more, "d": {}}, "")]
+    assert followed.versions()[-1] == versions[0]
     assert len(followed.waits) == 2
 
 
 def test_an_error_that_the_watch_tells_is_a_failure(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    followed = Followed(api)
-    followed.next()
     told = [{"type": "ERROR", "object": {"kind": "Status", "code": 500, "message": "because"}}]
-    monkeypatch.setattr(api, "said_since", lambda version, _: (version, told))
-    assert followed.next() == [Lost(f"{NODES}: because")]
-    monkeypatch.undo()
-    assert followed.next() == [Resumed()]
+    shown = Followed(api).run(
+        lambda: monkeypatch.setattr(api, "said_since", lambda version, _: (version, told)), monkeypatch.undo
+    )
+    assert [lost for _, lost in shown] == ["", f"{NODES}: because", ""]
 
 
 def test_waits_grow_until_an_event_comes(api: FakeApi) -> None:
     api.refuse = NODES
     followed = Followed(api)
-    followed.next(4)
-    api.refuse = ""
-    followed.next()
-    assert followed.waits == [pytest.approx(about, rel=JITTER) for about in (1, 2, 4, 8)]
-    put(api, "c")
-    followed.next()
-    api.end_watches("reset")
-    followed.next()
-    api.idle = lambda: put(api, "d")
-    followed.next(2)
-    assert followed.waits[-1] == pytest.approx(1, rel=JITTER)
+    followed.run(
+        *[lambda: None] * 3,
+        lambda: setattr(api, "refuse", ""),
+        lambda: put(api, "c"),
+        lambda: api.end_watches("reset"),
+        lambda: None,
+    )
+    assert followed.waits == [pytest.approx(about, rel=JITTER) for about in (1, 2, 4, 8, 1)]
 
 
 @pytest.mark.parametrize(
@@ -191,115 +213,82 @@ def test_an_api_server_that_ends_every_watch_at_once_is_not_asked_without_pause(
         followed.now += lasts
         begun += 1
         if begun == 8:
-            followed.watch.stop()
+            followed.mirror.stop()
         api.end_watches(bookmark=False)
 
     api.idle = end
-    assert len(list(followed.events)) == 1
+    followed.mirror.follow()
+    assert len(followed.shown) == 1
     assert followed.waits == [pytest.approx(about, rel=JITTER) for about in waits]
     assert len(followed.versions()) == 8
 
 
 def test_a_selection_keeps_its_query(api: FakeApi) -> None:
     followed = Followed(api, f"{NODES}?fieldSelector=metadata.name!%3Da")
-    assert followed.next() == [Listed({("", "b"): {}})]
-    put(api, "a")
-    put(api, "c")
-    assert followed.next() == [Changed(("", "c"), {})]
+    assert followed.run(lambda: put(api, "a"), lambda: put(api, "c")) == [
+        ({"b": {}}, ""),
+        ({"b": {}, "c": {}}, ""),
+    ]
 
 
 def test_what_is_projected_to_nothing_is_not_kept_and_goes_when_it_becomes_nothing(api: FakeApi) -> None:
-    events = Watch(api, NODES, lambda raw: labels(raw) or None).events()
-    assert next(events) == Listed({("", "a"): {"x": "1"}})
-    put(api, "a")
-    assert next(events) == Changed(("", "a"), None)
+    followed = Followed(api, project=lambda raw: labels(raw) or None)
+    assert followed.run(lambda: put(api, "a")) == [({"a": {"x": "1"}}, ""), ({}, "")]
 
 
-# ---- A copy that a thread keeps ----------------------------------------------------------------------------
-
-
-class Copy:
-    """A mirror, and what it told."""
-
-    def __init__(self, api: FakeApi, path: str = NODES) -> None:
-        self.calls = 0
-        self._changed = threading.Condition()
-        watch = Watch(api, path, labels, wait=lambda stopped, _: stopped.is_set())
-        self.mirror = Mirror(watch, self._told)
-
-    def _told(self) -> None:
-        with self._changed:
-            self.calls += 1
-            self._changed.notify_all()
-
-    def until(self, condition: Callable[[], object]) -> None:
-        """Waits until something holds; what is not told is not noticed."""
-        with self._changed:
-            assert self._changed.wait_for(condition, PATIENCE), (self.mirror.items(), self.mirror.lost)
-
-    def until_has(self, **items: dict[str, str]) -> None:
-        """Waits until it has these nodes and no others."""
-        self.until(lambda: self.mirror.items() == {("", name): item for name, item in items.items()})
-
-
-@pytest.fixture
-def copy(api: FakeApi) -> Iterator[Copy]:
-    made = Copy(api)
-    assert not made.mirror.wait(0)
-    with made.mirror:
-        assert made.mirror.wait(PATIENCE)
-        made.until(lambda: made.calls == 1)
-        yield made
-
-
-def test_a_mirror_has_what_there_is_and_what_it_gives_is_the_callers_own(api: FakeApi, copy: Copy) -> None:
-    copy.mirror.items().clear()
-    copy.until_has(a={"x": "1"}, b={})
-    api.remove(f"{NODES}/a")
-    put(api, "d")
-    copy.until_has(b={}, d={})
-    api.remove(f"{NODES}/b")
-    api.forget()
-    api.end_watches()
-    put(api, "c")
-    copy.until_has(c={}, d={})
-    assert copy.mirror.lost == ""
-
-
-def test_a_change_of_nothing_that_is_kept_wakes_nobody(api: FakeApi, copy: Copy) -> None:
-    for number in range(3):
-        api.put(f"{NODES}/a", {"metadata": {"name": "a", "labels": {"x": "1"}}, "status": {"a": number}})
-    put(api, "a", x="2")
-    copy.until_has(a={"x": "2"}, b={})
-    assert copy.calls == 2
-
-
-def test_a_mirror_that_cannot_follow_keeps_what_it_had_and_says_so_until_it_follows_again(
-    api: FakeApi, copy: Copy
-) -> None:
-    api.refuse = "watch=1"
-    api.end_watches("reset")
-    copy.until(lambda: "403" in copy.mirror.lost)
-    assert copy.mirror.items() == {("", "a"): {"x": "1"}, ("", "b"): {}}
-    api.refuse = ""
-    copy.until(lambda: copy.mirror.lost == "")  # before anything changes
-
-
-def test_a_mirror_whose_thread_failed_says_that_it_is_behind_for_ever(api: FakeApi, copy: Copy) -> None:
-    copy.mirror.check()
-    api.put(f"{NODES}/a", {"metadata": {"name": "a"}})  # has no labels
-    copy.until(lambda: copy.mirror.lost == "the watch has ended")
-    with pytest.raises(RuntimeError, match=f"{NODES} is not followed any longer") as raised:
-        copy.mirror.check()
-    assert isinstance(raised.value.__cause__, KeyError)
+def test_a_change_of_nothing_that_is_kept_wakes_nobody(api: FakeApi) -> None:
+    other = {"metadata": {"name": "a", "labels": {"x": "1"}}, "status": {"a": 2}}
+    shown = Followed(api).run(lambda: api.put(f"{NODES}/a", other), lambda: put(api, "a", x="2"))
+    assert [items["a"]["x"] for items, _ in shown] == ["1", "2"]
 
 
 def test_a_watch_that_is_stopped_while_it_begins_ends(api: FakeApi) -> None:
     followed = Followed(api)
-    followed.next()
-    put(api, "c")
-    followed.watch.stop()
-    assert list(followed.events) == []
+    mirror = Mirror(api, NODES, labels, lambda: (followed.mirror.stop(), put(api, "c")))
+    followed.mirror = mirror
+    mirror.follow()
+    assert ("", "c") not in mirror.items()
+
+
+# ---- In its thread -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def changed() -> threading.Event:
+    return threading.Event()
+
+
+@pytest.fixture
+def copy(api: FakeApi, changed: threading.Event) -> Iterator[Mirror[dict[str, str]]]:
+    made = Mirror(api, NODES, labels, changed.set)
+    assert not made.wait(0)
+    with made:
+        assert made.wait(PATIENCE)
+        assert changed.wait(PATIENCE)
+        changed.clear()
+        yield made
+
+
+def test_what_a_mirror_gives_is_the_callers_own(
+    api: FakeApi, copy: Mirror[dict[str, str]], changed: threading.Event
+) -> None:
+    copy.items().clear()
+    assert copy.items() == {("", "a"): {"x": "1"}, ("", "b"): {}}
+    api.remove(f"{NODES}/a")
+    assert changed.wait(PATIENCE)
+    assert copy.items() == {("", "b"): {}}
+
+
+def test_a_mirror_whose_thread_failed_says_that_it_is_behind_for_ever(
+    api: FakeApi, copy: Mirror[dict[str, str]], changed: threading.Event
+) -> None:
+    copy.check()
+    api.put(f"{NODES}/a", {"metadata": {"name": "a"}})  # has no labels
+    assert changed.wait(PATIENCE)
+    assert copy.lost == "the watch has ended"
+    with pytest.raises(RuntimeError, match=f"{NODES} is not followed any longer") as raised:
+        copy.check()
+    assert isinstance(raised.value.__cause__, KeyError)
 
 
 def test_of_a_long_list_one_page_at_a_time_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,9 +307,9 @@ def test_of_a_long_list_one_page_at_a_time_is_in_memory(monkeypatch: pytest.Monk
     next(pages(NODES))
     one = tracemalloc.get_traced_memory()[1]
     tracemalloc.reset_peak()
-    listed = next(Watch(api, NODES, lambda raw: raw["metadata"]["resourceVersion"]).events())
+    mirror = Mirror(api, NODES, lambda raw: raw["metadata"]["resourceVersion"], lambda: mirror.stop())  # noqa: PLW0108
+    mirror.follow()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert isinstance(listed, Listed)
-    assert len(listed.items) == 10 * 20
+    assert len(mirror.items()) == 10 * 20
     assert peak < 3 * one

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kube.backoff import Backoff
+from kube.backoff import waits
 from kube.client import connect
-from kube.watch import Mirror, Watch
+from kube.watch import Mirror
 from testbed.plane.controlplane import ControlPlane
 from testbed.waiting import PATIENCE, until
 
@@ -51,8 +51,9 @@ def config_map(name: str, value: str) -> dict[str, Any]:
 
 def mirror(plane: ApiServerOnly, changed: threading.Event | None = None) -> Mirror[str]:
     path = f"{PATH}?labelSelector=of%3Dthe-test"
-    watch = Watch(connect(plane.kubeconfig), path, lambda raw: raw["data"]["value"], Backoff(0.2, 1))
-    return Mirror(watch, changed.set if changed else lambda: None)
+    told = changed.set if changed else lambda: None
+    api = connect(plane.kubeconfig)
+    return Mirror(api, path, lambda raw: raw["data"]["value"], told, waits=lambda: waits(0.2, 1))
 
 
 @pytest.mark.limit(40, "an API server starts again")
