@@ -1,7 +1,7 @@
 """Whether a job is one for UltraServers: its opt-in or opt-out, its resources, its nodes."""
 
 from contract import keys
-from webhook.engine.jobs import Job
+from webhook.engine.jobs import OpenJob
 from webhook.engine.outcome import JobError, cut
 from webhook.objects.templates import admits, matches, requested, takes, tolerated
 from webhook.objects.tree import Json, get, map_at, shown, text_of
@@ -9,7 +9,7 @@ from webhook.rows.table import Table
 from webhook.rows.workloads import DEVICES, WORKER, Candidates
 
 
-def candidacy(table: Table, job: Job, *, opted: bool) -> tuple[bool, str]:
+def candidacy(table: Table, job: OpenJob, *, opted: bool) -> tuple[bool, str]:
     """Whether a job is a candidate, and why (design.md, "Which jobs, and what wins").
 
     Args:
@@ -38,7 +38,7 @@ def candidacy(table: Table, job: Job, *, opted: bool) -> tuple[bool, str]:
     return _by_content(table.candidates, job)
 
 
-def _by_content(wanted: Candidates, job: Job) -> tuple[bool, str]:
+def _by_content(wanted: Candidates, job: OpenJob) -> tuple[bool, str]:
     """Whether what a job says of itself makes it a candidate, where nobody opted it in or out."""
     templates = job.templates(WORKER)
     if elsewhere := _elsewhere(wanted, job):
@@ -57,7 +57,7 @@ def _by_content(wanted: Candidates, job: Job) -> tuple[bool, str]:
     return False, "its workers ask for no Neuron resource and select no UltraServer instance type"
 
 
-def _elsewhere(wanted: Candidates, job: Job) -> str | None:
+def _elsewhere(wanted: Candidates, job: OpenJob) -> str | None:
     """What says that a job is for other nodes; None if nothing does."""
     for key, values in wanted.elsewhere.labels.items():
         found = map_at(job.object, ("metadata", "labels")).get(key)
@@ -68,7 +68,7 @@ def _elsewhere(wanted: Candidates, job: Job) -> str | None:
     return taint and f"its workers tolerate {cut(taint)}"
 
 
-def job_types(table: Table, job: Job, role: str = WORKER) -> tuple[str, ...]:
+def job_types(table: Table, job: OpenJob, role: str = WORKER) -> tuple[str, ...]:
     """The table's instance types that all pods of a role leave open; by default all that take nodes.
 
     None of them, where the pods' own selection by another label leaves out UltraServers.
@@ -84,7 +84,7 @@ def job_types(table: Table, job: Job, role: str = WORKER) -> tuple[str, ...]:
     )
 
 
-def _left_out(table: Table, job: Job) -> str:
+def _left_out(table: Table, job: OpenJob) -> str:
     """The labels, and their values, by which a job leaves out UltraServers."""
     wanted = table.candidates
     every = {wanted.instance_type_label: wanted.instance_types, **wanted.node_labels}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from common.quantities import thousandths
-from webhook.engine.jobs import Job
+from webhook.engine.jobs import OpenJob
 from webhook.objects.templates import named_types, quantities
 from webhook.objects.tree import Json, Path, as_list, get, pointer
 from webhook.rows.table import Table
@@ -36,7 +36,7 @@ class Unsupported:
         }
 
 
-def unsupported(table: Table, job: Job, path: Path, resources: tuple[str, ...]) -> Unsupported | None:
+def unsupported(table: Table, job: OpenJob, path: Path, resources: tuple[str, ...]) -> Unsupported | None:
     """The first request of a template that cannot be met; None where all can, or nobody knows."""
     types = named_types(job.selections[path], table.candidates.instance_type_label, table.device_counts)
     accepted = sorted({count for name in types for count in table.device_counts[name]})

@@ -9,7 +9,7 @@ from contract import keys
 from webhook.engine.apply import Progress, apply_rules
 from webhook.engine.candidates import candidacy, injection
 from webhook.engine.identity import first_uid
-from webhook.engine.jobs import Job, is_of, open_job, record_key, template_paths
+from webhook.engine.jobs import OpenJob, is_of, open_job, record_key, template_paths
 from webhook.engine.match import Subject
 from webhook.engine.outcome import JobError, Outcome, Request, State, bounded, cut
 from webhook.engine.placing import said_by
@@ -121,7 +121,7 @@ def _evaluate(table: Table, request: Request) -> Outcome:
     )
 
 
-def opened(table: Table, request: Request) -> tuple[Job, Records, list[str], Claims] | None:
+def opened(table: Table, request: Request) -> tuple[OpenJob, Records, list[str], Claims] | None:
     """The object opened by the first workload whose kind and ``when`` it has; None if it has none.
 
     Returns:
@@ -157,7 +157,7 @@ def _base(workload: Workload, obj: Json, budget: Budget) -> tuple[Json, Records,
     return obj, records, ignored, claims
 
 
-def _first_uid(job: Job, request: Request, records: Records) -> str:
+def _first_uid(job: OpenJob, request: Request, records: Records) -> str:
     if job.name or not job.paths(WORKER):
         return ""
     path = job.paths(WORKER)[0]

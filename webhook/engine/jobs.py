@@ -42,7 +42,7 @@ class OpenGroup:
 
 
 @dataclass(frozen=True)
-class Job:
+class OpenJob:
     """An object opened by a workload row.
 
     Attributes:
@@ -113,7 +113,7 @@ class Job:
         return sum(_nodes(self.groups))
 
 
-def is_pod(job: Job) -> bool:
+def is_pod(job: OpenJob) -> bool:
     """Whether it is a Pod, which is its own template."""
     return any(not group.template for group in job.groups)
 
@@ -127,7 +127,7 @@ def is_of(workload: Workload, obj: Json) -> bool:
     return all(matches(field(workload, obj, name), allowed) for name, allowed in workload.when.items())
 
 
-def open_job(candidates: Candidates, workload: Workload, obj: Json, request: Request) -> Job:
+def open_job(candidates: Candidates, workload: Workload, obj: Json, request: Request) -> OpenJob:
     """What the workload row finds in the object.
 
     Args:
@@ -148,7 +148,7 @@ def open_job(candidates: Candidates, workload: Workload, obj: Json, request: Req
         groups.append(_open(takers, group, obj, path, before))
         before += groups[-1].replicas if groups[-1].takes_nodes else 0
     name, generate_name = (get(request.object, ("metadata", key)) for key in ("name", "generateName"))
-    return Job(workload, obj, _text(name), _text(generate_name), request.namespace, tuple(groups))
+    return OpenJob(workload, obj, _text(name), _text(generate_name), request.namespace, tuple(groups))
 
 
 def template_paths(workload: Workload, obj: Json) -> list[tuple[Group, Path]]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from contract.place import Placer
 from webhook.engine.devices import unsupported
-from webhook.engine.jobs import Job, field
+from webhook.engine.jobs import OpenJob, field
 from webhook.engine.outcome import cut
 from webhook.objects.templates import has_volume, matches, takes
 from webhook.objects.tree import Path, get, map_at, shown, text_of
@@ -31,7 +31,7 @@ class Subject:
     """
 
     table: Table
-    job: Job
+    job: OpenJob
     candidate: bool
     shape: Shape | None
     placer: Placer | None = None
@@ -180,7 +180,7 @@ def _fields(match: Match, subject: Subject) -> str | None:
     return None
 
 
-def _marks(kind: str, conditions: Mapping[str, tuple[str, ...]], job: Job) -> str | None:
+def _marks(kind: str, conditions: Mapping[str, tuple[str, ...]], job: OpenJob) -> str | None:
     marks = map_at(job.object, ("metadata", f"{kind}s"))
     for key, allowed in conditions.items():
         found = marks.get(key, "")

@@ -6,7 +6,7 @@ from typing import Final
 
 from contract import keys, place
 from contract.place import ContractError, Place, Placer
-from webhook.engine.jobs import Job, OpenGroup, is_pod
+from webhook.engine.jobs import OpenGroup, OpenJob, is_pod
 from webhook.objects.tree import Json, map_at, text_of
 from webhook.rows.table import Shape
 
@@ -14,13 +14,13 @@ _GROUP: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 """The number of a group."""
 
 
-def place_of(job: Job, group: OpenGroup, shape: Shape, placer: Placer) -> Place:
+def place_of(job: OpenJob, group: OpenGroup, shape: Shape, placer: Placer) -> Place:
     """How the pods of one of a job's groups are placed."""
     unit = shape.topology_key or keys.HOSTNAME
     return Place(placer, job.nodes(), shape.node_config, unit, group.index, job.workload.group)
 
 
-def peers(job: Job, identity: str) -> Mapping[str, str]:
+def peers(job: OpenJob, identity: str) -> Mapping[str, str]:
     """Labels that all pods of a job that take nodes have, and no other pods of its namespace.
 
     Args:
@@ -33,7 +33,7 @@ def peers(job: Job, identity: str) -> Mapping[str, str]:
     return {keys.JOB: identity} if identity else {}
 
 
-def said_by(job: Job) -> Place | None:
+def said_by(job: OpenJob) -> Place | None:
     """The place of a Pod; None for what is no Pod, or has none that can be read."""
     if not is_pod(job):
         return None

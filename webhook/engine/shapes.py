@@ -3,14 +3,14 @@
 from contract import keys
 from contract.place import MOST_WORKERS
 from webhook.engine.candidates import marked
-from webhook.engine.jobs import Job
+from webhook.engine.jobs import OpenJob
 from webhook.engine.outcome import JobError, cut
 from webhook.objects.templates import containers
 from webhook.objects.tree import get, maps_at, shown, text_of
 from webhook.rows.table import Shape, Table
 
 
-def choose_shape(table: Table, job: Job) -> Shape:
+def choose_shape(table: Table, job: OpenJob) -> Shape:
     """The first shape that fits the job's size, and the node config where the job names one.
 
     Raises:
@@ -41,7 +41,7 @@ def choose_shape(table: Table, job: Job) -> Shape:
     )
 
 
-def own_node_config(job: Job) -> tuple[str, str] | None:
+def own_node_config(job: OpenJob) -> tuple[str, str] | None:
     """Place and value of the node config that the job's own containers name, if any does."""
     name = job.workload.node_config_env
     if name is None:

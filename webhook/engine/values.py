@@ -3,7 +3,7 @@
 from webhook.engine import placing
 from webhook.engine.candidates import job_types
 from webhook.engine.identity import job_id
-from webhook.engine.jobs import Job, field
+from webhook.engine.jobs import OpenJob, field
 from webhook.engine.outcome import Request
 from webhook.objects.templates import first_container
 from webhook.objects.tree import Json, map_at
@@ -12,7 +12,7 @@ from webhook.rows.table import Shape, Table
 
 
 def placeholder_values(
-    table: Table, job: Job, shape: Shape | None, request: Request, uid: str
+    table: Table, job: OpenJob, shape: Shape | None, request: Request, uid: str
 ) -> dict[str, Json]:
     """The value of every placeholder that rules quote and that this job has one for.
 
@@ -45,7 +45,7 @@ def placeholder_values(
     return values
 
 
-def _of_a_role(table: Table, job: Job, role: str, name: str) -> Json:
+def _of_a_role(table: Table, job: OpenJob, role: str, name: str) -> Json:
     """What a template has for one of the placeholders of its role; nothing where there is none."""
     if name == "instanceType":  # a rule that quotes this is left out for pods that choose other machines
         return next(iter(job_types(table, job, role)), None)
@@ -59,7 +59,7 @@ def _of_a_role(table: Table, job: Job, role: str, name: str) -> Json:
     return found if isinstance(found, str) else None
 
 
-def _of_a_candidate(table: Table, job: Job, shape: Shape, identity: str) -> dict[str, Json]:
+def _of_a_candidate(table: Table, job: OpenJob, shape: Shape, identity: str) -> dict[str, Json]:
     peers = placing.peers(job, identity if table.labels_jobs else "")
     values: dict[str, Json] = {
         "job.id": identity,
