@@ -100,6 +100,15 @@ def slowness(processes: int = os.cpu_count() or 1) -> float:
     return max(1.0, calibrated(processes) / reference) if reference else 1.0
 
 
+def crowding() -> float:
+    """How many want a processor for each that there is, this suite's own processes among them; at least 1.
+
+    The calibration loop is short, and may fall into a moment in which the others rest.
+    """
+    processors = os.cpu_count() or 1
+    return (os.getloadavg()[0] + processors) / processors
+
+
 LOOP = """
 import time
 begin = time.perf_counter()
@@ -141,10 +150,10 @@ class Timekeeper:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Marks tests with their tier and limit, and orders them by what their scope took when recorded."""
-        known = recorded()
+        known, slower = recorded(), max(self._slowness, crowding())
         for item in items:
             item.add_marker(tier_of(item))
-            allowed = limit_of(item) * self._slowness + STALL
+            allowed = limit_of(item) * slower + STALL
             item.add_marker(pytest.mark.timeout(allowed, func_only=True))
         items.sort(key=lambda item: -known.get(scope_of(item.nodeid), 0.0))
 

@@ -108,7 +108,7 @@ def test_an_exported_job_that_is_renamed_moved_and_resized_gets_its_own_terms(
         assert same(without_void(exported.after), without_void(fresh.after))
 
 
-@examples(35)
+@examples(20)
 @given(JSON, JSON)
 def test_operations_lead_from_any_tree_to_any_other(before: Any, after: Any) -> None:
     stored, patch = difference({"it": before}, {"it": after})

@@ -49,6 +49,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     monkeypatch.setattr(tiers, "RECORDED", pytester.path / "durations.json")
     monkeypatch.setattr(tiers, "STALL", 0.0)
     monkeypatch.setattr(tiers, "calibrated", lambda _: 0.1)
+    monkeypatch.setattr(tiers, "crowding", lambda: 1.0)
     pytester.makeini(
         "[pytest]\nmarkers =\n  quick: q\n  soak: s\n  limit(seconds, why): l\n  program(names): p\n"
     )
@@ -78,8 +79,12 @@ def test_a_test_beyond_its_tiers_limit_fails(suite: pytest.Pytester) -> None:
 
 
 @pytest.mark.limit(3, "waits for longer than the limit that it is about")
-def test_a_test_with_a_reason_may_take_longer(suite: pytest.Pytester) -> None:
-    run(suite, WAITS.format(mark="@pytest.mark.limit(5, 'waits')")).assert_outcomes(passed=1)
+@pytest.mark.parametrize(("mark", "crowding"), [("@pytest.mark.limit(5, 'waits')", 1.0), ("", 2.0)])
+def test_a_test_may_take_longer_with_a_reason_and_where_others_want_the_processors(
+    mark: str, crowding: float, suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiers, "crowding", lambda: crowding)
+    run(suite, WAITS.format(mark=mark)).assert_outcomes(passed=1)
 
 
 @pytest.mark.limit(3, "waits for longer than the limit that it is about")
