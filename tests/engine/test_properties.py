@@ -119,4 +119,4 @@ def test_operations_lead_from_any_tree_to_any_other(before: Any, after: Any) -> 
 @examples(35)
 @given(st.lists(st.text(max_size=4)))
 def test_a_pointer_says_its_path_again(path: list[str]) -> None:
-    assert parse_pointer(pointer(path)) == tuple(path)
+    assert parse_pointer(pointer(tuple(path))) == tuple(path)

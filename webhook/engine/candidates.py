@@ -44,7 +44,7 @@ def _by_content(wanted: Candidates, job: OpenJob) -> tuple[bool, str]:
     if elsewhere := _elsewhere(wanted, job):
         return False, f"{elsewhere}, which is for other nodes than UltraServers; {keys.INJECT} opts it in"
     least = {name: wanted.whole_node.get(name, 0) for name in wanted.requests}
-    asked = [job.asked[path] for path in job.paths(WORKER)]
+    asked = [job.asked(path) for path in job.paths(WORKER)]
     whole = [name for found in asked for name in least if takes(found, name, least[name])]
     if whole:
         return True, f"its workers ask for {whole[0]}"

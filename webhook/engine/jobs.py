@@ -58,12 +58,15 @@ class OpenJob:
     namespace: str
     groups: tuple[OpenGroup, ...]
 
+    def asked(self, template: Path) -> Mapping[str, int]:
+        """Thousandths of each resource that a pod of the template at a path asks for."""
+        if template not in self._asked:
+            self._asked[template] = requests(map_at(self.object, (*template, "spec")))
+        return self._asked[template]
+
     @cached_property
-    def asked(self) -> Mapping[Path, Mapping[str, int]]:
-        """Thousandths of each resource that a pod of a template asks for, by the template's path."""
-        return {
-            group.template: requests(map_at(self.object, (*group.template, "spec"))) for group in self.groups
-        }
+    def _asked(self) -> dict[Path, Mapping[str, int]]:
+        return {}
 
     @cached_property
     def selections(self) -> Mapping[Path, Selection]:

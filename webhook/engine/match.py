@@ -143,7 +143,7 @@ def _named(match: Match, subject: Subject) -> str | None:
 
 
 def _requests(match: Match, subject: Subject, path: Path) -> str | None:
-    asked = subject.job.asked[path]
+    asked = subject.job.asked(path)
     if any(takes(asked, name, least) for name, least in match.requests.items()):
         return None
     return f"the {_whose(match)} asks for none of {', '.join(match.requests_shown())}"

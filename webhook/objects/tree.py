@@ -5,7 +5,7 @@ Sharing is what makes the rest cheap: two trees can be told apart by ``is`` wher
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from operator import is_
 from typing import Any, Final
@@ -41,14 +41,13 @@ class WrongTypeError(ValueError):
         self.path, self.wanted, self.found = path, wanted, found
 
 
-def pointer(path: Iterable[str | int]) -> str:
-    """RFC 6901 pointer of a path, with ``~`` and ``/`` escaped."""
-    return "".join([f"/{part if isinstance(part, int) else _escaped(part)}" for part in path])
+@lru_cache(maxsize=256)
+def pointer(path: Path) -> str:
+    """RFC 6901 pointer of a path, with ``~`` and ``/`` escaped.
 
-
-@lru_cache(maxsize=4096)
-def _escaped(part: str) -> str:
-    return part.replace("~", "~0").replace("/", "~1")
+    A table names some fifty places, again and again. Few more are kept: keys may be an author's, and long.
+    """
+    return "".join([f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path])
 
 
 def parse_pointer(text: str) -> tuple[str, ...]:
@@ -139,7 +138,7 @@ def is_empty(value: Json) -> bool:
     return value is None or value in ({}, [])
 
 
-def as_map(node: Json, path: Iterable[str | int]) -> dict[str, Json]:
+def as_map(node: Json, path: Path) -> dict[str, Json]:
     """The node as a map, an empty one for null.
 
     Raises:
@@ -152,7 +151,7 @@ def as_map(node: Json, path: Iterable[str | int]) -> dict[str, Json]:
     return node
 
 
-def as_list(node: Json, path: Iterable[str | int]) -> list[Json]:
+def as_list(node: Json, path: Path) -> list[Json]:
     """The node as a list, an empty one for null.
 
     Raises:

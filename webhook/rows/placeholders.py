@@ -101,16 +101,14 @@ def filling(node: Json, *, partly: bool = False) -> Filling | None:
     # Partials and no closures: a table goes to the process for long work.
     if isinstance(node, str):
         return _text(node, partly) if "$(" in node else None
-    if isinstance(node, dict):
-        entries = [(key, value, filling(value, partly=partly)) for key, value in node.items()]
-        if not any(fill for *_, fill in entries):
-            return None
-        alone = any(isinstance(fill, partial) and fill.func is _value for *_, fill in entries)
-        return partial(_fill_present if alone else _fill_map, entries)
-    if isinstance(node, list):
-        items = [(value, filling(value, partly=partly)) for value in node]
-        return partial(_fill_list, items) if any(fill for _, fill in items) else None
-    return None
+    if not isinstance(node, dict | list):
+        return None
+    places = node.items() if isinstance(node, dict) else enumerate(node)
+    fills = [(key, fill) for key, value in places if (fill := filling(value, partly=partly))]
+    alone = any(isinstance(fill, partial) and fill.func is _value for _, fill in fills)
+    return (
+        partial(_fill_present if alone and isinstance(node, dict) else _fill, node, fills) if fills else None
+    )
 
 
 def render(node: Json, values: Mapping[str, Json], *, partly: bool = False) -> Json:
@@ -123,20 +121,19 @@ def render(node: Json, values: Mapping[str, Json], *, partly: bool = False) -> J
     return fill(values) if fill else node
 
 
-def _fill_map(entries: list[tuple[str, Json, Filling | None]], values: Mapping[str, Json]) -> Json:
-    return {key: fill(values) if fill else value for key, value, fill in entries}
+def _fill(node: Json, fills: list[tuple[str | int, Filling]], values: Mapping[str, Json]) -> Json:
+    filled = node.copy()
+    for key, fill in fills:
+        filled[key] = fill(values)
+    return filled
 
 
-def _fill_present(entries: list[tuple[str, Json, Filling | None]], values: Mapping[str, Json]) -> Json:
+def _fill_present(node: Json, fills: list[tuple[str | int, Filling]], values: Mapping[str, Json]) -> Json:
     """The same where a placeholder that stands alone may be for a map that the job does not have."""
-    filled = _fill_map(entries, values)
+    filled = _fill(node, fills, values)
     if ABSENT not in filled.values():
         return filled
     return {key: value for key, value in filled.items() if value is not ABSENT}
-
-
-def _fill_list(items: list[tuple[Json, Filling | None]], values: Mapping[str, Json]) -> Json:
-    return [fill(values) if fill else value for value, fill in items]
 
 
 def _text(text: str, partly: bool) -> Filling:  # noqa: FBT001
