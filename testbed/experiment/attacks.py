@@ -33,6 +33,7 @@ PRIORITIES = {"attack-huge": 10**9, "attack-low": -(10**9)}
 DEVICES = {"resources": {"limits": {"aws.amazon.com/neuron": "16"}}}
 MOST = 256 << 10
 """Bytes of a Pod's annotations."""
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 MERGE, STRATEGIC = "merge-patch+json", "strategic-merge-patch+json"
 
 
@@ -42,6 +43,7 @@ class Tenant:
 
     Attributes:
         kubectl: Theirs, in their namespace.
+        weak: Of somebody there who may create Pods and nothing else.
         plain: A node that is in no UltraServer.
         free: The nodes of the two UltraServers that are free; a job gets the first four first.
         running: The job label of a job that runs.
@@ -50,6 +52,7 @@ class Tenant:
     """
 
     kubectl: Kubectl
+    weak: Kubectl
     plain: str
     free: list[str]
     running: str
@@ -58,12 +61,11 @@ class Tenant:
 
     def send(self, verb: str, where: str = "", body: object = None, kind: str = "json") -> int:
         """A request about their Pods."""
-        path = f"/api/v1/namespaces/{NAMESPACE}/pods{where}"
-        return self.kubectl.api.send(verb, path, body, f"application/{kind}")[0]
+        return self.kubectl.api.send(verb, f"{PODS}{where}", body, f"application/{kind}")[0]
 
     def forge(self, *pods: Object) -> None:
-        """Create Pods that say what is not true."""
-        self.answers += [self.send("POST", "", pod) for pod in pods]
+        """Create Pods that say what is not true, without any other right."""
+        self.answers += [self.weak.api.send("POST", PODS, pod, "application/json")[0] for pod in pods]
 
     def job(self, name: str, workers: int, bound: int = 0, **spec: Any) -> list[Object]:
         """Create an MPIJob; its workers, when all are there and so many of them have a node."""

@@ -32,10 +32,10 @@ LARGE = 8_000
 """Terms of a node affinity with which a Pod is nearly as large as the API server stores."""
 
 
-def intruder(admin: Kubectl, verbs: str = "create", resources: str = "pods") -> Kubectl:
-    """Kubectl for somebody who may create Pods in a new namespace and nothing else, unless it says what."""
+def intruder(admin: Kubectl) -> Kubectl:
+    """Kubectl for somebody who may create Pods in a new namespace and nothing else."""
     inside = admin.create_namespace(NAMESPACE)
-    inside.run("create", "role", "theirs", f"--verb={verbs}", f"--resource={resources}")
+    inside.run("create", "role", "theirs", "--verb=create", "--resource=pods")
     inside.run("create", "rolebinding", "theirs", "--role=theirs", f"--user={USER}")
     return inside.acting_as(USER)
 

@@ -12,7 +12,7 @@ from placement.decide import decide
 from placement.read import read_pod
 from placement.topology import Topology
 from tests.placement import stored
-from tests.placement.world import HOUR, MINUTE, NOW, job, placed, servers, waiting
+from tests.placement.world import HOUR, MINUTE, NOW, SECOND, job, placed, servers, waiting
 
 if TYPE_CHECKING:
     from placement.model import Pod
@@ -110,3 +110,43 @@ def test_a_pod_without_a_number_waits_and_is_told_unless_others_place_it(
     there = worker(0, placer="affinity", node="n1-0", **said)
     assert (there.problem, there.number) == ("", 0)
     assert placed(decide(TWO, [there, *job("b", 4)], NOW)) == {"b": "us-02"}
+
+
+def of_before(form: str, name: str, unit: str = "", pins: int = 0, bound: int = 0) -> list[Pod]:
+    """The workers of a job as 0.1.0 wrote it, or before the label had the kind; some with pin or node."""
+    found = []
+    for index in range(4):
+        raw: dict[str, Any] = stored.worker(name, index, 4)
+        metadata, spec = raw["metadata"], raw["spec"]
+        if form == "0.1.0":
+            old = (("workers", "4"), ("topology-key", SERVER_4), ("index", f"labels/{stored.INDEX}"))
+            metadata["annotations"] = {keys.NODE_CONFIG: "4"} | {keys.PREFIX + key: said for key, said in old}
+        elif form == "LeaderWorkerSet":
+            metadata["annotations"][keys.PLACE] += f" group=labels/{GROUP}"
+            metadata["labels"][GROUP] = "0"
+        if index < pins:
+            metadata["annotations"][OPENED] = "2026-11-21T11:00:00Z"
+            spec["nodeSelector"][SERVER_4] = unit
+        if index < bound:
+            spec |= {"nodeName": f"n{unit[-1]}-{index}", "schedulingGates": []}
+            raw["status"]["phase"] = "Running"
+        found.append(read_pod(raw))
+    return [pod for pod in found if pod]
+
+
+@pytest.mark.parametrize("form", ["0.1.0", "PyTorchJob", "LeaderWorkerSet"])
+def test_jobs_of_a_release_before_are_placed_opened_to_the_end_and_hold_what_they_have(form: str) -> None:
+    """Whether they wait, were opened in part, or lack a worker. A new one of the name is another job."""
+    pods = [
+        *of_before(form, "runs", "us-04", pins=4, bound=4),
+        *of_before(form, "again", "us-01", pins=3, bound=3),
+        *of_before(form, "half", "us-02", pins=2),
+        *of_before(form, "waits"),
+    ]
+    new = job("runs_PyTorchJob.kubeflow.org", 4, age=SECOND)
+    decision = decide(Topology(servers(4).values()), [*new, *pods], NOW)
+    found = {name.partition("/")[0]: units for name, units in placed(decision).items()}
+    assert found == {"again": "us-01", "half": "us-02", "waits": "us-03"}
+    assert not decision.doubted
+    (why,) = waiting(decision).values()
+    assert "us-04: held by team/runs" in why

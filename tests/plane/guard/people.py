@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from contract import keys
 from contract.keys import GATE, JOB, NODE_CONFIG, PLACE
 from contract.place import OLD
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from testbed.plane.kubectl import Kubectl, Object
 
 GUARD = Path(__file__).resolve().parents[3] / "manifests" / "base" / "guard"
+OF = "app.kubernetes.io/component"
 ADA = "ada"
 WEAK = "weak"
 """Whoever may create Pods and nothing else."""
@@ -84,26 +87,23 @@ def take_rights(kubectl: Kubectl) -> None:
 
 
 @contextlib.contextmanager
-def guarding(kubectl: Kubectl, probe: Kubectl, *forged: Object, more: Path | None = None) -> Iterator[None]:
+def guarding(kubectl: Kubectl, probe: Kubectl, *forged: Object, built: Path = GUARD) -> Iterator[None]:
     """The guard is installed, and everybody has their rights; it is waited for as ``wait_refusal`` does.
 
     Args:
         kubectl: an administrator's.
         probe: for a namespace where it is waited for.
         forged: what it has to refuse there.
-        more: a file of what a component adds to it.
+        built: what has it, alone or among other things.
     """
     give_rights(kubectl)
     kubectl.run("apply", "-f", "-", stdin=text(together(*TABLE)))
-    kubectl.run("apply", "-k", str(GUARD))
-    added = ("-f", str(more)) if more else ()
-    if added:
-        kubectl.run("apply", *added)
+    found = yaml.load_all(kubectl.run("kustomize", str(built)).stdout, yaml.CSafeLoader)
+    guard = [item for item in found if item["metadata"].get("labels", {}).get(OF) == "guard"]
+    kubectl.run("apply", "-f", "-", stdin=text(together(*guard)))
     wait_refusal(probe, *forged)
     yield
-    if added:
-        kubectl.run("delete", *added)
-    kubectl.run("delete", "-k", str(GUARD))
+    kubectl.run("delete", "-f", "-", stdin=text(together(*guard)))
     take_rights(kubectl)
 
 

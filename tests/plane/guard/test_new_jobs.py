@@ -45,18 +45,22 @@ def test_in_a_namespace_that_is_opted_out_label_and_record_are_refused(
     assert_refused(refused, "Launcher.template.metadata.annotations", "opted out", "Take it out of the file.")
 
 
-def test_what_places_pods_is_refused_in_a_plain_jobs_template(ada: Kubectl) -> None:
+def test_what_places_pods_is_refused_in_a_plain_jobs_template(ada: Kubectl, namespace: Kubectl) -> None:
     """Its controller may copy what stands there, because nobody else than operators could write it."""
     forged = [people.plain_job(**{key: value}) for key, value in people.PLACED.items()]
     for who in (people.ADA, people.CRONJOBS):
         said = people.refused_marks(ada.acting_as(who), [*forged, people.plain_job(people.GATES)])
         assert f"spec.template.spec.schedulingGates[{GATE}] says" in said
         assert f"not {who}" in said
-    # As the webhook leaves it, with the component kinds.
+    # As the webhook leaves it with the component kinds, without which it is not asked about Jobs.
     in_blocks = people.plain_job(**{PLACE: f"placer=affinity workers=1 size=4 unit={SERVER_4}"})
-    computed = job_id(requested(in_blocks, str(ada.namespace)), "plain", "", "")
-    in_blocks["spec"]["template"]["metadata"]["labels"] = {keys.JOB: computed}
-    assert_done(tries(ada, in_blocks))
+    people.refused_marks(ada, [in_blocks])
+    labelled = people.plain_job()
+    computed = job_id(requested(labelled, str(ada.namespace)), "plain", "", "")
+    for made in (labelled, in_blocks):
+        made["spec"]["template"]["metadata"]["labels"] = {keys.JOB: computed}
+    assert_refused(tries(ada, labelled), "nobody computes it for a Job", f"not {people.ADA}")
+    assert_done(tries(namespace, in_blocks))
     for patch in (forged[0]["spec"], {"template": {"spec": people.GATES}}):
         assert_refused(patches(ada, "job/plain", {"spec": patch}), "spec.template.", "would change")
     assert_done(patches(ada, "job/plain", {"spec": {"suspend": False}}))

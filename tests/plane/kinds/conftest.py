@@ -31,6 +31,7 @@ ULTRASERVERS = 6
 OWN = webhook.REPOSITORY / "tests" / "data" / "kinds"
 """Definitions that this project wrote itself, as the real ones are not public."""
 COMPONENT = webhook.REPOSITORY / "manifests" / "components" / "kinds"
+OVERLAY = webhook.REPOSITORY / "manifests" / "overlays" / "kinds"
 T9K = "mpijobs.batch.tensorstack.dev"
 MAKERS = (
     *("trainjobs", "jobsets", "leaderworkersets", "pytorchjobs", "mpijobs.kubeflow.org"),
@@ -76,7 +77,7 @@ def plane(
         probes = (people.WORKER, labelled_set("another.job"))
         with (
             webhook.registered(inside, document, probe),
-            people.guarding(running.kubectl, inside, *probes, more=COMPONENT / "guard.yaml"),
+            people.guarding(running.kubectl, inside, *probes, built=OVERLAY),
         ):
             yield running
 

@@ -12,7 +12,7 @@ from contract.keys import GATE, PLACE
 from testbed.plane.jobs import together
 from tests.helpers import requested
 from tests.plane.guard import people
-from tests.plane.kinds.jobs import jobset, labelled_set, leaderworkerset, mpijob_v1, pytorchjob
+from tests.plane.kinds.jobs import CONTAINER, jobset, labelled_set, leaderworkerset, mpijob_v1, pytorchjob
 from tests.t9k import SHAPES, t9k_mpijob
 from webhook.engine.evaluate import evaluate, kind_of
 from webhook.engine.jobs import template_paths
@@ -76,3 +76,11 @@ def test_templates_that_are_copied_say_only_what_the_webhook_could_have_written(
     computed = [str(evaluate(load_default(), request).facts["job"]) for request in requests]
     honest = [saying(made, labels={keys.JOB: found}) for made, found in zip(MADE, computed, strict=True)]
     people.assert_done(people.tries(ada, together(*honest), "create", "--dry-run=server"))
+
+
+def test_what_the_webhook_computes_for_a_job_is_let_through(namespace: Kubectl) -> None:
+    ada = namespace.acting_as(people.ADA)
+    people.assert_done(people.tries(ada, people.plain_job({"containers": [CONTAINER]})))
+    said = namespace.get_json("job", "plain")["spec"]["template"]["metadata"]
+    assert said["labels"][keys.JOB] == f"{ada.namespace}.plain_Job.batch"
+    assert said["annotations"][PLACE].startswith("placer=affinity workers=1 ")

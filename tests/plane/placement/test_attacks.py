@@ -84,7 +84,11 @@ def besieged(whole_stage: Stage) -> Iterator[Siege]:
     for name, value in PRIORITIES.items():
         admin.run("create", "priorityclass", name, f"--value={value}")
     free = [name for name in fleet[:12] if name not in taken]
-    tenant = Tenant(hostile.intruder(admin, "*", "*.*"), plain, free, ".".join(running))
+    weak = hostile.intruder(admin)
+    inside = admin.in_namespace(hostile.NAMESPACE)
+    inside.run("create", "role", "all", "--verb=*", "--resource=*.*")
+    inside.run("create", "rolebinding", "all", "--role=all", "--user=editor")
+    tenant = Tenant(weak.acting_as("editor"), weak, plain, free, ".".join(running))
     yield Siege(stage, program, tenant, running)
     stage.plane.programs.stop(program)
     stage.api.delete(f"/api/v1/namespaces/{hostile.NAMESPACE}")
