@@ -37,8 +37,7 @@ class Result:
         jobs: All jobs.
         overlooked: Jobs of a burst that waited although there was room, when nothing moved any more.
         seconds: How long those took that were placed whole.
-        at_work: Nodes in whole jobs, and the healthy ones: of a burst before any job ended, of arrivals on
-            average until the last one came.
+        at_work: Nodes in whole jobs of a burst before any job ended, and the healthy ones.
     """
 
     whole: int = 0

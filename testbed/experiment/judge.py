@@ -74,24 +74,11 @@ def standings(
         pods: The worker pods.
         labels: Of every node.
     """
-    return from_nodes(jobs, map(where_is, pods), labels)
-
-
-def where_is(pod: Object) -> tuple[Key, str]:
-    """The job of a worker, and its node; empty where it has none, or is being deleted."""
-    metadata = pod["metadata"]
-    node = "" if "deletionTimestamp" in metadata else pod["spec"].get("nodeName", "")
-    return (metadata["namespace"], metadata["labels"][JOB_NAME]), node
-
-
-def from_nodes(
-    jobs: Mapping[Key, int], pods: Iterable[tuple[Key, str]], labels: Mapping[str, Mapping[str, str]]
-) -> dict[Key, Standing]:
-    """The same, from what `where_is` says of every worker."""
     where: defaultdict[Key, list[str]] = defaultdict(list)
-    for key, node in pods:
-        if node:
-            where[key].append(node)
+    for pod in pods:
+        metadata, node = pod["metadata"], pod["spec"].get("nodeName")
+        if node and "deletionTimestamp" not in metadata:
+            where[metadata["namespace"], metadata["labels"][JOB_NAME]].append(node)
     found = {}
     for key, workers in jobs.items():
         unit = UNIT.get(config_of(workers), "kubernetes.io/hostname")

@@ -12,7 +12,6 @@ from urllib.parse import quote
 import yaml
 
 from kube.client import KubernetesApi, connect
-from testbed.experiment import native
 from testbed.experiment.judge import Key, Standing, overlooked, standings, wholly_free
 from testbed.mpijob import mpijob
 from testbed.plane import kueue, nodes, placement, webhook
@@ -33,7 +32,7 @@ TEAMS = ("team-a", "team-b", "team-c")
 MPIJOBS = "/apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs"
 WORKER = f"{ROLE}=worker"
 WORKERS = f"/api/v1/pods?labelSelector={quote(WORKER, safe='')}"
-POLICIES = ("base", "placement", "kueue", "webhook", "document", "selector", *native.GROUPS)
+POLICIES = ("base", "placement", "kueue", "webhook", "document", "selector")
 OWNED = ("jobs.batch", "services", "configmaps", "secrets")
 """What mpi-operator makes for a job beside its workers."""
 
@@ -43,18 +42,13 @@ def table(policy: str) -> str:
     if policy == "placement":
         return placement.ROWS.read_text(encoding="utf-8")
     packaged = yaml.safe_load((webhook.REPOSITORY / "webhook/rules/default.yaml").read_text(encoding="utf-8"))
-    off, more = [], []
-    head = {"apiVersion": packaged["apiVersion"], "kind": "RuleTable", "extends": "default"}
-    if policy == "selector" or policy in native.GROUPS:
-        kept = {"ultraserver-nodes"} if policy == "selector" else {"ultraserver-nodes", "job-label"}
-        off = [rule["name"] for rule in packaged["rules"] if rule["name"] not in kept]
-    if policy in native.GROUPS:
-        more = native.rules(policy)
-        (pods,) = [row for row in packaged["workloads"] if row["name"] == "pod"]
-        head["workloads"] = [{"name": "pod", "fields": pods["fields"] | {"name": native.FIELD}}]
+    off = []
+    if policy == "selector":
+        off = [rule["name"] for rule in packaged["rules"] if rule["name"] != "ultraserver-nodes"]
     elif policy == "document":
         off = ["apart-across-namespaces", "nodes-with-server-id", "blocks-whole"]
-    return json.dumps(head | {"rules": [*({"name": name, "mode": "off"} for name in off), *more]})
+    head = {"apiVersion": packaged["apiVersion"], "kind": "RuleTable", "extends": "default"}
+    return json.dumps(head | {"rules": [{"name": name, "mode": "off"} for name in off]})
 
 
 @dataclass
@@ -116,9 +110,6 @@ class Stage:
         document = mpijob(workers, name=name)
         document["spec"] |= changes
         document["metadata"]["labels"] = dict(more or {})
-        if self.policy in native.GROUPS:
-            for group in native.groups(self.policy, name, workers):
-                self.api.create(f"/apis/{native.VERSION}/namespaces/{namespace}/podgroups", group)
         return self.create(document, namespace)[0]
 
     def create(self, document: Object, namespace: str = TEAMS[0]) -> tuple[Key, Object]:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from tests.attack import forged
 from tests.attack.live import review
 from tests.attack.peers import Peers, post
+from webhook import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MEBIBYTE = 2**20
-MOST = 4 * MEBIBYTE - 2048
-"""A little below the longest body that is taken."""
+MOST = limits.BODY - 2048
+"""A little below the longest body that is taken: a longer one is refused before it is read."""
 
 
 def small_keys(size: int = MOST) -> bytes:
@@ -28,13 +28,13 @@ def brackets(size: int = MOST) -> bytes:
     return b"[" + b"[]," * (size // 3 - 1) + b"[]]"
 
 
-def yaml_items(size: int = MOST) -> bytes:
+def yaml_items(size: int = limits.PREVIEW) -> bytes:
     """A document of short elements."""
     head = b"apiVersion: v1\nkind: List\nitems:\n"
     return head + b"- a\n" * ((size - len(head)) // 4)
 
 
-def yaml_jobs(size: int = MOST) -> bytes:
+def yaml_jobs(size: int = limits.PREVIEW) -> bytes:
     """As many small jobs as fit."""
     one = b"---\n" + forged.plain_yaml()
     return one * (size // len(one))

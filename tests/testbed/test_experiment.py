@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import random
-from xml.etree import ElementTree as ET
-
 import pytest
 
-from testbed.experiment.arrivals import planned
 from testbed.experiment.judge import Standing, overlooked, standings, wholly_free
-from testbed.experiment.native import groups
-from testbed.experiment.plot import drawn
 from testbed.experiment.stage import POLICIES, table
 from testbed.plane import nodes
 from webhook.rules.load import load_text
@@ -75,43 +69,6 @@ def test_whether_a_job_was_overlooked(workers: int, on: list[str], room: bool) -
     assert overlooked(found, NAMES, LABELS) == ([("team", "it")] if room else [])
 
 
-def test_arrivals_can_be_had_again_and_ask_for_what_they_should() -> None:
-    plan = planned(4000, 100, 60, random.Random(1))  # noqa: S311
-    assert plan == planned(4000, 100, 60, random.Random(1))  # noqa: S311
-    asked = sum(job.workers * job.seconds for job in plan) / plan[-1].at
-    assert 85 < asked < 115
-
-
-def test_a_timeline_is_drawn() -> None:
-    rows = [(0, 1, 0, 0), (1, 0, 4, 2), (2, 0, 8, 0)]
-    lines = ET.fromstring(drawn(rows, 12)).findall(".//{*}polyline")  # noqa: S314 - our own
-    assert len(lines) == 5
-    assert all(len(line.attrib["points"].split()) == 3 for line in lines[2:])
-
-
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_table_of_every_policy_is_sound(policy: str) -> None:
     assert load_text(table(policy), policy).rules
-
-
-@pytest.mark.parametrize(
-    ("policy", "workers", "members"),
-    [
-        ("native", 1, []),
-        ("native", 2, [(2, nodes.SERVER_ID_2)]),
-        ("native", 8, [(4, nodes.SERVER_ID_4), (4, nodes.SERVER_ID_4)]),
-        ("native-job", 4, [(4, nodes.SERVER_ID_4)]),
-        ("native-job", 8, [(8, "")]),
-    ],
-)
-def test_a_gang_is_a_block_on_one_unit_or_a_whole_job_anywhere(
-    policy: str, workers: int, members: list[tuple[int, str]]
-) -> None:
-    found = [group["spec"] for group in groups(policy, "job", workers)]
-    assert [
-        (
-            spec["schedulingPolicy"]["gang"]["minCount"],
-            "".join(each["key"] for each in spec.get("schedulingConstraints", {}).get("topology", [])),
-        )
-        for spec in found
-    ] == members
