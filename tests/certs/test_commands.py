@@ -13,7 +13,7 @@ from cryptography import x509
 from certs import objects
 from certs.__main__ import main
 from certs.authority import BACKDATE, issue, new_authority
-from certs.observed import file
+from certs.objects import file
 from kube import client
 from tests.certs.fake import (
     CA_SECRET,

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from certs.authority import Pair, issue, new_authority
 from certs.decide import Action
 from certs.inputs import unusable
-from certs.observed import STORED_AT, PairSecret, read_secret
+from certs.objects import STORED_AT, PairSecret, read_secret
 from tests.certs.fake import (
     NOW,
     POLICY,
