@@ -14,6 +14,7 @@ from kube.api import ApiError
 from tests.certs.fake import (
     CA_SECRET,
     MUTATING,
+    POLICY,
     SECRET,
     SETTLE,
     Clock,
@@ -67,6 +68,27 @@ def test_two_who_ask_for_the_same_replace_it_once() -> None:
         assert not loser.steps
         assert loser.stored.authority.bundle == outcomes[0].stored.authority.bundle
         assert loser.stored.serving.certificate == outcomes[0].stored.serving.certificate
+
+
+def test_what_was_asked_for_is_done_after_a_lost_race() -> None:
+    api, clock = ready()
+    changed = {**api.objects[CA_SECRET], "immutable": False}
+    api.before_write = lambda: api.put(CA_SECRET, changed)
+    outcome = rotator(api, clock).run(authority=True)
+    assert (outcome.conflicts, actions(outcome)[0]) == (1, Action.NEW_AUTHORITY)
+
+
+def test_a_caBundle_that_loses_the_new_authority_begins_the_settling_time_anew() -> None:  # noqa: N802
+    api, clock = ready()
+    rotator(api, clock).run(authority=True)
+    clock.forward(POLICY.settle)
+    api.put(MUTATING, configuration("mutating", "m"))
+    outcome = rotator(api, clock).run()
+    assert actions(outcome) == [Action.FORGET, Action.TRUST, Action.NOTE]
+    assert outcome.last.until == clock() + POLICY.settle
+    # Nor is an authority that is newer still trusted since then.
+    steps = actions(rotator(api, clock).run(authority=True))
+    assert steps == [Action.NEW_AUTHORITY, Action.TRUST, Action.PUBLISH, Action.NOTE]
 
 
 def test_two_first_passes_end_with_one_authority() -> None:
