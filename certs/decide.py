@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from certs.inputs import Inputs
-    from certs.observed import Bundle
+    from certs.objects import Bundle
 
 
 class Action(Enum):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cryptography import x509
 
     from certs.authority import Pair
-    from certs.observed import Bundle, Hook, PairSecret
+    from certs.objects import Bundle, Hook, PairSecret
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +103,24 @@ class Inputs:
     @property
     def refused(self) -> str:
         """Why the provided certificate is not served; empty when it is, or when there is none."""
-        return refused(self.provided, self.policy, self.now)
+        pair = self.provided.pair
+        if pair is None:
+            return self.provided.problem if self.provided.raw is not None else ""
+        if not self.provided.bundle:
+            return "its ca.crt is missing or cannot be read"
+        if why := unusable(self.provided, self.provided.bundle, self.now):
+            return why
+        leaf, policy = pair.certificate, self.policy
+        if not serves(leaf, policy.names[0]):
+            return f"it lacks the name {policy.names[0]}"
+        if self.now >= last_served(leaf, policy):
+            return f"it ends at {at(leaf.not_valid_after_utc)}, in less than {policy.least_life}"
+        return ""
 
     @property
     def takes(self) -> bool:
         """Whether there is a provided certificate that can be served: then it is what is served."""
-        return self.provided.raw is not None and not self.refused
+        return self.provided.pair is not None and not self.refused
 
     @property
     def anchors(self) -> Bundle:
@@ -150,22 +162,6 @@ def unusable(serving: PairSecret, bundle: Bundle, now: datetime) -> str:
         return f"it is good from {at(leaf.not_valid_before_utc)} to {at(leaf.not_valid_after_utc)} only"
     if not verifies(leaf, serving.pair.intermediates, bundle, now):
         return "no trusted authority signed it"
-    return ""
-
-
-def refused(provided: PairSecret, policy: Policy, now: datetime) -> str:
-    """Why a provided certificate is not served; empty when it is, or when there is none."""
-    leaf = provided.certificate
-    if provided.raw is None:
-        return ""
-    if leaf is not None and not provided.bundle:
-        return "its ca.crt is missing or cannot be read"
-    if why := unusable(provided, provided.bundle, now):
-        return why
-    if leaf and not serves(leaf, policy.names[0]):
-        return f"it lacks the name {policy.names[0]}"
-    if leaf and now >= last_served(leaf, policy):
-        return f"it ends at {at(leaf.not_valid_after_utc)}, in less than {policy.least_life}"
     return ""
 
 

@@ -9,7 +9,7 @@ from certs import objects
 from certs.authority import issue, new_authority
 from certs.decide import Action, Decision, decide
 from certs.inputs import Inputs
-from certs.observed import STORED_AT, TRUSTED_SINCE, bundle_pem, file, read_hook, read_secret
+from certs.objects import STORED_AT, TRUSTED_SINCE, bundle_pem, file, read_hook, read_secret
 from certs.replicas import Address, addresses, served
 from kube.api import ApiError, ConflictError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from certs.authority import Pair
     from certs.inputs import Policy
-    from certs.observed import Bundle, PairSecret
+    from certs.objects import Bundle, PairSecret
     from kube.api import Object
     from kube.client import KubernetesApi
 

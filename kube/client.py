@@ -43,6 +43,7 @@ IDLE_SECONDS = 90
 That is no failure: the API server sends a bookmark every minute, but none where nothing has changed.
 """
 
+_ERRORS: dict[int, type[ApiError]] = {403: ForbiddenError, 409: ConflictError, 410: GoneError}
 _JSON_PATCH = "application/json-patch+json"
 _READ_BYTES = 65536
 
@@ -301,11 +302,5 @@ def _checked(verb: str, path: str, status: int, answer: Object) -> Object:
         return answer
     sentence = f"{verb} {path}: {status} {answer.get('message', '')}"
     # AlreadyExists is 409 as well; 404 to a write says that it was deleted since it was read.
-    gone = status == HTTPStatus.NOT_FOUND and verb in {"PUT", "PATCH"}
-    if status == HTTPStatus.CONFLICT or gone:
-        raise ConflictError(sentence)
-    if status == HTTPStatus.GONE:
-        raise GoneError(sentence)
-    if status == HTTPStatus.FORBIDDEN:
-        raise ForbiddenError(sentence)
-    raise ApiError(sentence)
+    deleted = status == HTTPStatus.NOT_FOUND and verb in {"PUT", "PATCH"}
+    raise (ConflictError if deleted else _ERRORS.get(status, ApiError))(sentence)

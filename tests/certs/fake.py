@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from certs import objects
 from certs.authority import service_names
+from certs.decide import Action
 from certs.inputs import Inputs, Policy, unusable
 from certs.rotate import Rotator, Target
 from tests.kube.fake import NOW, Clock, FakeApi
 
 if TYPE_CHECKING:
-    from certs.decide import Action
     from certs.rotate import PassResult
     from kube.api import Object
 
@@ -62,6 +62,19 @@ def assert_whole(stored: Inputs, clock: Clock) -> None:
     bundles = [serving.bundle, *(held for hook in stored.hooks for held in hook.bundles)]
     for bundle in bundles:
         assert not unusable(serving, bundle, clock())
+
+
+def complete(api: FakeApi, clock: Clock) -> list[Action]:
+    """Passes until nothing is left to do; each leaves what is stored whole."""
+    steps: list[Action] = []
+    for _ in range(5):
+        outcome = rotator(api, clock).run()
+        assert_whole(outcome.stored, clock)
+        steps += actions(outcome)
+        if outcome.last.action is Action.KEEP:
+            return steps
+        clock.forward(SETTLE)
+    raise AssertionError(f"not complete: {outcome.last}")
 
 
 def files(certificate: bytes, key: bytes, ca: bytes) -> dict[str, str]:

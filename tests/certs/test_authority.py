@@ -58,6 +58,9 @@ def test_a_serving_certificate_has_its_names_and_serves_only(signer: Pair) -> No
     assert (usage.key_cert_sign, usage.digital_signature, usage.key_encipherment) == (False, True, False)
     assert not leaf.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     assert isinstance(leaf.public_key(), ec.EllipticCurvePublicKey)
+    theirs = leaf.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
+    own = signer.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
+    assert theirs == own
     assert signed_by(leaf, signer.certificate)
 
 

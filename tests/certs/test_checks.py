@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from certs.authority import at, in_time, issue, new_authority
-from certs.inputs import refused, unusable, verifies
-from certs.observed import PairSecret
+from certs.inputs import Inputs, unusable, verifies
+from certs.objects import PairSecret
 from tests.certs.fake import NOW, POLICY
 
 DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
@@ -18,6 +18,12 @@ NAMES = POLICY.names
 CA, NEW = (new_authority(NOW, POLICY.authority_lifetime) for _ in range(2))
 LEAF = issue(CA, NOW, POLICY.leaf_lifetime, NAMES)
 PROVIDED = PairSecret("provided", {}, LEAF, "", frozenset({CA.certificate}))
+
+
+def refused(now: datetime, **change: Any) -> str:
+    """Why a certificate that is provided is refused."""
+    other = PairSecret("other", None, None, "", frozenset())
+    return Inputs(other, other, replace(PROVIDED, **change), (), POLICY, now).refused
 
 
 def test_an_instant_is_told_to_the_second_in_utc() -> None:
@@ -37,14 +43,14 @@ def test_an_instant_is_told_to_the_second_in_utc() -> None:
     ],
 )
 def test_a_provided_certificate_that_is_refused_is_told_why(change: dict[str, Any], why: str) -> None:
-    assert refused(replace(PROVIDED, **change), POLICY, NOW + DAY) == why
+    assert refused(NOW + DAY, **change) == why
 
 
 def test_a_provided_certificate_is_refused_from_when_no_other_could_take_over() -> None:
     end = LEAF.certificate.not_valid_after_utc
     last = end - POLICY.least_life
     told = f"it ends at {at(end)}, in less than {POLICY.least_life}"
-    assert [refused(PROVIDED, POLICY, now) for now in (last - SECOND, last)] == ["", told]
+    assert [refused(now) for now in (last - SECOND, last)] == ["", told]
 
 
 def test_a_certificate_is_good_from_its_first_second_to_before_its_last() -> None:

@@ -13,7 +13,7 @@ from cryptography import x509
 from certs import objects
 from certs.__main__ import main
 from certs.authority import BACKDATE, issue, new_authority
-from certs.observed import file
+from certs.objects import file
 from kube import client
 from tests.certs.fake import (
     CA_SECRET,
@@ -82,6 +82,9 @@ def test_issue_says_each_step_and_why_and_then_keeps(api: FakeApi) -> None:
         "note: there is no webhook configuration mutating m yet",
     ]
     assert certs("issue").output.startswith("keep: all is well")
+    api.put(MUTATING, configuration("mutating", "m"))
+    assert certs("issue").output.startswith("patch caBundle: another caBundle is wanted in mutating m\nkeep")
+    assert api.writes == ["POST ca", "PATCH v", "POST tls", "PATCH m"]
 
 
 def test_rotate_replaces_what_is_forced(api: FakeApi) -> None:

@@ -12,7 +12,7 @@ import pytest
 from certs.authority import BACKDATE, Pair, at, issue, new_authority
 from certs.decide import Action, decide
 from certs.inputs import Inputs, Policy, renewal
-from certs.observed import Hook, PairSecret
+from certs.objects import Hook, PairSecret
 from tests.certs.fake import NOW, POLICY
 
 if TYPE_CHECKING:

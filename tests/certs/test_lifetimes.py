@@ -15,7 +15,7 @@ from certs import decide, objects
 from certs.authority import Pair, issue, new_authority, signed_by
 from certs.decide import Action, Decision
 from certs.inputs import Inputs, Policy, unusable
-from certs.observed import STORED_AT, Bundle, PairSecret, bundle_pem, read_hook, read_secret
+from certs.objects import STORED_AT, Bundle, PairSecret, bundle_pem, read_hook, read_secret
 from kube.api import ApiError
 from tests.certs.fake import (
     CA_SECRET,

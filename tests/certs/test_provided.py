@@ -12,22 +12,20 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from certs.authority import Pair, issue, new_authority
 from certs.decide import Action
 from certs.inputs import unusable
-from certs.observed import STORED_AT, PairSecret, read_secret
+from certs.objects import STORED_AT, PairSecret, read_secret
 from tests.certs.fake import (
     NOW,
     POLICY,
     PROVIDED_SECRET,
     SECRET,
-    SETTLE,
-    actions,
-    assert_whole,
+    complete,
     files,
     ready,
     rotator,
 )
 
 if TYPE_CHECKING:
-    from tests.certs.fake import Clock, FakeApi
+    from tests.certs.fake import FakeApi
 
 DAY = timedelta(days=1)
 CA = new_authority(NOW, 900 * DAY)
@@ -39,19 +37,6 @@ def provide(
 ) -> None:
     data = files(leaf.certificate_pem() + chain, leaf.key_pem(), authority)
     api.put(PROVIDED_SECRET, {"metadata": {"name": "provided"}, "data": data})
-
-
-def complete(api: FakeApi, clock: Clock) -> list[Action]:
-    """Passes until nothing is left to do; each leaves what is stored whole."""
-    steps: list[Action] = []
-    for _ in range(5):
-        outcome = rotator(api, clock).run()
-        assert_whole(outcome.stored, clock)
-        steps += actions(outcome)
-        if outcome.last.action is Action.KEEP:
-            return steps
-        clock.forward(SETTLE)
-    raise AssertionError(f"not complete: {outcome.last}")
 
 
 def test_a_provided_certificate_is_trusted_then_served_then_trusted_alone() -> None:

@@ -70,7 +70,7 @@ PACKAGES = {
             *("ports", "model"),
         )
     ],
-    "certs": [ROOT / f"certs/{name}.py" for name in ("decide", "inputs", "observed")],
+    "certs": [ROOT / f"certs/{name}.py" for name in ("decide", "inputs", "objects")],
 }
 """What is mutated, by package."""
 

@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from certs.authority import Pair, issue, new_authority
 from certs.decide import Action
-from certs.observed import (
+from certs.objects import (
     STORED_AT,
     TRUSTED_SINCE,
     Hook,
