@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from common.texts import printable
+from common.texts import columns, printable
 from kubectl_ultraserver.servers import MISSING, counts
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ LEAST: Final = 20
 """Columns that a text gets in a terminal that is narrower than everything beside it."""
 LISTED: Final = 20
 """Details of a finding that are shown; more are counted."""
-COLUMNS: Final = ("RANK", "WORKER", "NODE", "SERVER-ID-2", "NODE-ID-2", "SERVER-ID-4", "NODE-ID-4", "MODE")
 
 
 def drawn(found: Sequence[Server], width: int) -> Iterator[str]:
@@ -43,13 +42,15 @@ def drawn(found: Sequence[Server], width: int) -> Iterator[str]:
 
 def verified(verdict: Verdict) -> Iterator[str]:
     """The workers as a table, then the verdict and its reasons."""
-    table = [COLUMNS] + [
-        tuple("-" if value is None or value == "" else printable(str(value)) for value in _values(row))
-        for row in verdict.rows
-    ]
-    widths = [max(len(line[column]) for line in table) for column in range(len(COLUMNS))]
-    for line in table:
-        yield "  ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip()
+    keys = list(verdict.rows[0].labels) if verdict.rows else []
+    short = [key.rpartition("/")[2].removeprefix("ultraserver-").upper() for key in keys]
+    table = [["RANK", "WORKER", "NODE", *short]]
+    for row in verdict.rows:
+        rank = "" if row.rank is None else str(row.rank)
+        table.append(
+            [printable(value) or "-" for value in (rank, row.worker, row.node, *row.labels.values())]
+        )
+    yield from columns(table)
     yield ""
     text = click.style(printable(verdict.text), fg="green" if verdict.whole else "red")
     yield f"{printable(verdict.title)}: {text}"
@@ -110,7 +111,3 @@ def _said(server: Server) -> Iterable[str]:
     for place, tenant in enumerate(server.tenants):
         yield f"{chr(ord('A') + min(place, 25))} {tenant}"
     yield from server.troubles
-
-
-def _values(row: object) -> Iterable[object]:
-    return (getattr(row, name) for name in type(row).__slots__)  # type: ignore[attr-defined]

@@ -69,7 +69,7 @@ def _reason(case: Case, job: Object) -> tuple[str, str]:
         return f", and {whose} would refuse the job: {outcome.denials[0]}{note}", ANEW
     if not outcome.operations:
         return f": {outcome.reason}{note}", ""
-    if case.asked and case.registration is None:
+    if case.registration is None:
         return f": no MutatingWebhookConfiguration sends {job.get('kind')}s to it", ANEW
     made, registered = (
         time_of(metadata(found or {}).get("creationTimestamp")) for found in (job, case.registration)
@@ -85,7 +85,7 @@ def _reason(case: Case, job: Object) -> tuple[str, str]:
 
 def _policy(case: Case) -> str:
     hooks = maps((case.registration or {}).get("webhooks"))
-    policies = {text(hook.get("failurePolicy")) for hook in hooks}
+    policies = {text(hook, "failurePolicy") for hook in hooks}
     return " (its failurePolicy is Ignore)" if "Ignore" in policies else ""
 
 
