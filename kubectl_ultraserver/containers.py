@@ -29,18 +29,14 @@ USUAL: Final = ("PodInitializing", "ContainerCreating")
 
 def missing(case: Case) -> Iterator[Finding]:
     """Pods that the job's operator has not made."""
-    work, kind = case.work, text(case.job.get("kind"))
-    told = tuple(
-        f"{at(event, 'involvedObject', 'kind')} {at(event, 'involvedObject', 'name')}: "
-        f"{event.get('reason')}: {text(event.get('message'))}"
-        for event in case.told(work.makers)
-    )
-    lacking = work.wanted - len(work.workers)
+    work = case.work
+    told = tuple(map(_told, case.told(work.makers)))
     unknown = work.job is None and not work.pods
-    if case.suspended or unknown or (lacking <= 0 and work.pods):
+    if case.suspended or unknown or (work.wanted <= len(work.workers) and work.pods):
         return
     made = time_of(metadata(case.job).get("creationTimestamp"))
     if work.job is not None and not work.pods and not at(case.job, "status"):
+        kind = text(case.job, "kind")
         operator = OPERATORS.get(kind, f"the controller of {kind}s")
         if told or (made and case.now - made > GRACE):
             text_ = "has not acted on the job: it has no status"
@@ -53,13 +49,14 @@ def missing(case: Case) -> Iterator[Finding]:
     numbered = work.place is not None and work.place.index is not None and len(work.jobs) == 1
     absent = [str(number) for number in range(work.wanted) if number not in there] if numbered else []
     which = f": there is no number {few(absent)}" if absent else ""
-    remedy = (
-        ""
-        if told
-        else f"kubectl -n {work.namespace} describe {work.kind} {work.called.name}; a quota, perhaps"
-    )
     text_ = f"{len(work.workers)} of {work.wanted} workers exist{which}"
-    yield Finding("job", work.called.name, text_, told, remedy)
+    remedy = f"kubectl -n {work.namespace} describe {work.kind} {work.called.name}; a quota, perhaps"
+    yield Finding("job", work.called.name, text_, told, "" if told else remedy)
+
+
+def _told(event: Object) -> str:
+    about = event.get("involvedObject")
+    return f"{at(about, 'kind')} {at(about, 'name')}: {event.get('reason')}: {text(event, 'message')}"
 
 
 def unstarted(case: Case) -> Iterator[Finding]:
@@ -84,9 +81,8 @@ def launcher(case: Case) -> Iterator[Finding]:
     pods = case.work.launchers
     policy = text(case.job, "spec", "launcherCreationPolicy")
     if not pods and case.work.pods and policy == "WaitForWorkersReady" and unready:
-        policy = "made when all workers are Ready (launcherCreationPolicy)"
-        text_ = f"the launcher is {policy}: not yet {few(unready)}"
-        yield Finding("pod", unready[0], text_)
+        why = "made when all workers are Ready (launcherCreationPolicy)"
+        yield Finding("pod", unready[0], f"the launcher is {why}: not yet {few(unready)}")
     for pod in pods[-1:]:
         for status in _statuses(pod):
             if status.get("name") in (WAIT, INIT):

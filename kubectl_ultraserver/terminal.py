@@ -11,7 +11,7 @@ from common.texts import columns, printable
 from kubectl_ultraserver.servers import MISSING, counts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from kubectl_ultraserver.findings import Finding
     from kubectl_ultraserver.servers import Server, Spot
@@ -34,9 +34,12 @@ def drawn(found: Sequence[Server], width: int) -> Iterator[str]:
     yield cut(LEGEND, width)
     ids = max(len(server.id or "-") for server in found)
     for server in found:
-        cells = "".join(_cells(server))
+        letters = {tenant: chr(ord("A") + min(place, 25)) for place, tenant in enumerate(server.tenants)}
+        signs = (_sign(spot, letters) for spot in server.spots)
+        cells = "".join("| "[place % 2] + sign for place, sign in enumerate(signs))[1:]  # pairs stand apart
         beside = ids + 2 * len(server.spots) + 3
-        text = cut("; ".join(_said(server)), max(width - beside, 0))
+        said = [*(f"{letter} {tenant}" for tenant, letter in letters.items()), *server.troubles]
+        text = cut("; ".join(said), max(width - beside, 0))
         yield f"{cut((server.id or '-').ljust(ids), width)} [{cells}] {text}".rstrip()
 
 
@@ -89,14 +92,6 @@ def number_of(tenant: str, among: int) -> int:
     return zlib.crc32(tenant.encode()) % among
 
 
-def _cells(server: Server) -> Iterator[str]:
-    letters = {tenant: chr(ord("A") + min(place, 25)) for place, tenant in enumerate(server.tenants)}
-    for place, spot in enumerate(server.spots):
-        # Pairs stand apart.
-        gap = "" if place == 0 else "|" if place % 2 == 0 else " "
-        yield gap + _sign(spot, letters)
-
-
 def _sign(spot: Spot, letters: dict[str, str]) -> str:
     if not spot.tenants:
         return click.style(SIGNS[spot.state], fg="green" if spot.free else "red")
@@ -105,9 +100,3 @@ def _sign(spot: Spot, letters: dict[str, str]) -> str:
     if not spot.healthy:
         return click.style(letter.lower(), fg="red")
     return click.style(letter, fg=COLOURS[number_of(tenant, len(COLOURS))])
-
-
-def _said(server: Server) -> Iterable[str]:
-    for place, tenant in enumerate(server.tenants):
-        yield f"{chr(ord('A') + min(place, 25))} {tenant}"
-    yield from server.troubles
