@@ -1,5 +1,7 @@
 """Texts that anybody may have written, for terminals, logs and Events."""
 
+from collections.abc import Iterator, Sequence
+
 
 def printable(text: str, longest: int = 0) -> str:
     """The text with everything that is not printable written as Python writes it in quotes.
@@ -14,3 +16,10 @@ def printable(text: str, longest: int = 0) -> str:
     if not kept.isprintable():
         kept = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in kept)
     return f"{kept[: longest - 1]}…" if 0 < longest < len(kept) else kept
+
+
+def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """A line for each row, in columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(map(str.ljust, row, widths)).rstrip()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from common.times import time_of
 from kubectl_ultraserver.findings import Finding
-from kubectl_ultraserver.objects import at, condition, maps, metadata, name_of, number, text
+from kubectl_ultraserver.objects import at, holds, maps, metadata, name_of, number, text
 from kubectl_ultraserver.scheduling import GRACE
 from kubectl_ultraserver.seen import starts
 from kubectl_ultraserver.verify import few
@@ -29,18 +29,14 @@ USUAL: Final = ("PodInitializing", "ContainerCreating")
 
 def missing(case: Case) -> Iterator[Finding]:
     """Pods that the job's operator has not made."""
-    work, kind = case.work, text(case.job.get("kind"))
-    told = tuple(
-        f"{at(event, 'involvedObject', 'kind')} {at(event, 'involvedObject', 'name')}: "
-        f"{event.get('reason')}: {text(event.get('message'))}"
-        for event in case.told(work.makers)
-    )
-    lacking = work.wanted - len(work.workers)
+    work = case.work
+    told = tuple(map(_told, case.told(work.makers)))
     unknown = work.job is None and not work.pods
-    if case.suspended or unknown or (lacking <= 0 and work.pods):
+    if case.suspended or unknown or (work.wanted <= len(work.workers) and work.pods):
         return
     made = time_of(metadata(case.job).get("creationTimestamp"))
     if work.job is not None and not work.pods and not at(case.job, "status"):
+        kind = text(case.job, "kind")
         operator = OPERATORS.get(kind, f"the controller of {kind}s")
         if told or (made and case.now - made > GRACE):
             text_ = "has not acted on the job: it has no status"
@@ -53,13 +49,14 @@ def missing(case: Case) -> Iterator[Finding]:
     numbered = work.place is not None and work.place.index is not None and len(work.jobs) == 1
     absent = [str(number) for number in range(work.wanted) if number not in there] if numbered else []
     which = f": there is no number {few(absent)}" if absent else ""
-    remedy = (
-        ""
-        if told
-        else f"kubectl -n {work.namespace} describe {work.kind} {work.called.name}; a quota, perhaps"
-    )
     text_ = f"{len(work.workers)} of {work.wanted} workers exist{which}"
-    yield Finding("job", work.called.name, text_, told, remedy)
+    remedy = f"kubectl -n {work.namespace} describe {work.kind} {work.called.name}; a quota, perhaps"
+    yield Finding("job", work.called.name, text_, told, "" if told else remedy)
+
+
+def _told(event: Object) -> str:
+    about = event.get("involvedObject")
+    return f"{at(about, 'kind')} {at(about, 'name')}: {event.get('reason')}: {text(event, 'message')}"
 
 
 def unstarted(case: Case) -> Iterator[Finding]:
@@ -70,7 +67,7 @@ def unstarted(case: Case) -> Iterator[Finding]:
             key = ("", f"is being deleted since {metadata(pod)['deletionTimestamp']}, on node {_node(pod)}")
             found.setdefault(key, []).append(name_of(pod))
         for status in _statuses(pod):
-            name = text(status.get("name"))
+            name = text(status, "name")
             if name not in (WAIT, INIT) and (why := _why(status)):
                 found.setdefault((name, why), []).append(name_of(pod))
     for (container, why), names in found.items():
@@ -80,13 +77,12 @@ def unstarted(case: Case) -> Iterator[Finding]:
 def launcher(case: Case) -> Iterator[Finding]:
     """What the launcher waits for: its own creation, its workers, the init script."""
     workers = [raw for worker in case.work.workers if not starts(raw := case.work.raw[worker.name])]
-    unready = [name_of(raw) for raw in workers if condition(raw, "Ready").get("status") != "True"]
+    unready = [name_of(raw) for raw in workers if not holds(raw, "Ready")]
     pods = case.work.launchers
-    policy = text(at(case.job, "spec", "launcherCreationPolicy"))
+    policy = text(case.job, "spec", "launcherCreationPolicy")
     if not pods and case.work.pods and policy == "WaitForWorkersReady" and unready:
-        policy = "made when all workers are Ready (launcherCreationPolicy)"
-        text_ = f"the launcher is {policy}: not yet {few(unready)}"
-        yield Finding("pod", unready[0], text_)
+        why = "made when all workers are Ready (launcherCreationPolicy)"
+        yield Finding("pod", unready[0], f"the launcher is {why}: not yet {few(unready)}")
     for pod in pods[-1:]:
         for status in _statuses(pod):
             if status.get("name") in (WAIT, INIT):
@@ -97,11 +93,11 @@ def _init(pod: Object, status: Object, unready: list[str]) -> Iterator[Finding]:
     name, container = name_of(pod), status.get("name")
     ended = at(status, "state", "terminated") or at(status, "lastState", "terminated")
     running = at(status, "state", "running") is not None
-    said = tuple(text(at(ended, "message")).strip().splitlines())
+    said = tuple(text(ended, "message").strip().splitlines())
     logs = f"kubectl -n {metadata(pod).get('namespace')} logs {name} -c {container}"
     failed = ended is not None and at(ended, "exitCode") != 0
     if failed and at(ended, "finishedAt"):
-        times = number(status.get("restartCount")) or 0
+        times = number(status, "restartCount")
         again = f", {times} restarts" if times else ""
         text_ = f"init container {container} failed with exit code {at(ended, 'exitCode')}{again}"
         yield Finding("pod", name, text_, said, "" if said else logs)
@@ -115,23 +111,23 @@ def _init(pod: Object, status: Object, unready: list[str]) -> Iterator[Finding]:
 
 def _statuses(pod: Object) -> Iterator[Object]:
     for kind in ("initContainerStatuses", "containerStatuses"):
-        yield from maps(at(pod, "status", kind))
+        yield from maps(pod, "status", kind)
 
 
 def _why(status: Object) -> str:
     """Why a container does not run; empty where it does, or has only not begun."""
     waiting, ended = at(status, "state", "waiting"), at(status, "state", "terminated")
     last = at(status, "lastState", "terminated")
-    reason = text(at(waiting, "reason"))
+    reason = text(waiting, "reason")
     if reason and reason not in USUAL:
         code = at(last, "exitCode")
         before = f" (it ended before with exit code {code}: {at(last, 'reason')})" if code else ""
-        return f"is waiting: {reason}: {text(at(waiting, 'message'))}".rstrip(": ") + before
+        return f"is waiting: {reason}: {text(waiting, 'message')}".rstrip(": ") + before
     if ended and at(ended, "exitCode") != 0:
-        said = f"{at(ended, 'exitCode')}: {at(ended, 'reason')}: {text(at(ended, 'message'))}"
+        said = f"{at(ended, 'exitCode')}: {at(ended, 'reason')}: {text(ended, 'message')}"
         return f"ended with exit code {said}".rstrip(": ")
     return ""
 
 
 def _node(pod: Object) -> str:
-    return text(at(pod, "spec", "nodeName")) or "none"
+    return text(pod, "spec", "nodeName") or "none"

@@ -48,8 +48,7 @@ class Case:
         namespace: The job's Namespace object; empty where it may not be read.
         events: Events about the job and its pods.
         registration: The MutatingWebhookConfiguration that jobs of its kind are sent by; None where there is
-            none.
-        asked: Whether the registration could be looked up at all.
+            none, empty where it may not be read.
         rules: The ConfigMap with the rule table; None where there is none, empty where it may not be read.
         lease: The Lease of the placement program; None where there is none.
         workloads: Kueue's Workloads in the namespace.
@@ -62,8 +61,7 @@ class Case:
     now: datetime
     namespace: Object = field(default_factory=dict)
     events: tuple[Object, ...] = ()
-    registration: Object | None = None
-    asked: bool = False
+    registration: Object | None = field(default_factory=dict)
     rules: Object | None = None
     lease: Object | None = None
     workloads: tuple[Object, ...] = ()
@@ -86,16 +84,16 @@ class Case:
         wanted = set(names)
         last: dict[tuple[str, str], Object] = {}
         for event in sorted(self.events, key=_when):
-            name = text(at(event, "involvedObject", "name"))
+            name = text(event, "involvedObject", "name")
             if name in wanted and (
                 reporter(event) == component if component else event.get("type") == "Warning"
             ):
-                last[name, text(event.get("reason"))] = event
+                last[name, text(event, "reason")] = event
         yield from last.values()
 
     def ended(self) -> str:
         """How the job ended, with its reason; empty while it goes on."""
-        for item in maps(at(self.job, "status", "conditions")):
+        for item in maps(self.job, "status", "conditions"):
             if item.get("type") in ENDS and item.get("status") == "True":
                 return f"{item['type']}: {text(item.get('message')) or text(item.get('reason'))}".strip(": ")
         return ""
@@ -103,7 +101,7 @@ class Case:
 
 def reporter(event: Object) -> str:
     """Which program wrote an Event."""
-    return text(event.get("reportingComponent")) or text(at(event, "source", "component"))
+    return text(event, "reportingComponent") or text(event, "source", "component")
 
 
 def _when(event: Object) -> str:

@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from kubectl_ultraserver.findings import Finding
-from kubectl_ultraserver.objects import at, condition, labels, maps, metadata, name_of, number, text
+from kubectl_ultraserver.objects import at, condition, holds, labels, maps, metadata, name_of, number, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,23 +28,18 @@ _TOPOLOGY: Final = (
 )
 
 
-def workloads_of(case: Case) -> list[Object]:
-    """The Workloads of a job: owned by it, or by the name that it is called by where it was not read."""
-    uid = metadata(case.job).get("uid")
-    return [found for found in case.workloads if owned(found, case.work.called, uid)]
-
-
 def owned(workload: Object, called: JobName, uid: object = None) -> bool:
     """Whether a Workload is of a job: by the job's uid, or by what it is called where that is not known."""
     return any(
         owner.get("uid") == uid if uid else called.means(owner.get("name"), owner.get("kind"))
-        for owner in maps(metadata(workload).get("ownerReferences"))
+        for owner in maps(workload, "metadata", "ownerReferences")
     )
 
 
 def queued(case: Case) -> Iterator[Finding]:
     """What a job waits for in a queue; nothing for one that Kueue does not hold."""
-    found = workloads_of(case)
+    uid = metadata(case.job).get("uid")
+    found = [each for each in case.workloads if owned(each, case.work.called, uid)]
     queue = labels(case.job).get(QUEUE, "")
     for workload in found:
         yield from _held(case, workload)
@@ -70,10 +65,10 @@ def queued(case: Case) -> Iterator[Finding]:
 
 def _held(case: Case, workload: Object) -> Iterator[Finding]:
     """Why a Workload is not admitted; nothing for one that is, or is finished."""
-    admitted, reserved = (_holds(workload, kind) for kind in ("Admitted", "QuotaReserved"))
-    if _holds(workload, "Finished") or (admitted and not _holds(workload, "Evicted")):
+    admitted, reserved = (holds(workload, kind) for kind in ("Admitted", "QuotaReserved"))
+    if holds(workload, "Finished") or (admitted and not holds(workload, "Evicted")):
         return
-    queue = text(at(workload, "spec", "queueName"))
+    queue = text(workload, "spec", "queueName")
     details = [*_history(workload), *_local(case, queue)]
     if at(workload, "spec", "active") is False:
         yield Finding(
@@ -82,14 +77,14 @@ def _held(case: Case, workload: Object) -> Iterator[Finding]:
     elif reserved:
         checks = [
             f"admission check {check.get('name')}: {check.get('state')}: {text(check.get('message'))}"
-            for check in maps(at(workload, "status", "admissionChecks"))
+            for check in maps(workload, "status", "admissionChecks")
             if check.get("state") != "Ready"
         ]
         why = "has reserved the job's quota, and waits for admission checks"
         yield Finding("queue", queue, why, (*checks, *details))
     else:
         said = condition(workload, "QuotaReserved")
-        why = text(said.get("message")) or "has not looked at the job yet"
+        why = text(said, "message") or "has not looked at the job yet"
         # Kueue says of both that the quota is not reserved; of nodes that lack it names the topology.
         lack = 'topology "' in why
         what, remedy = ("nodes", _TOPOLOGY) if lack else ("quota", _queues(case, queue))
@@ -104,7 +99,7 @@ def _history(workload: Object) -> Iterator[str]:
         if said.get("status") == wanted:
             name = "not requeued" if kind == "Requeued" else kind.lower()
             yield f"{name}: {said.get('reason')}: {text(said.get('message'))}".rstrip(": ")
-    if again := text(at(workload, "status", "requeueState", "requeueAt")):
+    if again := text(workload, "status", "requeueState", "requeueAt"):
         yield f"queued again at {again}"
 
 
@@ -114,7 +109,7 @@ def _local(case: Case, name: str) -> Iterator[str]:
     if queue is None:
         yield f"LocalQueue {name} does not exist in namespace {case.work.namespace}"
         return
-    behind = text(at(queue, "spec", "clusterQueue"))
+    behind = text(queue, "spec", "clusterQueue")
     if said := _inactive(queue):
         yield f"LocalQueue {name} is not active: {said}"
     found = case.cluster_queues.get(behind)
@@ -122,37 +117,33 @@ def _local(case: Case, name: str) -> Iterator[str]:
         return
     if said := _inactive(found):
         yield f"ClusterQueue {behind} is not active: {said}"
-    counts = [(key, number(at(found, "status", f"{key}Workloads"))) for key in ("pending", "admitted")]
-    yield f"ClusterQueue {behind}: {', '.join(f'{count or 0} {key}' for key, count in counts)}"
+    counts = [(key, number(found, "status", f"{key}Workloads")) for key in ("pending", "admitted")]
+    yield f"ClusterQueue {behind}: {', '.join(f'{count} {key}' for key, count in counts)}"
     yield from _used(found)
 
 
 def _used(cluster_queue: Object) -> Iterator[str]:
     """What is taken of its quotas."""
     quotas = {
-        (text(flavor.get("name")), text(item.get("name"))): item.get("nominalQuota")
-        for group in maps(at(cluster_queue, "spec", "resourceGroups"))
-        for flavor in maps(group.get("flavors"))
-        for item in maps(flavor.get("resources"))
+        (text(flavor, "name"), text(item, "name")): item.get("nominalQuota")
+        for group in maps(cluster_queue, "spec", "resourceGroups")
+        for flavor in maps(group, "flavors")
+        for item in maps(flavor, "resources")
     }
-    for flavor in maps(at(cluster_queue, "status", "flavorsReservation")):
-        name = text(flavor.get("name"))
-        for item in maps(flavor.get("resources")):
-            resource = text(item.get("name"))
+    for flavor in maps(cluster_queue, "status", "flavorsReservation"):
+        name = text(flavor, "name")
+        for item in maps(flavor, "resources"):
+            resource = text(item, "name")
             quota = quotas.get((name, resource), "?")
             yield f"flavor {name}: {item.get('total')} of {quota} {resource} reserved"
 
 
 def _inactive(queue: Object) -> str:
     said = condition(queue, "Active")
-    policy = text(at(queue, "spec", "stopPolicy"))
+    policy = text(queue, "spec", "stopPolicy")
     if policy not in ("", "None"):
         return f"stopPolicy is {policy}"
     return f"{said.get('reason')}: {text(said.get('message'))}" if said.get("status") == "False" else ""
-
-
-def _holds(found: Object, kind: str) -> bool:
-    return condition(found, kind).get("status") == "True"
 
 
 def _queues(case: Case, name: str = "") -> str:

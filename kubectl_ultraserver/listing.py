@@ -70,15 +70,14 @@ class Lister:
         Raises:
             ApiError: Not even that.
         """
-        topology = Topology(map(read_node, self._items("/api/v1/nodes", "nodes")))
+        topology = Topology(map(read_node, self._items("/api/v1/nodes")))
         fleet = Fleet(topology, (), table=self._table)
         here = {node.name for node in topology.nodes.values() if fleet.may_take(node)}
         unseen = ""
         try:
-            found = self._pods(f"/api/v1/pods?{LIVE}", "pods", here)
+            found = self._pods("/api/v1/pods", here)
         except ForbiddenError as error:
-            path = f"/api/v1/namespaces/{self.namespace}/pods?{LIVE}"
-            found = self._pods(path, f"pods in namespace {self.namespace}", here)
+            found = self._pods(f"/api/v1/{self._inside}/pods", here)
             unseen = f"pods of other namespaces were not looked at: {error}"
         pods = tuple(pod for pod, _ in found)
         owners = {pod.uid: owner for pod, owner in found if owner}
@@ -91,34 +90,28 @@ class Lister:
             UnknownJobError: There is no such job.
             ApiError: The API server refuses, or does not answer.
         """
-        job, there = self._job(called), self.namespace
-        found = self._items(f"/api/v1/namespaces/{there}/pods", f"pods in namespace {there}")
-        pods = [pod for pod in found if belongs(pod, called)]
+        job = self._job(called)
+        pods = [pod for pod in self._items(f"/api/v1/{self._inside}/pods") if belongs(pod, called)]
         if job is None and not pods and not any(owned(found, called) for found in self._workloads()):
             raise UnknownJobError(self._unknown(called))
-        return Work(called, there, job, tuple(sorted(pods, key=name_of)), self.fleet())
+        return Work(called, self.namespace, job, tuple(sorted(pods, key=name_of)), self.fleet())
 
     def case(self, work: Work) -> Case:
         """What else there is to know about a job that waits; what may not be read is left out."""
         names = {*work.makers, *map(name_of, work.pods)}
-        events: list[Object] = []
-        with suppress(ForbiddenError):  # there may be very many
-            told = self._items(f"/api/v1/namespaces/{self.namespace}/events", "events")
-            events += [event for event in told if at(event, "involvedObject", "name") in names]
-        registration, asked = self._registration(work.kind)
+        told = self._readable(f"/api/v1/{self._inside}/events")
         uid = text(metadata(work.job or {}).get("uid"))
         workloads = self._workloads(f"?labelSelector=kueue.x-k8s.io%2Fjob-uid%3D{uid}" if uid else "")
-        wanted = {text(at(found, "spec", "queueName")) for found in workloads}
+        wanted = {text(found, "spec", "queueName") for found in workloads}
         wanted |= {labels(work.job or {}).get(QUEUE, "")} - {""}
         queues = self._queues() if wanted and self._kueue else {}
-        behind = {text(at(queues[name], "spec", "clusterQueue")) for name in wanted if name in queues}
+        behind = {text(queues[name], "spec", "clusterQueue") for name in wanted if name in queues}
         return Case(
             work,
             datetime.now(UTC),
             self._get(f"/api/v1/namespaces/{self.namespace}") or {},
-            tuple(events),
-            registration,
-            asked,
+            tuple(event for event in told if at(event, "involvedObject", "name") in names),
+            self._registration(work.kind),
             self._rules,
             self._get(f"{leases(INSTALLED)}/{COMPONENT}"),
             tuple(workloads),
@@ -127,10 +120,10 @@ class Lister:
             bool(self._kueue),
         )
 
-    def _pods(self, path: str, what: str, here: set[str]) -> list[tuple[Pod, str]]:
+    def _pods(self, path: str, here: set[str]) -> list[tuple[Pod, str]]:
         """The pods that stand on some nodes or on none, and their jobs' names."""
         found = []
-        for raw in self._items(path, what):
+        for raw in self._items(f"{path}?{LIVE}"):
             node = at(raw, "spec", "nodeName")
             if node and node not in here:
                 continue
@@ -139,29 +132,21 @@ class Lister:
                 found.append((pod, job_of(raw)))
         return found
 
-    def _registration(self, kind: str) -> tuple[Object | None, bool]:
-        """What sends jobs of a kind to the webhook, and whether that could be looked up."""
+    def _registration(self, kind: str) -> Object | None:
+        """What sends jobs of a kind to the webhook; None where nothing does, empty where that is not told."""
         sent = {resource for _, resource in self._resources(kind)}
-        found, asked = self._readable(HOOKS, "mutatingwebhookconfigurations")
-        sends = (
-            item
-            for item in found
-            if INSTALLED in name_of(item)
-            and any(
-                not sent.isdisjoint(rule.get("resources") or ())
-                for hook in maps(item.get("webhooks"))
-                for rule in maps(hook.get("rules"))
-            )
-        )
-        return next(sends, None), asked
+        try:
+            return next((found for found in self._items(HOOKS) if _sends(found, sent)), None)
+        except ForbiddenError:
+            return {}
 
     def _workloads(self, query: str = "") -> list[Object]:
-        path = f"{self._kueue}/namespaces/{self.namespace}/workloads{query}"
-        return self._readable(path, "workloads")[0] if self._kueue else []
+        return self._readable(f"{self._kueue}/{self._inside}/workloads{query}") if self._kueue else []
 
     def _queues(self) -> dict[str, Object]:
-        path = f"{self._kueue}/namespaces/{self.namespace}/localqueues"
-        return {name_of(queue): queue for queue in self._readable(path, "localqueues")[0]}
+        return {
+            name_of(queue): queue for queue in self._readable(f"{self._kueue}/{self._inside}/localqueues")
+        }
 
     @cached_property
     def _rules(self) -> Object | None:
@@ -177,17 +162,17 @@ class Lister:
         kinds = dict.fromkeys(kind for row in self._table.workloads for kind in row.kinds)
         for version, _, wanted in (found.rpartition("/") for found in kinds):
             if version in self._served and kind in ("", wanted.lower()):
-                for found in maps((self.api.get(f"/apis/{version}") or {}).get("resources")):
-                    if found.get("kind") == wanted and "/" not in text(found.get("name")):
-                        yield version, text(found.get("name"))
+                for found in maps(self.api.get(f"/apis/{version}"), "resources"):
+                    if found.get("kind") == wanted and "/" not in text(found, "name"):
+                        yield version, text(found, "name")
 
     def _job(self, called: JobName) -> Object | None:
         """The object of a job; None where there is none, or its kind is not named and may not be read."""
-        inside, name = f"namespaces/{self.namespace}", quote(called.name, safe="")
         for version, resource in self._resources(called.kind):
             try:
                 with _needs(f"get {resource} in namespace {self.namespace}"):
-                    if found := self.api.get(f"/apis/{version}/{inside}/{resource}/{name}"):
+                    path = f"/apis/{version}/{self._inside}/{resource}/{quote(called.name, safe='')}"
+                    if found := self.api.get(path):
                         return found
             except ForbiddenError:
                 if called.kind or resource == MPIJOBS:
@@ -197,10 +182,14 @@ class Lister:
     @cached_property
     def _served(self) -> frozenset[str]:
         """The versions of API groups that there are, as ``GROUP/VERSION``."""
-        groups = maps((self.api.get("/apis") or {}).get("groups"))
+        groups = maps(self.api.get("/apis"), "groups")
         return frozenset(
-            text(version.get("groupVersion")) for group in groups for version in maps(group.get("versions"))
+            text(version, "groupVersion") for group in groups for version in maps(group, "versions")
         )
+
+    @property
+    def _inside(self) -> str:
+        return f"namespaces/{self.namespace}"
 
     @property
     def _kueue(self) -> str:
@@ -219,27 +208,29 @@ class Lister:
         names: set[tuple[str, str]] = set()
         paths = ["/api/v1/pods"]
         for version, resource in self._resources(called.kind):
-            paths += [f"/apis/{version}/{part}{resource}" for part in ("", f"namespaces/{self.namespace}/")]
+            paths += [f"/apis/{version}/{resource}", f"/apis/{version}/{self._inside}/{resource}"]
         for path in paths:
             # Best effort: any of these may be refused.
             with suppress(ApiError):
-                for found in self._items(path, path.rpartition("/")[2]):
+                for found in self._items(path):
                     name = job_of(found) or (name_of(found) if path != paths[0] else "")
-                    names.add((text(metadata(found).get("namespace")), name))
+                    names.add((text(found, "metadata", "namespace"), name))
         return unknown(called, self.namespace, {(there, name) for there, name in names if name})
 
-    def _readable(self, path: str, what: str) -> tuple[list[Object], bool]:
-        """A collection, and whether it may be read; empty where not."""
+    def _readable(self, path: str) -> list[Object]:
+        """A collection; empty where it may not be read."""
         try:
-            return list(self._items(path, what)), True
+            return list(self._items(path))
         except ForbiddenError:
-            return [], False
+            return []
 
-    def _items(self, path: str, what: str) -> Iterator[Object]:
+    def _items(self, path: str) -> Iterator[Object]:
         count = 0
+        *_, where, name, kind = path.partition("?")[0].split("/")
+        what = f"{kind} in namespace {name}" if where == "namespaces" else kind
         with _needs(f"list {what}"):
             for page in self.api.pages(path):
-                items = maps(page.get("items"))
+                items = maps(page, "items")
                 count += len(items)
                 self._tell(f"listing {what}: {count:,}")
                 yield from items
@@ -248,6 +239,11 @@ class Lister:
     def _tell(self, line: str) -> None:
         if self.progress and time.monotonic() - self._began > SLOW_SECONDS:
             click.echo(f"\r\033[K{line}", err=True, nl=False)
+
+
+def _sends(registration: Object, resources: set[str]) -> bool:
+    hooks = maps(registration, "webhooks") if INSTALLED in name_of(registration) else ()
+    return any(resources & {*(rule.get("resources") or ())} for hook in hooks for rule in maps(hook, "rules"))
 
 
 @contextmanager

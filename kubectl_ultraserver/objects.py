@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from webhook.objects.tree import get, nodes
+from webhook.objects.tree import get, map_at, maps_at, nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,46 +17,49 @@ def at(found: object, *path: str) -> Any:  # noqa: ANN401 - JSON of any shape
     return get(found, path)
 
 
-def text(found: object) -> str:
-    """A text; empty for anything else."""
+def text(found: object, *path: str) -> str:
+    """The text at a path; empty for anything else."""
+    found = get(found, path)
     return found if isinstance(found, str) else ""
 
 
-def number(found: object) -> int | None:
-    """A whole number; None for anything else."""
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+def number(found: object, *path: str) -> int:
+    """The whole number at a path; 0 for anything else."""
+    found = get(found, path)
+    return found if isinstance(found, int) and not isinstance(found, bool) else 0
 
 
-def maps(found: object) -> list[Object]:
-    """The maps of a list."""
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
-
-
-def mapping(found: object) -> Object:
-    """A map; empty for anything else."""
-    return found if isinstance(found, dict) else {}
-
-
-def metadata(found: Object) -> Object:
-    """The metadata of an object."""
-    return mapping(found.get("metadata"))
+def maps(found: object, *path: str) -> list[Object]:
+    """The maps of the list at a path."""
+    return list(maps_at(found, path))
 
 
 def labels(found: Object, kind: str = "labels") -> dict[str, str]:
     """The labels of an object, or its ``annotations``."""
-    return {key: value for key, value in mapping(metadata(found).get(kind)).items() if isinstance(value, str)}
+    marks = map_at(found, ("metadata", kind))
+    return {key: value for key, value in marks.items() if isinstance(value, str)}
+
+
+def metadata(found: object) -> Object:
+    """The metadata of an object."""
+    return map_at(found, ("metadata",))
 
 
 def name_of(found: Object) -> str:
     """The name of an object."""
-    return text(metadata(found).get("name"))
+    return text(found, "metadata", "name")
 
 
 def condition(found: Object, kind: str) -> Object:
     """A condition of an object's status; empty where it has none of that type."""
-    return next((item for item in maps(at(found, "status", "conditions")) if item.get("type") == kind), {})
+    return next((item for item in maps(found, "status", "conditions") if item.get("type") == kind), {})
+
+
+def holds(found: Object, kind: str) -> bool:
+    """Whether a condition of an object's status is True."""
+    return bool(condition(found, kind).get("status") == "True")
 
 
 def templates(found: object) -> Iterator[Object]:
     """The pod templates of an object of any kind."""
-    return (node for _, node in nodes(found) if maps(at(node, "spec", "containers")))
+    return (node for _, node in nodes(found) if maps(node, "spec", "containers"))

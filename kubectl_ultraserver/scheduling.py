@@ -17,22 +17,19 @@ from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.kueue import GATES as KUEUES
 from kubectl_ultraserver.objects import at, condition, name_of, text
 from kubectl_ultraserver.verify import few
-from placement.allocate import Allocator
 from placement.choose import Shelf
-from placement.cluster import Cluster
 from placement.decide import decide
-from placement.jobs import Job
 from placement.model import COMPONENT
-from placement.plan import Opening, Policy
-from placement.read import read_pod
-from placement.reasons import causes, explain
+from placement.plan import Policy
+from placement.read import read_ended, read_pod
+from placement.reasons import causes, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kubectl_ultraserver.findings import Case
-    from kubectl_ultraserver.seen import Work
     from placement.model import Pod
+    from placement.plan import Decision, Opening, Waiting
 
 SILENT: Final = timedelta(minutes=1)
 """A Lease that was not renewed for so long is nobody's."""
@@ -43,8 +40,8 @@ GRACE: Final = timedelta(seconds=15)
 def homeless(case: Case) -> Iterator[Finding]:
     """Why pods of a job have no node."""
     pods = [pod for raw in case.work.pods if (pod := read_pod(raw)) and not pod.node and not pod.deleting]
-    if any(pod.gated for pod in pods):
-        yield from _gated(case, [pod for pod in pods if pod.gated])
+    if gated := [pod for pod in pods if pod.gated]:
+        yield from _gated(case, gated)
     foreign: dict[str, list[str]] = {}
     for pod in pods:
         if pod.gates and not pod.gated:
@@ -58,27 +55,25 @@ def homeless(case: Case) -> Iterator[Finding]:
         yield from _unscheduled(case, lacking)
     launchers = [raw for raw in case.work.launchers if name_of(raw) in free]
     for raw in launchers if not lacking else ():
-        said = text(condition(raw, "PodScheduled").get("message"))
+        said = text(condition(raw, "PodScheduled"), "message")
         yield Finding("pod", name_of(raw), f"the launcher has no node: {said or 'it was not looked at yet'}")
 
 
 def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
     """Why the placement program does not open a job; of several groups each by itself."""
-    fleet, keys = case.work.fleet, {pod.key for pod in pods}
-    decision = decide(fleet.topology, fleet.pods, case.now, Policy(units=frozenset(fleet.units.items())))
-    told = [
-        text(event.get("message")) for event in case.told([pod.name for pod in pods], component=COMPONENT)
-    ]
+    keys = {pod.key for pod in pods}
+    decision = _decision(case, case.work.fleet.pods, Policy().patience)
+    told = [text(event, "message") for event in case.told([pod.name for pod in pods], component=COMPONENT)]
     silent = _silent(case)
     for waiting in decision.waiting:
         if waiting.job.key in keys:
-            details = _causes(decision.cluster, waiting.job, case.work)
-            yield Finding("program", COMPONENT, f"keeps the job: {_headline(waiting.why, details)}", details)
+            why, details = _why(case, decision, waiting)
+            yield Finding("program", COMPONENT, f"keeps the job: {why}", details)
     age = case.now - min(pod.created for pod in pods)
     for opening in decision.openings:
         if opening.job.key not in keys:
             continue
-        there = " ".join(dict.fromkeys(pin.value for pin in opening.pins)) or "where its workers are"
+        there = _units(opening) or "where its workers are"
         if silent:
             yield Finding("program", COMPONENT, f"would open the job onto {there}")
         elif age < GRACE:
@@ -98,7 +93,7 @@ def _silent(case: Case) -> str:
         return "does not run: there is no Lease of it, and pods with its gate wait for ever"
     renewed = time_of(at(case.lease, "spec", "renewTime"))
     if renewed and case.now - renewed > SILENT:
-        holder = text(at(case.lease, "spec", "holderIdentity")) or "nobody"
+        holder = text(case.lease, "spec", "holderIdentity") or "nobody"
         return f"does not run: its Lease was last renewed at {renewed:%H:%M:%S} UTC by {holder}"
     return ""
 
@@ -109,9 +104,9 @@ def _unscheduled(case: Case, lacking: Sequence[Pod]) -> Iterator[Finding]:
     for worker in lacking:
         raw = work.raw[worker.name]
         found = condition(raw, "PodScheduled")
-        who = text(at(raw, "spec", "schedulerName")) or "default-scheduler"
+        who = text(raw, "spec", "schedulerName") or "default-scheduler"
         if found.get("status") == "False":
-            why = text(found.get("message")) or text(found.get("reason")) or "no reason given"
+            why = text(found, "message") or text(found, "reason") or "no reason given"
         else:
             new = case.now - worker.created < GRACE
             why = f"scheduler {who} has not looked at it" + ("" if new else ": is it running?")
@@ -119,12 +114,12 @@ def _unscheduled(case: Case, lacking: Sequence[Pod]) -> Iterator[Finding]:
     for why, names in said.items():
         yield Finding("pod", names[0], f"{few(names)}: {why}")
     for job in dict.fromkeys(worker.job for worker in lacking):
-        if places := _places(work, work.jobs[job]):
-            yield Finding("ultraserver", work.called.name, places[0], places[1:])
+        yield from _unplaced(case, work.jobs[job])
 
 
-def _places(work: Work, workers: Sequence[Pod]) -> tuple[str, ...]:
+def _unplaced(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
     """Where a job with a place could go: what it needs, then what keeps each group from it."""
+    work = case.work
     own = [
         replace(
             pod,
@@ -136,45 +131,45 @@ def _places(work: Work, workers: Sequence[Pod]) -> tuple[str, ...]:
         for pod in workers
         if pod.place and not pod.deleting
     ]
-    uids = {pod.uid for pod in own}
-    others = (pod for pod in work.fleet.believed if pod.uid not in uids)
-    cluster = Cluster(work.fleet.topology, [*others, *own])
-    job = Job((work.namespace, workers[0].job or work.called.name), tuple(own))
-    if job.trouble() is not None:
-        return ()
-    found = Allocator(cluster).open(job, None, patient=True)
-    if isinstance(found, Opening):
-        there = " ".join(dict.fromkeys(pin.value for pin in found.pins)) or "where the others are"
-        return (f"by nodes and devices there is room for it: {there}; something else keeps its pods off",)
-    ((_, why),) = explain(cluster, [(job, found)])
-    details = () if isinstance(found, str) else _causes(cluster, job, work)
-    return _headline(why, details), *details
+    keys, uids = {pod.key for pod in own}, {pod.uid for pod in own}
+    others = (pod for pod in work.fleet.pods if pod.uid not in uids and not pod.gated)
+    decision = _decision(case, [*others, *own], timedelta.max)
+    for waiting in decision.waiting:
+        if waiting.job.key in keys and not waiting.job.trouble():
+            yield Finding("ultraserver", work.called.name, *_why(case, decision, waiting))
+    for opening in decision.openings:
+        if opening.job.key in keys:
+            there = _units(opening) or "where the others are"
+            text_ = f"by nodes and devices there is room for it: {there}; something else keeps its pods off"
+            yield Finding("ultraserver", work.called.name, text_)
 
 
-def _causes(cluster: Cluster, job: Job, work: Work) -> tuple[str, ...]:
-    """What keeps each group from a job, and which nodes are in none."""
+def _decision(case: Case, pods: Iterable[Pod], patience: timedelta) -> Decision:
+    """What the placement program decides, of what it would see now."""
+    fleet = case.work.fleet
+    ended = (found for raw in case.work.pods if (found := read_ended(raw)))
+    policy = Policy(patience=patience, units=frozenset(fleet.units.items()))
+    return decide(fleet.topology, [*pods, *ended], case.now, policy)
+
+
+def _units(opening: Opening) -> str:
+    return " ".join(dict.fromkeys(pin.value for pin in opening.pins))
+
+
+def _why(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple[str, ...]]:
+    """Why a job waits: in short, and what keeps each group from it, and which nodes are in none."""
+    job, fleet = waiting.job, case.work.fleet
+    if not waiting.why.startswith("needs "):  # it is not the groups that it waits for
+        return waiting.why, ()
     demands = tuple(dict.fromkeys(pod.demand for pod in job.unpinned))
-    if job.trouble() is not None or not demands:
-        return ()
-    found = causes(cluster, Shelf(cluster, job.place, demands), job)
+    found = list(causes(decision.cluster, Shelf(decision.cluster, job.place, demands), job))
     lines = [f"{unit}: {cause.detail}" for unit, cause in found]
     if job.place.size > 1:
         lines += [
             f"node {node.name}: in no working UltraServer, label {job.place.unit} is "
             f"{node.labels.get(job.place.unit) or 'missing'}"
-            for node in work.fleet.topology.nodes.values()
-            if work.fleet.has(node) and node.unit(job.place.unit) is None
+            for node in fleet.topology.nodes.values()
+            if fleet.has(node) and node.unit(job.place.unit) is None
         ]
-    return tuple(lines)
-
-
-def _headline(why: str, details: Sequence[str]) -> str:
-    """A reason without what its details say at length."""
-    if not details or not why.startswith("needs "):
-        return why
-    first = why.split("; ")
-    return "; ".join(
-        part
-        for part in first[:3]
-        if part.startswith(("needs ", "at most ", "what becomes")) or part.endswith(" free")
-    )
+    # What the details say at length is told there only.
+    return waiting.why.removesuffix(f"; {listed(found)}"), tuple(lines)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 from contract import place as contract
 from contract.keys import NEURON, NODE_IDS, TRAINING, ULTRASERVER
 from contract.place import ContractError, Place
-from kubectl_ultraserver.objects import at, labels, mapping, maps, metadata, name_of, number, templates, text
+from kubectl_ultraserver.objects import at, labels, maps, metadata, name_of, number, templates, text
 from placement.believe import believed
-from placement.cluster import Cluster
 from placement.read import ENDED, read_pod
 from placement.topology import UNITS
+from webhook.objects.tree import map_at
 from webhook.rules.files import ordered
 from webhook.rules.load import load_default, load_texts
 from webhook.rules.problems import TableError
@@ -41,7 +41,7 @@ def table_of(rules: Object | None) -> tuple[Table, str, str]:
         rules: The installation's; None where there is none, empty where it may not be read.
     """
     why = "is not there" if rules is None else "may not be read"
-    if texts := mapping((rules or {}).get("data")):
+    if texts := map_at(rules, ("data",)):
         try:
             table = load_texts([(name, text(texts[name])) for name in ordered(texts)], "rules")
         except TableError:
@@ -88,29 +88,25 @@ class Fleet:
         """Whether jobs of the kinds that are looked at here may go to a node."""
         return self.has(node) or any(name.startswith(NEURON) for name in node.allocatable)
 
-    @cached_property
-    def believed(self) -> tuple[Pod, ...]:
-        """The pods, as far as the placement program believes what they say about their place."""
-        units = frozenset(self.units.items())
-        return tuple(believed(pod, self.topology, units) for pod in self.pods)
-
-    @cached_property
-    def cluster(self) -> Cluster:
-        """Who holds which node."""
-        return Cluster(self.topology, self.believed)
-
-    def tenant(self, pod: Pod) -> str:
-        """The job of a pod for people; ``pod NAMESPACE/NAME`` where it is of none."""
-        job = self.owners.get(pod.uid)
-        return f"{pod.namespace}/{job}" if job else f"pod {pod.namespace}/{pod.name}"
+    @property
+    def shown(self) -> list[str]:
+        """The node labels that say which units a node is in, the smallest first, and which modes it has."""
+        units = (key for key, size in reversed(self.units.items()) if size > 1)
+        return [*(label for key in units for label in (key, NODE_IDS.get(key)) if label), MODE]
 
     @cached_property
     def tenants(self) -> dict[str, dict[str, list[Pod]]]:
-        """For each node the jobs whose pods on it hold Neuron devices or a place, and these pods."""
+        """For each node who has Neuron devices or a place there, as far as that is believed, by which pods.
+
+        That is a job, or for a pod of none ``pod NAMESPACE/NAME``.
+        """
+        units = frozenset(self.units.items())
         found: dict[str, dict[str, list[Pod]]] = {}
-        for pod in self.believed:
+        for pod in (believed(pod, self.topology, units) for pod in self.pods):
             if pod.node and (pod.place is not None or pod.demand.neuron):
-                found.setdefault(pod.node, {}).setdefault(self.tenant(pod), []).append(pod)
+                job = self.owners.get(pod.uid)
+                who = f"{pod.namespace}/{job}" if job else f"pod {pod.namespace}/{pod.name}"
+                found.setdefault(pod.node, {}).setdefault(who, []).append(pod)
         return found
 
 
@@ -145,8 +141,8 @@ class Work:
     @property
     def makers(self) -> set[str]:
         """The names of what makes its pods: itself, and what it makes for that."""
-        owners = (maps(metadata(pod).get("ownerReferences")) for pod in self.pods)
-        made = {text(owner.get("name")) for found in owners for owner in found}
+        owners = (maps(pod, "metadata", "ownerReferences") for pod in self.pods)
+        made = {text(owner, "name") for found in owners for owner in found}
         return {self.called.name, f"{self.called.name}-launcher"} | made
 
     @cached_property
@@ -186,7 +182,7 @@ class Work:
         """The pods that start the job and take no node; the newest last."""
         own = {pod.name for pod in self.workers}
         found = [raw for raw in self.pods if starts(raw) and name_of(raw) not in own]
-        return sorted(found, key=lambda pod: text(metadata(pod).get("creationTimestamp")))
+        return sorted(found, key=lambda pod: text(pod, "metadata", "creationTimestamp"))
 
     @cached_property
     def place(self) -> Place | None:
@@ -202,8 +198,7 @@ class Work:
         """
         if self.place:
             return self.place.workers * max(len(self.jobs), 1)
-        asked = number(at(self.job, "spec", "mpiReplicaSpecs", "Worker", "replicas")) or 0
-        return max(asked, len(self.workers))
+        return max(number(self.job, "spec", "mpiReplicaSpecs", "Worker", "replicas"), len(self.workers))
 
     def node(self, worker: Pod) -> Node | None:
         """A worker's node; None where it is bound to none, or to one that is gone."""

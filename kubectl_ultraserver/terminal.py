@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from common.texts import printable
+from common.texts import columns, printable
 from kubectl_ultraserver.servers import MISSING, counts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from kubectl_ultraserver.findings import Finding
     from kubectl_ultraserver.servers import Server, Spot
@@ -24,7 +24,6 @@ LEAST: Final = 20
 """Columns that a text gets in a terminal that is narrower than everything beside it."""
 LISTED: Final = 20
 """Details of a finding that are shown; more are counted."""
-COLUMNS: Final = ("RANK", "WORKER", "NODE", "SERVER-ID-2", "NODE-ID-2", "SERVER-ID-4", "NODE-ID-4", "MODE")
 
 
 def drawn(found: Sequence[Server], width: int) -> Iterator[str]:
@@ -35,21 +34,26 @@ def drawn(found: Sequence[Server], width: int) -> Iterator[str]:
     yield cut(LEGEND, width)
     ids = max(len(server.id or "-") for server in found)
     for server in found:
-        cells = "".join(_cells(server))
+        letters = {tenant: chr(ord("A") + min(place, 25)) for place, tenant in enumerate(server.tenants)}
+        signs = (_sign(spot, letters) for spot in server.spots)
+        cells = "".join("| "[place % 2] + sign for place, sign in enumerate(signs))[1:]  # pairs stand apart
         beside = ids + 2 * len(server.spots) + 3
-        text = cut("; ".join(_said(server)), max(width - beside, 0))
+        said = [*(f"{letter} {tenant}" for tenant, letter in letters.items()), *server.troubles]
+        text = cut("; ".join(said), max(width - beside, 0))
         yield f"{cut((server.id or '-').ljust(ids), width)} [{cells}] {text}".rstrip()
 
 
 def verified(verdict: Verdict) -> Iterator[str]:
     """The workers as a table, then the verdict and its reasons."""
-    table = [COLUMNS] + [
-        tuple("-" if value is None or value == "" else printable(str(value)) for value in _values(row))
-        for row in verdict.rows
-    ]
-    widths = [max(len(line[column]) for line in table) for column in range(len(COLUMNS))]
-    for line in table:
-        yield "  ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip()
+    keys = list(verdict.rows[0].labels) if verdict.rows else []
+    short = [key.rpartition("/")[2].removeprefix("ultraserver-").upper() for key in keys]
+    table = [["RANK", "WORKER", "NODE", *short]]
+    for row in verdict.rows:
+        rank = "" if row.rank is None else str(row.rank)
+        table.append(
+            [printable(value) or "-" for value in (rank, row.worker, row.node, *row.labels.values())]
+        )
+    yield from columns(table)
     yield ""
     text = click.style(printable(verdict.text), fg="green" if verdict.whole else "red")
     yield f"{printable(verdict.title)}: {text}"
@@ -88,14 +92,6 @@ def number_of(tenant: str, among: int) -> int:
     return zlib.crc32(tenant.encode()) % among
 
 
-def _cells(server: Server) -> Iterator[str]:
-    letters = {tenant: chr(ord("A") + min(place, 25)) for place, tenant in enumerate(server.tenants)}
-    for place, spot in enumerate(server.spots):
-        # Pairs stand apart.
-        gap = "" if place == 0 else "|" if place % 2 == 0 else " "
-        yield gap + _sign(spot, letters)
-
-
 def _sign(spot: Spot, letters: dict[str, str]) -> str:
     if not spot.tenants:
         return click.style(SIGNS[spot.state], fg="green" if spot.free else "red")
@@ -104,13 +100,3 @@ def _sign(spot: Spot, letters: dict[str, str]) -> str:
     if not spot.healthy:
         return click.style(letter.lower(), fg="red")
     return click.style(letter, fg=COLOURS[number_of(tenant, len(COLOURS))])
-
-
-def _said(server: Server) -> Iterable[str]:
-    for place, tenant in enumerate(server.tenants):
-        yield f"{chr(ord('A') + min(place, 25))} {tenant}"
-    yield from server.troubles
-
-
-def _values(row: object) -> Iterable[object]:
-    return (getattr(row, name) for name in type(row).__slots__)  # type: ignore[attr-defined]

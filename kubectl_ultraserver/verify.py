@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from contract.keys import NODE_IDS, PLACE, SERVER_2, SERVER_4
+from contract.keys import PLACE
 from kubectl_ultraserver.seen import MODE, node_number
 from placement.reasons import units
 
@@ -44,21 +44,13 @@ class Row:
         rank: Its ``NEURON_GLOBAL_TOPOID``; None while it has no node, or nothing says what ranks go by.
         worker: The pod.
         node: Its node; empty while it has none.
-        server_2: The server id of two nodes.
-        node_2: Its number in it.
-        server_4: The server id of four nodes.
-        node_4: Its number in it.
-        mode: The modes that its node supports.
+        labels: What the node says of the units that it is in, the smallest first, and of its modes.
     """
 
     rank: int | None
     worker: str
     node: str
-    server_2: str
-    node_2: str
-    server_4: str
-    node_4: str
-    mode: str
+    labels: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +125,9 @@ def rows(work: Work) -> Iterator[Row]:
 
     for workers in work.jobs.values():
         for rank, worker in enumerate(sorted(workers, key=order)):
-            pair, four = (
-                (work.label(worker, key), work.label(worker, NODE_IDS[key])) for key in (SERVER_2, SERVER_4)
-            )
             ranked = rank if worker.node and worker.place else None
-            yield Row(ranked, worker.name, worker.node, *pair, *four, work.label(worker, MODE))
+            labels = {key: work.label(worker, key) for key in work.fleet.shown}
+            yield Row(ranked, worker.name, worker.node, labels)
 
 
 def unknown(work: Work) -> Iterator[Problem]:
@@ -231,11 +221,9 @@ def _shared(work: Work, workers: Sequence[Pod], group: Group, size: int) -> Iter
     own, uids = {worker.key for worker in workers}, {worker.uid for worker in workers}
     seen: dict[str, str] = {}
     for node in group.nodes:
-        holders = work.fleet.cluster.holders.get(node.name, {})
-        if size == 1 and all(needed == 1 for key, needed in holders.items() if key not in own):
-            continue
         for tenant, pods in work.fleet.tenants.get(node.name, {}).items():
-            if not any(pod.uid in uids or pod.key in own for pod in pods):
+            whole = size > 1 or any(pod.loose or (pod.place and pod.place.size > 1) for pod in pods)
+            if whole and not any(pod.uid in uids or pod.key in own for pod in pods):
                 seen.setdefault(tenant, f"{pods[0].name} on node {node.name}")
     for tenant, where in seen.items():
         yield Problem("shares", f"{group.id} is shared with {tenant} ({where})", group.id)

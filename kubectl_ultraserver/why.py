@@ -39,17 +39,13 @@ def _misplaced(case: Case) -> Iterator[Finding]:
         yield Finding("node" if problem.kind == "node" else "ultraserver", problem.name, problem.text)
 
 
-def mutated(case: Case) -> bool:
-    """Whether the webhook added anything to the job, or to one of its pods."""
-    return any(
+def unmutated(case: Case) -> Iterator[Finding]:
+    """Why the webhook added nothing to a job; nothing for one that has something, or was not read."""
+    marked = any(
         keys.ADDED in labels(found, "annotations") or keys.JOB in labels(found)
         for found in (*templates(case.job), *case.work.pods)
     )
-
-
-def unmutated(case: Case) -> Iterator[Finding]:
-    """Why the webhook added nothing to a job; nothing for one that has something, or was not read."""
-    if case.work.job is not None and not mutated(case):
+    if case.work.job is not None and not marked:
         why, remedy = _reason(case, case.work.job)
         blocks = any(keys.ADDED_TO_POD in labels(pod, "annotations") for pod in case.work.pods)
         what = "added blocks to its pods, and nothing to the job" if blocks else "added nothing"
@@ -69,14 +65,14 @@ def _reason(case: Case, job: Object) -> tuple[str, str]:
         return f", and {whose} would refuse the job: {outcome.denials[0]}{note}", ANEW
     if not outcome.operations:
         return f": {outcome.reason}{note}", ""
-    if case.asked and case.registration is None:
+    if case.registration is None:
         return f": no MutatingWebhookConfiguration sends {job.get('kind')}s to it", ANEW
     made, registered = (
-        time_of(metadata(found or {}).get("creationTimestamp")) for found in (job, case.registration)
+        time_of(metadata(found).get("creationTimestamp")) for found in (job, case.registration)
     )
     if made and registered and made < registered:
         return ": it was registered after the job was created", ANEW
-    written = (time_of(entry.get("time")) for entry in maps(metadata(case.rules or {}).get("managedFields")))
+    written = (time_of(entry.get("time")) for entry in maps(case.rules, "metadata", "managedFields"))
     if made and any(time and made < time for time in written):
         return f": {whose} would now, and was changed after the job was created", ANEW
     why = f", though {whose} would: it was not called, or did not answer{_policy(case)}{note}"
@@ -84,8 +80,7 @@ def _reason(case: Case, job: Object) -> tuple[str, str]:
 
 
 def _policy(case: Case) -> str:
-    hooks = maps((case.registration or {}).get("webhooks"))
-    policies = {text(hook.get("failurePolicy")) for hook in hooks}
+    policies = {text(hook, "failurePolicy") for hook in maps(case.registration, "webhooks")}
     return " (its failurePolicy is Ignore)" if "Ignore" in policies else ""
 
 

@@ -154,14 +154,11 @@ class Cluster:
         """Nodes of a unit that are usable and held by nobody."""
         return self._free[key][unit] if unit is not None else 0
 
-    def whole(self, key: str) -> tuple[int, int]:
+    def whole(self, key: str, size: int) -> tuple[int, int]:
         """How many units are wholly free, and how many are broken into: some of their nodes only are."""
-        counts = Counter(
-            "whole" if self.free(key, unit) == SIZES[key] else "broken"
-            for unit in self.topology.groups(key)
-            if self.free(key, unit)
-        )
-        return counts["whole"], counts["broken"]
+        free = self.topology.usable.difference(self.holders)
+        counts = [len(free & group.names) for group in self.topology.groups(key).values()]
+        return counts.count(size), sum(0 < count < size for count in counts)
 
     @cached_property
     def _free(self) -> dict[str, Counter[str | None]]:

@@ -100,6 +100,7 @@ class _Round:
             tuple(self._errors),
             Memory(self._unsettled, failures, self._keeping()),
             self._cluster,
+            self._policy.units,
         )
 
     def _counted_in(self, pods: Iterable[Pod | Ended]) -> list[Pod]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-
-from placement.topology import SIZES
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -67,10 +66,13 @@ class Metrics:
         waits = [(now - found.job.created).total_seconds() for found in decision.waiting]
         self._oldest.set(max(waits, default=0.0))
         self._unsettled.set(len(decision.memory.unsettled))
-        for key, size in SIZES.items():
-            whole, broken = decision.cluster.whole(key)
-            self._groups.labels(str(size), "free").set(whole)
-            self._groups.labels(str(size), "broken").set(broken)
+        groups: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)  # several sorts may have one size
+        for key, size in decision.units:
+            if size > 1:
+                groups[size].append(decision.cluster.whole(key, size))
+        for size, counts in groups.items():
+            for state, count in zip(("free", "broken"), map(sum, zip(*counts, strict=True)), strict=True):
+                self._groups.labels(str(size), state).set(count)
 
     def opened(self) -> None:
         """Note a job that was opened."""

@@ -180,6 +180,7 @@ class Decision:
         errors: Jobs about which this program made a mistake; they wait, too.
         memory: For the next decision.
         cluster: The cluster as it will be then.
+        units: Which node labels make units, and of how many nodes.
     """
 
     openings: tuple[Opening, ...]
@@ -189,3 +190,4 @@ class Decision:
     errors: tuple[tuple[Job, Exception], ...]
     memory: Memory
     cluster: Cluster
+    units: Units

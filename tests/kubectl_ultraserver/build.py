@@ -144,7 +144,7 @@ def case(found: Work, **known: Any) -> Case:
         "metadata": {"name": "ultraserver-webhook", "creationTimestamp": "2026-11-21T09:00:00Z"},
         "webhooks": [{"failurePolicy": "Ignore"}],
     }
-    given = {"lease": lease, "registration": registration, "asked": True, "rules": rules(), **known}
+    given = {"lease": lease, "registration": registration, "rules": rules(), **known}
     return Case(found, NOW, **given)
 
 

@@ -14,6 +14,7 @@ from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import templates
 from kubectl_ultraserver.seen import MODE, table_of
 from kubectl_ultraserver.servers import servers
+from kubectl_ultraserver.terminal import verified
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
 from placement.model import Node
@@ -118,6 +119,9 @@ def test_units_are_those_of_the_installations_table() -> None:
     assert [problem.text for problem in verdict.problems] == [
         "node r0 has 2 of its workers, and may have one"
     ]
+    head, first, *_ = verified(verdict)
+    assert head.split()[3:] == ["SERVER-ID-2", "NODE-ID-2", "SERVER-ID-4", "NODE-ID-4", "RACK", "MODE"]
+    assert first.split() == ["0", "train-0", "r0", "-", "-", "-", "-", "r", "1"]
     for raw in pods:
         del raw["spec"]["nodeName"]
         raw["metadata"]["labels"][JOB] = "train"

@@ -77,6 +77,12 @@ def test_with_the_program_a_job_that_lacks_pods_waits_for_them() -> None:
     assert texts == ["3 of 4 workers exist: there is no number 3", "keeps the job: 3 of 4 workers exist"]
 
 
+def test_a_worker_that_has_succeeded_is_not_waited_for() -> None:
+    pods = gated(workers("train", 4), 4)
+    pods[0]["status"]["phase"] = "Succeeded"
+    assert only(case(work(pods, job=stored()))).text.startswith("could open the job onto us-01, and has not")
+
+
 def test_a_program_that_does_not_run_is_said_with_where_the_job_would_go() -> None:
     pods = gated(workers("train", 4), 4)
     never = said(case(work(pods, job=stored()), lease=None))
@@ -249,7 +255,7 @@ def test_what_an_installations_rows_refuse_is_said_with_their_words() -> None:
 
 
 def test_what_may_not_be_read_is_not_claimed() -> None:
-    assert "no MutatingWebhookConfiguration" not in untouched(registration=None, asked=False)[0]
+    assert "no MutatingWebhookConfiguration" not in untouched(registration={})[0]
 
 
 # ---- no pods, and pods that do not start ------------------------------------------------------------------

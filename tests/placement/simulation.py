@@ -89,7 +89,7 @@ def _step(  # noqa: PLR0913, PLR0917 - all that a simulation is
         after[name_of(pod.key)].append(pod)
     pods.update(after)
     run.started |= {name_of(opening.job.key): passed / MINUTE for opening in decision.openings}
-    run.whole_free.append(decision.cluster.whole(SERVER_4)[0])
+    run.whole_free.append(decision.cluster.whole(SERVER_4, 4)[0])
     return decision.memory
 
 

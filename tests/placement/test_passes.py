@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from contract.keys import OPENED, SERVER_4
+from contract.keys import INSTANCE_TYPE, OPENED, SERVER_4
 from kube.api import ApiError, ConflictError, ForbiddenError
 from placement.events import AGAIN, LEAST, PER_NAMESPACE, PER_PASS, Reporter
 from placement.metrics import Metrics
 from placement.passes import Passes
 from placement.plan import Pin, Policy
 from placement.read import read_pod
+from placement.topology import UNITS
 from placement.units import Followed
 from placement.write import delete, pin, release
 from tests.kube.fake import NOW, Clock, FakeApi
@@ -283,16 +284,16 @@ def test_the_figures(api: FakeApi) -> None:
     store_job(api, "a", 4)
     store_job(api, "b", 8)
     program = Program(api)
+    program.run.units = lambda: UNITS | {(INSTANCE_TYPE, 8)}
     program.run()
     prefix = "ultraserver_placement"
     assert program.figure(f"{prefix}_waiting_jobs") == 1
     assert program.figure(f"{prefix}_oldest_wait_seconds") == 60
     assert program.figure(f"{prefix}_openings_total") == 1
     assert program.figure(f"{prefix}_last_decision_timestamp_seconds") == NOW.timestamp()
-    assert (
-        program.metrics.registry.get_sample_value(f"{prefix}_node_groups", {"nodes": "4", "state": "free"})
-        == 1
-    )
+    for nodes, state, count in (("4", "free", 1), ("4", "broken", 0), ("2", "free", 2), ("8", "broken", 1)):
+        labels = {"nodes": nodes, "state": state}
+        assert program.metrics.registry.get_sample_value(f"{prefix}_node_groups", labels) == count, labels
     program.run.leads(leader=False)
     assert program.figure(f"{prefix}_waiting_jobs") == 0
 

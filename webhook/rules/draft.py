@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from webhook.documents import Document, Path
-from webhook.objects.tree import pointer
+from webhook.objects.tree import map_at, pointer
 from webhook.rules.problems import Problem
 
 ROWS: Final[Mapping[str, AbstractSet[str]]] = {
@@ -42,8 +42,8 @@ GONE: Final = {
 
 MAPS = ("values", "candidates", "deviceCounts")
 
-Origin = tuple[Document, Path]
-"""A file, and a path in it."""
+Written = list[tuple[Document, Path]]
+"""The files that a row stands in, and where: the one that has it first, then those that change it."""
 
 
 @dataclass
@@ -52,27 +52,41 @@ class Draft:
 
     Attributes:
         raw: the whole table; ``extends`` is resolved.
-        origins: path in ``raw`` -> the file it comes from and its path there; the longest prefix counts.
+        files: those that are laid over each other; the last counts.
+        rows: by section what is known of each row of ``raw``; of a single file nothing has to be.
     """
 
     raw: dict[str, Any]
-    origins: dict[Path, Origin] = field(default_factory=dict)
+    files: tuple[Document, ...]
+    rows: Mapping[str, list[Written]] = field(default_factory=dict)
 
-    def origin(self, path: Path) -> Origin:
-        """The file that the value at a path of ``raw`` comes from, and its path there."""
-        end = next(end for end in range(len(path), -1, -1) if path[:end] in self.origins)
-        document, start = self.origins[path[:end]]
-        return document, start + path[end:]
+    def written(self, section: str) -> list[Written]:
+        """For each row of a section the files that it stands in."""
+        first: Path = (section,)
+        alone = [[(self.files[0], (*first, at))] for at in range(len(self.raw.get(section, ())))]
+        return self.rows.get(section, alone)
 
     def problem(self, path: Path, message: str) -> Problem:
-        """A problem at a path of ``raw``, placed in the file that the value comes from."""
-        document, there = self.origin(path)
+        """A problem at a path of ``raw``, placed in the last file that has the value, or else its parent."""
+        document, there = self._origin(path) if len(self.files) > 1 else (self.files[0], path)
         return Problem(document.source, document.line_of(there), pointer(there), message)
+
+    def _origin(self, path: Path) -> tuple[Document, Path]:
+        if path and path[0] in ROWS and len(path) > 1:
+            row, inside = self.rows[str(path[0])][int(path[1])], path[2:]
+            changed = (at for at in reversed(row) if inside and inside[0] in map_at(at[0].value, at[1]))
+            document, start = next(changed, row[0])
+            return document, start + inside
+        for end in range(min(len(path), 2), 0, -1):
+            for document in reversed(self.files):
+                if path[end - 1] in map_at(document.value, path[: end - 1]):
+                    return document, path
+        return self.files[-1], path
 
 
 def alone(document: Document) -> Draft:
     """A file by itself."""
-    return Draft(document.value, {(): (document, ())})
+    return Draft(document.value, (document,))
 
 
 def strays(base: Draft, over: Document) -> Iterator[Problem]:
@@ -92,54 +106,28 @@ def strays(base: Draft, over: Document) -> Iterator[Problem]:
 
 def laid_over(base: Draft, over: Document) -> Draft:
     """A table with another one laid over it, row by row and key by key."""
-    draft = Draft({**base.raw}, {(): (over, ())})
+    raw, rows = {**base.raw}, {}
     if "mode" in over.value:
-        draft.raw["mode"] = over.value["mode"]
-    elif "mode" in base.raw:
-        draft.origins[("mode",)] = base.origin(("mode",))
+        raw["mode"] = over.value["mode"]
     for section in MAPS:
-        theirs, mine = base.raw.get(section, {}), over.value.get(section, {})
-        draft.raw[section] = {**theirs, **mine}
-        draft.origins |= {(section, *key): base.origin((section, *key)) for key in ((), *zip(theirs))}
-        draft.origins |= {(section, key): (over, (section, key)) for key in mine}
+        raw[section] = {**base.raw.get(section, {}), **over.value.get(section, {})}
     for section in ROWS:
-        rows = _laid_rows(section, base, over)
-        draft.raw[section] = [row.value for row in rows]
-        draft.origins[(section,)] = base.origin((section,))
-        for number, row in enumerate(rows):
-            draft.origins |= {(section, number, *path): origin for path, origin in row.origins.items()}
-    return draft
+        laid = _laid(section, base, over)
+        raw[section], rows[section] = [value for value, _ in laid], [written for _, written in laid]
+    return Draft(raw, (*base.files, over), rows)
 
 
-@dataclass
-class _Row:
-    """A row, and where it and each of its keys come from."""
-
-    value: dict[str, Any]
-    origins: dict[Path, Origin]
-
-    def changed(self, change: "_Row") -> "_Row":
-        document, start = change.origins[()]
-        keys = {(key,): (document, (*start, key)) for key in change.value}
-        return _Row({**self.value, **change.value}, self.origins | keys)
-
-
-def _laid_rows(section: str, base: Draft, over: Document) -> list[_Row]:
-    rows = [_Row(row, {(): base.origin((section, at))}) for at, row in enumerate(base.raw[section])]
-    for path, origin in base.origins.items():
-        if path[:1] == (section,) and len(path) > 1:
-            rows[int(path[1])].origins[path[2:]] = origin
-    names = {row.value["name"] for row in rows}
-    changes: dict[str, list[_Row]] = defaultdict(list)
-    new: list[_Row] = []
+def _laid(section: str, base: Draft, over: Document) -> list[tuple[dict[str, Any], Written]]:
+    names = {row["name"] for row in base.raw[section]}
+    changes: dict[str, list[tuple[dict[str, Any], Written]]] = defaultdict(list)
+    new: list[tuple[dict[str, Any], Written]] = []
     for at, value in enumerate(over.value.get(section, [])):
-        mine = _Row(value, {(): (over, (section, at))})
-        (changes[value["name"]] if value["name"] in names else new).append(mine)
+        (changes[value["name"]] if value["name"] in names else new).append((value, [(over, (section, at))]))
     # A row that is changed twice is there twice then, for lint to see.
     old = [
-        row.changed(change)
-        for row in rows
-        for change in changes[row.value["name"]] or [_Row({}, row.origins)]
+        ({**row, **value}, written + where)
+        for row, written in zip(base.raw[section], base.written(section), strict=True)
+        for value, where in changes[row["name"]] or [({}, [])]
     ]
     # A new shape is tried before the packaged ones, which between them fit every count.
     return new + old if section == "shapes" else old + new

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cache
 
 from contract import keys
 from webhook.documents import Json, Path
@@ -40,52 +40,42 @@ class Rows:
 
     Attributes:
         table: The rows themselves.
-        named: Name -> the rules of that name, of which there should be one.
+        named: Name -> the rule of that name.
         replacing: Name of a rule -> those that replace it.
+        places: Name of a rule -> where it is applied: in the place of the first that it replaces.
         workload_names: Of all workloads.
     """
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.named: dict[str, list[Rule]] = defaultdict(list)
+        self.named = {rule.name: rule for rule in table.rules}
         self.replacing: dict[str, list[Rule]] = defaultdict(list)
         for rule in table.rules:
-            self.named[rule.name].append(rule)
             for name in rule.replaces:
                 self.replacing[name].append(rule)
+        places = {row.name: index for index, row in enumerate(table.rules)}
+        self.places = {row.name: places.get(row.place, places[row.name]) for row in table.rules}
         self.workload_names = {workload.name for workload in table.workloads}
-        self._workloads: dict[tuple[str, tuple[str, ...]], list[Workload]] = {}
-        self._shapes: dict[str, list[Shape]] = {}
-
-    @cached_property
-    def places(self) -> dict[str, int]:
-        """Name of a rule -> where it is applied: in the place of the first that it replaces."""
-        places = {row.name: index for index, row in enumerate(self.table.rules)}
-        return {row.name: places.get(row.place, places[row.name]) for row in self.table.rules}
+        self._workloads, self._shapes = cache(self._workloads_of), cache(self._shapes_of)
 
     def workloads(self, rule: Rule) -> list[Workload]:
         """Those that a rule matches."""
-        key = (rule.match.role, rule.match.workload)
-        if key not in self._workloads:
-            role, wanted = key
-            self._workloads[key] = [
-                row
-                for row in self.table.workloads
-                if role in {ANY, *row.roles()} and (not wanted or row.name in wanted)
-            ]
-        return self._workloads[key]
+        return self._workloads(rule.match.role, rule.match.workload)
+
+    def _workloads_of(self, role: str, wanted: tuple[str, ...]) -> list[Workload]:
+        named = (row for row in self.table.workloads if not wanted or row.name in wanted)
+        return [row for row in named if role in {ANY, *row.roles()}]
 
     def shapes(self, rule: Rule) -> list[Shape]:
         """Those that a rule's match allows."""
-        key = repr(rule.match.shape)
-        if key not in self._shapes:
-            wanted = rule.match.shape.items()
-            self._shapes[key] = [
-                shape
-                for shape in self.table.shapes
-                if all(shape.facts[key] in allowed for key, allowed in wanted)
-            ]
-        return self._shapes[key]
+        return self._shapes(tuple(rule.match.shape.items()))
+
+    def _shapes_of(self, wanted: tuple[tuple[str, tuple[str, ...]], ...]) -> list[Shape]:
+        return [
+            shape
+            for shape in self.table.shapes
+            if all(shape.facts[key] in allowed for key, allowed in wanted)
+        ]
 
 
 def listed(known: Iterable[str]) -> str:
@@ -154,8 +144,8 @@ def _fields(rows: Rows, rule: Rule, at: Path) -> Found:
 
 def _replaces(rows: Rows, rule: Rule, path: Path) -> Found:
     for name in rule.replaces:
-        other = next((row for row in rows.named.get(name, ()) if row is not rule), None)
-        if other is None:
+        other = rows.named.get(name)
+        if other is None or other is rule:
             yield path, f"must be the name of another rule, not {name!r}"
         elif other.match.role != rule.match.role:
             yield path, f"{other.name} speaks about another role"
@@ -184,7 +174,8 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
         # Of kinds that lack what a rule quotes it is skipped, and says so.
         allowed |= set.union(*offered)
     match = {"mountFree": rule.match.mount_free.mount} if rule.match.mount_free else {}
-    for path, text in _texts({"match": match, "add": rule.add, "warn": rule.warn, "deny": rule.deny}, at):
+    parts = {"match": match, "add": rule.add, "warn": rule.warn, "deny": rule.deny}
+    for path, text in ((path, text) for path, text in nodes(parts, at) if isinstance(text, str)):
         inner = [name for quoted in names(text) for name in (quoted, *names(values.get(quoted[6:], "")))]
         for quoted in inner:
             if quoted not in allowed:
@@ -222,7 +213,7 @@ def _sets_label(rows: Rows, rule: Rule, key: str) -> bool:
     """Whether what the rule fires for has a label of ours: before, from this rule, or from each it needs."""
     if "" not in rule.match.labels.get(key, ("",)):
         return True
-    needed = [row for name in rule.needs for row in rows.named.get(name, ())]
+    needed = [rows.named[name] for name in rule.needs if name in rows.named]
     return key in _labels(rule) or (bool(needed) and all(key in _labels(row) for row in needed))
 
 
@@ -262,8 +253,3 @@ def _selects(node: Mapping[str, Json], key: str) -> bool:
     return key in map_at(node, ("labelSelector", "matchLabels")) or any(
         item.get("key") == key for item in expressions
     )
-
-
-def _texts(node: Json, path: Path) -> Iterator[tuple[Path, str]]:
-    """Every text of a tree with its path."""
-    return ((at, text) for at, text in nodes(node, path) if isinstance(text, str))

@@ -1,7 +1,6 @@
 """A rule table in short, for people."""
 
-from collections.abc import Iterable
-
+from common.texts import columns
 from webhook.engine.devices import ranges
 from webhook.rows.table import Mode, Rule, Table
 
@@ -17,11 +16,11 @@ def overview(table: Table) -> str:
     rules = [(row.name, row.mode, row.match.role, _when(row), row.reason) for row in table.rules]
     return (
         f"revision {table.revision}\n\n"
-        + _columns([head, *shapes])
+        + _block([head, *shapes])
         + "\n"
-        + _columns([("RULE", "MODE", "ROLE", "WHEN", "REASON"), *rules])
+        + _block([("RULE", "MODE", "ROLE", "WHEN", "REASON"), *rules])
         + "\n"
-        + _columns([("INSTANCE TYPE", "DEVICES OF A CONTAINER"), *devices])
+        + _block([("INSTANCE TYPE", "DEVICES OF A CONTAINER"), *devices])
     )
 
 
@@ -48,10 +47,5 @@ def _any(values: tuple[str, ...]) -> str:
     return "|".join(value or '""' for value in values)
 
 
-def _columns(rows: list[tuple[str, ...]]) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "".join(_row(row, widths) for row in rows)
-
-
-def _row(row: Iterable[str], widths: list[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n"
+def _block(rows: list[tuple[str, ...]]) -> str:
+    return "".join(f"{line}\n" for line in columns(rows))

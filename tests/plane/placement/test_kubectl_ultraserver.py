@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from contract.keys import SERVER_4
 from kube.api import leases
 from testbed.experiment.stage import ACCOUNT, NAMESPACE, TEAMS
 from testbed.plane.plugin import eventually, texts
@@ -24,4 +25,4 @@ def test_a_program_that_does_not_run_is_named(stage: Stage) -> None:
     eventually(inside, ["verify", "waits"], lambda found: found["whole"])
     onto = about.rpartition(" ")[2]
     rows = eventually(inside, ["verify", "waits"], lambda found: found["whole"])["rows"]
-    assert {row["server_4"] for row in rows} == {onto}
+    assert {row["labels"][SERVER_4] for row in rows} == {onto}
