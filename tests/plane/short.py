@@ -9,6 +9,7 @@ import pytest
 
 from testbed.experiment.experiment import QUIET_SECONDS, Result, burst, one_by_one
 from testbed.experiment.stage import make_sick
+from testbed.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from testbed.experiment.stage import Stage
@@ -41,8 +42,8 @@ def short_run(stage: Stage, mode: str, seed: int, patience: float = 0.0) -> tupl
     return result, said
 
 
-def assert_all_whole(stage: Stage, mode: str, seed: int, patience: float) -> None:
+def assert_all_whole(stage: Stage, mode: str, seed: int) -> None:
     """Every job is placed whole, nothing straddles, and nothing is held in part."""
-    result, said = short_run(stage, mode, seed, patience)
+    result, said = short_run(stage, mode, seed, PATIENCE)
     assert mode == "one" or not result.overlooked, said
     assert result.line() == f"whole {result.jobs} straddle 0 stuck 0 held 0 of {result.jobs}", said

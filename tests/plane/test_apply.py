@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from testbed.mpijob import mpijob
-from testbed.plane.jobs import template
-from tests.plane.ways import templates, way
+from testbed.plane.jobs import exported, template
+from tests.plane.ways import templates, way, with_own_lists
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,3 +90,10 @@ def test_a_job_that_is_resized_in_place_keeps_the_terms_it_was_admitted_with(
     second = namespace.apply(mpijob(replicas))
     assert second["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] == replicas
     assert templates(second) == templates(first)
+
+
+def test_an_export_that_is_applied_where_it_came_from_changes_nothing(namespace: Kubectl) -> None:
+    first = namespace.apply(with_own_lists())
+    again = namespace.apply(exported(namespace, "train"))
+    assert again["spec"] == first["spec"]
+    assert again["metadata"]["generation"] == first["metadata"]["generation"] == 1

@@ -14,6 +14,7 @@ from testbed.experiment.stage import TEAMS
 from testbed.plane.placement import NAMESPACE
 from testbed.plane.process import ClusterError
 from testbed.waiting import PATIENCE, until
+from tests.plane.short import assert_all_whole, modes
 
 if TYPE_CHECKING:
     from kube.api import Object
@@ -110,3 +111,8 @@ def test_what_is_kept_for_a_job_is_anybodys_after_a_while(stage: Stage) -> None:
     opened = datetime.fromisoformat(stage.pods(small)[-1]["metadata"]["annotations"][OPENED])
     assert opened - began > timedelta(seconds=keeping)
     assert not stage.standings()[large].nodes
+
+
+@modes
+def test_every_job_is_placed_whole_and_nothing_is_held_in_part(mode: str, stage: Stage, seed: int) -> None:
+    assert_all_whole(stage, mode, seed)
