@@ -8,7 +8,7 @@ import re
 import shutil
 import tarfile
 import tomllib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -19,9 +19,6 @@ from testbed.release import provenance, release, source
 from tests.docs import session
 from tests.docs.blocks import REPOSITORY
 from tests.nodes.commands import steps
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def images_of(manifest: Path) -> set[str]:

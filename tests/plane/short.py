@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
 
 import pytest
 
 from testbed.experiment.experiment import QUIET_SECONDS, Result, burst, one_by_one
-from testbed.experiment.stage import make_sick
+from testbed.experiment.stage import Stage, make_sick
 from testbed.waiting import PATIENCE
-
-if TYPE_CHECKING:
-    from testbed.experiment.stage import Stage
 
 modes = pytest.mark.parametrize("mode", [pytest.param("one", marks=pytest.mark.soak), "burst"])
 """One job after the other, or more than there is room for at once."""

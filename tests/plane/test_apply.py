@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from testbed.mpijob import mpijob
 from testbed.plane.jobs import exported, template
+from testbed.plane.kubectl import Kubectl
 from tests.plane.ways import templates, way, with_own_lists
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from testbed.plane.kubectl import Kubectl
 
 pytestmark = pytest.mark.usefixtures("registered_webhook")
 

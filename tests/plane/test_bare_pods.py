@@ -6,7 +6,8 @@ The webhook here is asked about namespaces that the other tests' webhook leaves 
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import yaml
@@ -14,13 +15,8 @@ import yaml
 from contract import keys
 from testbed.mpijob import mpijob
 from testbed.plane import nodes, webhook
-from testbed.plane.kubectl import KubectlError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.controlplane import ControlPlane
+from testbed.plane.kubectl import Kubectl, KubectlError, Object
 
 NAME = "bare-pods-test"
 COMPONENTS = webhook.REPOSITORY / "manifests" / "components"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from testbed.mpijob import mpijob
-
-if TYPE_CHECKING:
-    from testbed.plane.kubectl import Kubectl
+from testbed.plane.kubectl import Kubectl
 
 pytestmark = pytest.mark.usefixtures("registered_webhook")
 HOSTFILE = "/root/ultraserver_init/new_hostfile"

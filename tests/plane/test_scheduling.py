@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 
 from testbed.mpijob import mpijob
 from testbed.plane import jobs, nodes
 from testbed.plane.jobs import JOB_NAME
-
-if TYPE_CHECKING:
-    from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.kubectl import Kubectl, Object
 
 pytestmark = pytest.mark.usefixtures("registered_webhook")
 Labels = dict[str, dict[str, str]]

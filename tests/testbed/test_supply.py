@@ -9,7 +9,7 @@ import json
 import re
 import subprocess
 import tarfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,9 +17,6 @@ from testbed.images import layout
 from testbed.release import provenance, release, signature, source
 from tests.docs import session
 from tests.nodes.commands import steps
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WHEEL = "0" * 64
 

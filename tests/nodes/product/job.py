@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from testbed.mpijob import mpijob as plain
 from testbed.nodes import story
 from testbed.nodes.calls import caller
+from testbed.nodes.plane import RealPlane
+from testbed.nodes.plugin import NeuronPlugin
 from testbed.plane.jobs import template
+from testbed.plane.kubectl import Kubectl, Object
 from testbed.waiting import until
 from tests.docs import session
 from tests.docs.blocks import read_blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from testbed.nodes.plane import RealPlane
-    from testbed.nodes.plugin import NeuronPlugin
-    from testbed.plane.kubectl import Kubectl, Object
 
 WAIT, INIT, MAIN = "wait-hostfilename", "ultraserver-init-container", "mpitest"
 """The launcher's containers, in the order in which they run."""

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from testbed.nodes import story
-from testbed.nodes.plugin import DEVICES, RESOURCE
+from testbed.nodes.plugin import DEVICES, RESOURCE, NeuronPlugin
+from testbed.plane.kubectl import Object
 from tests.nodes.product.job import GATED, GO, INIT, LATE, MAIN, PROGRAM, SSHD, WAIT, Job, mpijob
 from tests.nodes.replicas import signal
-
-if TYPE_CHECKING:
-    from testbed.nodes.plugin import NeuronPlugin
-    from testbed.plane.kubectl import Object
 
 
 def restarts(launcher: Object) -> dict[str, int]:

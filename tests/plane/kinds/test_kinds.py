@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from contract import keys
+from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.plugin import eventually
 from tests.helpers import requested
 from tests.plane.bound import wait_count
@@ -25,11 +26,6 @@ from webhook.engine.jobs import template_paths
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
 from webhook.undo import record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from testbed.plane.kubectl import Kubectl, Object
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 JOBSET, LWS = "jobset.sigs.k8s.io/", "leaderworkerset.sigs.k8s.io/"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from testbed.experiment.stage import Stage
 from testbed.mpijob import mpijob
 from testbed.plane import kueue as program
 from testbed.plane import nodes
@@ -14,10 +16,6 @@ from tests.plane.kueue.conftest import KUEUE_FIRST, WEBHOOK_FIRST
 from tests.plane.kueue.jobs import healthy, leave, wait_said, wait_whole
 from tests.plane.short import assert_all_whole, modes
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from testbed.experiment.stage import Stage
 NOWHERE = "0000000000000000"
 """The server id of a node outside a working UltraServer."""
 

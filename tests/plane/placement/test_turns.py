@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from contract.keys import OPENED
+from kube.api import Object
 from placement.model import COMPONENT
-from testbed.experiment.judge import all_whole
-from testbed.experiment.stage import TEAMS
+from testbed.experiment.judge import Key, all_whole
+from testbed.experiment.stage import TEAMS, Stage
 from testbed.plane.placement import NAMESPACE
-from testbed.plane.process import ClusterError
+from testbed.plane.process import ClusterError, Program
 from testbed.waiting import PATIENCE, until
+from tests.plane.placement.conftest import BreakablePlane
 from tests.plane.short import assert_all_whole, modes
-
-if TYPE_CHECKING:
-    from kube.api import Object
-    from testbed.experiment.judge import Key
-    from testbed.experiment.stage import Stage
-    from testbed.plane.process import Program
-    from tests.plane.placement.conftest import BreakablePlane
 
 LEASE = int(2 * PATIENCE)
 """Seconds in which no test ends: another leads before only if the Lease was given back."""
