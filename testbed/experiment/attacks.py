@@ -12,16 +12,14 @@ import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from contract.keys import HOSTNAME, JOB, LOOSE, PLACE
 from testbed.experiment.hostile import FOR_EVER, GATED, NAMESPACE, claiming, forged, place
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
 from testbed.plane.jobs import JOB_NAME, ROLE, clear
-
-if TYPE_CHECKING:
-    from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.kubectl import Kubectl, Object
 
 Goes = Generator[int, None, None]
 ALL, HALF = 8, 4

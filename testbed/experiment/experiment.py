@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from testbed.experiment.judge import overlooked, wholly_free
-from testbed.experiment.stage import TEAMS
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
-
-    from testbed.experiment.judge import Key, Standing
-    from testbed.experiment.stage import Stage
+from testbed.experiment.judge import Key, Standing, overlooked, wholly_free
+from testbed.experiment.stage import TEAMS, Stage
 
 SIZES = {"one": (1, 2, 4, 8, 16), "burst": (4, 8, 16)}
 OVERLOAD = 1.5

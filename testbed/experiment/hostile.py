@@ -7,16 +7,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from contract.keys import GATE, HOSTNAME, JOB, LOOSE, PLACE
 from contract.place import Index, Place, Placer, Term
+from testbed.experiment.stage import Stage
 from testbed.plane import nodes
-
-if TYPE_CHECKING:
-    from testbed.experiment.stage import Stage
-    from testbed.plane.kubectl import Kubectl
-    from testbed.plane.process import Program
+from testbed.plane.kubectl import Kubectl
+from testbed.plane.process import Program
 
 MEMORY = 256 << 20
 """Bytes that the program may have, whatever they do; half of what the manifests allow it."""

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from kube.api import Object
 from testbed.plane import nodes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from kube.api import Object
 
 UNIT = {4: nodes.SERVER_ID_4, 2: nodes.SERVER_ID_2}
 JOB_NAME = "training.kubeflow.org/job-name"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import quote
 
 import yaml
 
+from kube.api import Object
 from kube.client import KubernetesApi, connect
 from testbed.experiment.judge import Key, Standing, overlooked, standings, wholly_free
 from testbed.mpijob import mpijob
@@ -18,15 +21,8 @@ from testbed.plane import kueue, nodes, placement, webhook
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import JOB_NAME, ROLE, end
 from testbed.plane.placement import ACCOUNT, NAMESPACE
+from testbed.plane.process import Program
 from testbed.waiting import PATIENCE, NotYetError
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from kube.api import Object
-    from testbed.plane.process import Program
 
 TEAMS = ("team-a", "team-b", "team-c")
 MPIJOBS = "/apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs"

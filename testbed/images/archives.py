@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import tarfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any, Self
 
 Object = dict[str, Any]
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from testbed.plane.process import ClusterError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SUITE = "trixie"
 """The release of Debian whose Python is the one that the Dockerfile names."""

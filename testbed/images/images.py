@@ -9,8 +9,8 @@ import json
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from testbed.images.layout import add
 from testbed.kits.kit import CACHE, keep_newest
@@ -18,10 +18,6 @@ from testbed.kits.progress import say
 from testbed.nodes import configs
 from testbed.nodes.namespaces import PATH, Namespaces
 from testbed.plane.process import ClusterError, Programs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 READY_SECONDS = 60.0
 SEARCHED = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

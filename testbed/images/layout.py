@@ -6,10 +6,8 @@ import hashlib
 import io
 import json
 import tarfile
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 OCI = "application/vnd.oci.image"
 LAYER, CONFIG = f"{OCI}.layer.v1.tar+gzip", f"{OCI}.config.v1+json"

@@ -16,16 +16,13 @@ import shutil
 import sys
 import time
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from testbed.images import debian, layout
 from testbed.kits import kit, progress
 from testbed.nodes.namespaces import PATH
 from testbed.plane.process import ClusterError, end_as_by_ctrl_c
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FILES = Path(__file__).resolve().parent / "containerfiles"

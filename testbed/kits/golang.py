@@ -7,12 +7,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 NEEDED = (1, 26)
 # The toolchain as a Python package: what installs this project's other dependencies gets it as well.

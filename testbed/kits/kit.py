@@ -12,16 +12,13 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 if __package__:
     from testbed.kits import golang, progress
 else:  # below build.py as a script: the folder of this file is the import path
     import golang  # type: ignore[import-not-found,no-redef]
     import progress  # type: ignore[import-not-found,no-redef]
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ultraserver-webhook"
 MARKER = "complete.json"

@@ -7,12 +7,9 @@ import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-    from typing import IO
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
 
 HEARTBEAT_SECONDS = 10.0
 LATEST = 100

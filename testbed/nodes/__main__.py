@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from testbed.images import product
 from testbed.kits.progress import say
@@ -14,9 +14,6 @@ from testbed.nodes.namespaces import scratch
 from testbed.nodes.plugin import SYSFS
 from testbed.plane.kubectl import KubectlError
 from testbed.plane.process import ClusterError, end_as_by_ctrl_c, wait_for_ctrl_c
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def main() -> int:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PLANE = "10.98.0.1"
 """The plane's own: API server and CoreDNS, and the way from one node to the Pods of another."""

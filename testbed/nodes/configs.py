@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from testbed.nodes.addresses import Place
 from testbed.nodes.namespaces import CNI, PATH
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from testbed.nodes.addresses import Place
 
 PAUSE = "localhost/pause:1"
 SOCKET = "/run/containerd/containerd.sock"

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from testbed.images import product
 from testbed.kits.progress import say
 from testbed.nodes import story
 from testbed.nodes.namespaces import scratch
-from testbed.plane.kubectl import KubectlError
+from testbed.plane.kubectl import Kubectl, KubectlError, Object
 from testbed.plane.process import ClusterError, end_as_by_ctrl_c
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from testbed.plane.kubectl import Kubectl, Object
 
 
 def main() -> int:

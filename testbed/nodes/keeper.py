@@ -20,11 +20,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CGROUPS = Path("/sys/fs/cgroup")
 PREFIX = "real-nodes-"

@@ -8,17 +8,14 @@ import secrets
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import IO, Self
 
 from testbed.kits.kit import CACHE
 from testbed.nodes import keeper
 from testbed.nodes.keeper import CGROUPS
 from testbed.plane.process import ClusterError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import IO
 
 KEEPER = Path(__file__).with_name("keeper.py")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from testbed.nodes import configs
-from testbed.nodes.namespaces import PATH
-from testbed.plane.process import ClusterError
+from testbed.nodes.addresses import Place
+from testbed.nodes.namespaces import PATH, Namespaces
+from testbed.plane.process import ClusterError, Program, Programs
 from testbed.waiting import PATIENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from testbed.nodes.addresses import Place
-    from testbed.nodes.namespaces import Namespaces
-    from testbed.plane.process import Program, Programs
 
 SETUP = Path(__file__).with_name("node.sh")
 

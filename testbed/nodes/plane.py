@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
@@ -19,14 +20,9 @@ from testbed.nodes.namespaces import PATH, Namespaces
 from testbed.nodes.node import Node
 from testbed.plane import credentials
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.kubectl import KubectlError
+from testbed.plane.kubectl import KubectlError, Object
 from testbed.plane.process import ClusterError
 from testbed.waiting import PATIENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from testbed.plane.kubectl import Object
 
 FORWARD = Path(__file__).with_name("forward.py")
 # Flags of the control plane that differ where nodes are real; None: left out.

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from testbed.nodes.node import Node
 from testbed.plane import nodes
+from testbed.plane.kubectl import Object
 from testbed.topology import trn2u, write
-
-if TYPE_CHECKING:
-    from testbed.nodes.node import Node
-    from testbed.plane.kubectl import Object
 
 RESOURCE = "aws.amazon.com/neuron"
 DEVICES = 16

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from testbed.images import images, product
 from testbed.kits import nodes as build
 from testbed.nodes.plane import RealPlane
 from testbed.nodes.plugin import DEVICES, RESOURCE, SYSFS, NeuronPlugin, ultraserver
 from testbed.plane import nodes
+from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.load import places
 from testbed.waiting import PATIENCE, until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from testbed.plane.kubectl import Kubectl, Object
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 OVERLAY = REPOSITORY / "manifests" / "overlays" / "eks"

@@ -15,28 +15,6 @@ from testbed.plane.controlplane import ControlPlane
 from testbed.plane.kubectl import KubectlError
 from testbed.plane.process import ClusterError, end_as_by_ctrl_c, wait_for_ctrl_c
 
-JOB = """\
-apiVersion: kubeflow.org/v2beta1
-kind: MPIJob
-metadata:
-  name: demo
-spec:
-  mpiReplicaSpecs:
-    Launcher:
-      template:
-        spec:
-          containers:
-          - {name: mpitest, image: example.invalid/ultraserver:mpijob}
-    Worker:
-      replicas: 4
-      template:
-        spec:
-          containers:
-          - name: mpitest
-            image: example.invalid/ultraserver:mpijob
-            resources: {limits: {aws.amazon.com/neuron: 16}}
-"""
-
 
 def main() -> int:
     """Starts everything, says how to use it, and waits to be told to stop."""
@@ -77,12 +55,10 @@ def _serve(folder: Path, options: argparse.Namespace) -> None:
             say(f"the webhook is registered and asked at {server.url}/mutate")
             placement.start(running, "placement", rules=rules)
             say("whole-job admission runs, and the guard's policies are there")
-        job = folder / "job.yaml"
-        job.write_text(JOB, encoding="utf-8")
         program = shlex.quote(str(kubectl.binary))
         say(f"\n  export KUBECONFIG={shlex.quote(str(running.kubeconfig))}")
         say(f"  alias kubectl={program}")
-        say(f"\n  kubectl apply -f {job}")
+        say(f"\n  kubectl apply -f {webhook.REPOSITORY}/examples/four-node.yaml")
         say("  kubectl get mpijob demo -o yaml")
         say("  kubectl get pods -o wide\n")
         say(f"logs are in {running.programs.logs}; Ctrl-C stops everything")

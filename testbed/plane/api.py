@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 from kube.api import ApiError, GoneError
 from kube.client import KubernetesApi, connect
 from testbed.waiting import PATIENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
 
 Object = dict[str, Any]
 

@@ -6,17 +6,14 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from testbed.kits import build
 from testbed.plane import managers, webhook
-from testbed.plane.controlplane import answers_ok
+from testbed.plane.controlplane import ControlPlane, answers_ok
+from testbed.plane.kubectl import Object
 from testbed.plane.process import ClusterError, free_ports, supervised
 from testbed.waiting import PATIENCE
-
-if TYPE_CHECKING:
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Object
 
 _POD = {"spec": {"containers": [{"name": "pytorch", "image": "example.invalid/probe"}]}}
 _JOB = {"spec": {"template": {"spec": {**_POD["spec"], "restartPolicy": "Never"}}}}

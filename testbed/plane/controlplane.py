@@ -6,19 +6,15 @@ import contextlib
 import http.client
 import ssl
 import urllib.parse
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from testbed.kits import build
 from testbed.plane import credentials
-from testbed.plane.kubectl import Kubectl, KubectlError
+from testbed.plane.kubectl import Kubectl, KubectlError, Object
 from testbed.plane.process import ClusterError, Programs, free_ports, supervised
 from testbed.waiting import PATIENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from testbed.plane.kubectl import Object
 
 OPERATOR_NAMESPACE = "mpi-operator"
 OPERATOR = Path(__file__).with_name("mpi-operator.yaml")

@@ -5,18 +5,14 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import yaml
 
 from contract import keys
 from testbed.plane import webhook
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.controlplane import ControlPlane
+from testbed.plane.kubectl import Kubectl, Object
 
 ROLE = "training.kubeflow.org/job-role"
 JOB_NAME = "training.kubeflow.org/job-name"

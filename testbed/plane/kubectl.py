@@ -8,19 +8,15 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kube.api import ApiError
 from testbed.kits import build
-from testbed.plane.api import Object, Wanted, client, listed
+from testbed.plane.api import Client, Object, Wanted, client, listed
 from testbed.waiting import PATIENCE, NotYetError, left
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from testbed.plane.api import Client
 
 CREATE_OPTIONS = {
     "--dry-run=server": {"dryRun": "All"},

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import yaml
 
 from testbed.kits import build
 from testbed.plane import managers, webhook
-from testbed.plane.controlplane import answers_ok
-from testbed.plane.process import ClusterError, free_ports, supervised
+from testbed.plane.controlplane import ControlPlane, answers_ok
+from testbed.plane.kubectl import Object
+from testbed.plane.process import ClusterError, Program, free_ports, supervised
 from testbed.waiting import PATIENCE, until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Object
-    from testbed.plane.process import Program
 
 NAMESPACE = "kueue-system"
 ACCOUNT = "kueue-controller-manager"

@@ -7,20 +7,17 @@ import itertools
 import json
 import threading
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import urllib3
 
 from testbed.mpijob import mpijob
 from testbed.plane.jobs import template
 from testbed.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 RATE = 8.0
 """Creates a second: a webhook that is away for a moment is missed, and a small machine keeps up."""

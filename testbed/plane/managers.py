@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import base64
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import yaml
 
-from testbed.plane.controlplane import established
+from testbed.plane.controlplane import ControlPlane, established
+from testbed.plane.kubectl import Object
 from testbed.plane.process import ClusterError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Object
 
 DEFINITION = "CustomResourceDefinition"
 RIGHTS = ("Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")

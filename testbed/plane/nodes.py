@@ -6,12 +6,10 @@ A Pod that the scheduler binds to one of them stays Pending. Nothing runs, and n
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from testbed.plane.kubectl import Kubectl
+from testbed.plane.kubectl import Kubectl
 
 LABEL = "neuron.amazonaws.com/ultraserver-"
 SERVER_ID_2 = LABEL + "server-id-2"

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from testbed.plane import managers, webhook
+from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import text, together
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.process import Program
+from testbed.plane.process import Program
 
 BASE = webhook.REPOSITORY / "manifests" / "base"
 ROWS = BASE / "placement" / "30-placement.yaml"

@@ -6,19 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from click.testing import CliRunner
 
 from kubectl_ultraserver.__main__ import FAILED, main
+from testbed.plane.kubectl import Kubectl
 from testbed.waiting import NotYetError, until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from testbed.plane.kubectl import Kubectl
 
 
 def plugin(inside: Kubectl, *words: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:

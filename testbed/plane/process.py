@@ -12,12 +12,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import IO
+from typing import IO, NoReturn, Self
 
 REAPER = Path(__file__).with_name("reaper.py")
 TAIL_LINES = 25

@@ -6,21 +6,17 @@ import base64
 import contextlib
 import subprocess
 import sys
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from testbed.plane.controlplane import answers_ok
-from testbed.plane.kubectl import KubectlError
+from testbed.plane.kubectl import Kubectl, KubectlError
 from testbed.plane.process import ClusterError, Program, Programs, free_ports
 from testbed.waiting import PATIENCE, NotYetError, until
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from testbed.plane.kubectl import Kubectl
 
 NAME = "ultraserver-webhook"
 INJECT = "ultraserver-webhook.io/inject"

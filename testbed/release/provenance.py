@@ -6,15 +6,12 @@ It has no time and no machine in it: the same commit and the same images give th
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 from testbed.images import archives, layout
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    from testbed.release.source import Source
+from testbed.release.source import Source
 
 NAME = "provenance.intoto.json"
 BUILD = "urn:ultraserver-webhook:make-release:1"

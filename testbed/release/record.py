@@ -6,12 +6,10 @@ import dataclasses
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from testbed.release import source
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOLDER = source.REPOSITORY / "dist" / "soak"
 

@@ -15,17 +15,14 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from testbed.images import layout, product
 from testbed.kits import kit, progress
 from testbed.plane import kubectl
 from testbed.plane.process import ClusterError, end_as_by_ctrl_c
 from testbed.release import provenance, record, signature, source
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 DIST = product.REPOSITORY / "dist"
 BILL = DIST / "sbom.cdx.json"

@@ -6,12 +6,9 @@ It is on every machine that has git or kubectl, and the key may be one of an age
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from testbed.release.source import REPOSITORY, ReleaseError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SIGNERS = REPOSITORY / "allowed_signers"
 """The keys that may sign releases: who checks a release has them from here, not from the release."""

@@ -6,12 +6,9 @@ import contextlib
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

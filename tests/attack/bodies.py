@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from tests.attack import forged
 from tests.attack.live import review
 from tests.attack.peers import Peers, post
 from webhook import limits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MOST = limits.BODY - 2048
 """A little below the longest body that is taken: a longer one is refused before it is read."""

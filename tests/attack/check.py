@@ -7,24 +7,21 @@ import hashlib
 import json
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 import jsonpatch
 import orjson
 
+from tests.attack.cases import Case
 from tests.attack.live import review
 from webhook.admission import handlers
 from webhook.admission.review import BadReviewError, decode, encode
+from webhook.engine import Outcome
 from webhook.objects.tree import same
 from webhook.rules.load import load_default
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.attack.cases import Case
-    from webhook.engine import Outcome
 
 TABLE = load_default()
 

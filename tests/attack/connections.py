@@ -9,14 +9,11 @@ import shutil
 import socket
 import subprocess
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from tests.attack.live import job, review
 from tests.attack.peers import GET, Peers, end_of_sending, post
 from tests.helpers import noise
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def pipelined(peers: Peers, requests: int, request: bytes) -> None:

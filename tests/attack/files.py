@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import yaml
 
 from tests.attack.pairs import unusable
+from tests.attack.peers import Peers
+from tests.attack.subject import Subject
 from tests.helpers import noise
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.attack.peers import Peers
-    from tests.attack.subject import Subject
 
 
 def tables(subject: Subject, rules: int = 10_000) -> dict[str, bytes | None]:

@@ -8,15 +8,13 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from tests.attack.attacks import Attack
 from tests.attack.live import Count
 from tests.attack.peers import Peers
 from tests.attack.processes import ROOT, MemoryWatch, memory_limit
 from tests.attack.subject import Subject
-
-if TYPE_CHECKING:
-    from tests.attack.attacks import Attack
 
 
 @dataclass(frozen=True)

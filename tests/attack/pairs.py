@@ -5,15 +5,12 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
 
 from certs import authority
 from tests.helpers import noise
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DAY = timedelta(days=1)
 Texts = tuple[bytes | None, bytes | None]

@@ -10,13 +10,11 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.attack.subject import Subject
+from tests.attack.subject import Subject
 
 PATIENCE_SECONDS = 20.0
 FILES = 4096

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.attack.peers import answers, refuses
-
-if TYPE_CHECKING:
-    from tests.attack.subject import Subject
+from tests.attack.subject import Subject
 
 HIDDEN = b"GET /livez HTTP/1.1\r\nHost: hidden\r\n\r\n"
 HEAD = b"POST /mutate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable  # noqa: TC003 - the type of a table below
-from typing import TYPE_CHECKING, Any
+from collections.abc import (
+    Callable,
+    Iterable,
+)
+from typing import Any
 
 import pytest
 
@@ -22,9 +25,6 @@ from webhook.objects import patch
 from webhook.objects.tree import get
 from webhook.undo import record
 from webhook.undo.budget import Budget
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 CASES, BLOCKS = 20, 12
 COUNTED = 20

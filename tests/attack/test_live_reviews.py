@@ -6,7 +6,7 @@ In the quick tier attacks take a few turns and nothing is measured; attacks by c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -15,11 +15,7 @@ from tests.attack.live import Live
 from tests.attack.measure import measure
 from tests.attack.peers import Peers
 from tests.attack.processes import MemoryWatch, memory_limit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.attack.subject import Subject
+from tests.attack.subject import Subject
 
 REVIEWS = 8
 SECONDS = 60.0

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.attack.peers import answers, refuses
+from tests.attack.subject import Subject
 from tests.helpers import noise
-
-if TYPE_CHECKING:
-    from tests.attack.subject import Subject
 
 BODY = b"\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\nhello"
 HOST = b"Host: localhost"

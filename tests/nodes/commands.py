@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from testbed.plane.kubectl import Kubectl
 from tests.docs import session
 from tests.docs.blocks import Block, Step, blocks_of, text_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from testbed.plane.kubectl import Kubectl
 
 
 def steps(document: str, heading: str) -> list[Step]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Generator
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -11,10 +13,6 @@ from testbed.images import product
 from testbed.images.archives import Image
 from testbed.release import release
 from tests.nodes import report
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from pathlib import Path
 
 _reported: list[BaseException] = []
 """Why the last test on real nodes failed that did."""

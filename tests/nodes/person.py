@@ -6,17 +6,13 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from testbed.images import product
+from testbed.nodes.node import Node
+from testbed.nodes.plane import RealPlane
 from testbed.release import release
 from tests.nodes.commands import steps, type_in
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from testbed.nodes.node import Node
-    from testbed.nodes.plane import RealPlane
 
 INSTALL = "docs/install.md"
 CHECK, IMPORT = "From a release, without a clone", "Import the images"

@@ -6,21 +6,16 @@ import contextlib
 import json
 import re
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from testbed.nodes import story
 from testbed.nodes.calls import caller
-from testbed.plane.load import jobs_keep_coming
+from testbed.nodes.plane import RealPlane
+from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.load import Load, jobs_keep_coming
 from testbed.waiting import until
 from webhook.rules.load import load_texts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from testbed.nodes.plane import RealPlane
-    from testbed.plane.kubectl import Kubectl, Object
-    from testbed.plane.load import Load
 
 REPLICAS = 2
 CONFIG = ("configmap", "ultraserver-webhook-rules")

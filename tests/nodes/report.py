@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from testbed.images.product import TARGETS
 from testbed.nodes.plane import RealPlane
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NAME = TARGETS["serving"]
 LISTED = 100

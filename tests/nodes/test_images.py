@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 import pytest
 
 from testbed.images import product
-
-if TYPE_CHECKING:
-    from testbed.images.archives import Image
+from testbed.images.archives import Image
 
 PLACE = "opt/ultraserver-webhook/"
 SERVING_LIMIT = 48_000_000

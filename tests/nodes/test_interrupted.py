@@ -7,16 +7,13 @@ import signal
 import subprocess
 import sys
 import uuid
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from testbed.images import product
 from testbed.waiting import until
 from tests.nodes.processes import about, processes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # The build itself is a program that waits, started as those of a build are.
 BUILD = """

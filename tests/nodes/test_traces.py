@@ -8,8 +8,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -19,9 +20,6 @@ from testbed.nodes.namespaces import KEEPER, Namespaces
 from testbed.plane.kubectl import Kubectl
 from testbed.waiting import PATIENCE, until
 from tests.nodes.processes import about, alive, children, offspring, processes, spaces
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SLEEP = {"name": "main", "image": BUSYBOX, "command": ["busybox", "sleep", "600"]}

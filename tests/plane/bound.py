@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.kubectl import Kubectl, Object
 
 
 def wait_bound(inside: Kubectl, names: list[str]) -> dict[str, str]:

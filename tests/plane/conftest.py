@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from testbed.plane import nodes, webhook
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import clear
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from testbed.plane.kubectl import Kubectl
-    from testbed.plane.webhook import RunningWebhook
+from testbed.plane.kubectl import Kubectl
+from testbed.plane.webhook import RunningWebhook
 
 ULTRASERVERS = 24
 PLAIN_NODES = 2

@@ -8,15 +8,13 @@ import http.server
 import json
 import ssl
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 from webhook.admission.handlers import mutate
 from webhook.admission.review import decode, encode
 from webhook.rules.load import load_default
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 Review = dict[str, Any]
 Patch = list[dict[str, Any]]

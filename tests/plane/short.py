@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
 
 import pytest
 
 from testbed.experiment.experiment import QUIET_SECONDS, Result, burst, one_by_one
-from testbed.experiment.stage import make_sick
-
-if TYPE_CHECKING:
-    from testbed.experiment.stage import Stage
+from testbed.experiment.stage import Stage, make_sick
+from testbed.waiting import PATIENCE
 
 modes = pytest.mark.parametrize("mode", [pytest.param("one", marks=pytest.mark.soak), "burst"])
 """One job after the other, or more than there is room for at once."""
@@ -41,8 +38,8 @@ def short_run(stage: Stage, mode: str, seed: int, patience: float = 0.0) -> tupl
     return result, said
 
 
-def assert_all_whole(stage: Stage, mode: str, seed: int, patience: float) -> None:
+def assert_all_whole(stage: Stage, mode: str, seed: int) -> None:
     """Every job is placed whole, nothing straddles, and nothing is held in part."""
-    result, said = short_run(stage, mode, seed, patience)
+    result, said = short_run(stage, mode, seed, PATIENCE)
     assert mode == "one" or not result.overlooked, said
     assert result.line() == f"whole {result.jobs} straddle 0 stuck 0 held 0 of {result.jobs}", said

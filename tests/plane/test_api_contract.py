@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from kube.client import KubernetesApi, connect
+from testbed.plane.controlplane import ControlPlane
 from tests.kube.contract import ApiContract, Server
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from testbed.plane.controlplane import ControlPlane
 
 NAMESPACE = "api-contract"
 CORE = f"/api/v1/namespaces/{NAMESPACE}"

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from testbed.mpijob import mpijob
-from testbed.plane.jobs import template
-from tests.plane.ways import templates, way
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from testbed.plane.kubectl import Kubectl
+from testbed.plane.jobs import exported, template
+from testbed.plane.kubectl import Kubectl
+from tests.plane.ways import templates, way, with_own_lists
 
 pytestmark = pytest.mark.usefixtures("registered_webhook")
 
@@ -90,3 +87,10 @@ def test_a_job_that_is_resized_in_place_keeps_the_terms_it_was_admitted_with(
     second = namespace.apply(mpijob(replicas))
     assert second["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] == replicas
     assert templates(second) == templates(first)
+
+
+def test_an_export_that_is_applied_where_it_came_from_changes_nothing(namespace: Kubectl) -> None:
+    first = namespace.apply(with_own_lists())
+    again = namespace.apply(exported(namespace, "train"))
+    assert again["spec"] == first["spec"]
+    assert again["metadata"]["generation"] == first["metadata"]["generation"] == 1

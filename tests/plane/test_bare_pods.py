@@ -1,4 +1,4 @@
-"""The components pods and neuron-scheduler on a real API server, and the job of seed 004 beside them.
+"""The components pods and neuron-scheduler on a real API server.
 
 The webhook here is asked about namespaces that the other tests' webhook leaves out.
 """
@@ -6,7 +6,8 @@ The webhook here is asked about namespaces that the other tests' webhook leaves 
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import yaml
@@ -14,23 +15,12 @@ import yaml
 from contract import keys
 from testbed.mpijob import mpijob
 from testbed.plane import nodes, webhook
-from testbed.plane.jobs import without_record
-from testbed.plane.kubectl import KubectlError
-from tests.rules.tables import EXTENDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.controlplane import ControlPlane
+from testbed.plane.kubectl import Kubectl, KubectlError, Object
 
 NAME = "bare-pods-test"
 COMPONENTS = webhook.REPOSITORY / "manifests" / "components"
-ROWS = ("hyperpod/10-hyperpod.yaml", "pods/20-pods.yaml", "neuron-scheduler/30-neuron-scheduler.yaml")
-NCCL_TESTS = webhook.REPOSITORY / "tests" / "data" / "seed-004" / "nccl-tests.yaml"
-VALUES = EXTENDS + (
-    "values: {imagePullSecret: regcred-nccl-test}\ncandidates: {instanceTypes: [trn2u.48xlarge]}\n"
-)
+ROWS = ("pods/20-pods.yaml", "neuron-scheduler/30-neuron-scheduler.yaml")
 NEURON = "aws.amazon.com/neuron"
 ON_TRN1 = {"nodeSelector": {"node.kubernetes.io/instance-type": "trn1.32xlarge"}}
 BARE_PODS = f"bare-pods.{NAME}.io"
@@ -52,14 +42,13 @@ def batch_job(name: str, devices: int) -> Object:
 
 @pytest.fixture(scope="module")
 def asked(control_plane: ControlPlane) -> Iterator[None]:
-    """The webhook with the components' rows and a pull secret, asked about namespaces that are opted out."""
+    """The webhook with the components' rows, asked about namespaces that are opted out."""
     folder = control_plane.folder / NAME
     folder.mkdir()
     rules = folder / "rules"
     rules.mkdir()
     for row in ROWS:
         shutil.copy(COMPONENTS / row, rules)
-    (rules / "rules.yaml").write_text(VALUES, encoding="utf-8")
     running = webhook.start(control_plane.programs, folder, rules, NAME)
     theirs = {"matchLabels": {webhook.INJECT: "disabled"}}
     pods, kinds = (
@@ -99,16 +88,6 @@ def namespace(asked: None, plain_namespace: Kubectl) -> Kubectl:
     return plain_namespace
 
 
-def test_a_pod_with_a_number_of_devices_that_its_type_does_not_accept_is_refused(namespace: Kubectl) -> None:
-    with pytest.raises(KubectlError) as refused:
-        namespace.create(pod(asked={NEURON: 7}, **ON_TRN1))
-    words = "Instance type trn1.32xlarge does not support requests for device: 7. Please request a different"
-    place = "It accepts 1, 4, 8 or 16; this is at /spec/containers/0/resources/limits/aws.amazon.com~1neuron"
-    assert words in str(refused.value)
-    assert place in str(refused.value)
-    namespace.create(pod(asked={NEURON: 8}, **ON_TRN1))
-
-
 def test_a_pod_with_several_devices_gets_the_scheduler_unless_it_names_one(namespace: Kubectl) -> None:
     """The API server has written ``default-scheduler`` into each of them before it asks."""
     cases = {"several": (4, {}), "one": (1, {}), "own": (4, {"schedulerName": "volcano"})}
@@ -130,14 +109,6 @@ def test_a_job_of_kubernetes_own_is_as_its_pods_would_be(namespace: Kubectl) -> 
     (made,) = namespace.wait_for(lambda found: found["items"], "pods", "-l", "job-name=eight")["items"]
     assert made["spec"]["schedulerName"] == "my-scheduler"
     assert webhook.requests(namespace, BARE_PODS) == sent
-
-
-def test_the_gpu_job_of_the_document_gets_the_pull_secret_and_nothing_else(namespace: Kubectl) -> None:
-    job = yaml.safe_load(NCCL_TESTS.read_text(encoding="utf-8"))
-    stored = namespace.create(job)["spec"]["mpiReplicaSpecs"]
-    for role, expected in job["spec"]["mpiReplicaSpecs"].items():
-        expected["template"]["spec"]["imagePullSecrets"] = [{"name": "regcred-nccl-test"}]
-        assert without_record(stored[role]["template"]) == expected["template"]
 
 
 MIX: dict[str, tuple[Object, bool]] = {

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import yaml
 
+from kube.api import Object
 from kube.client import connect
+from testbed.experiment.judge import Key
 from testbed.experiment.stage import MPIJOBS, TEAMS, Stage
 from testbed.mpijob import mpijob
 from testbed.plane import nodes, webhook
+from testbed.plane.controlplane import ControlPlane
+from testbed.plane.webhook import RunningWebhook
 from testbed.waiting import until
 from tests.plane.short import modes, short_run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kube.api import Object
-    from testbed.experiment.judge import Key
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.webhook import RunningWebhook
 
 ULTRASERVERS = 6
 BLOCK = "ultraserver-webhook.io/block"

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import base64
 import urllib.request
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from certs import objects
 from certs.authority import new_authority
-from kube.api import ForbiddenError
+from kube.api import ForbiddenError, Object
 from kube.client import connect
+from testbed.plane.controlplane import ControlPlane
 from testbed.plane.process import free_ports
 from testbed.waiting import PATIENCE, until
-from tests.certs.installation import REPOSITORY, install
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from kube.api import Object
-    from testbed.plane.controlplane import ControlPlane
-    from tests.certs.installation import Installation
+from tests.certs.installation import REPOSITORY, Installation, install
 
 HOOKS = ("mutating", "validating")
 _numbers = count()

@@ -6,17 +6,14 @@ import json
 import os
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from testbed.kits import build
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
-from testbed.plane.kubectl import objects
+from testbed.plane.controlplane import ControlPlane
+from testbed.plane.kubectl import Kubectl, objects
 from testbed.waiting import until
-
-if TYPE_CHECKING:
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Kubectl
 
 
 def test_the_server_says_which_version_it_is(control_plane: ControlPlane) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -15,21 +16,15 @@ from testbed.kits import build
 from testbed.mpijob import mpijob
 from testbed.plane import jobs as made
 from testbed.plane import webhook
-from testbed.plane.kubectl import objects
+from testbed.plane.controlplane import ControlPlane
+from testbed.plane.kubectl import Kubectl, Object, objects
+from testbed.plane.webhook import RunningWebhook
 from tests.engine.strategies import jobs
 from webhook.engine import Request, evaluate
 from webhook.engine.outcome import Verdict
 from webhook.objects.lists import ADDED_TO, IDENTITY, TERMS
+from webhook.objects.tree import Json
 from webhook.rules.load import load_default, load_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Kubectl, Object
-    from testbed.plane.webhook import RunningWebhook
-    from webhook.objects.tree import Json
 
 TABLE = load_default()
 JOBS = 100

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from contract import keys
 from testbed.mpijob import mpijob
 from testbed.plane import jobs, nodes, webhook
+from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import template
+from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.webhook import RunningWebhook
 from tests.plane.recorder import Review, answering, mutating, patch_of, patching
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Kubectl, Object
-    from testbed.plane.webhook import RunningWebhook
 
 pytestmark = pytest.mark.usefixtures("registered_webhook")
 GENERATED = mpijob(4, generate_name="train-")

@@ -1,23 +1,15 @@
-"""The init containers as mpi-operator's own pods carry them, run for real: the strings come from the pods.
-
-There is no kubelet here, so sshd in namespaces of this machine play the pods (``tests/plane/initscript``).
-"""
+"""The launcher's Pod as mpi-operator and the Job controller make it; tests/nodes/product runs one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from testbed.mpijob import mpijob
-from testbed.topology import servers
-from tests.plane.initscript.harness import Fleet
-from tests.plane.initscript.run import show
+from testbed.plane.kubectl import Kubectl
 
-if TYPE_CHECKING:
-    from testbed.plane.kubectl import Kubectl
-
-pytestmark = [pytest.mark.fleet, pytest.mark.usefixtures("registered_webhook")]
+pytestmark = pytest.mark.usefixtures("registered_webhook")
 HOSTFILE = "/root/ultraserver_init/new_hostfile"
 VARIABLES = {
     "OpenMPI": "OMPI_MCA_orte_default_hostfile",
@@ -46,27 +38,6 @@ def environment(pod: dict[str, Any], container: dict[str, Any]) -> dict[str, str
         else item.get("value", "")
         for item in container.get("env", ())
     }
-
-
-def test_the_strings_of_the_launchers_pod_set_up_the_workers_and_mpirun_uses_the_new_hostfile(
-    namespace: Kubectl,
-) -> None:
-    pod = launcher(namespace, mpijob(4, name="demo"))
-    config = namespace.get_json("configmap", "demo-config")["data"]["hostfile"]
-    # Hostfile order and topology order differ, or nobody would see which one was used.
-    nodes = [int(files["node_id_4"]) for files in servers(4)]
-    assert nodes != sorted(nodes)
-    with Fleet(4, namespace=str(namespace.namespace)) as fleet:
-        assert fleet.hostfile == config
-        for container in pod["spec"]["initContainers"]:
-            done = fleet.run(container["command"], environment(pod, container))
-            assert not done.returncode, done.stderr
-        assert "Using 4-node config" in done.stdout
-        main = pod["spec"]["containers"][0]
-        env = environment(pod, main) | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        ranks = show(fleet, ["mpirun"], env)
-    assert [rank["NEURON_GLOBAL_TOPOID"] for rank in ranks] == ["0", "1", "2", "3"]
-    assert [rank["HOST"] for rank in ranks] == [f"demo-worker-{nodes.index(place)}" for place in range(4)]
 
 
 @pytest.mark.parametrize("implementation", list(VARIABLES))

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from contract import keys
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
+from testbed.plane.kubectl import Kubectl
 from testbed.plane.plugin import account, eventually, plugin, texts
 from tests.docs.blocks import blocks_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from testbed.plane.kubectl import Kubectl
 
 pytestmark = pytest.mark.usefixtures("registered_webhook")
 Labels = dict[str, dict[str, str]]

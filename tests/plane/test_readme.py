@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from contract.keys import OPENED
 from testbed.plane import nodes
-from testbed.plane.kubectl import Kubectl
+from testbed.plane.controlplane import ControlPlane
+from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.webhook import RunningWebhook
 from tests.docs import session
 from tests.docs.blocks import REPOSITORY, Step, blocks_of
 from tests.plane.guard import people
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Object
-    from testbed.plane.webhook import RunningWebhook
 
 MASKS = session.MASKS | {
     "node": (r"ip-172-32-\d+-\d+\.", "NODE."),

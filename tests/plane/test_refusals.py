@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,12 +11,10 @@ from contract import keys
 from testbed.mpijob import mpijob
 from testbed.plane import jobs
 from testbed.plane.jobs import template
+from testbed.plane.kubectl import Kubectl
 from testbed.plane.webhook import NAME, qualified
 from webhook.objects.tree import put
 from webhook.undo import record
-
-if TYPE_CHECKING:
-    from testbed.plane.kubectl import Kubectl
 
 pytestmark = pytest.mark.usefixtures("registered_webhook")
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 
 from testbed.mpijob import mpijob
 from testbed.plane import jobs, nodes
 from testbed.plane.jobs import JOB_NAME
-
-if TYPE_CHECKING:
-    from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.kubectl import Kubectl, Object
 
 pytestmark = pytest.mark.usefixtures("registered_webhook")
 Labels = dict[str, dict[str, str]]
@@ -57,18 +54,6 @@ def test_a_partly_taken_ultraserver_is_closed_to_a_job_of_another_namespace_and_
 
     judged = second_namespace.wait_for(kept_off, "pods", "-l", f"{jobs.ROLE}=worker")["items"]
     assert not [pod for pod in judged if pod["spec"].get("nodeName")]
-
-
-def test_eight_workers_share_no_ultraserver_with_others(
-    namespace: Kubectl, second_namespace: Kubectl, control_plane_nodes: Labels
-) -> None:
-    second_namespace.create(mpijob(4))
-    namespace.create(mpijob(8))
-    eight, four = settled(namespace, 8)["train"], settled(second_namespace, 4)["train"]
-    # Whole UltraServers are preferred only, by a weight; here enough of them are wholly free.
-    assert list(units(eight, control_plane_nodes).values()) == [4, 4]
-    assert list(units(four, control_plane_nodes).values()) == [4]
-    assert not units(eight, control_plane_nodes).keys() & units(four, control_plane_nodes).keys()
 
 
 def test_jobs_of_every_size_from_two_namespaces_at_once_are_all_placed_and_keep_apart(

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
 from testbed.plane.jobs import template, text, workers_of
+from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.webhook import requests
 from tests.plane.ways import templates, way, with_own_lists
-
-if TYPE_CHECKING:
-    from testbed.plane.kubectl import Kubectl, Object
 
 pytestmark = pytest.mark.usefixtures("registered_webhook")
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from testbed.mpijob import mpijob
 from testbed.plane.jobs import template
-
-if TYPE_CHECKING:
-    from testbed.plane.kubectl import Object
+from testbed.plane.kubectl import Object
 
 WAYS = {"client-side": (), "server-side": ("--server-side",)}
 way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())

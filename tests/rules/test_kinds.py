@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from testbed.mpijob import IMAGE, mpijob
 from tests.rules.tables import after, extended, outcome
 from webhook.rules.load import load_default
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OPERATORS = "#!/bin/sh\necho train-worker-0:1\necho train-worker-1:1"
 """discover_hosts.sh as training-operator 1.9.3 writes it (updateDiscoverHostsInConfigMap)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -14,10 +13,8 @@ from testbed.plane.jobs import template, without_record
 from testbed.plane.webhook import REPOSITORY
 from webhook import initscript
 from webhook.engine import Request, evaluate
+from webhook.objects.tree import Json
 from webhook.rules.load import load_default
-
-if TYPE_CHECKING:
-    from webhook.objects.tree import Json
 
 TABLE = load_default()
 EXPECTED = yaml.safe_load((REPOSITORY / "tests" / "data" / "placed.yaml").read_text(encoding="utf-8"))

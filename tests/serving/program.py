@@ -9,15 +9,13 @@ import json
 import os
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gevent
 
 from webhook.server import Limits, Listener, TlsFiles, serve
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TLS: list[TlsFiles] = []
 TOLD: Counter[str] = Counter()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.config import Config
@@ -13,10 +13,8 @@ from gunicorn.util import close_graceful, write_error
 from gunicorn.workers.base_async import AsyncWorker
 from gunicorn.workers.ggevent import GeventWorker
 
+from tests.attack.pairs import Files
 from webhook.server import Application, Limits, Listener, TlsFiles
-
-if TYPE_CHECKING:
-    from tests.attack.pairs import Files
 
 
 def parameters(function: object) -> list[str]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import gevent
 import pytest
 
 from webhook.serving.handshakes import Handshakes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MANY = 100
 """More than there are threads: as many as half-open handshakes come at once."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from tests.helpers import noise
 from tests.serving.conftest import Server, answer
 from webhook.serving.settings import API_SERVER_IDLE_SECONDS, Limits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture

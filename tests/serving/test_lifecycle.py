@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import signal
 import socket
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from testbed.waiting import until
 from tests.serving.conftest import PATIENCE, Server
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 def refuses_connections(server: Server) -> bool:

@@ -7,7 +7,8 @@ import re
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 from unittest.mock import Mock
 
 import gevent
@@ -18,9 +19,6 @@ from tests.serving.conftest import PATIENCE, ROOT
 from webhook.serving import longwork
 from webhook.serving.longwork import LongWork
 from webhook.work import BusyError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TOO_LARGE = "TooLargeError: it takes more than 64 MiB of memory to evaluate"
 NO_PROCESS = "BusyError: no process can be started: [Errno 11] Resource temporarily unavailable"

@@ -10,17 +10,14 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from testbed.waiting import until
 from tests.serving.conftest import PATIENCE, Client, Server, answer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 REVIEW = b"r" * 6000
 PATIENT = {"handshake_seconds": 60, "request_seconds": 60, "response_seconds": 60, "linger_seconds": 1}

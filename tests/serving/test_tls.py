@@ -6,25 +6,20 @@ import json
 import re
 import ssl
 import warnings
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from tests.attack.pairs import DAY, locked, unusable
+from tests.attack.pairs import DAY, Files, locked, unusable
 from tests.attack.processes import children
+from tests.serving.conftest import Server
 from webhook import watched
 from webhook.serving import tls
 from webhook.serving.tls import TlsFiles, new_context
 from webhook.watched import UnusableError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.attack.pairs import Files
-    from tests.serving.conftest import Server
 
 
 @pytest.fixture

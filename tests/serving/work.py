@@ -10,16 +10,13 @@ import logging
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import gevent
 
 from testbed.plane.process import most_memory
 from webhook.serving.longwork import LongWork
 from webhook.work import BusyError, FailedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def echo(value: str) -> tuple[str, int]:

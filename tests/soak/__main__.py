@@ -15,18 +15,15 @@ import secrets
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import click
 
 from testbed.release import record, source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 PYTEST = (sys.executable, "-m", "pytest", "--quiet")
 BUSY = (sys.executable, "-c", "while True: pass")

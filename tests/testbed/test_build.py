@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +13,6 @@ from testbed.images.archives import Image
 from testbed.kits import kit
 from testbed.kits import nodes as build
 from testbed.nodes import namespaces
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_folder_that_lacks_a_program_is_not_taken_for_built(tmp_path: Path) -> None:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from testbed.kits import build, golang, progress
 from testbed.kits.kit import MARKER, Kit
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 KIT = build.CONTROLLERS
 """The one that has everything that a kit can have."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -12,9 +12,6 @@ from testbed.images import product
 from testbed.kits.progress import Progress
 from testbed.release import release, source
 from tests.docs.blocks import REPOSITORY, documents, text_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OURS = re.compile(r"\bultraserver-webhook(?:-controllers)?:[0-9][\w.]*")
 

@@ -6,11 +6,11 @@ import gzip
 import hashlib
 import io
 import json
+import re
 import subprocess
 import tarfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-import jsonschema
 import pytest
 
 from testbed.images import layout
@@ -18,66 +18,7 @@ from testbed.release import provenance, release, signature, source
 from tests.docs import session
 from tests.nodes.commands import steps
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 WHEEL = "0" * 64
-STATEMENT = {
-    "$defs": {
-        "digests": {
-            "type": "object",
-            "minProperties": 1,
-            "additionalProperties": {"pattern": "^[0-9a-f]{40,64}$"},
-        },
-        "resource": {
-            "type": "object",
-            "anyOf": [{"required": ["uri"]}, {"required": ["digest"]}, {"required": ["content"]}],
-            "properties": {"name": {"type": "string"}, "digest": {"$ref": "#/$defs/digests"}},
-        },
-        "uri": {"type": "string", "pattern": "^[a-z]+:."},
-    },
-    "type": "object",
-    "required": ["_type", "subject", "predicateType", "predicate"],
-    "properties": {
-        "_type": {"const": "https://in-toto.io/Statement/v1"},
-        "subject": {
-            "type": "array",
-            "minItems": 1,
-            "items": {"allOf": [{"$ref": "#/$defs/resource"}, {"required": ["digest"]}]},
-        },
-        "predicateType": {"const": "https://slsa.dev/provenance/v1"},
-        "predicate": {
-            "type": "object",
-            "required": ["buildDefinition", "runDetails"],
-            "additionalProperties": False,
-            "properties": {
-                "buildDefinition": {
-                    "type": "object",
-                    "required": ["buildType", "externalParameters"],
-                    "properties": {
-                        "buildType": {"$ref": "#/$defs/uri"},
-                        "externalParameters": {"type": "object"},
-                        "internalParameters": {"type": "object"},
-                        "resolvedDependencies": {"type": "array", "items": {"$ref": "#/$defs/resource"}},
-                    },
-                    "additionalProperties": False,
-                },
-                "runDetails": {
-                    "type": "object",
-                    "required": ["builder"],
-                    "properties": {
-                        "builder": {
-                            "type": "object",
-                            "required": ["id"],
-                            "properties": {"id": {"$ref": "#/$defs/uri"}},
-                        },
-                    },
-                },
-            },
-        },
-    },
-}
-"""What in-toto's Statement 1 (spec/v1/statement.md) and SLSA's Provenance 1 require of their fields."""
 
 
 @pytest.fixture
@@ -109,9 +50,16 @@ def image(tmp_path: Path) -> Path:
 def test_a_provenance_has_what_its_specifications_require(image: Path, *, dirty: bool) -> None:
     state = source.Source("c" * 40, "7" * 40)
     made = provenance.statement([image], {"a:1": image}, state, dirty=dirty)
-    jsonschema.validate(made, STATEMENT)
+    # What in-toto's Statement 1 (spec/v1/statement.md) and SLSA's Provenance 1 require beside digests.
+    types = ("https://in-toto.io/Statement/v1", "https://slsa.dev/provenance/v1")
+    assert (made["_type"], made["predicateType"]) == types
+    assert made["predicate"].keys() == {"buildDefinition", "runDetails"}
     assert [each["name"] for each in made["subject"]] == ["a:1", "image.tar"]
-    definition = made["predicate"]["buildDefinition"]
+    definition, builder = made["predicate"]["buildDefinition"], made["predicate"]["runDetails"]["builder"]
+    assert all(re.match("[a-z]+:.", uri) for uri in (definition["buildType"], builder["id"]))
+    for each in (*made["subject"], *definition["resolvedDependencies"]):
+        assert each["digest"]
+        assert all(re.fullmatch("[0-9a-f]{40,64}", found) for found in each["digest"].values())
     # A checkout with changes is not its commit.
     commit = {} if dirty else {"gitCommit": "c" * 40}
     assert definition["externalParameters"]["source"] == {**commit, "gitTree": "7" * 40}

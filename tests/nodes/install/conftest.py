@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from testbed.images import images, product
 from testbed.plane import nodes
 from tests.nodes.install.installation import INSTALL, MUTATING, TEAM, Installation, PartlyReal, manifests
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 # The nodes end with the tests of this folder: they would be in the way of what is tested afterwards.

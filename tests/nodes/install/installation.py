@@ -5,25 +5,22 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from testbed.mpijob import mpijob
 from testbed.nodes.calls import caller
 from testbed.nodes.plane import RealPlane
 from testbed.nodes.story import NAMESPACE
 from testbed.plane.jobs import template
+from testbed.plane.kubectl import Kubectl, Object
 from testbed.waiting import until
 from tests.docs import session
 from tests.docs.blocks import REPOSITORY
 from tests.nodes.commands import type_in
 from tests.nodes.replicas import SERVING, ready
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from testbed.plane.kubectl import Kubectl, Object
 
 TEAM = "team-a"
 MUTATING = ("mutatingwebhookconfiguration", "ultraserver-webhook")

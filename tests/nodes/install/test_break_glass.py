@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from testbed.mpijob import mpijob
-from testbed.plane.kubectl import KubectlError
-from tests.nodes.install.installation import MUTATING, NAMESPACE, OPERATIONS
+from testbed.plane.kubectl import KubectlError, Object
+from tests.nodes.install.installation import MUTATING, NAMESPACE, OPERATIONS, Installation
 from tests.nodes.replicas import put_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from testbed.plane.kubectl import Object
-    from tests.nodes.install.installation import Installation
 
 IN_VAIN = "failed calling webhook"
 WITHOUT = "Warning: admitted without what ultraserver-webhook does to it: "

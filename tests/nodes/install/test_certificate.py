@@ -9,7 +9,8 @@ import random
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,13 +18,7 @@ from testbed.nodes import story
 from testbed.plane.load import jobs_keep_coming
 from testbed.waiting import until
 from tests.docs.blocks import REPOSITORY
-from tests.nodes.install.installation import INSTALL, NAMESPACE, OPERATIONS, TEAM
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.nodes.install.installation import Installation
+from tests.nodes.install.installation import INSTALL, NAMESPACE, OPERATIONS, TEAM, Installation
 
 PROVIDED, BACK = "A certificate of your own", "Back to the program's own certificate"
 LONGEST = 120.0

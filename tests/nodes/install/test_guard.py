@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from testbed.plane.jobs import text
 from testbed.waiting import until
-from tests.nodes.install.installation import INSTALL
+from tests.nodes.install.installation import INSTALL, Installation
 from tests.plane.guard.people import WORKER
-
-if TYPE_CHECKING:
-    from tests.nodes.install.installation import Installation
 
 POLICY = "ultraserver-webhook-guard-pods"
 

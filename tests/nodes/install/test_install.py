@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.nodes.install.installation import INSTALL, MUTATING, NAMESPACE, SERVING, VALIDATING
+from tests.nodes.install.installation import INSTALL, MUTATING, NAMESPACE, SERVING, VALIDATING, Installation
 from tests.nodes.replicas import REPLICAS, ready
-
-if TYPE_CHECKING:
-    from tests.nodes.install.installation import Installation
 
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:"
 RIGHTS: dict[str, dict[tuple[str, ...], str]] = {

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from contract.keys import GATE
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
 from testbed.plane.jobs import JOB_NAME, ROLE, clear, template, workers_of
+from testbed.plane.kubectl import Object
 from testbed.waiting import until
-from tests.nodes.install.installation import INSTALL, TEAM
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from testbed.plane.kubectl import Object
-    from tests.nodes.install.installation import Installation
+from tests.nodes.install.installation import INSTALL, TEAM, Installation
 
 PLACEMENT = "docs/placement.md"
 KINDS = "all,configmaps,serviceaccounts,roles,rolebindings,leases,networkpolicies"

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from testbed.images import product
 from testbed.nodes import story
 from testbed.plane.load import jobs_keep_coming
-from tests.nodes.install.installation import INSTALL, OPERATIONS, TEAM
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.nodes.install.installation import Installation
+from tests.nodes.install.installation import INSTALL, OPERATIONS, TEAM, Installation
 
 NOW, OTHER = product.version(), "0.0.1"
 

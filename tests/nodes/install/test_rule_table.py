@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from testbed.plane.jobs import template
 from testbed.plane.load import jobs_keep_coming
 from testbed.waiting import until
-from tests.nodes.install.installation import OPERATIONS, TEAM
+from tests.nodes.install.installation import OPERATIONS, TEAM, Installation
 from tests.nodes.replicas import CONFIG, TABLE, put_table, restarts, values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.nodes.install.installation import Installation
 
 BROKEN = TABLE.replace("reason:", "reasn:").replace("worker", "workr")
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tests.nodes.install.installation import INSTALL, MUTATING, NAMESPACE, VALIDATING
-
-if TYPE_CHECKING:
-    from testbed.plane.kubectl import Object
-    from tests.nodes.install.installation import Installation
+from testbed.plane.kubectl import Object
+from tests.nodes.install.installation import INSTALL, MUTATING, NAMESPACE, VALIDATING, Installation
 
 KINDS = "all,configmaps,secrets,serviceaccounts,roles,rolebindings,leases,networkpolicies,pdb,hpa"
 WIDE = "clusterroles,clusterrolebindings,priorityclasses,crds"

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from testbed.images import product
 from testbed.nodes import story
+from testbed.nodes.plane import RealPlane
+from testbed.nodes.plugin import NeuronPlugin
+from testbed.plane.kubectl import Kubectl
 from testbed.plane.load import places
 from testbed.waiting import until
 from tests.nodes.product.job import Job
 from tests.nodes.replicas import Product
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from testbed.nodes.plane import RealPlane
-    from testbed.nodes.plugin import NeuronPlugin
-    from testbed.plane.kubectl import Kubectl
 
 _numbers = itertools.count()
 

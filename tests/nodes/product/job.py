@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from testbed.images import product
+from testbed.mpijob import mpijob as plain
 from testbed.nodes import story
 from testbed.nodes.calls import caller
-from testbed.nodes.plugin import DEVICES, RESOURCE
+from testbed.nodes.plane import RealPlane
+from testbed.nodes.plugin import NeuronPlugin
+from testbed.plane.jobs import template
+from testbed.plane.kubectl import Kubectl, Object
 from testbed.waiting import until
 from tests.docs import session
 from tests.docs.blocks import read_blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from testbed.nodes.plane import RealPlane
-    from testbed.nodes.plugin import NeuronPlugin
-    from testbed.plane.kubectl import Kubectl, Object
 
 WAIT, INIT, MAIN = "wait-hostfilename", "ultraserver-init-container", "mpitest"
 """The launcher's containers, in the order in which they run."""
@@ -30,8 +27,6 @@ PROGRAM = "/opt/train.sh"
 BEGUN, GO = "/run/begun", "/run/go"
 GATED = ("mpirun", "sh", "-c", f"touch {BEGUN}; until [ -e {GO} ]; do sleep 0.2; done; exec {PROGRAM}")
 """Runs ranks that make the file ``BEGUN`` and go on once there is the file ``GO``."""
-POSTPONED = ("sh", "-c", f"until [ -e {GO} ]; do sleep 0.2; done; exec mpirun {PROGRAM}")
-"""A launcher whose mpirun begins once there is the file ``GO``."""
 SSHD = "/run/start-sshd"
 CONTAINERS = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
 """Where a node has the root folder of each container."""
@@ -39,49 +34,30 @@ LATE = ("sh", "-c", f"until [ -e {SSHD} ]; do sleep 0.2; done; exec /usr/sbin/ss
 """A worker whose sshd starts once there is the file ``SSHD``."""
 
 
-def mpijob(  # noqa: PLR0913 - each is something that a job may say
-    workers: int = 4,
+def mpijob(
     *,
-    name: str = "demo",
     launcher: Sequence[str] = ("mpirun", PROGRAM),
     worker: Sequence[str] = (),
-    devices: int = DEVICES,
     security: Mapping[str, object] | None = None,
-    annotations: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Object:
-    """A plain MPIJob as a data scientist writes it.
+    """A plain MPIJob of four workers as a data scientist writes it.
 
     Args:
-        workers: how many.
-        name: the job's.
         launcher: the command of its container.
         worker: the same; empty: mpi-operator's, which is sshd.
-        devices: what each worker asks for.
         security: the securityContext of all containers.
-        annotations: of the job.
         spec: further fields of its spec.
     """
-    common: Object = {"name": MAIN, "image": product.JOB}
-    common |= {"securityContext": dict(security)} if security else {}
-    works = common | ({"command": [*worker]} if worker else {})
-    works["resources"] = {"limits": {RESOURCE: devices}}
-    groups: Object = {
-        "Launcher": {"replicas": 1, "template": _template({**common, "command": [*launcher]})},
-        "Worker": {"replicas": workers, "template": _template(works)},
-    }
-    metadata: Object = {"name": name, "annotations": dict(annotations or {})}
-    return {
-        "apiVersion": "kubeflow.org/v2beta1",
-        "kind": "MPIJob",
-        "metadata": metadata,
-        "spec": {"slotsPerWorker": 1, "mpiReplicaSpecs": groups, **spec},
-    }
-
-
-def _template(container: Object) -> Object:
-    # A shell that is process 1 of its container ignores SIGTERM.
-    return {"spec": {"terminationGracePeriodSeconds": 1, "containers": [container]}}
+    job = plain(name="demo")
+    for role, command in (("Launcher", launcher), ("Worker", worker)):
+        pods = template(job, role)["spec"]
+        # A shell that is process 1 of its container ignores SIGTERM.
+        pods["terminationGracePeriodSeconds"] = 1
+        pods["containers"][0] |= {"command": [*command]} if command else {}
+        pods["containers"][0] |= {"securityContext": dict(security)} if security else {}
+    job["spec"] |= spec
+    return job
 
 
 @dataclass(frozen=True)
@@ -91,27 +67,21 @@ class Job:
     Attributes:
         kubectl: for its namespace.
         plane: whose nodes its containers are on.
-        name: the job's.
     """
 
     kubectl: Kubectl
     plane: RealPlane
-    name: str = "demo"
+    name = "demo"
 
-    def workers(self) -> list[Object]:
-        """Its workers' pods."""
-        found: list[Object] = self.kubectl.get_json("pods", "-l", story.of_job(self.name, "worker"))["items"]
-        return found
-
-    def placed(self, workers: int = 0) -> dict[str, str]:
-        """The nodes of its workers by their names, once so many have one: all, unless a number is given.
+    def placed(self) -> dict[str, str]:
+        """The nodes of its workers by their names, once all have one.
 
         Raises:
             NotYetError: not in time.
         """
         selected = ("pods", "-l", story.of_job(self.name, "worker"))
-        spec = self.kubectl.get_json("mpijob", self.name)["spec"]
-        count = workers or int(spec["mpiReplicaSpecs"]["Worker"]["replicas"])
+        job = self.kubectl.get_json("mpijob", self.name)
+        count = job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
 
         def bound(found: Object) -> list[Object]:
             return [pod for pod in found["items"] if "nodeName" in pod["spec"]]
@@ -233,17 +203,12 @@ class Job:
         lines = (dict(re.findall(r"(\w+)=(\S*)", line)) for line in self.log(MAIN).splitlines())
         return sorted((line for line in lines if line.get("rank")), key=lambda line: int(line["rank"]))
 
-    def computes(self, plugins: Mapping[str, NeuronPlugin], placed: Mapping[str, str] | None = None) -> None:
-        """Waits for its end, and asserts that it is a good one: all ranks added up, in topology order.
-
-        Args:
-            plugins: of the nodes.
-            placed: where its workers were, if they do not stay.
-        """
+    def computes(self, plugins: Mapping[str, NeuronPlugin]) -> None:
+        """Waits for its end, and asserts that it is a good one: all ranks added up, in topology order."""
         launcher = self.ended()
         logs = {each: self.log(each) for each in story.containers(launcher)}
         assert launcher["status"]["phase"] == "Succeeded", logs
-        on, ranks = placed or self.placed(), self.ranks()
+        on, ranks = self.placed(), self.ranks()
         size = len(on)
         sysfs = {name: plugins[node].sysfs for name, node in on.items()}
         order = sorted(on, key=lambda name: int(sysfs[name][f"node_id_{size}"]))
@@ -254,7 +219,7 @@ class Job:
             assert {key: value for key, value in rank.items() if key.startswith("NEURON_")} == {
                 "NEURON_GLOBAL_TOPOID": str(place),
                 "NEURON_GLOBAL_TOPOID0_HOST": f"{order[0]}.{self.name}.{self.kubectl.namespace}.svc",
-                "NEURON_RT_ULTRASERVER_MODE": {4: "1", 2: "3"}[size],
+                "NEURON_RT_ULTRASERVER_MODE": "1",
                 "NEURON_RT_ULTRASERVER_SERVER_ID": of_node[f"server_id_{size}"],
                 "NEURON_RT_ULTRASERVER_NODE_ID": of_node[f"node_id_{size}"],
             }

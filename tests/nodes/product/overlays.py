@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from contract.keys import GATE
 from testbed.mpijob import mpijob
@@ -11,13 +11,9 @@ from testbed.nodes import story
 from testbed.nodes.plugin import RESOURCE
 from testbed.plane import nodes
 from testbed.plane.jobs import template, text
+from testbed.plane.kubectl import Kubectl, Object
 from tests.nodes.replicas import metrics
 from tests.plane.guard.people import WORKER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from testbed.plane.kubectl import Kubectl, Object
 
 
 @dataclass(frozen=True)

@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import pytest
 
 from testbed.nodes import story
-from testbed.nodes.plugin import DEVICES, RESOURCE
-from tests.nodes.product.job import GATED, GO, INIT, LATE, MAIN, POSTPONED, SSHD, WAIT, Job, mpijob
+from testbed.nodes.plugin import DEVICES, RESOURCE, NeuronPlugin
+from testbed.plane.kubectl import Object
+from tests.nodes.product.job import GATED, GO, INIT, LATE, MAIN, PROGRAM, SSHD, WAIT, Job, mpijob
 from tests.nodes.replicas import signal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from testbed.nodes.plugin import NeuronPlugin
-    from testbed.plane.kubectl import Kubectl, Object
-
-
-@pytest.fixture
-def beside(job: Job) -> Iterator[Kubectl]:
-    """Kubectl for a second namespace, which is deleted after the test."""
-    name = f"{job.kubectl.namespace}-beside"
-    yield job.kubectl.create_namespace(name)
-    job.kubectl.run("delete", "namespace", name, "--wait=false")
 
 
 def restarts(launcher: Object) -> dict[str, int]:
@@ -117,81 +102,27 @@ def test_a_launcher_that_is_started_again_ends_well(job: Job, mended: dict[str, 
 
 
 @pytest.mark.soak
-def test_a_worker_that_is_replaced_is_set_up_by_a_new_launcher(
+def test_a_job_without_root_computes_in_a_restricted_namespace(
     job: Job, mended: dict[str, NeuronPlugin]
 ) -> None:
-    # Not while mpirun runs: how Open MPI 5 ends when it loses a worker differs from time to time.
-    job.kubectl.create(mpijob(launcher=POSTPONED))
-    first = job.launcher()
-    job.running(first)
-    job.running("demo-worker-2")
-    made_anew(job, "demo-worker-2")
-    assert "NEURON_" not in job.file("demo-worker-2", "/etc/environment").read_text(encoding="utf-8")
-    job.kubectl.run("delete", "pod", first, "--wait=false")
-    job.touch(GO, job.launcher(other_than=first))
+    label = "pod-security.kubernetes.io/enforce=restricted"
+    job.kubectl.run("label", "namespace", str(job.kubectl.namespace), label)
+    security = {
+        "runAsUser": 1000,
+        "runAsNonRoot": True,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    reads = f"set -a; . /etc/environment; exec {PROGRAM}"
+    job.kubectl.create(
+        mpijob(
+            launcher=["mpirun", "sh", "-c", reads],
+            worker=["/usr/sbin/sshd", "-De", "-f", "/home/mpiuser/.sshd_config"],
+            security=security,
+            sshAuthMountPath="/home/mpiuser/.ssh",
+        )
+    )
     job.computes(mended)
-
-
-@pytest.mark.soak
-def test_a_job_that_is_suspended_and_resumed_is_placed_by_the_same_terms(
-    job: Job, mended: dict[str, NeuronPlugin]
-) -> None:
-    def terms() -> list[Object]:
-        fields = ("nodeSelector", "affinity")
-        pods = sorted(job.workers(), key=lambda pod: str(pod["metadata"]["name"]))
-        return [{field: pod["spec"][field] for field in fields} for pod in pods]
-
-    def suspend(*, suspended: bool) -> None:
-        said = "true" if suspended else "false"
-        patch = f'{{"spec":{{"runPolicy":{{"suspend":{said}}}}}}}'
-        job.kubectl.run("patch", "mpijob", job.name, "--type=merge", "-p", patch)
-
-    job.kubectl.create(mpijob(launcher=GATED))
-    job.begun()
-    before = terms()
-    suspend(suspended=True)
-    job.kubectl.wait_for(lambda found: not found["items"], "pods", timeout=story.SECONDS)
-    suspend(suspended=False)
-    job.begun()
-    assert terms() == before
-    assert len(before) == 4
-    job.touch(GO)
-    job.computes(mended)
-
-
-def half_nodes(workers: int, name: str = "demo", **more: Any) -> Object:
-    """A job whose workers ask for half of a node's devices, each on a node of its own."""
-    annotations = {"ultraserver-webhook.io/inject": "true"}
-    job = mpijob(workers, name=name, devices=DEVICES // 2, annotations=annotations, **more)
-    spread = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
-    labels = {"training.kubeflow.org/job-name": name, "training.kubeflow.org/job-role": "worker"}
-    worker = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
-    worker["topologySpreadConstraints"] = [{**spread, "labelSelector": {"matchLabels": labels}}]
-    return job
-
-
-@pytest.mark.soak
-def test_jobs_of_two_namespaces_never_share_an_ultraserver(
-    job: Job, mended: dict[str, NeuronPlugin], beside: Kubectl
-) -> None:
-    # There are devices enough, so that only whole-job admission and the terms keep jobs apart.
-    other, large = Job(beside, job.plane), Job(job.kubectl, job.plane, "large")
-    job.kubectl.create(half_nodes(2, launcher=GATED))
-    beside.create(half_nodes(2, launcher=GATED, runPolicy={"cleanPodPolicy": "Running"}))
-    placed = {each: each.placed() for each in (job, other)}
-    pairs = [{mended[node].sysfs["server_id_2"] for node in on.values()} for on in placed.values()]
-    assert [len(pair) for pair in pairs] == [1, 1]
-    assert pairs[0] != pairs[1]
-    for each in placed:
-        each.begun()
-    job.kubectl.create(half_nodes(4, name="large"))
-    waits(large, 0, "needs 1 whole UltraServer; 0 free; ")
-    for each, on in placed.items():
-        each.touch(GO)
-        each.computes(mended, on)
-    # Only the job that asks for it gives its nodes back at its end.
-    beside.wait_for(lambda found: not found["items"], "pods", "-l", story.of_job("demo", "worker"))
-    assert len(job.workers()) == 2
-    assert not any("nodeName" in pod["spec"] for pod in large.workers())
-    job.kubectl.run("delete", "mpijob", job.name)
-    large.computes(mended)
+    assert job.kubectl.run("exec", "demo-worker-0", "--", "id", "-u").stdout == "1000\n"
+    job.prints_as_documented("without-root", job.log(INIT))

@@ -8,14 +8,18 @@ from __future__ import annotations
 import base64
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
 
 from testbed.nodes import story
+from testbed.nodes.plane import RealPlane
+from testbed.nodes.plugin import NeuronPlugin
 from testbed.plane.controlplane import established
 from testbed.plane.jobs import text, together
+from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.managers import definition
 from testbed.plane.webhook import INJECT
 from testbed.release import release
@@ -24,14 +28,6 @@ from tests.docs.blocks import REPOSITORY
 from tests.nodes.person import Person
 from tests.nodes.product.overlays import SAYS, Cluster, base
 from tests.nodes.replicas import restarts, wait_for_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from testbed.nodes.plane import RealPlane
-    from testbed.nodes.plugin import NeuronPlugin
-    from testbed.plane.kubectl import Kubectl, Object
 
 pytestmark = pytest.mark.soak
 REGISTRATIONS = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")

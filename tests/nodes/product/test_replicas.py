@@ -7,21 +7,17 @@ has the bound, and what it follows from.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from common.quantities import thousandths
 from testbed.images.images import BUSYBOX
 from testbed.nodes import story
+from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.load import Load
 from testbed.waiting import until
-from tests.nodes.replicas import MOST_LOST, NOTICED, REPLICAS, SERVING, ready, restarts, signal
+from tests.nodes.replicas import MOST_LOST, NOTICED, REPLICAS, SERVING, Product, ready, restarts, signal
 from webhook.serving.settings import API_SERVER_IDLE_SECONDS
-
-if TYPE_CHECKING:
-    from testbed.plane.kubectl import Kubectl, Object
-    from testbed.plane.load import Load
-    from tests.nodes.replicas import Product
 
 pytestmark = pytest.mark.soak
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from testbed.nodes import story
+from testbed.nodes.plane import RealPlane
+from testbed.nodes.plugin import NeuronPlugin
+from testbed.plane.kubectl import Kubectl
 from tests.nodes.product.job import INIT, WAIT, Job
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from testbed.nodes.plane import RealPlane
-    from testbed.nodes.plugin import NeuronPlugin
-    from testbed.plane.kubectl import Kubectl
 
 
 def table(title: str, log: str) -> list[list[str]]:

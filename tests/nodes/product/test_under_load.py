@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import pytest
 
 from testbed.nodes import story
-from tests.nodes.replicas import REPLICAS
-
-if TYPE_CHECKING:
-    from tests.nodes.replicas import Product
+from tests.nodes.replicas import REPLICAS, Product
 
 NAME = "ultraserver-webhook"
 SCALED = 5

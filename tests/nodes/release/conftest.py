@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from testbed.images import product
 from testbed.nodes import story
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from testbed.nodes.plane import RealPlane
+from testbed.nodes.plane import RealPlane
 
 
 @pytest.fixture(scope="package")

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from contract.keys import OPENED
 from testbed.mpijob import mpijob
 from testbed.nodes import story
+from testbed.nodes.plane import RealPlane
+from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.load import jobs_keep_coming, places
 from testbed.waiting import until
 from tests.nodes.person import APPLY, CHECK, UPGRADE, Person
 from tests.nodes.replicas import CONFIG, restarts, wait_for_table
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from testbed.nodes.plane import RealPlane
-    from testbed.plane.kubectl import Kubectl, Object
 
 
 def lasting(name: str, *, suspend: bool = False) -> Object:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from testbed.plane import nodes, webhook
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import clear
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from testbed.plane.kubectl import Kubectl
-    from testbed.plane.webhook import RunningWebhook
+from testbed.plane.kubectl import Kubectl
+from testbed.plane.webhook import RunningWebhook
 
 ULTRASERVERS = 3
 _numbers = itertools.count()

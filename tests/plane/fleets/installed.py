@@ -6,24 +6,20 @@ import base64
 import contextlib
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import yaml
 
 from certs.objects import webhook_configuration
 from kube.client import connect
 from testbed.plane import webhook
+from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import together
-from testbed.plane.kubectl import KubectlError
+from testbed.plane.kubectl import Kubectl, KubectlError
+from testbed.plane.webhook import RunningWebhook
 from testbed.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Kubectl
-    from testbed.plane.webhook import RunningWebhook
 
 KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 AWAY = "https://127.0.0.1:1"

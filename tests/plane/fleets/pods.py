@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from testbed.plane.kubectl import Object
+from testbed.plane.kubectl import Object
 
 
 def spec(devices: int, **more: Any) -> Object:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from contract import keys
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
+from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import ROLE
+from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.webhook import RunningWebhook
 from tests.plane.bound import wait_count
 from tests.plane.fleets.installed import installed
 from tests.plane.fleets.pods import spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Kubectl, Object
-    from testbed.plane.webhook import RunningWebhook
 
 LOOSE = "ultraserver-webhook.io/loose"
 TRN2U = {"nodeSelector": {nodes.INSTANCE_TYPE: nodes.TRN2U}}

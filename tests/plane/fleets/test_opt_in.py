@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from contract import keys
 from testbed.mpijob import mpijob
 from testbed.plane import webhook
+from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import template, text
+from testbed.plane.kubectl import Kubectl
+from testbed.plane.webhook import RunningWebhook
 from testbed.waiting import until
 from tests.plane.fleets.installed import installed, nothing_mutated
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Kubectl
-    from testbed.plane.webhook import RunningWebhook
 
 
 def tried(inside: Kubectl, job: dict[str, Any] | None = None, **annotations: str) -> tuple[Any, str]:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from testbed.mpijob import mpijob
 from testbed.plane import nodes, webhook
+from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import together
+from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.webhook import RunningWebhook
 from tests.plane.fleets.installed import installed
 from tests.plane.fleets.pods import spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Kubectl, Object
-    from testbed.plane.webhook import RunningWebhook
 
 PLAIN = {"containers": [{"name": "x", "image": "example.invalid/x"}]}
 GPU = {"containers": [{"name": "x", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from contract import keys
 from testbed.plane import jobs
+from testbed.plane.controlplane import ControlPlane
+from testbed.plane.kubectl import Kubectl
+from testbed.plane.webhook import RunningWebhook
 from tests.plane.guard import people
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Kubectl
-    from testbed.plane.webhook import RunningWebhook
 
 
 @pytest.fixture(scope="package")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from subprocess import CompletedProcess
+from typing import Any
 
 import yaml
 
@@ -16,14 +18,8 @@ from testbed.experiment.attacks import repelling
 from testbed.mpijob import mpijob
 from testbed.plane import webhook
 from testbed.plane.jobs import ROLE, template, text, together
-from testbed.plane.kubectl import KubectlError
+from testbed.plane.kubectl import Kubectl, KubectlError, Object
 from testbed.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from subprocess import CompletedProcess
-
-    from testbed.plane.kubectl import Kubectl, Object
 
 GUARD = Path(__file__).resolve().parents[3] / "manifests" / "base" / "guard"
 OF = "app.kubernetes.io/component"

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
 from contract import keys
 from contract.keys import GATE, PLACE, SERVER_4
 from testbed.plane.jobs import template
+from testbed.plane.kubectl import Kubectl
 from tests.helpers import requested
 from tests.plane.guard import people
 from tests.plane.guard.people import assert_done, assert_refused, patches, tries
 from webhook.engine.identity import job_id
-
-if TYPE_CHECKING:
-    from testbed.plane.kubectl import Kubectl
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 import yaml
@@ -13,16 +15,11 @@ from contract.keys import GATE, LOOSE, NEURON, OPENED, SERVER_2, SERVER_4
 from testbed.experiment.attacks import repelling
 from testbed.plane import jobs
 from testbed.plane.jobs import JOB_NAME, ROLE
+from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.webhook import REPOSITORY
 from testbed.waiting import until
 from tests.plane.guard import people
 from tests.plane.guard.people import assert_done, assert_refused, patches, pod, tries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from subprocess import CompletedProcess
-
-    from testbed.plane.kubectl import Kubectl, Object
 
 WORKER = "pod/train-worker-0"
 INDEX = "training.kubeflow.org/replica-index"

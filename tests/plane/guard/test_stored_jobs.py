@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from contract import keys
@@ -11,11 +9,9 @@ from contract.keys import GATE, PLACE, SERVER_4
 from testbed.mpijob import mpijob
 from testbed.plane import jobs
 from testbed.plane.jobs import template
+from testbed.plane.kubectl import Kubectl
 from tests.plane.guard import people
 from tests.plane.guard.people import assert_done, assert_refused, merged, patches, resized_too, tries
-
-if TYPE_CHECKING:
-    from testbed.plane.kubectl import Kubectl
 
 WORKER = "/spec/mpiReplicaSpecs/Worker/template"
 LABEL = f"{WORKER}/metadata/labels/{keys.JOB.replace('/', '~1')}"

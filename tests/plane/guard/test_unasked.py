@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from contract import keys
 from contract.keys import GATE, PLACE, SERVER_2, SERVER_4
+from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import borrowed_namespace, together
+from testbed.plane.kubectl import Kubectl, Object
 from tests.plane.guard import people
 from tests.plane.guard.people import assert_done, assert_refused, merged, patches, resized_too, tries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Kubectl, Object
 
 DIGITS = "0123456789abcdef0123"
 INDEX = "training.kubeflow.org/replica-index"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -17,15 +18,10 @@ from testbed.plane import nodes, placement, webhook
 from testbed.plane.controllers import Controllers
 from testbed.plane.controlplane import ControlPlane, established
 from testbed.plane.jobs import end
+from testbed.plane.kubectl import Kubectl
 from testbed.waiting import until
 from tests.plane.guard import people
 from tests.plane.kinds.jobs import CONTAINER, RUNTIME, labelled_set, named, template, trainjob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from testbed.plane.kubectl import Kubectl
 
 ULTRASERVERS = 6
 OWN = webhook.REPOSITORY / "tests" / "data" / "kinds"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from contract import keys
 from testbed.mpijob import mpijob
-
-if TYPE_CHECKING:
-    from testbed.plane.kubectl import Object
+from testbed.plane.kubectl import Object
 
 CONTAINER = {
     "name": "x",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from contract import keys
 from contract.keys import GATE, PLACE
+from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import together
+from testbed.plane.kubectl import Kubectl, Object
 from tests.helpers import requested
 from tests.plane.guard import people
 from tests.plane.kinds.jobs import CONTAINER, jobset, labelled_set, leaderworkerset, mpijob_v1, pytorchjob
@@ -18,12 +20,6 @@ from webhook.engine.evaluate import evaluate, kind_of
 from webhook.engine.jobs import template_paths
 from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Kubectl, Object
 
 RESOURCES = (
     *("jobsets.jobset.x-k8s.io", "leaderworkersets.leaderworkerset.x-k8s.io"),

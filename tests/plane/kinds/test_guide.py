@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import yaml
 
+from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import second_webhook
 from tests.docs.blocks import blocks_of
 from tests.plane.bound import wait_bound
-
-if TYPE_CHECKING:
-    from testbed.plane.controlplane import ControlPlane
 
 
 def test_the_kind_of_the_guide_has_its_pods_on_one_ultraserver(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from contract import keys
+from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.plugin import eventually
 from tests.helpers import requested
 from tests.plane.bound import wait_count
@@ -26,27 +27,21 @@ from webhook.objects.tree import get
 from webhook.rules.load import load_default
 from webhook.undo import record
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from testbed.plane.kubectl import Kubectl, Object
-
 INDEX = "batch.kubernetes.io/job-completion-index"
 JOBSET, LWS = "jobset.sigs.k8s.io/", "leaderworkerset.sigs.k8s.io/"
+TRAINING = "training.kubeflow.org/"
 
 
-def stored(namespace: Kubectl, made: Object) -> Object:
+def create(namespace: Kubectl, made: Object) -> None:
     """Creates it, and compares the templates that the API server then has with those that the engine says."""
-    found = namespace.create(made)
-    table = load_default()
+    found, table = namespace.create(made), load_default()
     wanted = evaluate(table, requested(made, namespace=str(namespace.namespace))).after
-    (workload,) = table.workloads_of(kind_of(made))
-    paths = [path for _, path in template_paths(workload, made)]
-    assert paths
+    paths = {path for row in table.workloads_of(kind_of(made)) for _, path in template_paths(row, made)}
+    # A TrainJob's templates are those of the JobSet that its controller makes.
+    assert bool(paths) is (made["kind"] != "TrainJob")
     for path in paths:
         for part in (("metadata", "labels", keys.JOB), ("spec", "affinity"), ("spec", "nodeSelector")):
             assert get(found, (*path, *part)) == get(wanted, (*path, *part)) != get(made, (*path, *part))
-    return found
 
 
 def used(pods: list[Object], servers: dict[str, str]) -> set[str]:
@@ -86,12 +81,6 @@ def test_a_job_is_on_one_ultraserver(namespace: Kubectl, servers: dict[str, str]
     assert on[0] != on[1]
 
 
-def test_an_indexed_job_of_two_ultraservers_is_in_blocks(namespace: Kubectl, servers: dict[str, str]) -> None:
-    namespace.create(job(8, completionMode="Indexed"))
-    are_in_blocks(wait_count(namespace, 8), servers, lambda pod: label(pod, INDEX))
-    is_verified(namespace)
-
-
 def test_a_job_that_another_job_made_or_that_needs_no_ultraserver_is_left_alone(namespace: Kubectl) -> None:
     owned, version = job(1), "jobset.x-k8s.io/v1alpha2"
     owner = {"apiVersion": version, "kind": "JobSet", "name": "x", "uid": "1", "controller": True}
@@ -119,22 +108,10 @@ def test_a_job_that_needs_no_ultraserver_loses_what_it_says_that_its_pods_hold(
     assert record.claims(found) == {}
 
 
-def test_the_jobs_of_a_jobset_are_on_one_ultraserver(namespace: Kubectl, servers: dict[str, str]) -> None:
-    stored(namespace, jobset(2, 2))
-    assert len(used(wait_count(namespace, 4), servers)) == 1
-
-
-def test_a_jobset_of_two_ultraservers_is_in_blocks(namespace: Kubectl, servers: dict[str, str]) -> None:
-    stored(namespace, jobset(4, 2))
-    pods = wait_count(namespace, 8)
-    are_in_blocks(pods, servers, lambda pod: label(pod, f"{JOBSET}job-index") * 2 + label(pod, INDEX))
-    is_verified(namespace)
-
-
 def test_every_group_of_a_leaderworkerset_has_an_ultraserver(
     namespace: Kubectl, servers: dict[str, str]
 ) -> None:
-    stored(namespace, leaderworkerset(2, 4))
+    create(namespace, leaderworkerset(2, 4))
     pods = wait_count(namespace, 8)
     groups = [[pod for pod in pods if label(pod, f"{LWS}group-index") == group] for group in (0, 1)]
     on = [used(group, servers) for group in groups]
@@ -143,7 +120,7 @@ def test_every_group_of_a_leaderworkerset_has_an_ultraserver(
 
 
 def test_groups_of_two_ultraservers_are_in_blocks(namespace: Kubectl, servers: dict[str, str]) -> None:
-    stored(namespace, leaderworkerset(2, 8))
+    create(namespace, leaderworkerset(2, 8))
     pods = wait_count(namespace, 16)
     groups: dict[int, list[Object]] = {}
     for pod in pods:
@@ -155,39 +132,48 @@ def test_groups_of_two_ultraservers_are_in_blocks(namespace: Kubectl, servers: d
     is_verified(namespace)
 
 
-def test_master_and_workers_of_a_pytorchjob_are_on_one_ultraserver(
-    namespace: Kubectl, servers: dict[str, str]
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize("made", [jobset(2, 2), pytorchjob(3), trainjob(4)], ids=kind_of)
+def test_all_pods_of_a_job_of_four_are_on_one_ultraserver(
+    made: Object, namespace: Kubectl, servers: dict[str, str]
 ) -> None:
-    stored(namespace, pytorchjob(3))
+    create(namespace, made)
     assert len(used(wait_count(namespace, 4), servers)) == 1
 
 
-@pytest.mark.parametrize("masters", [0, 1])
-def test_a_pytorchjob_of_two_ultraservers_is_in_blocks(
-    masters: int, namespace: Kubectl, servers: dict[str, str]
+def completion(pod: Object) -> int:
+    return label(pod, INDEX)
+
+
+def of_jobset(pod: Object) -> int:
+    """By the Job in a JobSet of two Pods each, and in that."""
+    return label(pod, f"{JOBSET}job-index") * 2 + completion(pod)
+
+
+def worker(pod: Object) -> int:
+    return label(pod, f"{TRAINING}replica-index")
+
+
+def behind_a_master(pod: Object) -> int:
+    """The rank where the first is the master's."""
+    return worker(pod) + (pod["metadata"]["labels"][f"{TRAINING}replica-type"] == "worker")
+
+
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize(
+    ("made", "number"),
+    [
+        (job(8, completionMode="Indexed"), completion),
+        (jobset(4, 2), of_jobset),
+        (pytorchjob(8, 0), worker),
+        (pytorchjob(7), behind_a_master),
+        (trainjob(8), completion),
+    ],
+    ids=["Job", "JobSet", "PyTorchJob", "PyTorchJob with a master", "TrainJob"],
+)
+def test_the_pods_of_a_job_of_eight_are_in_blocks(
+    made: Object, number: Callable[[Object], int], namespace: Kubectl, servers: dict[str, str]
 ) -> None:
-    stored(namespace, pytorchjob(8 - masters, masters))
-
-    def rank(pod: Object) -> int:
-        index = label(pod, "training.kubeflow.org/replica-index")
-        return (
-            index
-            if pod["metadata"]["labels"]["training.kubeflow.org/replica-type"] == "master"
-            else (index + masters)
-        )
-
-    are_in_blocks(wait_count(namespace, 8), servers, rank)
-    is_verified(namespace)
-
-
-@pytest.mark.usefixtures("runtime")
-def test_a_trainjob_is_on_one_ultraserver(namespace: Kubectl, servers: dict[str, str]) -> None:
-    namespace.create(trainjob(4))
-    assert len(used(wait_count(namespace, 4), servers)) == 1
-
-
-@pytest.mark.usefixtures("runtime")
-def test_a_trainjob_of_two_ultraservers_is_in_blocks(namespace: Kubectl, servers: dict[str, str]) -> None:
-    namespace.create(trainjob(8))
-    are_in_blocks(wait_count(namespace, 8), servers, lambda pod: label(pod, INDEX))
+    create(namespace, made)
+    are_in_blocks(wait_count(namespace, 8), servers, number)
     is_verified(namespace)

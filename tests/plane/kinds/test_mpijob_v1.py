@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from testbed.plane.jobs import template
+from testbed.plane.kubectl import Kubectl
 from tests.helpers import requested
 from tests.plane.bound import wait_bound
 from tests.plane.kinds.jobs import mpijob_v1
 from webhook.engine import evaluate
 from webhook.rules.load import load_default
-
-if TYPE_CHECKING:
-    from testbed.plane.kubectl import Kubectl
 
 ROLE = "training.kubeflow.org/replica-type"
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from testbed.plane.jobs import together
+from testbed.plane.kubectl import Kubectl, Object
 from tests.helpers import requested
 from tests.plane.bound import wait_bound
 from tests.t9k import SHAPES, t9k_mpijob, worker_of
 from webhook.engine import evaluate
 from webhook.rules.load import load_default
-
-if TYPE_CHECKING:
-    from testbed.plane.kubectl import Kubectl, Object
 
 
 def pods_of(job: Object) -> list[Object]:

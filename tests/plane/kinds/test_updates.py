@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from contract import keys
+from testbed.plane.kubectl import Kubectl, Object
 from tests.plane.bound import wait_count
 from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pytorchjob
 from tests.plane.ways import way
@@ -16,9 +17,6 @@ from webhook.engine.evaluate import kind_of
 from webhook.engine.jobs import template_paths
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
-
-if TYPE_CHECKING:
-    from testbed.plane.kubectl import Kubectl, Object
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NOISY = {"labelSelector": {"matchLabels": {"app": "noisy"}}, "topologyKey": "kubernetes.io/hostname"}

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
 from contract import keys, place
+from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.plugin import eventually
 from tests.plane.bound import wait_count
 from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pytorchjob, trainjob
-
-if TYPE_CHECKING:
-    from testbed.plane.kubectl import Kubectl, Object
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 JOBS: dict[str, tuple[Object, int]] = {

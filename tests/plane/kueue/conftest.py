@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
-from testbed.experiment.stage import staged, table
+from testbed.experiment.stage import Stage, staged, table
 from testbed.plane import kueue as program
 from testbed.plane.jobs import second_webhook
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from testbed.experiment.stage import Stage
 
 ULTRASERVERS = 6
 KUEUE_FIRST, WEBHOOK_FIRST = "kueue-is-asked-first", "a-webhook-is-asked-first"

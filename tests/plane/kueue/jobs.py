@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
 
-from testbed.experiment.stage import MPIJOBS
+from kube.api import Object
+from testbed.experiment.judge import Key
+from testbed.experiment.stage import MPIJOBS, Stage
 from testbed.plane import kueue as program
 from testbed.plane import nodes
-
-if TYPE_CHECKING:
-    from kube.api import Object
-    from testbed.experiment.judge import Key
-    from testbed.experiment.stage import Stage
 
 WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/{}/workloads"
 

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from testbed.experiment.stage import Stage
 from testbed.mpijob import mpijob
 from testbed.plane import kueue as program
 from testbed.plane import nodes
 from testbed.plane.jobs import template
 from tests.plane.kueue.conftest import KUEUE_FIRST, WEBHOOK_FIRST
-from tests.plane.kueue.jobs import (
-    healthy,
-    leave,
-    wait_said,
-    wait_whole,
-)
+from tests.plane.kueue.jobs import healthy, leave, wait_said, wait_whole
+from tests.plane.short import assert_all_whole, modes
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from testbed.experiment.stage import Stage
 NOWHERE = "0000000000000000"
 """The server id of a node outside a working UltraServer."""
 
@@ -101,3 +95,9 @@ def test_kueue_sees_the_nodes_that_jobs_without_a_queue_hold(stage: Stage) -> No
     wait_said(stage, queued, "1 out of 2 slice(s)")
     stage.finish(other)
     wait_whole(stage, queued)
+
+
+@pytest.mark.soak
+@modes
+def test_every_job_is_placed_whole_and_nothing_is_held_in_part(mode: str, stage: Stage, seed: int) -> None:
+    assert_all_whole(stage, mode, seed)

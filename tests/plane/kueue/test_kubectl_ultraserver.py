@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from testbed.experiment.stage import TEAMS
+from testbed.experiment.stage import TEAMS, Stage
 from testbed.plane import kueue as program
+from testbed.plane.kubectl import Kubectl
 from testbed.plane.plugin import eventually, plugin, texts
 from tests.plane.kueue.jobs import activate, leave, wait_whole
-
-if TYPE_CHECKING:
-    from testbed.experiment.stage import Stage
-    from testbed.plane.kubectl import Kubectl
 
 pytestmark = pytest.mark.limit(90, "Kueue comes back to what it could not admit when its own backoff is over")
 

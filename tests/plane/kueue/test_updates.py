@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from testbed.experiment.stage import TEAMS
+from kube.api import Object
+from testbed.experiment.judge import Key
+from testbed.experiment.stage import TEAMS, Stage
 from testbed.plane.jobs import template
 from testbed.plane.webhook import NAME
 from tests.plane.kueue.jobs import (
@@ -21,11 +21,6 @@ from tests.plane.kueue.jobs import (
     workload,
 )
 from tests.plane.ways import with_own_lists
-
-if TYPE_CHECKING:
-    from kube.api import Object
-    from testbed.experiment.judge import Key
-    from testbed.experiment.stage import Stage
 
 pytestmark = pytest.mark.limit(90, "Kueue comes back to what it could not admit when its own backoff is over")
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import text
+from testbed.plane.kubectl import Kubectl
 from tests.docs import session
 from tests.docs.blocks import REPOSITORY
 from tests.nodes.commands import steps
+from tests.plane.manifests.conftest import Build
 from tests.plane.manifests.objects import one, webhooks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Kubectl
-    from tests.plane.manifests.conftest import Build
 
 KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 INSTALLED, HERE = "ultraserver-webhook", "break-glass"

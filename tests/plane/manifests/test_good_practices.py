@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from contract import keys
+from tests.plane.manifests.conftest import Build, Object
 from tests.plane.manifests.objects import NAMESPACE, of_kind, one, pod_specs, selects, webhooks
 from webhook.rules.load import load_default
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.plane.manifests.conftest import Build, Object
 
 SYSTEM = ("kube-system", "kube-public", "kube-node-lease")
 ORDINARY = {"kubernetes.io/metadata.name": "team-a"}

@@ -6,20 +6,16 @@ import copy
 import json
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from contract import keys
 from contract.place import OLD
 from testbed.plane.controllers import CONTROLLERS
+from tests.plane.manifests.conftest import Build
 from tests.plane.manifests.objects import of_kind, webhooks
 from webhook.rules.load import load_default
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.plane.manifests.conftest import Build
 
 POLICY = "ValidatingAdmissionPolicy"
 BINDING = "ValidatingAdmissionPolicyBinding"

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from contract import keys
+from tests.plane.manifests.conftest import Build, Object
 from tests.plane.manifests.objects import webhooks
 from webhook.rows.workloads import ALWAYS
 from webhook.rules.load import load_default
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.plane.manifests.conftest import Build, Object
-
 
 UPDATES = {f"kinds-{part}.ultraserver-webhook.io" for part in ("updates", "suspended")}
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from contract import keys
+from tests.plane.manifests.conftest import Build, Object
 from tests.plane.manifests.objects import selects, webhooks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.plane.manifests.conftest import Build, Object
 
 WITH = ["failclosed", "kinds", "opt-in", "opt-in-kinds"]
 """Every component that it can be combined with, in the order of the document."""

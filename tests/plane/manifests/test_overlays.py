@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,18 +14,13 @@ from certs import development
 from certs.metrics import Metrics as CertificateMetrics
 from placement.metrics import Metrics as PlacementMetrics
 from tests.docs.blocks import REPOSITORY, text_of
+from tests.plane.manifests.conftest import Build
 from tests.plane.manifests.objects import of_kind, one, webhooks
 from webhook.metrics import Metrics
 from webhook.rules.load import load_default, load_text, load_texts
 from webhook.rules.source import TableSource
 from webhook.serving.tls import TlsFiles
 from webhook.state import CurrentState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.plane.manifests.conftest import Build
 
 OVERLAYS = sorted(path.name for path in (REPOSITORY / "manifests" / "overlays").iterdir())
 FROM_ELSEWHERE = ("cert-manager", "bring-your-own-certificate")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from contract import keys
 from placement.__main__ import main
 from tests.docs.blocks import REPOSITORY
+from tests.plane.manifests.conftest import Build
 from tests.plane.manifests.objects import one, pod_specs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.plane.manifests.conftest import Build
 
 NAME = "ultraserver-placement"
 ROWS = "30-placement.yaml"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from contract import keys
+from tests.plane.manifests.conftest import Build
 from tests.plane.manifests.objects import selects, webhooks
 from tests.rules.tables import with_component
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.plane.manifests.conftest import Build
 
 NAME = "bare-pods.ultraserver-webhook.io"
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import pytest
 import yaml
 
 from tests.docs.blocks import blocks_of
+from tests.plane.manifests.conftest import Build
 from tests.plane.manifests.objects import NAMESPACE, of_kind, one, pod_specs, selects, webhooks
 from webhook.admission.answer import HANDLERS
 from webhook.settings import serve_options
-
-if TYPE_CHECKING:
-    from tests.plane.manifests.conftest import Build
 
 PROGRAMS = ("ultraserver-webhook", "ultraserver-webhook-certs", "ultraserver-placement")
 each = pytest.mark.parametrize("program", PROGRAMS)

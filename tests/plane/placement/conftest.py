@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from testbed.experiment.stage import staged
+from testbed.experiment.stage import Stage, staged
 from testbed.plane.controlplane import ControlPlane
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from testbed.experiment.stage import Stage
 
 ULTRASERVERS = 6
 

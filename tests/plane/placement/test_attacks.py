@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pytest
 
 from contract.place import read
 from testbed.experiment import attacks, hostile
-from testbed.experiment.attacks import ATTACKS, HALF, PORT, PRIORITIES, REFUSED, Tenant
-from testbed.experiment.stage import TEAMS
+from testbed.experiment.attacks import ATTACKS, HALF, PORT, PRIORITIES, REFUSED, Attack, Tenant
+from testbed.experiment.judge import Key
+from testbed.experiment.stage import TEAMS, Stage
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
 from testbed.plane.jobs import template
+from testbed.plane.process import Program
 from tests.plane.guard import people
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from testbed.experiment.attacks import Attack
-    from testbed.experiment.judge import Key
-    from testbed.experiment.stage import Stage
-    from testbed.plane.process import Program
 
 _numbers = itertools.count()
 

@@ -7,28 +7,23 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from contract.keys import GATE, JOB, OPENED
-from kube.api import ApiError
+from kube.api import ApiError, Object
 from placement.plan import Pin
 from placement.read import read_pod
 from placement.write import pin, release
-from testbed.experiment.judge import all_whole
+from testbed.experiment.judge import Key, all_whole
+from testbed.experiment.stage import Stage
 from testbed.mpijob import WORKER, mpijob
 from testbed.plane import nodes
 from testbed.plane.jobs import ROLE
 from testbed.plane.webhook import REPOSITORY
 from testbed.waiting import until
+from tests.plane.placement.conftest import BreakablePlane
 from webhook.objects.tree import get
-
-if TYPE_CHECKING:
-    from kube.api import Object
-    from testbed.experiment.judge import Key
-    from testbed.experiment.stage import Stage
-    from tests.plane.placement.conftest import BreakablePlane
 
 
 def gated(stage: Stage, key: Key, workers: int) -> list[Object]:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
 from testbed.experiment import hostile
 from testbed.experiment.experiment import one_by_one
 from testbed.experiment.stage import make_sick, staged
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ULTRASERVERS = 250
 

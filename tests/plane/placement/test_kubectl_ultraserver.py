@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from contract.keys import SERVER_4
 from kube.api import leases
-from testbed.experiment.stage import ACCOUNT, NAMESPACE, TEAMS
+from testbed.experiment.stage import ACCOUNT, NAMESPACE, TEAMS, Stage
 from testbed.plane.plugin import eventually, texts
-
-if TYPE_CHECKING:
-    from testbed.experiment.stage import Stage
 
 
 def test_a_program_that_does_not_run_is_named(stage: Stage) -> None:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from contract.keys import OPENED
+from kube.api import Object
 from placement.model import COMPONENT
-from testbed.experiment.judge import all_whole
-from testbed.experiment.stage import TEAMS
+from testbed.experiment.judge import Key, all_whole
+from testbed.experiment.stage import TEAMS, Stage
 from testbed.plane.placement import NAMESPACE
-from testbed.plane.process import ClusterError
+from testbed.plane.process import ClusterError, Program
 from testbed.waiting import PATIENCE, until
-
-if TYPE_CHECKING:
-    from kube.api import Object
-    from testbed.experiment.judge import Key
-    from testbed.experiment.stage import Stage
-    from testbed.plane.process import Program
-    from tests.plane.placement.conftest import BreakablePlane
+from tests.plane.placement.conftest import BreakablePlane
+from tests.plane.short import assert_all_whole, modes
 
 LEASE = int(2 * PATIENCE)
 """Seconds in which no test ends: another leads before only if the Lease was given back."""
@@ -110,3 +105,8 @@ def test_what_is_kept_for_a_job_is_anybodys_after_a_while(stage: Stage) -> None:
     opened = datetime.fromisoformat(stage.pods(small)[-1]["metadata"]["annotations"][OPENED])
     assert opened - began > timedelta(seconds=keeping)
     assert not stage.standings()[large].nodes
+
+
+@modes
+def test_every_job_is_placed_whole_and_nothing_is_held_in_part(mode: str, stage: Stage, seed: int) -> None:
+    assert_all_whole(stage, mode, seed)
