@@ -12,16 +12,12 @@ JITTER = 0.2
 """By how much of it a wait varies: programs that were started together do not stay in step."""
 
 
-def waits(first: float = 0.5, most: float = 30.0) -> Iterator[float]:
-    """Seconds to wait before each further try: they double.
-
-    Args:
-        first: The first, about.
-        most: The longest, about.
-    """
+def waits() -> Iterator[float]:
+    """Seconds to wait before each further try: they double, from half a second to half a minute, about."""
+    wait = 0.5
     while True:
-        yield first * jitter()
-        first = min(2 * first, most)
+        yield wait * jitter()
+        wait = min(2 * wait, 30.0)
 
 
 def jitter() -> float:

@@ -19,7 +19,7 @@ from kube.api import ApiError, GoneError
 from kube.backoff import waits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from kube.api import Object
     from kube.client import EventStream, KubernetesApi
@@ -48,25 +48,22 @@ class Mirror(Generic[T]):
             one that is of no interest, as if it did not exist.
         changed: Called from the thread when what is kept has changed, or `lost` has: wake whoever looks at
             them, and return.
-        waits: Begins the waits between tries.
         clock: Seconds of a clock that never jumps.
         wait: Waits for the event, so many seconds at most.
     """
 
-    def __init__(  # noqa: PLR0913 - the last three are for tests
+    def __init__(  # noqa: PLR0913 - the last two are for tests
         self,
         api: KubernetesApi,
         path: str,
         project: Callable[[Object], T | None],
         changed: Callable[[], object] = lambda: None,
         *,
-        waits: Callable[[], Iterator[float]] = waits,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[threading.Event, float], bool] = threading.Event.wait,
     ) -> None:
         self._api, self._path, self._project, self._changed = api, path, project, changed
-        self._waits, self._clock, self._wait = waits, clock, wait
-        self._tries = waits()
+        self._clock, self._wait, self._waits = clock, wait, waits()
         self._items: dict[Key, T] = {}
         self._version = self._lost = ""
         self._stream: EventStream | None = None
@@ -128,10 +125,10 @@ class Mirror(Generic[T]):
                     if not self._lost:
                         _log.warning("cannot follow %s: %s", self._path, error)
                     self._say(str(error))
-                self._wait(self._stopped, next(self._tries))
+                self._wait(self._stopped, next(self._waits))
                 continue
             if self._version == before and self._clock() - began < SHORT_SECONDS:
-                self._wait(self._stopped, next(self._tries))
+                self._wait(self._stopped, next(self._waits))
 
     def _follow_safely(self) -> None:
         try:
@@ -171,7 +168,7 @@ class Mirror(Generic[T]):
                     gone = raw.get("code") == HTTPStatus.GONE
                     raise (GoneError if gone else ApiError)(f"{self._path}: {raw.get('message')}")
                 self._version = raw["metadata"]["resourceVersion"]
-                self._tries = self._waits()
+                self._waits = waits()
                 if kind != "BOOKMARK":
                     self._keep(_key(raw), None if kind == "DELETED" else self._project(raw))
 

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from kube.api import GoneError
-from kube.backoff import JITTER, waits
+from kube.backoff import JITTER
 from kube.watch import SHORT_SECONDS, Mirror
 from testbed.waiting import PATIENCE
 from tests.kube.fake import FakeApi
@@ -58,7 +58,6 @@ class Followed:
             self.path,
             self.project,
             self._told,
-            waits=lambda: waits(1, 30),
             clock=lambda: self.now,
             wait=self._wait,
         )
@@ -196,11 +195,11 @@ def test_waits_grow_until_an_event_comes(api: FakeApi) -> None:
         lambda: api.end_watches("reset"),
         lambda: None,
     )
-    assert followed.waits == [pytest.approx(about, rel=JITTER) for about in (1, 2, 4, 8, 1)]
+    assert followed.waits == [pytest.approx(about, rel=JITTER) for about in (0.5, 1, 2, 4, 0.5)]
 
 
 @pytest.mark.parametrize(
-    ("lasts", "waits"), [(0.0, (1, 2, 4, 8, 16, 30)), (SHORT_SECONDS, ())], ids=["at once", "in time"]
+    ("lasts", "waits"), [(0.0, (0.5, 1, 2, 4, 8, 16, 30)), (SHORT_SECONDS, ())], ids=["at once", "in time"]
 )
 def test_an_api_server_that_ends_every_watch_at_once_is_not_asked_without_pause(
     api: FakeApi, lasts: float, waits: tuple[float, ...]
@@ -212,7 +211,7 @@ def test_an_api_server_that_ends_every_watch_at_once_is_not_asked_without_pause(
         nonlocal begun
         followed.now += lasts
         begun += 1
-        if begun == 8:
+        if begun == 9:
             followed.mirror.stop()
         api.end_watches(bookmark=False)
 
@@ -220,7 +219,7 @@ def test_an_api_server_that_ends_every_watch_at_once_is_not_asked_without_pause(
     followed.mirror.follow()
     assert len(followed.shown) == 1
     assert followed.waits == [pytest.approx(about, rel=JITTER) for about in waits]
-    assert len(followed.versions()) == 8
+    assert len(followed.versions()) == 9
 
 
 def test_a_selection_keeps_its_query(api: FakeApi) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from kube.backoff import waits
 from kube.client import connect
 from kube.watch import Mirror
 from testbed.plane.controlplane import ControlPlane
@@ -51,7 +50,7 @@ def mirror(plane: ApiServerOnly, changed: threading.Event | None = None) -> Mirr
     path = f"{PATH}?labelSelector=of%3Dthe-test"
     told = changed.set if changed else lambda: None
     api = connect(plane.kubeconfig)
-    return Mirror(api, path, lambda raw: raw["data"]["value"], told, waits=lambda: waits(0.2, 1))
+    return Mirror(api, path, lambda raw: raw["data"]["value"], told)
 
 
 @pytest.mark.limit(40, "an API server starts again")
