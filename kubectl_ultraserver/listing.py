@@ -16,14 +16,14 @@ from kube.api import ApiError, ForbiddenError, leases
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.kueue import QUEUE, owned
 from kubectl_ultraserver.names import belongs, job_of, unknown
-from kubectl_ultraserver.objects import at, labels, maps, metadata, name_of, text
+from kubectl_ultraserver.objects import at, labels, maps, name_of, text
 from kubectl_ultraserver.seen import Fleet, Work, table_of
 from placement.model import COMPONENT
 from placement.read import LIVE, read_node, read_pod
 from placement.topology import Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from kube.api import Object
     from kube.client import KubernetesApi
@@ -92,25 +92,28 @@ class Lister:
         """
         job = self._job(called)
         pods = [pod for pod in self._items(f"/api/v1/{self._inside}/pods") if belongs(pod, called)]
-        if job is None and not pods and not any(owned(found, called) for found in self._workloads()):
+        if job is None and not pods and not any(owned(found, called) for found in self._queued("workloads")):
             raise UnknownJobError(self._unknown(called))
         return Work(called, self.namespace, job, tuple(sorted(pods, key=name_of)), self.fleet())
 
     def case(self, work: Work) -> Case:
         """What else there is to know about a job that waits; what may not be read is left out."""
         names = {*work.makers, *map(name_of, work.pods)}
-        told = self._readable(f"/api/v1/{self._inside}/events")
-        uid = text(metadata(work.job or {}).get("uid"))
-        workloads = self._workloads(f"?labelSelector=kueue.x-k8s.io%2Fjob-uid%3D{uid}" if uid else "")
+        events = self._readable(
+            f"/api/v1/{self._inside}/events", lambda event: at(event, "involvedObject", "name") in names
+        )
+        uid = text(work.job, "metadata", "uid")
+        own = f"?labelSelector=kueue.x-k8s.io%2Fjob-uid%3D{uid}" if uid else ""
+        workloads = self._queued(f"workloads{own}")
         wanted = {text(found, "spec", "queueName") for found in workloads}
         wanted |= {labels(work.job or {}).get(QUEUE, "")} - {""}
-        queues = self._queues() if wanted and self._kueue else {}
+        queues = {name_of(queue): queue for queue in (self._queued("localqueues") if wanted else ())}
         behind = {text(queues[name], "spec", "clusterQueue") for name in wanted if name in queues}
         return Case(
             work,
             datetime.now(UTC),
             self._get(f"/api/v1/namespaces/{self.namespace}") or {},
-            tuple(event for event in told if at(event, "involvedObject", "name") in names),
+            tuple(events),
             self._registration(work.kind),
             self._rules,
             self._get(f"{leases(INSTALLED)}/{COMPONENT}"),
@@ -140,13 +143,9 @@ class Lister:
         except ForbiddenError:
             return {}
 
-    def _workloads(self, query: str = "") -> list[Object]:
-        return self._readable(f"{self._kueue}/{self._inside}/workloads{query}") if self._kueue else []
-
-    def _queues(self) -> dict[str, Object]:
-        return {
-            name_of(queue): queue for queue in self._readable(f"{self._kueue}/{self._inside}/localqueues")
-        }
+    def _queued(self, what: str) -> list[Object]:
+        """What Kueue has in the namespace; nothing where it is not installed."""
+        return self._readable(f"{self._kueue}/{self._inside}/{what}") if self._kueue else []
 
     @cached_property
     def _rules(self) -> Object | None:
@@ -217,10 +216,10 @@ class Lister:
                     names.add((text(found, "metadata", "namespace"), name))
         return unknown(called, self.namespace, {(there, name) for there, name in names if name})
 
-    def _readable(self, path: str) -> list[Object]:
-        """A collection; empty where it may not be read."""
+    def _readable(self, path: str, keep: Callable[[Object], bool] = bool) -> list[Object]:
+        """What is to be kept of a collection, which may be long; nothing where it may not be read."""
         try:
-            return list(self._items(path))
+            return [found for found in self._items(path) if keep(found)]
         except ForbiddenError:
             return []
 

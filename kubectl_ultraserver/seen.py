@@ -131,7 +131,7 @@ class Work:
     @property
     def kind(self) -> str:
         """What kubectl calls its kind; ``job`` where that is not known."""
-        return self.called.kind or text((self.job or {}).get("kind")).lower() or "job"
+        return self.called.kind or text(self.job, "kind").lower() or "job"
 
     @property
     def title(self) -> str:
@@ -141,9 +141,8 @@ class Work:
     @property
     def makers(self) -> set[str]:
         """The names of what makes its pods: itself, and what it makes for that."""
-        owners = (maps(pod, "metadata", "ownerReferences") for pod in self.pods)
-        made = {text(owner, "name") for found in owners for owner in found}
-        return {self.called.name, f"{self.called.name}-launcher"} | made
+        owners = (owner for pod in self.pods for owner in maps(pod, "metadata", "ownerReferences"))
+        return {self.called.name, f"{self.called.name}-launcher", *(text(owner, "name") for owner in owners)}
 
     @cached_property
     def raw(self) -> dict[str, Object]:
@@ -203,11 +202,6 @@ class Work:
     def node(self, worker: Pod) -> Node | None:
         """A worker's node; None where it is bound to none, or to one that is gone."""
         return self.fleet.topology.nodes.get(worker.node)
-
-    def label(self, worker: Pod, key: str) -> str:
-        """A label of a worker's node; empty where there is none."""
-        node = self.node(worker)
-        return node.labels.get(key, "") if node else ""
 
 
 def starts(raw: Object) -> bool:

@@ -120,13 +120,14 @@ def rows(work: Work) -> Iterator[Row]:
         node = work.node(worker)
         if worker.place is None or worker.place.size == 1 or node is None:
             return not worker.node, "", 0, worker.number  # single nodes stay as the hostfile has them
-        number, server = node_number(node, worker.place.unit), work.label(worker, worker.place.unit)
+        number, server = node_number(node, worker.place.unit), node.labels.get(worker.place.unit, "")
         return False, server, int(number) if number.isdecimal() else -1, worker.number
 
     for workers in work.jobs.values():
         for rank, worker in enumerate(sorted(workers, key=order)):
             ranked = rank if worker.node and worker.place else None
-            labels = {key: work.label(worker, key) for key in work.fleet.shown}
+            node = work.node(worker)
+            labels = {key: node.labels.get(key, "") if node else "" for key in work.fleet.shown}
             yield Row(ranked, worker.name, worker.node, labels)
 
 
@@ -146,9 +147,8 @@ def waiting(work: Work) -> Iterator[Problem]:
     """Workers without a node, and those that do not exist."""
     lacking = [worker.name for worker in work.workers if not worker.node]
     if lacking:
-        yield Problem(
-            "waiting", f"{len(lacking)} of {work.wanted} workers have no node: {few(lacking)}", lacking[0]
-        )
+        text = f"{len(lacking)} of {work.wanted} workers have no node: {few(lacking)}"
+        yield Problem("waiting", text, lacking[0])
     if len(work.workers) < work.wanted or not work.wanted:
         text = f"{len(work.workers)} of {work.wanted} workers exist" if work.wanted else "it has no workers"
         yield Problem("waiting", text, work.called.name)

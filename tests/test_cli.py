@@ -176,9 +176,12 @@ def test_show_lists_every_shape_and_rule_with_its_reason() -> None:
     assert lines[0] == f"revision {load_default().revision}"
     for row in load_default().shapes:
         assert any(line.startswith(f"{row.name} ") for line in lines)
-    for rule in load_default().rules:
-        (line,) = [line for line in lines if line.startswith(f"{rule.name} ")]
-        assert line.endswith(rule.reason)
+    for rule in default_draft().raw["rules"]:
+        (line,) = [line for line in lines if line.startswith(f"{rule['name']} ")]
+        assert line.endswith(rule["reason"])
+        for condition in ("placer", "volume", "mountFree"):
+            shown = f" {condition} " in line.removesuffix(rule["reason"])
+            assert shown == (condition in rule["match"]), (condition, line)
 
 
 def test_show_o_yaml_loads_back_to_the_same_table(tmp_path: Path) -> None:

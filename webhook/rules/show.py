@@ -1,8 +1,14 @@
 """A rule table in short, for people."""
 
+from collections.abc import Iterable, Mapping
+from dataclasses import Field, fields
+from typing import Any
+
+from pydantic.alias_generators import to_camel
+
 from common.texts import columns
 from webhook.engine.devices import ranges
-from webhook.rows.table import Mode, Rule, Table
+from webhook.rows.table import Match, Mode, MountFree, Rule, Table
 
 
 def overview(table: Table) -> str:
@@ -25,22 +31,26 @@ def overview(table: Table) -> str:
 
 
 def _when(rule: Rule) -> str:
-    match = rule.match
-    parts = [f"{key} {'|'.join(values)}" for key, values in match.shape.items()]
-    parts += [] if match.candidate else ["any object" if match.candidate is None else "no candidate"]
-    parts += [f"workload {'|'.join(match.workload)}"] if match.workload else []
-    parts += [] if match.named is None else ["named" if match.named else "unnamed"]
-    parts += [f"asks for {'|'.join(match.requests_shown())}"] if match.requests else []
-    parts += ["every template"] if match.every else []
-    wrong = "|".join(match.unsupported_count)
-    parts += [f"asks for a number of {wrong} that its instance type does not accept"] if wrong else []
-    template = {str(place): values for place, values in match.template.items()}
-    conditions = (template, match.fields, match.labels, match.annotations)
-    parts += [f"{key} {_any(values)}" for part in conditions for key, values in part.items()]
-    parts += [f"namespace {_any(match.namespace)}"] if match.namespace else []
+    parts = [part for each in fields(Match) for part in _said(rule.match, each)]
     parts += [f"{rule.waits_for} given"] if rule.waits_for else []
     parts += [f"replaces {'|'.join(rule.replaces)}"] if rule.replaces and rule.mode is not Mode.OFF else []
     return ", ".join(parts) or "always"
+
+
+def _said(match: Match, key: Field[Any]) -> Iterable[str]:
+    """What one of its keys says; nothing where it is not given."""
+    value, name = getattr(match, key.name), to_camel(key.name)
+    if key.name == "role" or value in (key.default, {}):
+        return []
+    if key.name == "requests":
+        return [f"asks for {'|'.join(match.requests_shown())}"]
+    if isinstance(value, Mapping):
+        return [f"{inner} {_any(values)}" for inner, values in value.items()]
+    if isinstance(value, MountFree):
+        return [f"{name} {value.mount_path}"]
+    if key.name == "candidate":
+        return ["any object" if value is None else "no candidate"]
+    return [f"{name} {_any(value)}" if isinstance(value, tuple) else name if value else f"not {name}"]
 
 
 def _any(values: tuple[str, ...]) -> str:
