@@ -7,14 +7,19 @@ import copy
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+
 from certs import objects
-from certs.authority import service_names
+from certs.authority import Pair, service_names
 from certs.decide import Action
 from certs.inputs import Inputs, Policy, unusable
 from certs.rotate import Rotator, Target
 from tests.kube.fake import NOW, Clock, FakeApi
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
+
     from certs.rotate import PassResult
     from kube.api import Object
 
@@ -88,3 +93,21 @@ def ready() -> tuple[FakeApi, Clock]:
     rotator(api, clock).run()
     api.writes.clear()
     return api, clock
+
+
+def foreign(
+    signer: Pair, key: CertificateIssuerPrivateKeyTypes, *extensions: x509.ExtensionType, days: int = 9
+) -> Pair:
+    """A certificate as other programs make them, with no more than these extensions."""
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "foreign")]))
+        .issuer_name(signer.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(7)
+        .not_valid_before(NOW)
+        .not_valid_after(NOW + timedelta(days=days))
+    )
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    return Pair(builder.sign(signer.key, hashes.SHA256()), key)

@@ -17,6 +17,7 @@ DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
 NAMES = POLICY.names
 CA, NEW = (new_authority(NOW, POLICY.authority_lifetime) for _ in range(2))
 LEAF = issue(CA, NOW, POLICY.leaf_lifetime, NAMES)
+CHAIN = replace(LEAF, intermediates=(CA.certificate,))
 PROVIDED = PairSecret("provided", {}, LEAF, "", frozenset({CA.certificate}))
 
 
@@ -38,6 +39,8 @@ def test_an_instant_is_told_to_the_second_in_utc() -> None:
         ({"pair": None, "problem": "it cannot be read", "bundle": frozenset()}, "it cannot be read"),
         ({"bundle": frozenset({NEW.certificate})}, "no trusted authority signed it"),
         ({"bundle": frozenset({LEAF.certificate})}, "no trusted authority signed it"),
+        # A chain that goes round, with the authority that signed itself, ends.
+        ({"pair": CHAIN, "bundle": frozenset({NEW.certificate})}, "no trusted authority signed it"),
         ({"pair": issue(CA, NOW, DAY * 9, ["other"])}, f"it lacks the name {NAMES[0]}"),
         ({}, ""),
     ],

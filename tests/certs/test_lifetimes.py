@@ -33,8 +33,6 @@ from tests.certs.fake import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cryptography import x509
-
 MINUTE = timedelta(minutes=1)
 TINY = timedelta(microseconds=1)
 
@@ -47,7 +45,6 @@ class World:
     api: FakeApi = field(default_factory=installed)
     clock: Clock = field(default_factory=Clock)
     past: list[tuple[datetime, Pair | None, tuple[Bundle, ...]]] = field(default_factory=list)
-    leaves: int = 0
     others: list[Pair] = field(default_factory=list)
 
     def look(self) -> None:
@@ -61,7 +58,6 @@ class World:
         ]
         bundles = tuple(held for hook in hooks for held in hook.bundles)
         if not self.past or self.past[-1][1:] != (pair, bundles):
-            self.leaves += bool(self.past) and self.past[-1][1] != pair
             self.past.append((self.clock(), pair, bundles))
 
     def check(self) -> None:
@@ -218,19 +214,6 @@ def crash_after(api: FakeApi, writes: int) -> None:
         api.before_write = lambda: count(left - 1)
 
     api.before_write = lambda: count(writes)
-
-
-def test_ten_years_of_an_undisturbed_installation() -> None:
-    world = World(POLICY)
-    start = world.clock()
-    authorities: set[x509.Certificate] = set()
-    rest = world.run()
-    while world.clock() < start + timedelta(days=3650):
-        world.forward(rest + timedelta(seconds=30))
-        rest = world.run()
-        authorities |= rotator(world.api, world.clock).read().authority.bundle
-    assert len(authorities) == 4  # a new one after 3.3, 6.7 and 10 years
-    assert 55 <= world.leaves <= 75  # one each 60 days, and one with each authority
 
 
 def leaf_at_once(inputs: Inputs) -> Decision | None:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import base64
 import re
 from datetime import timedelta
-from functools import cache
 from typing import Any
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.x509.oid import NameOID
 
 from certs.authority import Pair, issue, new_authority
 from certs.decide import Action
@@ -26,7 +23,7 @@ from certs.objects import (
     read_hook,
     read_secret,
 )
-from tests.certs.fake import NOW, POLICY, SECRET, Clock, files, installed, rotator
+from tests.certs.fake import NOW, POLICY, SECRET, Clock, files, foreign, installed, rotator
 
 CA = new_authority(NOW, timedelta(days=9))
 OTHER = new_authority(NOW + timedelta(seconds=1), timedelta(days=9))
@@ -103,40 +100,17 @@ def test_a_configuration_has_a_bundle_for_each_webhook() -> None:
 
 def test_certificates_that_another_program_made_are_served_on_and_replaced_step_by_step() -> None:
     api, clock = installed(), Clock()
-    crt, key, ca = foreign(POLICY.names)
-    raw = {**secret(crt, key, ca), "type": "kubernetes.io/tls", "kind": "Secret"}
+    names = x509.SubjectAlternativeName([x509.DNSName(name) for name in POLICY.names])
+    theirs = foreign(CA, rsa.generate_private_key(65537, 2048), names)
+    made = theirs.certificate_pem(), theirs.key_pem(), CA.certificate_pem()
+    raw = {**secret(*made), "type": "kubernetes.io/tls", "kind": "Secret"}
     assert read_secret("ca", raw, STORED_AT, signs=True).problem == "its private key is not ECDSA on P-256"
     api.put(SECRET, raw)
     api.objects[SECRET]["metadata"]["name"] = "tls"
     first = rotator(api, clock).run()
-    assert first.stored.serving.certificate == x509.load_pem_x509_certificate(crt)
+    assert first.stored.serving.certificate == theirs.certificate
     assert len(first.stored.authority.bundle) == 2
     clock.forward(POLICY.settle)
     assert [step.action for step in rotator(api, clock).run().steps] == [Action.ISSUE]
     clock.forward(POLICY.settle + timedelta(seconds=1))
     assert len(rotator(api, clock).run().stored.authority.bundle) == 1
-
-
-@cache
-def rsa_key() -> rsa.RSAPrivateKey:
-    return rsa.generate_private_key(65537, 2048)
-
-
-def foreign(names: tuple[str, ...]) -> tuple[bytes, bytes, bytes]:
-    """An RSA leaf, its key and its authority."""
-    key = rsa_key()
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "foreign")]))
-        .issuer_name(CA.certificate.subject)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(NOW)
-        .not_valid_after(NOW + timedelta(days=9))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False)
-    )
-    leaf = builder.sign(CA.key, hashes.SHA256())
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return leaf.public_bytes(serialization.Encoding.PEM), pem, CA.certificate_pem()

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from certs.authority import Pair, issue, new_authority
@@ -20,6 +19,7 @@ from tests.certs.fake import (
     SECRET,
     complete,
     files,
+    foreign,
     ready,
     rotator,
 )
@@ -78,27 +78,11 @@ def test_before_it_ends_unrenewed_the_program_serves_its_own_and_says_why_and_ne
     assert outcome.notes() == [f"the provided certificate is not served: {outcome.stored.refused}"]
 
 
-def intermediate(signer: Pair) -> Pair:
-    """An authority that another one signed."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "between")]))
-        .issuer_name(signer.certificate.subject)
-        .public_key(key.public_key())
-        .serial_number(7)
-        .not_valid_before(NOW)
-        .not_valid_after(NOW + 800 * DAY)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(identifier, critical=False)
-    )
-    return Pair(builder.sign(signer.key, hashes.SHA256()), key)
-
-
 def test_intermediates_go_along_and_are_followed_up_to_the_root() -> None:
     root = new_authority(NOW, 900 * DAY)
-    between = intermediate(root)
+    key = ec.generate_private_key(ec.SECP256R1())
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    between = foreign(root, key, x509.BasicConstraints(ca=True, path_length=0), identifier, days=800)
     leaf = issue(between, NOW, 90 * DAY, POLICY.names)
     api, clock = ready()
     provide(api, leaf, root.certificate_pem(), between.certificate_pem())
