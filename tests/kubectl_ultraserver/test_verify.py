@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from contract.keys import NO_SERVER, NODE_IDS, PLACE, SERVER_4
+from contract.keys import LOOSE, NO_SERVER, NODE_IDS, PLACE, SERVER_4
 from kubectl_ultraserver.verify import verify
 from tests.kubectl_ultraserver.build import THREE, pod, stored, work, workers
 from tests.placement.world import changed
@@ -113,6 +113,17 @@ def test_another_job_on_the_same_ultraserver_is_named_with_its_pod_and_node() ->
 def test_a_pair_does_not_share_with_the_other_pair() -> None:
     others = workers("other", 2, ["n1-2", "n1-3"], size=2)
     assert verify(work(workers("train", 2, ["n1-0", "n1-1"], size=2), others=others)).whole
+
+
+def test_a_single_node_is_shared_only_with_those_that_need_no_more() -> None:
+    own = workers("train", 1, ["n1-0"], size=1)
+    (small,), whole = workers("other", 1, ["n1-0"], size=1), workers("other", 4, FIRST)
+    assert verify(work(own, others=[small])).whole
+    small["metadata"] |= {"labels": small["metadata"]["labels"] | {LOOSE: "true"}, "annotations": {}}
+    for others in (whole, [small]):
+        assert said(verify(work(own, others=others))) == [
+            ("shares", "n1-0 is shared with team/other (other-worker-0 on node n1-0)")
+        ]
 
 
 def test_two_workers_on_one_node_are_no_two_nodes() -> None:

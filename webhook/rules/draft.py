@@ -84,11 +84,6 @@ class Draft:
         return self.files[-1], path
 
 
-def alone(document: Document) -> Draft:
-    """A file by itself."""
-    return Draft(document.value, (document,))
-
-
 def strays(base: Draft, over: Document) -> Iterator[Problem]:
     """Rows of a table that change rows which the one below does not have."""
     for section, needed in ROWS.items():

@@ -17,7 +17,7 @@ from webhook.documents import Document, DocumentError, read_documents
 from webhook.rows.placeholders import SCRIPTS, render
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import Workload
-from webhook.rules.draft import Draft, alone, laid_over, strays
+from webhook.rules.draft import Draft, laid_over, strays
 from webhook.rules.files import SUFFIXES, Text, read_texts
 from webhook.rules.lint import problems_of
 from webhook.rules.problems import Problem, TableError
@@ -89,7 +89,8 @@ def draft_of(texts: Sequence[Text], where: str) -> Draft:
     if reason := _unreadable(texts):
         raise TableError([Problem(where, 1, "", reason)])
     first, *others = documents = [_read(text, source) for source, text in texts]
-    problems = [problem for document in documents for problem in _problems(alone(document))]
+    alone = [Draft(document.value, (document,)) for document in documents]
+    problems = [problem for draft in alone for problem in _problems(draft)]
     problems = problems or [
         Problem(each.source, each.line, "", ALONE) for each in others if "extends" not in each.value
     ]
@@ -98,7 +99,7 @@ def draft_of(texts: Sequence[Text], where: str) -> Draft:
     if "extends" in first.value:
         draft, others = default_draft(), documents
     else:
-        draft = alone(first)
+        draft = alone[0]
     for document in others:
         if unfit := list(strays(draft, document)):
             raise TableError(unfit)
