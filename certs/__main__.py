@@ -27,7 +27,7 @@ from kube.loop import Loop
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from certs.decide import Decision
+    from certs.decide import NextStep
     from certs.rotate import PassResult
 
 LOOK_SECONDS = 0.5
@@ -167,11 +167,11 @@ def _failing() -> Iterator[None]:
         raise click.ClickException(str(error)) from error
 
 
-def _step(decision: Decision) -> None:
+def _step(decision: NextStep) -> None:
     click.echo(f"{decision.action.value}: {decision.why}")
 
 
-def _log_step(decision: Decision) -> None:
+def _log_step(decision: NextStep) -> None:
     level = logging.WARNING if decision.broken else logging.INFO
     _log.log(level, "%s: %s", decision.action.value, decision.why)
 

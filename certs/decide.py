@@ -50,7 +50,7 @@ class Action(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class NextStep:
     """What to do next.
 
     Attributes:
@@ -69,7 +69,7 @@ class Decision:
     broken: bool = False
 
 
-def decide(inputs: Inputs) -> Decision:
+def decide(inputs: Inputs) -> NextStep:
     """Say what to do next: the answer of the first row that has one."""
     for row in _ROWS:
         decision = row(inputs)
@@ -78,7 +78,7 @@ def decide(inputs: Inputs) -> Decision:
     return _keep(inputs)
 
 
-def _no_authority(inputs: Inputs) -> Decision | None:
+def _no_authority(inputs: Inputs) -> NextStep | None:
     held = inputs.authority
     if held.pair is not None:
         ca = held.pair.certificate
@@ -93,10 +93,10 @@ def _no_authority(inputs: Inputs) -> Decision | None:
         # whoever is trusted now stays trusted until their leaves are replaced.
         known = held.bundle | inputs.serving.bundle
         known = known.union(*(bundle for hook in inputs.hooks for bundle in hook.bundles))
-    return Decision(Action.NEW_AUTHORITY, why, still_good(known, inputs.now), broken=True)
+    return NextStep(Action.NEW_AUTHORITY, why, still_good(known, inputs.now), broken=True)
 
 
-def _old_authority(inputs: Inputs) -> Decision | None:
+def _old_authority(inputs: Inputs) -> NextStep | None:
     signer = inputs.signer.certificate
     if signer in inputs.forced:
         why = "a new authority was asked for"
@@ -104,10 +104,10 @@ def _old_authority(inputs: Inputs) -> Decision | None:
         why = f"the authority reached its renewal time at {at(renewal(signer))}"
     else:
         return None
-    return Decision(Action.NEW_AUTHORITY, why, still_good(inputs.bundle | {signer}, inputs.now))
+    return NextStep(Action.NEW_AUTHORITY, why, still_good(inputs.bundle | {signer}, inputs.now))
 
 
-def _odd_bundle(inputs: Inputs) -> Decision | None:
+def _odd_bundle(inputs: Inputs) -> NextStep | None:
     wanted = still_good(inputs.bundle, inputs.now) | inputs.anchors
     if wanted == inputs.bundle:
         return None
@@ -115,49 +115,49 @@ def _odd_bundle(inputs: Inputs) -> Decision | None:
     if inputs.anchors <= inputs.bundle:
         why = "a certificate in the bundle has expired, or is not a CA"
     broken = bool(unusable(inputs.serving, inputs.bundle, inputs.now))
-    return Decision(Action.BUNDLE, why, wanted, broken=broken)
+    return NextStep(Action.BUNDLE, why, wanted, broken=broken)
 
 
-def _lost_trust(inputs: Inputs) -> Decision | None:
+def _lost_trust(inputs: Inputs) -> NextStep | None:
     """A caBundle lost an authority whose leaf is about to be served: the settling time begins anew."""
     if inputs.moved or inputs.authority.noted is None:
         return None
     if all(inputs.anchors <= bundle for hook in inputs.hooks for bundle in hook.bundles):
         return None
-    return Decision(Action.FORGET, "a caBundle no longer holds the new authority")
+    return NextStep(Action.FORGET, "a caBundle no longer holds the new authority")
 
 
-def _untrusted(inputs: Inputs) -> Decision | None:
+def _untrusted(inputs: Inputs) -> NextStep | None:
     wrong = [hook for hook in inputs.hooks if any(held != inputs.bundle for held in hook.bundles)]
     if not wrong:
         return None
     serving = inputs.serving
     broken = any(unusable(serving, held, inputs.now) for hook in wrong for held in hook.bundles)
     names = ", ".join(f"{hook.kind} {hook.name}" for hook in wrong)
-    return Decision(Action.TRUST, f"another caBundle is wanted in {names}", broken=broken)
+    return NextStep(Action.TRUST, f"another caBundle is wanted in {names}", broken=broken)
 
 
-def _unpublished(inputs: Inputs) -> Decision | None:
+def _unpublished(inputs: Inputs) -> NextStep | None:
     serving = inputs.serving
     if serving.bundle == inputs.bundle or unusable(serving, inputs.bundle, inputs.now):
         return None  # what needs a leaf gets its bundle with it
-    return Decision(Action.PUBLISH, "ca.crt of the serving Secret is not the bundle")
+    return NextStep(Action.PUBLISH, "ca.crt of the serving Secret is not the bundle")
 
 
-def _broken_leaf(inputs: Inputs) -> Decision | None:
+def _broken_leaf(inputs: Inputs) -> NextStep | None:
     why = unusable(inputs.serving, inputs.bundle, inputs.now)
     # At once, settled or not: there is nothing good to serve meanwhile.
     return _another_leaf(inputs, f"no leaf to serve: {why}", broken=True) if why else None
 
 
-def _unnoted(inputs: Inputs) -> Decision | None:
+def _unnoted(inputs: Inputs) -> NextStep | None:
     complete = inputs.moved and inputs.bundle == inputs.anchors
     if complete or inputs.authority.noted is not None:
         return None
-    return Decision(Action.NOTE, "every caBundle holds the new authority")
+    return NextStep(Action.NOTE, "every caBundle holds the new authority")
 
 
-def _leaf_of_old_authority(inputs: Inputs) -> Decision | None:
+def _leaf_of_old_authority(inputs: Inputs) -> NextStep | None:
     leaf, since = inputs.serving.certificate, inputs.authority.noted
     if leaf is None or inputs.moved:
         return None
@@ -166,23 +166,23 @@ def _leaf_of_old_authority(inputs: Inputs) -> Decision | None:
         return _another_leaf(inputs, "the new authority is trusted everywhere")
     if leaf.not_valid_after_utc <= settled:
         return _another_leaf(inputs, f"the leaf ends at {at(leaf.not_valid_after_utc)}, before all settles")
-    return Decision(Action.WAIT, "API servers are learning to trust the new authority", until=settled)
+    return NextStep(Action.WAIT, "API servers are learning to trust the new authority", until=settled)
 
 
-def _old_leaf(inputs: Inputs) -> Decision | None:
+def _old_leaf(inputs: Inputs) -> NextStep | None:
     leaf = inputs.serving.certificate
     if leaf is None or inputs.takes:
         return None
     if missing := lacking(leaf, inputs.policy.names):
-        return Decision(Action.ISSUE, f"the leaf lacks the name {', '.join(missing)}", broken=True)
+        return NextStep(Action.ISSUE, f"the leaf lacks the name {', '.join(missing)}", broken=True)
     if leaf in inputs.forced:
-        return Decision(Action.ISSUE, "a new leaf was asked for")
+        return NextStep(Action.ISSUE, "a new leaf was asked for")
     if inputs.now >= renewal(leaf):
-        return Decision(Action.ISSUE, f"the leaf reached its renewal time at {at(renewal(leaf))}")
+        return NextStep(Action.ISSUE, f"the leaf reached its renewal time at {at(renewal(leaf))}")
     return None
 
 
-def _old_authority_retires(inputs: Inputs) -> Decision | None:
+def _old_authority_retires(inputs: Inputs) -> NextStep | None:
     serving = inputs.serving
     if serving.pair is None or inputs.bundle == inputs.anchors:
         return None
@@ -190,7 +190,7 @@ def _old_authority_retires(inputs: Inputs) -> Decision | None:
     # A second more, for certificates count whole ones only.
     settled = stored_at + inputs.policy.settle + timedelta(seconds=1)
     if inputs.now < settled:
-        return Decision(Action.WAIT, "pods are receiving the new authority's leaf", until=settled)
+        return NextStep(Action.WAIT, "pods are receiving the new authority's leaf", until=settled)
     behind = [
         place
         for place, seen in (inputs.replicas or {}).items()
@@ -198,23 +198,23 @@ def _old_authority_retires(inputs: Inputs) -> Decision | None:
     ]
     if behind:
         why = f"the old authority stays trusted: its leaf is still served by {', '.join(sorted(behind))}"
-        return Decision(Action.WAIT, why, until=inputs.now + inputs.policy.settle)
-    return Decision(Action.BUNDLE, "every replica serves the new authority's leaf", inputs.anchors)
+        return NextStep(Action.WAIT, why, until=inputs.now + inputs.policy.settle)
+    return NextStep(Action.BUNDLE, "every replica serves the new authority's leaf", inputs.anchors)
 
 
-def _keep(inputs: Inputs) -> Decision:
+def _keep(inputs: Inputs) -> NextStep:
     leaf = inputs.serving.certificate
     due = renewal(inputs.signer.certificate)
     if leaf:
         due = min(due, last_served(leaf, inputs.policy) if inputs.takes else renewal(leaf))
-    return Decision(Action.KEEP, "all is well", until=due)
+    return NextStep(Action.KEEP, "all is well", until=due)
 
 
-def _another_leaf(inputs: Inputs, why: str, *, broken: bool = False) -> Decision:
-    return Decision(Action.TAKE if inputs.takes else Action.ISSUE, why, broken=broken)
+def _another_leaf(inputs: Inputs, why: str, *, broken: bool = False) -> NextStep:
+    return NextStep(Action.TAKE if inputs.takes else Action.ISSUE, why, broken=broken)
 
 
-_ROWS: tuple[Callable[[Inputs], Decision | None], ...] = (
+_ROWS: tuple[Callable[[Inputs], NextStep | None], ...] = (
     _no_authority,
     _old_authority,
     _odd_bundle,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class Wanted:
     """What is wanted.
 
     Attributes:
@@ -83,7 +83,7 @@ class Inputs:
     serving: PairSecret
     provided: PairSecret
     hooks: tuple[Hook, ...]
-    policy: Policy
+    policy: Wanted
     now: datetime
     forced: Bundle = frozenset()
     replicas: Mapping[str, x509.Certificate] | None = None
@@ -165,7 +165,7 @@ def unusable(serving: PairSecret, bundle: Bundle, now: datetime) -> str:
     return ""
 
 
-def last_served(leaf: x509.Certificate, policy: Policy) -> datetime:
+def last_served(leaf: x509.Certificate, policy: Wanted) -> datetime:
     """Until when a provided leaf is served: so long before its end that another one can take over in time."""
     return leaf.not_valid_after_utc - policy.least_life
 

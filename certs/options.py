@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from certs.authority import service_names
-from certs.inputs import Policy
+from certs.inputs import Wanted
 from certs.rotate import Rotator, Target
 from kube.command import connect, options_of, own_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from certs.decide import Decision
+    from certs.decide import NextStep
     from certs.replicas import Address
 
 option = options_of("ULTRASERVER_CERTS")
@@ -74,7 +74,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def rotator(say: Callable[[Decision], object], **given: Any) -> Rotator:  # noqa: ANN401 - click passes what _OPTIONS names
+def rotator(say: Callable[[NextStep], object], **given: Any) -> Rotator:  # noqa: ANN401 - click passes what _OPTIONS names
     """Make what is meant of the options, and connect.
 
     Args:
@@ -102,7 +102,7 @@ def rotator(say: Callable[[Decision], object], **given: Any) -> Rotator:  # noqa
         )
     names = [*service_names(target.service, target.namespace, given["cluster_domain"]), *given["names"]]
     try:
-        policy = Policy(
+        policy = Wanted(
             tuple(dict.fromkeys(names)),
             timedelta(days=given["leaf_days"]),
             timedelta(days=given["ca_days"]),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from certs import objects
 from certs.authority import issue, new_authority
-from certs.decide import Action, Decision, decide
+from certs.decide import Action, NextStep, decide
 from certs.inputs import Inputs
 from certs.objects import STORED_AT, TRUSTED_SINCE, bundle_pem, file, read_hook, read_secret
 from certs.replicas import Address, addresses, served
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
     from certs.authority import Pair
-    from certs.inputs import Policy
+    from certs.inputs import Wanted
     from certs.objects import Bundle, PairSecret
     from kube.api import Object
     from kube.client import KubernetesApi
@@ -63,8 +63,8 @@ class PassResult:
         conflicts: How often somebody else wrote first.
     """
 
-    steps: tuple[Decision, ...]
-    last: Decision
+    steps: tuple[NextStep, ...]
+    last: NextStep
     stored: Inputs
     conflicts: int
 
@@ -90,9 +90,9 @@ class Rotator:
 
     api: KubernetesApi
     target: Target
-    policy: Policy
+    policy: Wanted
     clock: Callable[[], datetime]
-    say: Callable[[Decision], object] = field(default=lambda _: None)
+    say: Callable[[NextStep], object] = field(default=lambda _: None)
 
     def read(self, forced: Bundle = frozenset()) -> Inputs:
         """Read what is stored.
@@ -118,7 +118,7 @@ class Rotator:
         authority = read_secret(target.authority_secret, raw, TRUSTED_SINCE, signs=True)
         return Inputs(authority, serving, provided, hooks, self.policy, self.clock(), forced)
 
-    def next(self, stored: Inputs) -> Decision:
+    def next(self, stored: Inputs) -> NextStep:
         """Decide; before an old authority goes, the replicas are asked.
 
         Raises:
@@ -153,7 +153,7 @@ class Rotator:
         given = [*([stored.authority] if authority else []), *([stored.serving] if leaf else [])]
         forced = frozenset(held.certificate for held in given if held.certificate)
         stored = replace(stored, forced=forced)
-        steps: list[Decision] = []
+        steps: list[NextStep] = []
         conflicts = 0
         for _ in range(MOST_STEPS):
             decision = self.next(stored)
@@ -172,7 +172,7 @@ class Rotator:
             f"({decision.why}); does somebody else write to the same objects?"
         )
 
-    def _do(self, decision: Decision, stored: Inputs) -> None:
+    def _do(self, decision: NextStep, stored: Inputs) -> None:
         now, policy = self.clock(), self.policy
         ca = {"ca.crt": bundle_pem(stored.bundle)}
         match decision.action:

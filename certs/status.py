@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from cryptography.x509 import Certificate
 
-    from certs.decide import Decision
+    from certs.decide import NextStep
     from certs.inputs import Inputs
 
 
@@ -38,7 +38,7 @@ def problems(inputs: Inputs) -> list[str]:
     return found
 
 
-def describe(inputs: Inputs, decision: Decision) -> list[str]:
+def describe(inputs: Inputs, decision: NextStep) -> list[str]:
     """The lines of a report: who manages, certificates, webhook configurations, replicas, what comes next."""
     serving, authority, now = inputs.serving, inputs.authority, inputs.now
     lines = [f"source     {'the provided certificate' if inputs.takes else 'this program'}"]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kubectl_ultraserver.findings import Finding
     from kubectl_ultraserver.servers import Server, Spot
-    from kubectl_ultraserver.verify import Verdict
+    from kubectl_ultraserver.verify import Verification
 
 COLOURS: Final = ("cyan", "blue", "magenta", "yellow", "bright_cyan", "bright_blue", "bright_magenta")
 SIGNS: Final = {"ok": ".", "cordoned": "!", "not ready": "x", MISSING: "?"}
@@ -43,7 +43,7 @@ def drawn(found: Sequence[Server], width: int) -> Iterator[str]:
         yield f"{cut((server.id or '-').ljust(ids), width)} [{cells}] {text}".rstrip()
 
 
-def verified(verdict: Verdict) -> Iterator[str]:
+def verified(verdict: Verification) -> Iterator[str]:
     """The workers as a table, then the verdict and its reasons."""
     keys = list(verdict.rows[0].labels) if verdict.rows else []
     short = [key.rpartition("/")[2].removeprefix("ultraserver-").upper() for key in keys]

@@ -30,7 +30,7 @@ SAID: Final = {
     "shares": "shares an UltraServer with another job",
     "node": "is on nodes that cannot work together",
 }
-"""The kinds of `Problem` in a sentence."""
+"""The kinds of `Fault` in a sentence."""
 
 NAMED: Final = 4
 """As many pods are named; more are counted."""
@@ -54,7 +54,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Fault:
     """Something that keeps a job from being placed whole.
 
     Attributes:
@@ -69,7 +69,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verification:
     """What verification found.
 
     Attributes:
@@ -82,7 +82,7 @@ class Verdict:
 
     title: str
     text: str
-    problems: tuple[Problem, ...]
+    problems: tuple[Fault, ...]
     rows: tuple[Row, ...]
     unseen: str = ""
 
@@ -97,7 +97,7 @@ class Verdict:
         return all(problem.kind != "place" for problem in self.problems)
 
 
-def verify(work: Work) -> Verdict:
+def verify(work: Work) -> Verification:
     """Look at where a job's workers are."""
     problems = (*unknown(work), *waiting(work), *misplaced(work))
     place = work.place
@@ -110,7 +110,7 @@ def verify(work: Work) -> Verdict:
         count = len({_unit(work, worker, place) for worker in work.workers})
         what = units(count, place.size).replace("free ", "").replace("whole ", "")
         text = f"placed whole: {len(work.workers)} workers on {what}, as node config {place.size} needs"
-    return Verdict(work.title, text, problems, tuple(rows(work)), work.fleet.unseen)
+    return Verification(work.title, text, problems, tuple(rows(work)), work.fleet.unseen)
 
 
 def rows(work: Work) -> Iterator[Row]:
@@ -131,30 +131,30 @@ def rows(work: Work) -> Iterator[Row]:
             yield Row(ranked, worker.name, worker.node, labels)
 
 
-def unknown(work: Work) -> Iterator[Problem]:
+def unknown(work: Work) -> Iterator[Fault]:
     """Workers of which nothing says what they need, as the webhook wrote nothing on them."""
     lacking = [worker.name for worker in work.workers if worker.place is None and not worker.problem]
     if work.place is None or lacking:
         who = f"{few(lacking)}: " if work.place else ""
         text = f"{who}no annotation {PLACE}: the webhook did not change it, or one up to 0.1.0 did"
-        yield Problem("place", text, lacking[0] if lacking else work.called.name)
+        yield Fault("place", text, lacking[0] if lacking else work.called.name)
     for worker in work.workers:
         if worker.problem:
-            yield Problem("place", f"{worker.name}: {worker.problem}", worker.name)
+            yield Fault("place", f"{worker.name}: {worker.problem}", worker.name)
 
 
-def waiting(work: Work) -> Iterator[Problem]:
+def waiting(work: Work) -> Iterator[Fault]:
     """Workers without a node, and those that do not exist."""
     lacking = [worker.name for worker in work.workers if not worker.node]
     if lacking:
         text = f"{len(lacking)} of {work.wanted} workers have no node: {few(lacking)}"
-        yield Problem("waiting", text, lacking[0])
+        yield Fault("waiting", text, lacking[0])
     if len(work.workers) < work.wanted or not work.wanted:
         text = f"{len(work.workers)} of {work.wanted} workers exist" if work.wanted else "it has no workers"
-        yield Problem("waiting", text, work.called.name)
+        yield Fault("waiting", text, work.called.name)
 
 
-def misplaced(work: Work) -> Iterator[Problem]:
+def misplaced(work: Work) -> Iterator[Fault]:
     """What is wrong with the nodes that workers have."""
     for workers in work.jobs.values():
         place = next((worker.place for worker in workers if worker.place), None)
@@ -165,14 +165,14 @@ def misplaced(work: Work) -> Iterator[Problem]:
             yield from _straddles(work, workers, place)
 
 
-def _straddles(work: Work, workers: Sequence[Pod], place: Place) -> Iterator[Problem]:
+def _straddles(work: Work, workers: Sequence[Pod], place: Place) -> Iterator[Fault]:
     homes: defaultdict[str, list[Pod]] = defaultdict(list)
     for worker in workers:
         if unit := _unit(work, worker, place):
             homes[unit].append(worker)
     for node, count in Counter(worker.node for worker in workers if worker.node).items():
         if count > 1 and place.size > 1:
-            yield Problem("straddles", f"node {node} has {count} of its workers, and may have one", node)
+            yield Fault("straddles", f"node {node} has {count} of its workers, and may have one", node)
     # A job that still waits may have blocks that are not full yet, but no more of them than it needs.
     complete = sum(map(len, homes.values())) == place.workers
     spread = place.size > 1 and (complete or len(homes) > -(-place.workers // place.size))
@@ -180,7 +180,7 @@ def _straddles(work: Work, workers: Sequence[Pod], place: Place) -> Iterator[Pro
         if spread and len(there) != place.size:
             names = few([worker.name for worker in there])
             needs = f"node config {place.size} needs {place.size}: {names}"
-            yield Problem("straddles", f"{unit} has {len(there)} of its workers, and {needs}", unit)
+            yield Fault("straddles", f"{unit} has {len(there)} of its workers, and {needs}", unit)
         group = work.fleet.topology.groups(place.unit).get(unit)
         if group:
             yield from _shared(work, workers, group, place.size)
@@ -197,26 +197,26 @@ def _unit(work: Work, worker: Pod, place: Place) -> str | None:
     return node.unit(place.unit) if node else None
 
 
-def _bad_node(work: Work, worker: Pod, place: Place | None) -> Iterator[Problem]:
+def _bad_node(work: Work, worker: Pod, place: Place | None) -> Iterator[Fault]:
     node, where = work.node(worker), f"{worker.name} is on node {worker.node}"
     if node is None:
-        yield Problem("node", f"{where}, which does not exist any more", worker.node)
+        yield Fault("node", f"{where}, which does not exist any more", worker.node)
         return
     if not node.ready:  # a cordoned one goes on with what it has
-        yield Problem("node", f"{where}, which is not ready", node.name)
+        yield Fault("node", f"{where}, which is not ready", node.name)
     if place is None:
         return
     if place.size > 1 and node.unit(place.unit) is None:
         server, number = node.labels.get(place.unit), node_number(node, place.unit)
         said = f"label {place.unit} is {server or 'missing'}, node id {number or 'missing'}"
         hint = "" if server else "; labels come from the Neuron device plugin"
-        yield Problem("node", f"{where}, which is in no working UltraServer: {said}{hint}", node.name)
+        yield Fault("node", f"{where}, which is in no working UltraServer: {said}{hint}", node.name)
     mode = node.labels.get(MODE)
     if mode and place.size in TOKENS and not TOKENS[place.size] & set(mode.split("_")):
-        yield Problem("node", f"{where}, whose mode {mode} has no node config {place.size}", node.name)
+        yield Fault("node", f"{where}, whose mode {mode} has no node config {place.size}", node.name)
 
 
-def _shared(work: Work, workers: Sequence[Pod], group: Group, size: int) -> Iterator[Problem]:
+def _shared(work: Work, workers: Sequence[Pod], group: Group, size: int) -> Iterator[Fault]:
     """Other jobs in a unit; a unit of one node may be shared by those that need no more."""
     own, uids = {worker.key for worker in workers}, {worker.uid for worker in workers}
     seen: dict[str, str] = {}
@@ -226,4 +226,4 @@ def _shared(work: Work, workers: Sequence[Pod], group: Group, size: int) -> Iter
             if whole and not any(pod.uid in uids or pod.key in own for pod in pods):
                 seen.setdefault(tenant, f"{pods[0].name} on node {node.name}")
     for tenant, where in seen.items():
-        yield Problem("shares", f"{group.id} is shared with {tenant} ({where})", group.id)
+        yield Fault("shares", f"{group.id} is shared with {tenant} ({where})", group.id)

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes
 from certs import objects
 from certs.authority import Pair, service_names
 from certs.decide import Action
-from certs.inputs import Inputs, Policy, unusable
+from certs.inputs import Inputs, Wanted, unusable
 from certs.rotate import Rotator, Target
 from tests.kube.fake import NOW, Clock, FakeApi
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["NOW", "Clock", "FakeApi"]
 NAMESPACE = "hooks"
 TARGET = Target(NAMESPACE, "webhook", "tls", "ca", "provided", (("mutating", "m"), ("validating", "v")))
-POLICY = Policy(tuple(service_names("webhook", NAMESPACE)))
+POLICY = Wanted(tuple(service_names("webhook", NAMESPACE)))
 SECRET = f"{objects.secrets(NAMESPACE)}/tls"
 CA_SECRET = f"{objects.secrets(NAMESPACE)}/ca"
 PROVIDED_SECRET = f"{objects.secrets(NAMESPACE)}/provided"
@@ -53,7 +53,7 @@ def installed() -> FakeApi:
     return api
 
 
-def rotator(api: FakeApi, clock: Clock, policy: Policy = POLICY) -> Rotator:
+def rotator(api: FakeApi, clock: Clock, policy: Wanted = POLICY) -> Rotator:
     return Rotator(api, TARGET, policy, clock)
 
 

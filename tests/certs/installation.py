@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from certs import objects
-from certs.inputs import Inputs, Policy, unusable
+from certs.inputs import Inputs, Wanted, unusable
 from certs.rotate import Rotator, Target
 from kube.client import connect
 
@@ -80,7 +80,7 @@ class Installation:
         hooks = (("mutating", self.name), ("validating", self.name))
         tls, ca, provided = (f"{self.name}-{kind}" for kind in ("tls", "ca", "provided"))
         target = Target(self.name, self.name, tls, ca, provided, hooks)
-        return Rotator(self.admin, target, Policy((self.name,)), lambda: datetime.now(UTC)).read()
+        return Rotator(self.admin, target, Wanted((self.name,)), lambda: datetime.now(UTC)).read()
 
     def problems(self, now: datetime) -> list[str]:
         """What is wrong with what is stored; nothing, when every caBundle verifies the leaf."""

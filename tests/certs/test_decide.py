@@ -11,7 +11,7 @@ import pytest
 
 from certs.authority import BACKDATE, Pair, at, issue, new_authority
 from certs.decide import Action, decide
-from certs.inputs import Inputs, Policy, renewal
+from certs.inputs import Inputs, Wanted, renewal
 from certs.objects import Hook, PairSecret
 from tests.certs.fake import NOW, POLICY
 
@@ -50,7 +50,7 @@ class Given:
     hooks: tuple[tuple[str, ...], ...] | None = None
     after: timedelta = DAY
     forced: Pair | None = None
-    policy: Policy = POLICY
+    policy: Wanted = POLICY
     replicas: dict[str, x509.Certificate] | None = None
     provided: Pair | None = None
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from certs import decide, objects
 from certs.authority import Pair, issue, new_authority, signed_by
-from certs.decide import Action, Decision
-from certs.inputs import Inputs, Policy, unusable
+from certs.decide import Action, NextStep
+from certs.inputs import Inputs, Wanted, unusable
 from certs.objects import STORED_AT, Bundle, PairSecret, bundle_pem, read_hook, read_secret
 from kube.api import ApiError
 from tests.certs.fake import (
@@ -41,7 +41,7 @@ TINY = timedelta(microseconds=1)
 class World:
     """A cluster where every change reaches API servers and replicas at any time within the settling time."""
 
-    policy: Policy
+    policy: Wanted
     api: FakeApi = field(default_factory=installed)
     clock: Clock = field(default_factory=Clock)
     past: list[tuple[datetime, Pair | None, tuple[Bundle, ...]]] = field(default_factory=list)
@@ -91,10 +91,10 @@ class World:
 
 
 @st.composite
-def policies(draw: st.DrawFn) -> Policy:
+def policies(draw: st.DrawFn) -> Wanted:
     settle = draw(st.integers(1, 30)) * MINUTE
     leaf = settle * draw(st.integers(12, 5000))
-    return Policy(POLICY.names, leaf, leaf * draw(st.integers(1, 30)), settle)
+    return Wanted(POLICY.names, leaf, leaf * draw(st.integers(1, 30)), settle)
 
 
 Event = tuple[str, float]
@@ -140,7 +140,7 @@ def test_replicas_verify_whatever_happens_at_rest_or_in_any_step_of_a_rotation(e
 )
 @given(policies(), EVENTS)
 def test_every_replica_verifies_under_every_caBundle_at_every_instant(  # noqa: N802
-    policy: Policy, events: list[Event]
+    policy: Wanted, events: list[Event]
 ) -> None:
     happen_all(World(policy), events)
 
@@ -216,23 +216,23 @@ def crash_after(api: FakeApi, writes: int) -> None:
     api.before_write = lambda: count(writes)
 
 
-def leaf_at_once(inputs: Inputs) -> Decision | None:
+def leaf_at_once(inputs: Inputs) -> NextStep | None:
     """The mistake: a leaf of the new authority as soon as its caBundle is patched."""
     if inputs.authority.noted and not inputs.moved:
-        return Decision(Action.ISSUE, "hasty")
+        return NextStep(Action.ISSUE, "hasty")
     return None
 
 
-def retire_at_once(inputs: Inputs) -> Decision | None:
+def retire_at_once(inputs: Inputs) -> NextStep | None:
     """The mistake: the old authority goes as soon as the new leaf is stored."""
     if inputs.moved and inputs.bundle != inputs.anchors:
-        return Decision(Action.BUNDLE, "hasty", inputs.anchors)
+        return NextStep(Action.BUNDLE, "hasty", inputs.anchors)
     return None
 
 
 @pytest.mark.parametrize("hasty", [leaf_at_once, retire_at_once])
 def test_the_simulation_notices_an_order_that_is_wrong(
-    hasty: Callable[[Inputs], Decision | None], monkeypatch: pytest.MonkeyPatch
+    hasty: Callable[[Inputs], NextStep | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decide, "_ROWS", (hasty, *decide._ROWS))  # noqa: SLF001
     with pytest.raises(AssertionError, match="no trusted authority signed it"):

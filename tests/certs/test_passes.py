@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from certs.inputs import Policy
+from certs.inputs import Wanted
 from certs.metrics import Metrics
 from certs.passes import Passes
 from kube.backoff import JITTER
@@ -26,7 +26,7 @@ INTERVAL = 60.0
 class Program:
     """Passes, and what they told."""
 
-    policy: Policy = POLICY
+    policy: Wanted = POLICY
     api: FakeApi = field(default_factory=installed)
     metrics: Metrics = field(default_factory=Metrics)
 
@@ -63,7 +63,7 @@ def test_a_leader_makes_and_keeps_and_tells(program: Program) -> None:
 
 
 def test_the_next_pass_is_when_something_is_due_if_that_is_before_the_interval() -> None:
-    program = Program(Policy(POLICY.names, settle=timedelta(seconds=20)))
+    program = Program(Wanted(POLICY.names, settle=timedelta(seconds=20)))
     program.run()
     program.run.rotator.run(authority=True)
     assert 0 < program.run() <= 20

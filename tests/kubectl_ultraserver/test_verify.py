@@ -12,7 +12,7 @@ from tests.kubectl_ultraserver.build import THREE, pod, stored, work, workers
 from tests.placement.world import changed
 
 if TYPE_CHECKING:
-    from kubectl_ultraserver.verify import Verdict
+    from kubectl_ultraserver.verify import Verification
 
 FIRST = ["n1-0", "n1-1", "n1-2", "n1-3"]
 SECOND = ["n2-0", "n2-1", "n2-2", "n2-3"]
@@ -21,7 +21,7 @@ HINT = "; labels come from the Neuron device plugin"
 MODE = "neuron.amazonaws.com/ultraserver-mode"
 
 
-def said(verdict: Verdict) -> list[tuple[str, str]]:
+def said(verdict: Verification) -> list[tuple[str, str]]:
     assert not verdict.whole
     return [(problem.kind, problem.text) for problem in verdict.problems]
 
