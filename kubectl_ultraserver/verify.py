@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from contract.place import Place
     from kubectl_ultraserver.seen import Work
     from placement.model import Pod
-    from placement.topology import Group
+    from placement.topology import NodeGroup
 
 TOKENS: Final = {4: {"4", "1"}, 2: {"2", "3"}, 1: {"1", "4"}}
 """Words of the mode label that stand for a node config: the config itself, or the driver's enum
@@ -216,7 +216,7 @@ def _bad_node(work: Work, worker: Pod, place: Place | None) -> Iterator[Fault]:
         yield Fault("node", f"{where}, whose mode {mode} has no node config {place.size}", node.name)
 
 
-def _shared(work: Work, workers: Sequence[Pod], group: Group, size: int) -> Iterator[Fault]:
+def _shared(work: Work, workers: Sequence[Pod], group: NodeGroup, size: int) -> Iterator[Fault]:
     """Other jobs in a unit; a unit of one node may be shared by those that need no more."""
     own, uids = {worker.key for worker in workers}, {worker.uid for worker in workers}
     seen: dict[str, str] = {}

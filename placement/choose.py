@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from contract.place import Place
     from placement.cluster import Cluster
     from placement.model import Demand, JobKey, Node
-    from placement.topology import Cause, Group
+    from placement.topology import Cause, NodeGroup
 
 Rank = tuple[bool, bool, int, int]
 Entry = tuple[Rank, tuple[str, str, str]]
@@ -47,12 +47,12 @@ class Shelf:
         self._heap: list[Entry] = [self._entry(group) for group in free]
         # What is kept from the last that asked, and may not be from the next, of another namespace.
         self._aside: list[Entry] = []
-        self._inside: defaultdict[str, list[Group]] = defaultdict(list)
+        self._inside: defaultdict[str, list[NodeGroup]] = defaultdict(list)
         for group in free:
             self._inside[_server(group.nodes[0])].append(group)
         heapify(self._heap)
 
-    def take(self, job: JobKey, count: int, avoided: Collection[str] = ()) -> tuple[list[Group], int]:
+    def take(self, job: JobKey, count: int, avoided: Collection[str] = ()) -> tuple[list[NodeGroup], int]:
         """The best groups for a job that needs so many.
 
         Args:
@@ -93,14 +93,14 @@ class Shelf:
                     heappush(self._heap, self._entry(group))
 
     @cached_property
-    def possible(self) -> tuple[Group, ...]:
+    def possible(self) -> tuple[NodeGroup, ...]:
         """The groups that a job could have once other jobs have ended."""
         cluster, size = self._cluster, self.place.size
         return tuple(
             group for group in self.fitting.values() if cluster.can_become_free(group, size, self.demands)
         )
 
-    def nearest(self, count: int, namespace: str) -> tuple[list[Group], bool]:
+    def nearest(self, count: int, namespace: str) -> tuple[list[NodeGroup], bool]:
         """Of those, the ones from which the fewest nodes are missing.
 
         Args:
@@ -112,13 +112,13 @@ class Shelf:
         """
         cluster, holders = self._cluster, self._cluster.holders
 
-        def own(group: Group) -> bool:
+        def own(group: NodeGroup) -> bool:
             if any(key[0] == namespace for node in group.nodes for key in holders.get(node.name, ())):
                 return True
             fills = any(namespace in cluster.lodgers.get(node.name, ()) for node in group.nodes)
             return fills and cluster.full(group, self.demands) is not None
 
-        def held(group: Group) -> int:
+        def held(group: NodeGroup) -> int:
             return sum(1 for node in group.nodes if holders.get(node.name))
 
         found = sorted(self.possible, key=lambda group: (own(group), held(group), group.id))[:count]
@@ -136,11 +136,11 @@ class Shelf:
             and cluster.full(group, self.demands) is None
         )
 
-    def _entry(self, group: Group) -> Entry:
+    def _entry(self, group: NodeGroup) -> Entry:
         node = group.nodes[0]
         return self._rank(group), (_server(node), node.unit(SERVER_2) or "", group.id)
 
-    def _rank(self, group: Group) -> Rank:
+    def _rank(self, group: NodeGroup) -> Rank:
         """Order: UltraServers broken into, pairs broken into, the fullest first."""
         if self.place.size >= 4:  # noqa: PLR2004 - a whole UltraServer, or more
             return (False, False, 0, 0)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from contract.place import Place
     from placement.model import Demand, Node, Pod
-    from placement.topology import Group, Topology, Units
+    from placement.topology import NodeGroup, Topology, Units
 
 
 class Cluster:
@@ -88,7 +88,7 @@ class Cluster:
         node = self.topology.nodes.get(pod.node)
         return node.unit(pod.place.unit) if node else None
 
-    def hold(self, group: Group, job: JobKey, size: int, demand: Demand) -> None:
+    def hold(self, group: NodeGroup, job: JobKey, size: int, demand: Demand) -> None:
         """Give a group to a job; for a unit of one node, which may be shared, its resources count at once."""
         for node in group.nodes:
             if node.name in self.topology.usable and node.name not in self.holders:
@@ -98,19 +98,19 @@ class Cluster:
         if size == 1:
             _add(self.used[group.nodes[0].name], demand)
 
-    def is_held(self, group: Group, size: int) -> bool:
+    def is_held(self, group: NodeGroup, size: int) -> bool:
         """Whether others are on a group; a unit of one node may be shared by those who need no more."""
         if size == 1:
             return not self._whole_units.isdisjoint(group.names)
         return not self.holders.keys().isdisjoint(group.names)
 
-    def cause(self, group: Group, size: int, demands: Iterable[Demand], job: JobKey) -> Cause | None:
+    def cause(self, group: NodeGroup, size: int, demands: Iterable[Demand], job: JobKey) -> Cause | None:
         """Why a job cannot have a group that suits its pods; None where it can."""
         if self.is_held(group, size):
             return Cause("held", f"held by {shown(self._holder(group, size))}")
         return self.full(group, demands) or self.kept_from(group, job)
 
-    def _holder(self, group: Group, size: int) -> JobKey:
+    def _holder(self, group: NodeGroup, size: int) -> JobKey:
         """The first that is on a group which is held."""
         for node in group.nodes:
             for holder, needed in self.holders.get(node.name, {}).items():
@@ -118,7 +118,7 @@ class Cluster:
                     return holder
         raise LookupError(f"nobody holds {group.id}")
 
-    def can_become_free(self, group: Group, size: int, demands: Iterable[Demand]) -> bool:
+    def can_become_free(self, group: NodeGroup, size: int, demands: Iterable[Demand]) -> bool:
         """Whether a job could have a group that suits its pods, once other jobs have ended."""
         if size > 1 and any(map(is_pod, chain(*(self.holders.get(name, ()) for name in group.names)))):
             return False
@@ -128,7 +128,7 @@ class Cluster:
             for demand in demands
         )
 
-    def full(self, group: Group, demands: Iterable[Demand]) -> Cause | None:
+    def full(self, group: NodeGroup, demands: Iterable[Demand]) -> Cause | None:
         """Of which resource too little is left."""
         for node in group.nodes:
             for demand in demands:
@@ -137,7 +137,7 @@ class Cluster:
                     return Cause("full", f"node {node.name} has too little {resource}")
         return None
 
-    def kept_from(self, group: Group, job: JobKey) -> Cause | None:
+    def kept_from(self, group: NodeGroup, job: JobKey) -> Cause | None:
         """For which other job a group is kept."""
         for node in group.nodes:
             keeper = self.kept.get(node.name, job)

@@ -26,7 +26,7 @@ UNITS: Final = frozenset(SIZES.items()) | {(HOSTNAME, 1)}
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class NodeGroup:
     """The nodes that share a value of a topology label.
 
     Attributes:
@@ -67,7 +67,7 @@ class Topology:
         self.groups = lru_cache(maxsize=16)(self._groups)
         self.suited = lru_cache(maxsize=64)(self._suited)
 
-    def _groups(self, key: str) -> Mapping[str, Group]:
+    def _groups(self, key: str) -> Mapping[str, NodeGroup]:
         """Every group by a topology label, by id."""
         found: defaultdict[str, list[Node]] = defaultdict(list)
         for node in self.nodes.values():
@@ -76,13 +76,13 @@ class Topology:
                 found[value].append(node)
         groups = ((value, sorted(found[value], key=lambda node: node.name)) for value in sorted(found))
         return {
-            value: Group(key, value, tuple(nodes), frozenset(node.name for node in nodes))
+            value: NodeGroup(key, value, tuple(nodes), frozenset(node.name for node in nodes))
             for value, nodes in groups
         }
 
     def _suited(
         self, key: str, size: int, demands: tuple[Demand, ...]
-    ) -> tuple[Mapping[str, Group], Mapping[str, Cause]]:
+    ) -> tuple[Mapping[str, NodeGroup], Mapping[str, Cause]]:
         """The groups that suit pods, whoever is on them, by id; and why the others do not."""
         fitting, unfit = {}, {}
         for group in self.groups(key).values():
@@ -104,7 +104,7 @@ class Topology:
         return {node.name: tuple(node.unit(key) for key in SIZES) for node in self.nodes.values()}
 
 
-def _misfit(group: Group, size: int, demands: Iterable[Demand]) -> Cause | None:
+def _misfit(group: NodeGroup, size: int, demands: Iterable[Demand]) -> Cause | None:
     if len(group.nodes) != size:
         return Cause("incomplete", f"{len(group.nodes)} of {size} nodes present")
     for node in group.nodes:
