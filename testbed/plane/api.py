@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from kube.api import ApiError, GoneError
 from kube.client import KubernetesApi, connect
-from testbed.waiting import PATIENCE
+from testbed.waiting import PATIENCE, left
 
 Object = dict[str, Any]
 
@@ -92,7 +92,10 @@ class _Api(KubernetesApi):
         content_type: str = "application/json",
         timeout: float | tuple[float, float] = PATIENCE,
     ) -> Any:
-        return super()._send(verb, path, body, content_type, timeout)
+        # A wait ends in time also where nobody answers; no time at all is none that the library takes.
+        most = max(left(PATIENCE), 0.1)
+        connect_, read = timeout if isinstance(timeout, tuple) else (timeout, timeout)
+        return super()._send(verb, path, body, content_type, (min(connect_, most), min(read, most)))
 
 
 class Client:

@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NoReturn, Self
 
+from testbed.waiting import left
+
 REAPER = Path(__file__).with_name("reaper.py")
 TAIL_LINES = 25
 # Below the range that outgoing connections take their ports from (32768 and up on Linux): between choosing
@@ -89,6 +91,7 @@ class Program:
         Raises:
             ClusterError: the program ended, or the time is over; the message quotes the log.
         """
+        timeout = left(timeout)
         deadline = time.monotonic() + timeout
         while not probe():
             with contextlib.suppress(subprocess.TimeoutExpired):

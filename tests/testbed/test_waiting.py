@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+from pathlib import Path
+
 import pytest
 
-from testbed.plane.api import Wanted
-from testbed.waiting import NotYetError, until
+from kube.api import ApiError
+from testbed.plane.api import Client, Wanted
+from testbed.plane.credentials import issue
+from testbed.waiting import NotYetError, at_most, until
 
 
 def test_what_the_condition_says_is_handed_on() -> None:
@@ -16,6 +21,14 @@ def test_what_the_condition_says_is_handed_on() -> None:
 def test_who_waited_in_vain_is_told_for_what_how_long_and_what_was_there() -> None:
     with pytest.raises(NotYetError, match=r"^waited 0 s for three workers; last seen: \[\]$"):
         until(list, "three workers", seconds=0, every=0)
+
+
+def test_a_call_that_nobody_answers_ends_with_the_time_of_the_test(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, at_most(0.2):
+        server = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        api = Client(issue(tmp_path).kubeconfig("admin", server))
+        with pytest.raises(ApiError, match="timed out"):
+            api.get(Wanted.of("pods"), None)
 
 
 @pytest.mark.parametrize(
