@@ -23,6 +23,7 @@ import resource
 import signal
 import sys
 import time
+import tomllib
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import partial
@@ -48,28 +49,17 @@ if TYPE_CHECKING:
     """The numbers of the tests that call a function."""
 
 ROOT = Path(__file__).resolve().parents[2]
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+    "contracts"
+]
+DECIDING = next(each for each in CONTRACTS if each["name"].startswith("Deciding about placement"))
+"""The import contract of what decides about placement: import-linter refuses a module in it that is gone."""
+
 PACKAGES = {
     "engine": sorted(
         file for room in ("objects", "undo", "rows", "engine") for file in ROOT.glob(f"webhook/{room}/*.py")
     ),
-    "placement": [
-        ROOT / f"placement/{name}.py"
-        for name in (
-            *(
-                "decide",
-                "allocate",
-                "choose",
-                "cluster",
-                "topology",
-                "jobs",
-                "fit",
-                "plan",
-                "reasons",
-                "read",
-            ),
-            *("ports", "model"),
-        )
-    ],
+    "placement": [ROOT / f"{name.replace('.', '/')}.py" for name in DECIDING["source_modules"]],
     "certs": [ROOT / f"certs/{name}.py" for name in ("decide", "inputs", "objects")],
 }
 """What is mutated, by package."""
