@@ -85,6 +85,7 @@ def test_long_texts_that_differ_below_their_first_line_differ_in_a_diff() -> Non
     diff = unified(before, after, "a", "b")
     assert diff.count("more lines") == 2
     assert "old" not in diff
+    assert "more lines" not in unified({}, {"command": 300 * "x"}, "a", "b")
 
 
 def test_preview_n_is_the_namespace_of_documents_that_name_none(tmp_path: Path) -> None:

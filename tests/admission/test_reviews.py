@@ -89,3 +89,4 @@ def test_many_long_warnings_stay_within_what_the_api_server_passes_on() -> None:
     assert warnings[0].endswith("…")
     assert len(warnings[0]) == 256
     assert warnings[-1] == f"and {40 - len(warnings) + 1} more"
+    assert all(text.endswith("…") for text in warnings[:-1])

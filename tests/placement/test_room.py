@@ -25,8 +25,18 @@ def test_a_pod_takes_one_of_the_pods_that_a_node_can_have() -> None:
 def test_workers_of_less_than_a_node_share_the_node_of_which_least_is_left() -> None:
     half = replace(DEMAND, requests={"aws.amazon.com/neuron": 4_000})
     others = [foreign("x", "n1-0"), foreign("y", "n1-1"), foreign("z", "n1-1")]
-    pods = [*others, *job("a", 1, demand=half), *job("b", 1, demand=half)]
-    assert placed(decide(Topology(NODES.values()), pods, NOW)) == {"a": "n1-1", "b": "n1-1"}
+    pods = [
+        *others,
+        *job("a", 1, demand=half),
+        *job("b", 1, demand=half),
+        *job("c", 3, config=1, demand=half),
+    ]
+    # A job's own are on a node each, though the nodes beside were looked at again and again.
+    assert placed(decide(Topology(NODES.values()), pods, NOW)) == {
+        "a": "n1-1",
+        "b": "n1-1",
+        "c": "n1-1 n1-0 n1-2",
+    }
 
 
 def test_a_worker_cannot_come_back_to_a_pair_of_which_another_job_has_the_node() -> None:

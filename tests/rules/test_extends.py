@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.rules.tables import SOURCE, WHOLE, after, extended, outcome
 from webhook.objects.tree import get
@@ -184,7 +186,10 @@ def test_a_whole_other_table_has_nothing_of_the_packaged_one() -> None:
     assert outcome(table, mpijob()).reason == reason
 
 
-def test_the_revision_changes_with_the_content_and_not_with_comments() -> None:
+def test_the_revision_changes_with_the_content_and_not_with_comments(monkeypatch: pytest.MonkeyPatch) -> None:
     assert extended("# a comment\n").revision == extended("").revision
     assert extended("values: {waitSeconds: '60'}").revision != extended("").revision
-    assert load_text(WHOLE, "a").revision == load_text(WHOLE + "# more\n", "b").revision
+    before = load_text(WHOLE, "a").revision
+    assert before == load_text(WHOLE + "# more\n", "b").revision
+    monkeypatch.setattr("webhook.initscript.text", lambda: "another script")
+    assert before != load_text(WHOLE, "a").revision
