@@ -10,20 +10,15 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from click.testing import CliRunner
 
 from testbed.waiting import PATIENCE
-from tests.docs.blocks import REPOSITORY, blocks_of, documents
+from tests.docs.blocks import REPOSITORY, Block, Step, blocks_of, documents
 from webhook.cli import main
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from tests.docs.blocks import Block, Step
 
 PROGRAM = "ultraserver-webhook"
 
