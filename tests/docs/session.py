@@ -1,7 +1,5 @@
 """Running what a document shows, and comparing what comes out."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

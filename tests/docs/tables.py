@@ -1,7 +1,5 @@
 """The tables of the README made from the packaged rule table; ``python -m tests.docs`` writes them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from webhook.rules.load import load_default

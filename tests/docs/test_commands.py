@@ -1,7 +1,5 @@
 """Every command that a document shows is run, here or where ``session`` says, and prints what is shown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
