@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
-
-if TYPE_CHECKING:
-    from xdist.remote import Producer  # type: ignore[import-untyped]
-    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+from xdist.remote import Producer  # type: ignore[import-untyped]
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 pytest_plugins = ["tests.tiers", "tests.needs"]
 # Asserts in what tests share say what they saw, as those in tests do.

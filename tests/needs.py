@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +17,6 @@ from testbed.kits import build
 from testbed.kits import nodes as node_build
 from testbed.nodes import namespaces
 from tests.plane.initscript import machine
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 KITS = {"tools": build.CONTROL_PLANE, "kueue_tools": build.KUEUE, "controller_tools": build.CONTROLLERS}
 """The programs that a test needs which asks for one of these fixtures."""

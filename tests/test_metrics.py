@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +15,6 @@ from webhook.rules.source import TableSource
 from webhook.serving.tls import TlsFiles
 from webhook.state import CurrentState
 from webhook.work import here
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Told:

@@ -11,17 +11,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import walk_tb
-from typing import TYPE_CHECKING
 
 import pytest
 
 from testbed import waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 HERE = Path(__file__).resolve().parent
 RECORDED = HERE / "durations.json"

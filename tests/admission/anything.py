@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import TYPE_CHECKING, Any
+import random
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -17,9 +18,6 @@ from tests.helpers import requested
 from webhook.engine import evaluate
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
-
-if TYPE_CHECKING:
-    import random
 
 WORDS = [
     *("", "name", "true", "false", "4", "2", "train", "trn2u.48xlarge", "wait-hostfilename", "~1"),

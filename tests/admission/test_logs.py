@@ -7,19 +7,15 @@ import json
 import logging
 import logging.config
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
+from flask.testing import FlaskClient
 
 from common import logs
 from contract import keys
 from testbed.mpijob import mpijob
 from tests.admission.reviews import review, send
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from flask.testing import FlaskClient
 
 BREAKS = [
     "\n",

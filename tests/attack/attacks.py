@@ -1,7 +1,5 @@
 """Every attack that live reviews pass beside, in the numbers that it was found with and in smaller ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Attacks by bodies: each is within the limits, and all of them together are much."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.attack import forged

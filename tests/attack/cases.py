@@ -1,7 +1,5 @@
 """Plain, rich, mutated, forged and other reviews; each follows from a seed and a number."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random

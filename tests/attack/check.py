@@ -1,7 +1,5 @@
 """What must hold for every review, and the work that its evaluation costs, counted."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

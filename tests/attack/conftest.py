@@ -1,7 +1,5 @@
 """One server for the attacks that must not hurt it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Attacks by connections: many, slow, silent, cut off, or with more in them than is right."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

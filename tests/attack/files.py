@@ -1,7 +1,5 @@
 """Attacks by files: pairs and tables that cannot be used, put in the place of those in use."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ The annotation ``ultraserver-webhook.io/added`` on a pod template names, by dige
 put there (docs/adr/0002-record.md). Anybody may write one. These are the worst ones known.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

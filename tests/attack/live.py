@@ -6,8 +6,6 @@ As a process of its own, ``python -m tests.attack.live OPTIONS``, it ends when s
 what it counted.
 """
 
-from __future__ import annotations
-
 import base64
 import http.client
 import json

@@ -1,7 +1,5 @@
 """One attack on one server, and what became of the live reviews beside it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Serving certificates in files, as a mounted Secret has them, and pairs that cannot be used."""
 
-from __future__ import annotations
-
 import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

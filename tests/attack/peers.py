@@ -1,7 +1,5 @@
 """What every attack is made of: connections that are held, bytes sent without regard, and every answer."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import re

@@ -1,7 +1,5 @@
 """What Linux says of a program's processes and their memory."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The program under attack: ``serve`` as a user starts it, with certificates and a table of its own."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """Where a request ends is judged once: of bytes that hide a second request only one answer comes back."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.attack.peers import answers, refuses

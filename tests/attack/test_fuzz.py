@@ -3,8 +3,6 @@
 The quick tier has a few hundred, which find every defect that is put in below; the soak has 100,000.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import (

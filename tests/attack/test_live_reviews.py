@@ -4,8 +4,6 @@ In the quick tier attacks take a few turns and nothing is measured; attacks by c
 ``tests/serving/test_peers.py``. In the soak every attack lasts a minute and how long others wait is measured.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Requests that are none: each is refused or cut off, and the server goes on."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.attack.peers import answers, refuses

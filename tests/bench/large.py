@@ -15,19 +15,15 @@ import time
 from collections import Counter
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
-from testbed.experiment.stage import staged
+from testbed.experiment.stage import Stage, staged
 from testbed.kits.progress import say
 from testbed.mpijob import mpijob
+from testbed.plane.controlplane import ControlPlane
 from testbed.plane.nodes import INSTANCE_TYPE, NODES_PER_ULTRASERVER, TRN2U
 from testbed.plane.placement import ACCOUNT
 from testbed.plane.webhook import INJECT
 from testbed.waiting import until
-
-if TYPE_CHECKING:
-    from testbed.experiment.stage import Stage
-    from testbed.plane.controlplane import ControlPlane
 
 WAYS = {"selector": "webhook", "webhook": "webhook", "whole job": "placement"}
 """How the job is placed, and the stage's policy for it."""

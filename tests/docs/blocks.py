@@ -5,8 +5,6 @@ alone, anything else is no command. A second word names a file that the block is
 commands can use it. In an output a line ``...`` stands for any lines, and ``...`` in a line for any text.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache

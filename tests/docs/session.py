@@ -1,7 +1,5 @@
 """Running what a document shows, and comparing what comes out."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -10,20 +8,15 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from click.testing import CliRunner
 
 from testbed.waiting import PATIENCE
-from tests.docs.blocks import REPOSITORY, blocks_of, documents
+from tests.docs.blocks import REPOSITORY, Block, Step, blocks_of, documents
 from webhook.cli import main
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from tests.docs.blocks import Block, Step
 
 PROGRAM = "ultraserver-webhook"
 

@@ -1,13 +1,8 @@
 """The tables of the README made from the packaged rule table; ``python -m tests.docs`` writes them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from webhook.rules.load import load_default
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SHAPES = ("shape", "workers", "node config", "together", "apart", "topology key")
 RULES = ("rule", "on", "why")

@@ -1,22 +1,15 @@
 """Every command that a document shows is run, here or where ``session`` says, and prints what is shown."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from testbed.plane.process import free_ports
 from tests.docs import session
-from tests.docs.blocks import REPOSITORY, blocks_of, documents
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.docs.blocks import Step
+from tests.docs.blocks import REPOSITORY, Step, blocks_of, documents
 
 
 @pytest.mark.limit(10, "commands with a pipe are processes")

@@ -1,7 +1,5 @@
 """The YAML of the documents: rule tables load, everything else is read as kubectl would read it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.docs.blocks import Block, blocks_of, documents

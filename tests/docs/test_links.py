@@ -1,7 +1,5 @@
 """Links between documents, and from documents to files, lead somewhere."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

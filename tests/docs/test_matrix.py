@@ -1,7 +1,5 @@
 """The support matrices: that of docs/kinds.md is complete, and every test that one names is there."""
 
-from __future__ import annotations
-
 import ast
 import re
 

@@ -1,7 +1,5 @@
 """Documents name tests that are there, and every overlay."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The tables of the README say what the packaged rule table says."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.docs.blocks import text_of

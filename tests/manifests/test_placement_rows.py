@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -16,7 +16,7 @@ from hypothesis import given
 from contract import keys
 from contract.place import OLD, Index, Place, Placer, Term
 from placement.decide import decide
-from placement.model import Node
+from placement.model import Node, Pod
 from placement.plan import Policy
 from placement.read import read_pod
 from placement.topology import UNITS, Topology
@@ -28,17 +28,10 @@ from tests.helpers import examples, requested
 from tests.placement.world import CAPACITY, NOW
 from tests.rules.tables import EXTENDS
 from webhook.engine import evaluate
-from webhook.objects.tree import get, pointer, put
+from webhook.objects.tree import Json, get, pointer, put
+from webhook.rows.table import Table
 from webhook.rules.load import load_file, load_texts
 from webhook.undo import record
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from placement.model import Pod
-    from webhook.objects.tree import Json
-    from webhook.rows.table import Table
-
 
 INDEX = Index((Term("labels/training.kubeflow.org/replica-index"),))
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.docs.blocks import REPOSITORY
 from webhook.rules.load import load_text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TABLES = sorted(
     path

@@ -7,8 +7,6 @@ what it writes, and never write it again: what a release made of a job is in peo
 Parts of init scripts are kept once each, in ``scripts``; a patch names them as ``<<script FILE>>``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """What the packaged rows add to kinds of job beside mpi-operator's MPIJob."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a plain job becomes by the packaged table: the documented terms, the hardening rows, nothing else."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """What the packaged rows add to T9k's MPIJobs, in both shapes."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -3,8 +3,6 @@
 ``python -m tests.serving.program '{"certificate": ..., "key": ..., "limits": {...}}'``
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

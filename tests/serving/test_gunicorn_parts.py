@@ -1,7 +1,5 @@
 """The parts of gunicorn that the worker leans on: when one goes, this says which."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

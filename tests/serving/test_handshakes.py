@@ -1,7 +1,5 @@
 """Steps of handshakes run in threads: in order, while the loop is busy, and not longer than their peer."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 

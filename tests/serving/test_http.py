@@ -1,7 +1,5 @@
 """Keep-alive, pipelining and limits; what hides in a request is in ``tests/attack/test_framing.py``."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable
 

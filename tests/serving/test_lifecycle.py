@@ -1,7 +1,5 @@
 """The end of the process, and what it leaves."""
 
-from __future__ import annotations
-
 import signal
 import socket
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Long work is bounded in time and memory, and what waits for it in number and size."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -5,8 +5,6 @@ them would fail. Attacks in greater numbers, for longer, and on the program as a
 ``tests/attack/test_live_reviews.py``.
 """
 
-from __future__ import annotations
-
 import socket
 import ssl
 import struct

@@ -1,7 +1,5 @@
 """Versions, resumption, and certificate files that change under the server."""
 
-from __future__ import annotations
-
 import json
 import re
 import ssl

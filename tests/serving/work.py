@@ -3,8 +3,6 @@
 A program of its own, ``python -m tests.serving.work``, because long work forks processes.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

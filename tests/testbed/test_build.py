@@ -1,7 +1,5 @@
 """What decides which programs are built, what an archive made by hand holds, what a failed build leaves."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

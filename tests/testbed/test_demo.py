@@ -1,7 +1,5 @@
 """What ``make demo`` says of a job's Pods, and of its own failure; CI shows that it succeeds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

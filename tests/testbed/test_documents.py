@@ -1,7 +1,5 @@
 """That tests run every command of the documents on installing and operating, most of them on real nodes."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

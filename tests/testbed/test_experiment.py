@@ -1,7 +1,5 @@
 """The judge of the experiment, without a cluster: what whole, straddling and held mean."""
 
-from __future__ import annotations
-
 import pytest
 
 from testbed.experiment.judge import Standing, overlooked, standings, wholly_free

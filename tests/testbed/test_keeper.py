@@ -1,7 +1,5 @@
 """The keeper of the namespaces of real nodes, tried without any."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from concurrent.futures import ThreadPoolExecutor

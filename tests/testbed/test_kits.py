@@ -1,7 +1,5 @@
 """When the programs of a kit count as built."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

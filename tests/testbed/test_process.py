@@ -1,7 +1,5 @@
 """Child processes of the test bed: watched until ready, and gone when their starter is."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

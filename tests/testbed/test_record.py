@@ -1,7 +1,5 @@
 """A release leans on the record of a soak that was whole and clean, and in which all passed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a release is made of: a commit, or the checkout as it is, and its version."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rules of the suite: what tests import, how long they may take, and what the tiers' plugin does about it."""
 
-from __future__ import annotations
-
 import json
 import re
 

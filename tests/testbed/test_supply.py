@@ -1,7 +1,5 @@
 """How a release says what it was made of, and how one sees who says so; on a release of one file."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

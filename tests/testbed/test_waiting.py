@@ -1,7 +1,5 @@
 """How tests wait: for what has no event, and for what the API server has."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

@@ -17,8 +17,8 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from testbed.kits import golang
 from testbed.kits.progress import say
@@ -29,9 +29,6 @@ from testbed.release.source import Source
 from testbed.waiting import PATIENCE
 from tests.bench.engine.plain import plain
 from tests.bench.large import cpu
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NOBODY, OURS = "nobody", "ours"
 CREATES = {1: 60, 16: 12}
