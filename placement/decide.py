@@ -87,7 +87,7 @@ class _Round:
     def run(self, pods: Iterable[Pod | Ended]) -> Decision:
         """Count all pods in, then go through the jobs once, those that were begun first."""
         seen = self._counted_in(pods)
-        turns = self._each(jobs_of(seen, self._ended), lambda job: (not job.begun, job.order, job))
+        turns = self._each(jobs_of(seen), self._turn)
         self._each((job for *_, job in sorted(turns)), self._consider)
         doubted = [Job(pod.key, (pod,)) for pod in seen if pod.problem and not pod.gated and not pod.deleting]
         lost = self._now - 2 * self._policy.longest_pause
@@ -121,6 +121,17 @@ class _Round:
                     self._mistaken(Job(pod.key, (pod,)), error)
                 failed.add(pod.key)
         return [pod for pod in seen if pod.key not in failed] if failed else seen
+
+    def _turn(self, job: Job) -> tuple[bool, tuple[int, datetime, JobKey], Job]:
+        """What jobs are sorted by, and the job with those of its workers that have ended, if it goes on without.
+
+        While all are made anew, after a failure or by a new job of the same name, those from before may still be
+        there: so they count where another is at work, or none has come for as long as an opened job may take.
+        """
+        ended = self._ended.get(job.key)
+        if ended and (job.begun or self._now - job.newest >= self._policy.bound):
+            job = replace(job, ended=ended)
+        return not job.begun, job.order, job
 
     def _each(self, jobs: Iterable[Job], do: Callable[[Job], T]) -> list[T]:
         """What comes of each job; the others go on after a mistake about one."""

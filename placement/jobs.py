@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from contract.keys import GATE
@@ -26,8 +25,8 @@ class Job:
     Attributes:
         key: Namespace and job label.
         pods: The pods, by name.
-        ended: The numbers of workers that have ended: a Job does not replace one that succeeded, so
-            another that failed comes back without it.
+        ended: The numbers of workers that have ended and are not waited for: a Job does not replace one
+            that succeeded, so another that failed comes back without it.
     """
 
     key: JobKey
@@ -63,6 +62,11 @@ class Job:
     def created(self) -> datetime:
         """When its oldest pod was created."""
         return min(pod.created for pod in self.pods)
+
+    @property
+    def newest(self) -> datetime:
+        """When its newest pod was created."""
+        return max(pod.created for pod in self.pods)
 
     @property
     def opened(self) -> datetime | None:
@@ -145,18 +149,10 @@ def _odd_blocks(place: Place) -> str | None:
     return f"{place.workers} workers do not fill units of {place.size} nodes"
 
 
-def jobs_of(pods: Iterable[Pod], ended: Mapping[JobKey, Collection[int]] = MappingProxyType({})) -> list[Job]:
-    """The jobs of which a pod waits or takes a node.
-
-    Args:
-        pods: Those that have not ended.
-        ended: The numbers of the workers that have, by job.
-    """
+def jobs_of(pods: Iterable[Pod]) -> list[Job]:
+    """The jobs of which a pod, of those that have not ended, waits or takes a node."""
     found: defaultdict[JobKey, list[Pod]] = defaultdict(list)
     for pod in pods:
         if not pod.deleting and (pod.place is not None or pod.gated):
             found[pod.key].append(pod)
-    return [
-        Job(key, tuple(sorted(group, key=lambda pod: pod.name)), ended.get(key, ()))
-        for key, group in found.items()
-    ]
+    return [Job(key, tuple(sorted(group, key=lambda pod: pod.name))) for key, group in found.items()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -121,7 +122,7 @@ def test_a_worker_that_failed_comes_back_although_others_have_ended(
     running: tuple[int, ...], onto: str
 ) -> None:
     """A Job replaces what failed and not what succeeded, so its pods are never all there again."""
-    pods = job("a", 8)
+    pods = job("a", 8, age=timedelta(minutes=2))
     there = bound(
         [pods[number] for number in running], on(NODES, *(f"n2-{number}" for number in running)), started=True
     )
@@ -130,3 +131,13 @@ def test_a_worker_that_failed_comes_back_although_others_have_ended(
     assert waiting(decide(TOPOLOGY, [pods[0], *there, *ended[1:]], NOW)) == {"a": "7 of 8 workers exist"}
     of_another = ended[0]._replace(number=8)
     assert waiting(decide(TOPOLOGY, [pods[0], *there, of_another, *ended[1:]], NOW))
+
+
+def test_of_a_job_that_is_made_anew_the_first_pod_waits_for_those_whose_last_is_still_there() -> None:
+    """All failed, or the job was deleted and created: its pods come one by one, after those from before."""
+    pods = job("a", 8, age=timedelta(seconds=119))
+    ended = [Ended(pods[0].key, number) for number in range(8)]
+    assert waiting(decide(TOPOLOGY, [*pods[:4], *ended], NOW)) == {"a": "4 of 8 workers exist"}
+    assert placed(decide(TOPOLOGY, [*pods, *ended], NOW)) == {"a": "us-01 us-02"}
+    # For good they do not wait: one of a Job may have failed for the last time.
+    assert placed(decide(TOPOLOGY, [*pods[:4], *ended], NOW + timedelta(seconds=1))) == {"a": "us-01"}
