@@ -24,6 +24,7 @@ from tests.plane.guard.people import assert_done, assert_refused, patches, pod, 
 WORKER = "pod/train-worker-0"
 INDEX = "training.kubeflow.org/replica-index"
 WARNING = people.GUARD.parents[1] / "overlays" / "guard-warn"
+DOORS = ["pods/{}/binding", "bindings"]
 FORGED = {ROLE: "worker", keys.JOB: "team-b.victim"}
 
 
@@ -78,6 +79,10 @@ def test_all_rights_in_a_namespace_make_nobody_an_operator(ada: Kubectl, namespa
     assert_refused(patches(eve, "pod/bare", {"metadata": {"labels": FORGED}}), "not eve")
     assert_refused(tries(eve, laundries({keys.JOB: "team-b.victim"})[-1]), "not eve")
     assert_refused(bound(eve, "bare", {"labels": FORGED}), "not eve")
+    for door in DOORS:
+        assert_refused(bound(eve, "bare", {}, door), "past the scheduler", "not eve")
+    assert_done(tries(ada, pod("other")))
+    assert bound(ada, "other", {}).returncode == 0
 
 
 ANYWHERE, NAMED = {"namespaceSelector": {}}, "kubernetes.io/metadata.name"
@@ -171,7 +176,7 @@ def bound(
     return inside.run("create", "--raw", where, "-f", "-", stdin=json.dumps(binding), check=False)
 
 
-@pytest.mark.parametrize("door", ["pods/{}/binding", "bindings"])
+@pytest.mark.parametrize("door", DOORS)
 def test_a_binding_writes_nothing_of_ours_to_a_pod(door: str, ada: Kubectl) -> None:
     waiting = {"schedulerName": "nobody"}
     assert_done(tries(ada, jobs.together(pod(**waiting), pod("other", **waiting))))
