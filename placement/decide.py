@@ -123,10 +123,11 @@ class _Round:
         return [pod for pod in seen if pod.key not in failed] if failed else seen
 
     def _turn(self, job: Job) -> tuple[bool, tuple[int, datetime, JobKey], Job]:
-        """What jobs are sorted by, and the job with those of its workers that have ended, if it goes on without.
+        """What jobs are sorted by, and the job with its workers that have ended, if it goes on without them.
 
-        While all are made anew, after a failure or by a new job of the same name, those from before may still be
-        there: so they count where another is at work, or none has come for as long as an opened job may take.
+        While all are made anew, after a failure or by a new job of the same name, those from before may
+        still be there: they count where another is at work, or none has come for as long as an opened job
+        may take.
         """
         ended = self._ended.get(job.key)
         if ended and (job.begun or self._now - job.newest >= self._policy.bound):
