@@ -183,7 +183,8 @@ class _Round:
         same = before is not None and before.pods == homeless
         state = before if before is not None and same else Unsettled(self._now, homeless)
         self._unsettled[job.key] = state
-        if self._now - state.since < self._policy.bound:
+        # Those that are not there get no node by taking it from others, which may still pull their images.
+        if not homeless or self._now - state.since < self._policy.bound:
             return ()
         return tuple(pod for pod in job.workers if pod.opened and not pod.started)
 

@@ -573,8 +573,9 @@ def test_a_leader_that_remembers_nothing_gives_the_whole_time() -> None:
 
 
 def test_a_running_job_that_lost_a_worker_loses_no_more() -> None:
-    pods = bound(job("a", 4), ONE.values())[:3]
-    decision = ask(ONE.values(), pods, remembered((), MINUTE))
+    """Not even those that still pull their images: an elastic Job may have become smaller."""
+    pinned_ones = [pinned(pod, SERVER_4, "us-01") for pod in job("a", 4)]
+    decision = ask(ONE.values(), bound(pinned_ones, ONE.values())[:3], remembered((), HOUR))
     assert not decision.deletions
 
 
