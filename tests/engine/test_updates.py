@@ -308,6 +308,7 @@ def test_a_suspended_job_of_a_new_size_is_as_if_it_were_created_so(before: int, 
     assert "kubectl delete job train-launcher" in outcome.warnings[-1]
     assert outcome.reason == f"its size changed while it was suspended; {fresh.reason}"
     assert outcome.facts == fresh.facts
+    assert same(jsonpatch.apply_patch(applied(stored, written(now)), outcome.operations), outcome.after)
 
 
 def test_a_new_size_that_comes_without_the_record_has_none_of_the_terms_of_the_old_one() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from placement.decide import decide
+from placement.model import Demand
 from placement.topology import Topology
 from tests.placement.world import CAPACITY, DEMAND, NOW, bound, foreign, job, on, placed, servers, waiting
 
@@ -44,4 +45,8 @@ def test_a_worker_cannot_come_back_to_a_pair_of_which_another_job_has_the_node()
     pods = [*bound([first], on(NODES, "n1-0"), started=True), second, foreign("x", "n1-1")]
     assert waiting(decide(Topology(NODES.values()), pods, NOW)) == {
         "a": "a-worker-1 has to go to us-01-a, where its block is: node n1-1 held by other/x"
+    }
+    full = replace(foreign("x", "n1-1"), demand=Demand(requests={"cpu": 100_000}))
+    assert waiting(decide(Topology(NODES.values()), [*pods[:2], full], NOW)) == {
+        "a": "a-worker-1 has to go to us-01-a, where its block is: node n1-1 has too little cpu"
     }

@@ -82,6 +82,16 @@ def test_a_jobset_whose_pods_ask_for_no_devices_is_told_so() -> None:
     assert "/spec/replicatedJobs[*]/template/spec/template asks for a node's Neuron devices" in found.reason
 
 
+def test_of_a_jobset_those_pods_take_nodes_that_select_an_instance_type() -> None:
+    chosen = {"nodeSelector": {"node.kubernetes.io/instance-type": "trn2u.48xlarge"}, "containers": []}
+    jobs = [
+        {"name": name, "template": {"spec": {"parallelism": 2, "template": {"spec": spec}}}}
+        for name, spec in (("chosen", chosen), ("other", {"containers": []}))
+    ]
+    job = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"replicatedJobs": jobs}}
+    assert outcome(load_default(), job).facts["nodes"] == "2"
+
+
 @pytest.mark.parametrize(
     ("devices", "inject", "nodes"),
     [((16, 1), False, 4), ((1, 0), False, 0), ((1, 0), True, 4), ((0, 0), True, 8), ((16, 1), True, 4)],

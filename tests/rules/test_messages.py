@@ -15,6 +15,8 @@ AT = "/spec/mpiReplicaSpecs/Worker/template"
 LABEL = "node.kubernetes.io/instance-type"
 GPU = "nvidia.com/gpu"
 OPTING = 'use "true" to opt in, "false" to opt out, or remove it'
+REPLICAS = ("spec", "mpiReplicaSpecs", "Worker", "replicas")
+RESOURCES = (*WORKER, "spec", "containers", 0, "resources")
 COUNTED = "the number of workers must be a whole number, 0 or more"
 
 
@@ -46,6 +48,12 @@ def why(found: Outcome, name: str = "x") -> tuple[State, str]:
         ("", {"apiVersion": "v1", "kind": "X"}, "no workload of the rule table matches kind v1/X"),
         ("mode: off\n", mpijob(), "the whole rule table is switched off"),
         ("", mpijob(annotations={keys.INJECT: "false"}), f"opted out by {keys.INJECT}"),
+        ("", put(mpijob(), ("metadata", "labels"), {keys.INJECT: "false"}), f"opted out by {keys.INJECT}"),
+        (
+            "",
+            put(mpijob(), RESOURCES, {"requests": {keys.NEURON: "1"}}),
+            f"its workers ask for less than the 16 {keys.NEURON} that a node has; {keys.INJECT} opts it in",
+        ),
         ("", mpijob(annotations={keys.INJECT: "true"}, resource=None), f"opted in by {keys.INJECT}"),
         ("", mpijob(), "its workers ask for aws.amazon.com/neuron"),
         ("", mpijob(0), "the job has no workers"),
@@ -103,9 +111,9 @@ def test_a_table_that_only_reports_says_which_rules_would_have_fired_and_changes
             mpijob(annotations={keys.INJECT: "x" * 99}),
             f'/metadata/annotations/{keys.INJECT} is "{"x" * 58}…: {OPTING}',
         ),
-        (
-            mpijob(-1),
-            f"/spec/mpiReplicaSpecs/Worker/replicas is -1: {COUNTED}",
+        *(
+            (put(mpijob(), REPLICAS, number), f"/spec/mpiReplicaSpecs/Worker/replicas is {said}: {COUNTED}")
+            for number, said in ((-1, "-1"), (True, "true"), ("4", '"4"'), (4.5, "4.5"))
         ),
         (mpijob(worker_spec={"nodeSelector": [1]}), f"{AT}/spec/nodeSelector must be a map, not [1]"),
         (mpijob(worker_spec={"initContainers": {}}), f"{AT}/spec/initContainers must be a list, not {{}}"),

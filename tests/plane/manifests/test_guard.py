@@ -123,7 +123,8 @@ def test_who_is_an_operator_is_asked_about_in_the_cluster(guard: Build) -> None:
     checks = re.findall(r"authorizer\.(.*?)\.check\(", text)
     assert len(checks) == text.count("authorizer.")
     asked = "group('ultraserver-webhook.io').resource('jobidentities')"
-    assert Counter(checks) == {asked: 6, "group('').resource('pods').subresource('status')": 1}
+    of_schedulers = ("pods').subresource('status')", "pods').subresource('binding')", "bindings')")
+    assert Counter(checks) == {asked: 6} | {f"group('').resource('{each}": 1 for each in of_schedulers}
 
 
 def test_everybody_who_is_refused_is_told_more_than_the_expression(guard: Build) -> None:
