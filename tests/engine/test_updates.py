@@ -178,6 +178,10 @@ def test_a_gate_that_creation_did_not_add_is_not_taken_over_later() -> None:
     path = (*WORKER, "spec", "schedulingGates")
     after = updated(stored, put(stored, path, [{"name": keys.GATE}, mine])).after
     assert get(after, path) == [mine]
+    gated = put(stored, path, [{"name": keys.GATE}])
+    assert get(updated(gated, put(gated, path, [mine, {"name": keys.GATE}])).after, path)[1:] == [
+        {"name": keys.GATE}
+    ]
 
 
 @pytest.mark.parametrize("lost", ["wait-hostfilename", "ultraserver-init-container"])

@@ -13,9 +13,9 @@ NODES = servers(1)
 
 
 def test_a_pod_takes_one_of_the_pods_that_a_node_can_have() -> None:
-    for room, goes in ((3_000, {"a": "n1-0"}), (2_000, {})):
+    for room, names, goes in ((3_000, "xy", {"a": "n1-0"}), (2_000, "xy", {}), (1_000, "", {"a": "n1-0"})):
         node = replace(NODES["n1-0"], allocatable=CAPACITY | {"pods": room})
-        others = [foreign(name, "n1-0", neuron=False) for name in "xy"]
+        others = [foreign(name, "n1-0", neuron=False) for name in names]
         decision = decide(Topology([node]), [*others, *job("a", 1)], NOW)
         assert placed(decision) == goes
         assert not goes or not waiting(decision)

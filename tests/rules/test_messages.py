@@ -75,7 +75,8 @@ def why(found: Outcome, name: str = "x") -> tuple[State, str]:
     ],
 )
 def test_the_reason_of_an_outcome(table: str, obj: dict[str, Any], reason: str) -> None:
-    assert outcome(extended(table), obj).reason == reason
+    found = outcome(extended(table), obj)
+    assert (found.reason, found.revision) == (reason, extended(table).revision)
 
 
 def test_a_job_without_workers_is_told_where_they_would_be() -> None:
