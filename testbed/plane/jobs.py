@@ -16,6 +16,31 @@ from testbed.plane.kubectl import Kubectl, Object
 
 ROLE = "training.kubeflow.org/job-role"
 JOB_NAME = "training.kubeflow.org/job-name"
+LEFT = "testbed.example/left"
+"""The label of a namespace in which no controller may create anything any more."""
+
+NOBODY_COMES_LATE = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: left-namespaces
+spec:
+  matchConstraints:
+    namespaceSelector: {matchLabels: {testbed.example/left: ""}}
+    resourceRules:
+      - {apiGroups: ["", batch], apiVersions: [v1], operations: [CREATE], resources: [pods, jobs]}
+  validations:
+    - {expression: "false", message: the test of this namespace is over}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: left-namespaces
+spec: {policyName: left-namespaces, validationActions: [Deny]}
+"""
+"""An operator that is late creates a worker when its job is gone and the test is over. Without a kubelet such
+a Pod never ends, and its nodes are missing in a later test."""
+
 # What the API server writes itself, and a person who copies an object takes out.
 SERVERS_OWN = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 
@@ -70,6 +95,14 @@ def clear(inside: Kubectl) -> None:
         end(inside, kind)
 
 
+def leave(inside: Kubectl) -> None:
+    """Clears a namespace that nobody uses again. On a plane with ``NOBODY_COMES_LATE`` it stays clear."""
+    change = {"metadata": {"labels": {LEFT: ""}}}
+    path = f"/api/v1/namespaces/{inside.namespace}"
+    inside.api.send("PATCH", path, change, "application/merge-patch+json")
+    clear(inside)
+
+
 def end(inside: Kubectl, kind: str, *select: str) -> None:
     """Deletes what there is of a kind, and what controllers still make of it, until nothing is left.
 
@@ -96,7 +129,7 @@ def borrowed_namespace(
     try:
         yield inside
     finally:
-        clear(inside)
+        leave(inside)
 
 
 @contextlib.contextmanager

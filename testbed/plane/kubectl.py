@@ -38,12 +38,26 @@ class KubectlError(RuntimeError):
         self.stderr = stderr
 
 
+SHOWN = 6000
+"""Characters that a failure shows of what it saw last."""
+
+
 def _named(condition: Callable[[Object], object]) -> str:
     """A condition as a failure names it: by its name, or by where it stands."""
     name, code = getattr(condition, "__name__", repr(condition)), getattr(condition, "__code__", None)
     if name != "<lambda>" or code is None:
         return name
     return f"what {code.co_filename}:{code.co_firstlineno} says"
+
+
+def _short(found: Object) -> str:
+    """What a failure shows of an object or a List: a line each, first what others wrote of it."""
+    items = found.get("items", [found])
+    room = max(SHOWN // max(len(items), 1), 400)
+    shown = [
+        {key: item[key] for key in ("kind", "status", "metadata", "spec") if key in item} for item in items
+    ]
+    return "\n".join(json.dumps(item)[:room] for item in shown) or "none"
 
 
 def program() -> Path:
@@ -184,7 +198,7 @@ class Kubectl:
         for last in states:
             if not isinstance(last, ApiError) and condition(last):
                 return last
-        seen = last if isinstance(last, ApiError) else json.dumps(last, indent=1)[-4000:]
+        seen = _short(last) if isinstance(last, dict) else last
         where = f" in {self.namespace}" if self.namespace else ""
         raise NotYetError(
             f"waited {timeout:.0f} s for {_named(condition)} of {' '.join(get)}{where}; last seen:\n{seen}"

@@ -14,7 +14,7 @@ import pytest
 
 from testbed.plane import nodes, webhook
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.jobs import clear
+from testbed.plane.jobs import NOBODY_COMES_LATE, leave
 from testbed.plane.kubectl import Kubectl
 from testbed.plane.webhook import RunningWebhook
 
@@ -28,6 +28,7 @@ def control_plane(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """The control plane with the nodes of 24 UltraServers and two plain machines, and no webhook."""
     with ControlPlane(tmp_path_factory.mktemp("control-plane"), tools) as running:
         nodes.create(running.kubectl, nodes.ultraserver_nodes(ULTRASERVERS) + nodes.plain_nodes(PLAIN_NODES))
+        running.kubectl.apply(NOBODY_COMES_LATE)
         yield running
 
 
@@ -82,4 +83,4 @@ def _namespace(control_plane: ControlPlane, test: str, labels: dict[str, str]) -
     inside = control_plane.kubectl.create_namespace(f"{name}-{next(_numbers)}", labels)
     yield inside
     # Not the namespace itself: its deletion takes ten seconds, and nobody needs its name again.
-    clear(inside)
+    leave(inside)

@@ -10,9 +10,9 @@ from typing import Any
 
 from testbed.kits import build
 from testbed.mpijob import mpijob
-from testbed.plane import nodes
+from testbed.plane import jobs, nodes
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.kubectl import Kubectl, objects
+from testbed.plane.kubectl import Kubectl, KubectlError, objects
 from testbed.waiting import until
 
 
@@ -67,3 +67,24 @@ def test_an_operator_that_ended_is_started_again_and_makes_pods(
     # In less than the time for which the lease of one that was killed still counts.
     plain_namespace.create(mpijob(1))
     plain_namespace.wait_for(lambda found: len(found["items"]) == 2, "pods", timeout=10)
+
+
+def test_who_comes_late_creates_nothing_where_a_test_is_over(plain_namespace: Kubectl) -> None:
+    # What a slow operator does with a job that has gone; the Pods would hold nodes for ever.
+    jobs.leave(plain_namespace)
+    container = {"name": "worker", "image": "registry.example/worker"}
+    late = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "late"},
+        "spec": {"containers": [container]},
+    }
+
+    def refused() -> bool:
+        try:
+            plain_namespace.create(late, "--dry-run=server")
+        except KubectlError as error:
+            return "the test of this namespace is over" in str(error)
+        return False
+
+    until(refused, "the policy of namespaces that are left")
