@@ -60,6 +60,9 @@ NEURON: Final = "aws.amazon.com/neuron"
 DEVICES: Final = frozenset({NEURON, f"{NEURON}core", f"{NEURON}device"})
 """Resources of the Neuron device plugin: whoever takes one of them takes a part of a node from its jobs."""
 
+DRIVER: Final = "neuron.aws.com"
+"""The Neuron DRA driver, whose devices pods have by claims."""
+
 LONGEST_LABEL: Final = 63
 """Characters of a label value (Kubernetes, "Labels and Selectors")."""
 

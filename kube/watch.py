@@ -32,6 +32,9 @@ Key = tuple[str, str]
 WATCH_SECONDS = (240, 360)
 """How long one watch lasts: a span, so that those of several programs do not all end together."""
 
+UNSERVED_SECONDS = 60.0
+"""After these a collection is looked for again that the API server does not serve."""
+
 SHORT_SECONDS = 1.0
 """A watch that ends sooner, with nothing said, is begun again after a wait only."""
 
@@ -48,6 +51,7 @@ class Mirror(Generic[T]):
             one that is of no interest, as if it did not exist.
         changed: Called from the thread when what is kept has changed, or `lost` has: wake whoever looks at
             them, and return.
+        optional: Whether the API server may not serve the collection: then it is empty.
         clock: Seconds of a clock that never jumps.
         wait: Waits for the event, so many seconds at most.
     """
@@ -59,11 +63,12 @@ class Mirror(Generic[T]):
         project: Callable[[Object], T | None],
         changed: Callable[[], object] = lambda: None,
         *,
+        optional: bool = False,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[threading.Event, float], bool] = threading.Event.wait,
     ) -> None:
         self._api, self._path, self._project, self._changed = api, path, project, changed
-        self._clock, self._wait, self._waits = clock, wait, waits()
+        self._optional, self._clock, self._wait, self._waits = optional, clock, wait, waits()
         self._items: dict[Key, T] = {}
         self._version = self._lost = ""
         self._stream: EventStream | None = None
@@ -114,6 +119,10 @@ class Mirror(Generic[T]):
             began = self._clock()
             before = self._version
             try:
+                if not before and self._optional and self._api.get(f"{self._path}?limit=1") is None:
+                    self._show({})
+                    self._wait(self._stopped, UNSERVED_SECONDS)
+                    continue
                 if not before:
                     self._list()
                 self._watch()
@@ -125,6 +134,8 @@ class Mirror(Generic[T]):
                     if not self._lost:
                         _log.warning("cannot follow %s: %s", self._path, error)
                     self._say(str(error))
+                if self._optional:
+                    self._version = ""  # it may be served no longer
                 self._wait(self._stopped, next(self._waits))
                 continue
             if self._version == before and self._clock() - began < SHORT_SECONDS:
@@ -146,9 +157,12 @@ class Mirror(Generic[T]):
                 item = self._project(raw)
                 if item is not None:
                     items[_key(raw)] = item
+        self._version = version
+        self._show(items)
+
+    def _show(self, items: dict[Key, T]) -> None:
         with self._lock:
             self._items = items
-        self._version = version
         self._listed.set()
         self._say("")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from kube.election import Elector
 from kube.loop import Loop
 from kube.watch import Mirror
 from placement.by_hand import open_by_hand
+from placement.claims import PATHS, read_claim, read_class, read_slice, read_template
 from placement.events import Reporter
 from placement.model import COMPONENT
 from placement.passes import Passes
@@ -27,6 +29,12 @@ from placement.units import Followed
 NODES: Final = "/api/v1/nodes"
 PODS: Final = f"/api/v1/pods?{LIVE}"
 ENDED: Final = f"/api/v1/pods?{OVER}"
+COLLECTIONS: Final = (
+    (NODES, read_node),
+    (PODS, read_pod),
+    (ENDED, read_ended),
+    *zip(PATHS, (read_slice, read_class, read_claim, read_template), strict=True),
+)
 LABELS: Final = {"app.kubernetes.io/name": "ultraserver-webhook", "app.kubernetes.io/component": "placement"}
 _log = logging.getLogger("placement")
 
@@ -79,23 +87,23 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
     )
     try:
         units = Followed(given["rules"])
-        api, *watched = (connect(given["kubeconfig"]) for _ in range(4))
+        api, *watched = (connect(given["kubeconfig"]) for _ in range(1 + len(COLLECTIONS)))
         port = given["metrics_port"]
         unserve = serve(metrics.registry, given["metrics_host"], port) if port else None
     except (ApiError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     lease = given["lease"], given["identity"], given["lease_seconds"]
     elector = Elector(api, given["namespace"], *lease, LABELS)
-    collections = (NODES, read_node), (PODS, read_pod), (ENDED, read_ended)
-    nodes, pods, ended = (
-        Mirror[Any](of, path, read, lambda: loop.wake())  # noqa: PLW0108 - made below
-        for of, (path, read) in zip(watched, collections, strict=True)
+    nodes, pods, ended, *claims = (
+        Mirror[Any](of, path, read, lambda: loop.wake(), optional=path in PATHS)  # noqa: PLW0108 - made below
+        for of, (path, read) in zip(watched, COLLECTIONS, strict=True)
     )
     passes = Passes(
         api,
         nodes,
         pods,
         ended,
+        tuple(claims),
         policy,
         units,
         Reporter(api, given["identity"]),
@@ -106,7 +114,9 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
     )
     loop = Loop(elector, passes, passes.leads, able=passes.sees)
     loop.stop_on_signals()
-    with nodes, pods, ended:
+    with contextlib.ExitStack() as following:
+        for mirror in (nodes, pods, ended, *claims):
+            following.enter_context(mirror)
         loop.run()
     if unserve:
         unserve()

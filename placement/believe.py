@@ -36,7 +36,7 @@ def _doubt(pod: Pod, place: Place, nodes: Topology, units: Units) -> str | None:
             f"annotation {PLACE} names units of {place.size} nodes by the label {place.unit[:80]!r}: "
             "there are none here"
         )
-    if place.placer is Placer.GATE and not pod.demand.neuron:
+    if place.placer is Placer.GATE and not (pod.neuron or pod.claims):
         return "it asks for no Neuron devices: it has no need of a place"
     node = nodes.nodes.get(pod.node)
     if node is not None and place.unit not in node.labels:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from contract.keys import DEVICES, SERVER_4
 from placement.fit import lacking
@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
     from contract.place import Place
-    from placement.model import Demand, Node, Pod
+    from placement.model import Demand, Node, Pod, Taken
     from placement.topology import NodeGroup, Topology, Units
+
+
+MOST: Final = 10_000
+"""More devices than a node has."""
 
 
 class Cluster:
@@ -61,20 +65,33 @@ class Cluster:
             _add(self.used[pod.node], pod.demand)
             if is_pod(pod.key):
                 _add(self.staying[pod.node], pod.demand)
-            if place is None or not pod.demand.neuron:
+            if place is None or not pod.neuron:
                 self.lodgers[pod.node].add(pod.key[0])
-            if pod.demand.neuron and (place is not None or self._has_devices(pod)):
+            if pod.neuron and (place is not None or self._has_devices(pod)):
                 self._held(pod.node, pod.key, place.size if place else 1)
                 if pod.loose:
                     self._keep_off(pod)
         # Of those that wait, most are nowhere yet; without devices it takes no unit.
         there = pod.node or (pod.opened and not (pod.gated and pod.key in self.resting))
-        if place is not None and there and pod.demand.neuron:
+        if place is not None and there and pod.neuron:
             self._hold_unit(pod, place)
+
+    def take(self, taken: Taken) -> None:
+        """Count devices in that a claim has."""
+        used = self.used[taken.node]
+        node = self.topology.nodes.get(taken.node)
+        served = {device.key: device.resources for device in node.devices} if node else {}
+        for key in taken.devices:
+            used[key] = 1000
+            for resource in () if taken.extended else served.get(key, ()):
+                used[resource] = used.get(resource, 0) + 1000
+        if taken.stranger:
+            self.staying[taken.node].update(dict.fromkeys(taken.devices, 1000))
+            self._held(taken.node, taken.claim, 1)
 
     def hold_by_name(self, pod: Pod, units: Units) -> None:
         """Hold what a pod with devices names, its node and its pin, where more cannot be found out."""
-        if not pod.demand.neuron:
+        if not pod.neuron:
             return
         pinned = pod.place and (pod.place.unit, pod.place.size) in units and pod.pin
         group = self.topology.groups(pod.place.unit).get(pinned) if pod.place and pinned else None
@@ -169,8 +186,9 @@ class Cluster:
     def _has_devices(self, pod: Pod) -> bool:
         """Whether its node has what a pod asks for: a kubelet runs it without what no plugin there offers."""
         node = self.topology.nodes.get(pod.node)
-        return node is not None and any(
-            pod.demand.requests.get(name) for name in DEVICES if name in node.allocatable
+        return pod.claimed or (
+            node is not None
+            and any(pod.demand.requests.get(name) for name in DEVICES if name in node.allocatable)
         )
 
     def _hold_unit(self, pod: Pod, place: Place) -> None:
@@ -206,6 +224,8 @@ class Cluster:
 
 def _add(used: dict[str, int], demand: Demand) -> None:
     """Count one more pod in."""
+    for ask in demand.claims:
+        used[ask.key] = used.get(ask.key, 0) + 1000 * (ask.count or MOST)
     used["pods"] = used.get("pods", 0) + 1000
     for name, amount in demand.requests.items():
         used[name] = used.get(name, 0) + amount

@@ -17,7 +17,7 @@ from placement.allocate import Allocator
 from placement.believe import believed
 from placement.cluster import Cluster
 from placement.jobs import Job, jobs_of
-from placement.model import Ended
+from placement.model import Ended, Taken
 from placement.plan import Decision, Deletion, Failure, Keeping, Memory, Opening, Policy, Unsettled, Waiting
 from placement.reasons import LONGEST, Shortage, explain
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 def decide(
     nodes: Topology,
-    pods: Iterable[Pod | Ended],
+    pods: Iterable[Pod | Ended | Taken],
     now: datetime,
     policy: Policy | None = None,
     memory: Memory | None = None,
@@ -43,7 +43,7 @@ def decide(
     Args:
         nodes: All nodes, grouped.
         pods: All pods that have not ended, with what was written already and is not seen yet (`assume`), and
-            the workers that have.
+            the workers that have; and the devices that claims have.
         now: The time.
         policy: What is wanted.
         memory: Of the decision before; nothing where there was none.
@@ -84,7 +84,7 @@ class _Round:
         self._ended: defaultdict[JobKey, set[int]] = defaultdict(set)
         self._failures = dict(memory.failures)
 
-    def run(self, pods: Iterable[Pod | Ended]) -> Decision:
+    def run(self, pods: Iterable[Pod | Ended | Taken]) -> Decision:
         """Count all pods in, then go through the jobs once, those that were begun first."""
         seen = self._counted_in(pods)
         turns = self._each(jobs_of(seen), self._turn)
@@ -103,13 +103,16 @@ class _Round:
             self._policy.units,
         )
 
-    def _counted_in(self, pods: Iterable[Pod | Ended]) -> list[Pod]:
+    def _counted_in(self, pods: Iterable[Pod | Ended | Taken]) -> list[Pod]:
         """The pods as far as they are believed, where they stand; without those of jobs that made us fail."""
         seen: list[Pod] = []
         failed: set[JobKey] = set()
         for pod in pods:
             if isinstance(pod, Ended):
                 self._ended[pod.job].add(pod.number)
+                continue
+            if isinstance(pod, Taken):
+                self._cluster.take(pod)
                 continue
             try:
                 found = believed(pod, self._cluster.topology, self._policy.units)

@@ -51,7 +51,7 @@ class Job:
     @property
     def begun(self) -> bool:
         """Whether a part of it was opened: a worker whose gate somebody else took off gives no turn."""
-        return any(pod.opened and pod.demand.neuron for pod in self.workers)
+        return any(pod.opened and pod.neuron for pod in self.workers)
 
     @cached_property
     def order(self) -> tuple[int, datetime, JobKey]:
@@ -117,7 +117,7 @@ class Job:
             others = [gate for gate in pod.gates if gate != GATE]
             if pod.gated and others:
                 return f"{pod.name} waits for another gate as well: {others[0]}"
-        if self.workers and not any(pod.demand.neuron for pod in self.workers):
+        if self.workers and not any(pod.neuron for pod in self.workers):
             return "none of its workers asks for Neuron devices: it has no need of a place"
         return missing_workers(self.workers, self.ended) or _odd_blocks(self.place)
 

@@ -30,10 +30,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from contract.keys import DEVICES, GATE, NO_NODE, NO_SERVER, NODE_IDS
+from contract.keys import DEVICES, DRIVER, GATE, NO_NODE, NO_SERVER, NODE_IDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from contract.place import Place
 
@@ -45,6 +45,24 @@ PORT: Final = "host port"
 
 JobKey = tuple[str, str]
 """Namespace and job label of a job; a pod without the label is a job of its own, called ``pod/NAME``."""
+
+
+class Taken(NamedTuple):
+    """Devices of a node that a claim has.
+
+    Attributes:
+        claim: Namespace and name of the claim, as those of a pod without a job: ``claim/NAME``.
+        node: The node.
+        devices: Keys of the devices.
+        extended: Whether a pod's requests count the same devices.
+        stranger: Whether they are Neuron's, and no pod that is there has them.
+    """
+
+    claim: JobKey
+    node: str
+    devices: tuple[str, ...]
+    extended: bool
+    stranger: bool
 
 
 class Ended(NamedTuple):
@@ -60,8 +78,8 @@ class Ended(NamedTuple):
 
 
 def is_pod(job: JobKey) -> bool:
-    """Whether this is a pod without a job label: no label value has a slash."""
-    return job[1].startswith("pod/")
+    """Whether this is a pod without a job label, or a claim without a pod: no label value has a slash."""
+    return job[1].startswith(("pod/", "claim/"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +119,48 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
+class Device:
+    """A device that pods have by claims.
+
+    Attributes:
+        key: Its name among all, and that of the resource by which it counts as used.
+        attributes: What it is: attributes with their values, and its driver.
+        resources: Extended resources that it serves, too.
+    """
+
+    key: str
+    attributes: frozenset[tuple[str, str | int | bool]]
+    resources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Devices of its node that a pod claims.
+
+    Attributes:
+        name: Of what the claim is made from, for people.
+        conditions: What each of them is.
+        count: How many; 0 for all there are.
+        key: The resource by which devices count as used that are not chosen yet.
+    """
+
+    name: str
+    conditions: frozenset[tuple[str, str | int | bool]]
+    count: int
+    key: str = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """See once what is asked for with every node."""
+        object.__setattr__(self, "key", f"claimed {sorted(map(str, self.conditions))}")
+
+    def lacks(self, devices: Iterable[Device], used: Mapping[str, int]) -> bool:
+        """Whether too few devices that suit are left of a node's; of all there are, none may be used."""
+        suiting = [device for device in devices if self.conditions <= device.attributes]
+        free = sum(device.key not in used for device in suiting) - used.get(self.key, 0) // 1000
+        return free < (self.count or max(len(suiting), 1))
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A node.
 
@@ -111,6 +171,7 @@ class Node:
         cordoned: Whether it is marked unschedulable.
         taints: Its taints.
         allocatable: What its pods can have, in thousandths, by resource.
+        devices: What they can claim.
     """
 
     name: str
@@ -119,6 +180,7 @@ class Node:
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()
     allocatable: Mapping[str, int] = field(default_factory=dict)
+    devices: tuple[Device, ...] = ()
 
     def unit(self, key: str) -> str | None:
         """The value of a topology label; None where the node is in no unit that works."""
@@ -137,6 +199,7 @@ class Demand:
         terms: Its required node affinity, one of which has to hold; None where it has none.
         tolerations: Its tolerations.
         requests: What it takes of a node, in thousandths, by resource; ``pods`` not counted.
+        claims: The devices that it claims of its node.
         neuron: Whether it takes Neuron devices or cores.
         parts: How many conditions it compares with every node.
     """
@@ -145,15 +208,18 @@ class Demand:
     terms: tuple[Term, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
     requests: Mapping[str, int] = field(default_factory=dict)
+    claims: tuple[Ask, ...] = ()
     neuron: bool = field(init=False)
     parts: int = field(init=False)
 
     def __post_init__(self) -> None:
         """See once what is asked for every time."""
-        neuron = any(self.requests.get(name) for name in DEVICES)
+        conditions = [item for ask in self.claims for item in ask.conditions]
+        neuron = any(self.requests.get(name) for name in DEVICES) or ("driver", DRIVER) in conditions
         expressions = [item for term in self.terms or () for item in (*term.labels, *term.fields)]
         values = sum(len(item.values) for item in expressions)
-        parts = len(self.selector) + len(self.terms or ()) + len(expressions) + values + len(self.tolerations)
+        expressed = len(self.terms or ()) + len(expressions) + values
+        parts = len(self.selector) + expressed + len(self.tolerations) + len(conditions)
         object.__setattr__(self, "neuron", neuron)
         object.__setattr__(self, "parts", parts)
 
@@ -174,6 +240,8 @@ class Pod:
         problem: Why the annotations that should say so cannot be read, or a node not be sought; else empty.
         gates: Its scheduling gates.
         demand: What it asks of a node.
+        claims: Of a worker, what it claims: the name of each entry, its template, or its claim.
+        claimed: Whether it has Neuron devices of its node by claims.
         node: The node that it is bound to; empty where it is not.
         opened: When the program pinned it; None where it did not.
         started: Whether any of its containers ever ran: such a pod is never touched.
@@ -182,6 +250,7 @@ class Pod:
         created: When it was created.
         gated: Whether it waits for the program.
         key: Its job.
+        neuron: Whether it takes Neuron devices or cores, by requests or by claims.
     """
 
     namespace: str
@@ -195,6 +264,8 @@ class Pod:
     problem: str = ""
     gates: tuple[str, ...] = ()
     demand: Demand = field(default_factory=Demand)
+    claims: tuple[tuple[str, str, str], ...] = ()
+    claimed: bool = False
     node: str = ""
     opened: datetime | None = None
     started: bool = False
@@ -203,10 +274,12 @@ class Pod:
     created: datetime = datetime.min  # noqa: DTZ901 - replaced by every reader; sorts first
     gated: bool = field(init=False, compare=False)
     key: JobKey = field(init=False, compare=False)
+    neuron: bool = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         """See once what is asked for in every decision."""
         object.__setattr__(self, "gated", GATE in self.gates)
+        object.__setattr__(self, "neuron", self.claimed or self.demand.neuron)
         object.__setattr__(self, "key", (self.namespace, self.job or f"pod/{self.name}"))
 
     @property

@@ -7,11 +7,12 @@ import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kube.api import ApiError, ConflictError
 from kube.backoff import jitter
 from placement import write
+from placement.claims import Inventory
 from placement.cluster import shown
 from placement.decide import assume, decide
 from placement.plan import Memory
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from placement.events import Reporter
     from placement.jobs import Job
     from placement.metrics import Metrics
-    from placement.model import Ended, Node, Pod
+    from placement.model import Ended, Node, Pod, Taken
     from placement.plan import Decision, Deletion, Opening, Policy
     from placement.topology import Units
 
@@ -47,6 +48,7 @@ class Passes:
         nodes: A copy of the nodes.
         pods: A copy of the pods that have not ended.
         ended: A copy of the workers that have.
+        claims: Copies of what there is of claims, as `placement.claims.PATHS`.
         policy: What is wanted.
         units: Which nodes make units now.
         reporter: Writes Events.
@@ -61,6 +63,7 @@ class Passes:
     nodes: Mirror[Node]
     pods: Mirror[Pod]
     ended: Mirror[Ended]
+    claims: tuple[Mirror[Any], ...]
     policy: Policy
     units: Callable[[], Units]
     reporter: Reporter
@@ -97,7 +100,7 @@ class Passes:
         Raises:
             RuntimeError: They never will be again, so the program has to be started again.
         """
-        mirrors = self.nodes, self.pods, self.ended
+        mirrors: tuple[Mirror[Any], ...] = self.nodes, self.pods, self.ended, *self.claims
         for mirror in mirrors:
             mirror.check()
         lost = any(mirror.lost for mirror in mirrors)
@@ -112,15 +115,18 @@ class Passes:
             self._memory = Memory()
 
     def _decide(self) -> Decision:
-        nodes = {name: node for (_, name), node in self.nodes.items().items()}
+        inventory = Inventory(*(mirror.items() for mirror in self.claims))
+        nodes = inventory.nodes({name: node for (_, name), node in self.nodes.items().items()})
         if nodes != self._topology.nodes:
             self._topology = Topology(nodes.values())
         seen = list(self.pods.items().values())
         known = {pod.uid for pod in seen}
         self._written = {uid: pod for uid, pod in self._written.items() if uid in known}
-        pods: list[Pod | Ended] = [*assume(seen, self._written.values()), *self.ended.items().values()]
-        policy = replace(self.policy, units=self.units())
-        return decide(self._topology, pods, self.clock(), policy, self._memory)
+        now, policy = self.clock(), replace(self.policy, units=self.units())
+        pods = inventory.pods(assume(seen, self._written.values()), now, policy.bound)
+        ended = self.ended.items().values()
+        everything: list[Pod | Ended | Taken] = [*pods, *ended, *inventory.taken(nodes, pods)]
+        return decide(self._topology, everything, now, policy, self._memory)
 
     def _carry_out(self, decision: Decision, deadline: float) -> bool:
         """Write what was decided, job by job; says whether there was time for all."""

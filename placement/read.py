@@ -7,9 +7,10 @@ that takes no node for a job only who it is and what it takes is kept: it may be
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from common.quantities import amounts, requests
@@ -17,7 +18,10 @@ from common.times import time_of
 from contract import place as contract
 from contract.keys import DEVICES, JOB, LOOSE, OPENED
 from contract.place import ContractError, Place, Placer
-from placement.model import PORT, Demand, Ended, Expression, Node, Pod, Taint, Term, Toleration
+from placement.model import PORT, Ask, Demand, Ended, Expression, Node, Pod, Taint, Term, Toleration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Object = dict[str, Any]
 
@@ -44,6 +48,9 @@ MOST_RESOURCES: Final = 32
 
 MOST_PORTS: Final = 16
 """Host ports of one pod that are kept."""
+
+MOST_CLAIMS: Final = 8
+"""Entries of one worker's `resourceClaims`."""
 
 MOST_GATES: Final = 16
 """Scheduling gates of one pod."""
@@ -87,6 +94,9 @@ def read_pod(found: Object) -> Pod | None:
         problem = _excess(spec) if place else ""
     except ContractError as error:
         problem = str(error)
+    claims = spec.get("resourceClaims") or () if place else ()
+    if len(claims) > MOST_CLAIMS:
+        problem = problem or f"it has {len(claims)} resourceClaims: at most {MOST_CLAIMS} are looked at"
     if len(gates) > MOST_GATES:
         problem = f"it has {len(gates)} scheduling gates: at most {MOST_GATES} are looked at"
     return Pod(
@@ -101,6 +111,14 @@ def read_pod(found: Object) -> Pod | None:
         problem=problem,
         gates=gates[:MOST_GATES],
         demand=read_demand(spec, conditions=bool(place) and not problem),
+        claims=tuple(
+            (
+                item.get("name", ""),
+                item.get("resourceClaimTemplateName") or "",
+                item.get("resourceClaimName") or "",
+            )
+            for item in claims[:MOST_CLAIMS]
+        ),
         node=spec.get("nodeName") or "",
         opened=_opened(metadata, place, spec),
         started=_started(status),
@@ -165,10 +183,26 @@ def read_demand(spec: Object, *, conditions: bool = True) -> Demand:
     if len(asked) > MOST_RESOURCES:  # no node has so many
         asked = {name: amount for name, amount in asked.items() if name in CORE}
     asked |= ports(spec)
-    key = (tuple(sorted(selector.items())), terms, tolerations, tuple(sorted(asked.items())))
+    return _demand(selector, terms, tolerations, asked)
+
+
+def claiming(pod: Pod, asks: tuple[Ask, ...]) -> Pod:
+    """A pod that claims devices beside what it requests."""
+    said = pod.demand
+    return replace(pod, demand=_demand(said.selector, said.terms, said.tolerations, said.requests, asks))
+
+
+def _demand(
+    selector: Mapping[str, str],
+    terms: tuple[Term, ...] | None,
+    tolerations: tuple[Toleration, ...],
+    asked: Mapping[str, int],
+    claims: tuple[Ask, ...] = (),
+) -> Demand:
+    key = (tuple(sorted(selector.items())), terms, tolerations, tuple(sorted(asked.items())), claims)
     known = _demands.get(key)
     if known is None:
-        known = _demands[key] = Demand(selector, terms, tolerations, asked)
+        known = _demands[key] = Demand(selector, terms, tolerations, asked, claims)
     return known
 
 

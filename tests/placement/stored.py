@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from contract import keys
 from contract.keys import GATE, HOSTNAME, SERVER_2, SERVER_4
+from placement.claims import PATHS, read_claim, read_class, read_slice, read_template
 from placement.read import read_ended, read_node, read_pod
 from tests.placement.world import TRN2U
 
@@ -56,9 +57,13 @@ class View:
         return found
 
 
-def views(api: FakeApi) -> tuple[Any, Any, Any]:
-    """Of nodes, of pods, and of workers that have ended."""
-    return View(api, "nodes", read_node), View(api, "pods", read_pod), View(api, "pods", read_ended)
+def views(api: FakeApi) -> tuple[Any, Any, Any, tuple[Any, ...]]:
+    """Of nodes, of pods, of workers that have ended, and of claims."""
+    readers = (read_slice, read_class, read_claim, read_template)
+    claims = tuple(
+        View(api, path.rpartition("/")[2], read) for path, read in zip(PATHS, readers, strict=True)
+    )
+    return View(api, "nodes", read_node), View(api, "pods", read_pod), View(api, "pods", read_ended), claims
 
 
 def store_nodes(api: FakeApi, ultraservers: int) -> None:

@@ -30,9 +30,9 @@ class Program:
 
     def __init__(self, api: FakeApi, **changes: Any) -> None:
         self.api, self.clock, self.metrics = api, Clock(), Metrics()
-        self.nodes, self.pods, self.ended = views(api)
+        self.nodes, self.pods, self.ended, self.claims = views(api)
         self.run = Passes(
-            *(api, self.nodes, self.pods, self.ended, Policy(), Followed(None)),
+            *(api, self.nodes, self.pods, self.ended, self.claims, Policy(), Followed(None)),
             *(Reporter(api, "one"), self.metrics, self.clock),
             **changes,
         )

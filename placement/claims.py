@@ -1,0 +1,401 @@
+"""Claimed devices: what nodes offer in ResourceSlices, what pods claim, and what is taken.
+
+Objects of ``resource.k8s.io/v1`` (Kubernetes 1.34, "Dynamic Resource Allocation"). The scheduler allocates;
+here is only seen what it will be able to. Of selectors (CEL) conjunctions of comparisons with one value are
+understood, as in all templates of AWS's document "AWS Neuron Dynamic Resource Allocation"; a pod whose
+selectors say more waits, with a `problem` that quotes them. Claims and templates are tenants' objects: of
+each as much is kept as is needed, and of bounded length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from contract.keys import DRIVER
+from contract.place import Placer
+from placement.model import Ask, Device, Taken
+from placement.read import claiming
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from datetime import datetime, timedelta
+
+    from kube.watch import Key
+    from placement.model import Node, Pod
+
+Object = dict[str, Any]
+
+API: Final = "/apis/resource.k8s.io/v1"
+PATHS: Final = tuple(
+    f"{API}/{name}"
+    for name in ("resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates")
+)
+"""The collections, in the order of `Inventory`'s fields."""
+
+MOST_REQUESTS: Final = 8
+"""Requests of one claim that are compared with nodes."""
+
+MOST_CONDITIONS: Final = 16
+"""Comparisons in the selectors of one request."""
+
+MOST_TEXT: Final = 1000
+"""Characters of one selector."""
+
+_ALL: Final = 0
+"""The count of a request for every device that suits it."""
+
+_POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
+"""Annotation of a claim that was made for a pod: the name of the pod's entry."""
+
+_EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
+"""Annotation of a claim that the scheduler made for requests: the pod's own requests count already."""
+
+_COMPARISON: Final = re.compile(
+    r"""device\.(?:
+        (?P<driver>driver)
+        | attributes\[(?P<q>['"])(?P<domain>[\w.-]+)(?P=q)\]
+          (?:\.(?P<name>\w+) | \[(?P<r>['"])(?P<key>[\w.-]+)(?P=r)\])
+    )\s*==\s*(?:(?P<s>['"])(?P<text>[^'"\\]*)(?P=s) | (?P<number>-?[0-9]{1,18}) | (?P<truth>true|false))""",
+    re.VERBOSE | re.ASCII,
+)
+
+Conditions = frozenset[tuple[str, str | int | bool]]
+"""Attributes, by domain and name, and `driver`; each with its value."""
+
+
+class _UnreadableError(ValueError):
+    """A claim that cannot be compared with nodes; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Devices of one node, as its driver publishes them.
+
+    Attributes:
+        node: Its name; empty for devices of no single node.
+        pool: Driver and pool.
+        generation: Of the pool: slices of an older one are out of date.
+        devices: Name and attributes of each that can be allocated.
+    """
+
+    node: str
+    pool: tuple[str, str]
+    generation: int
+    devices: tuple[tuple[str, Conditions], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass:
+    """A device class.
+
+    Attributes:
+        conditions: What its devices are.
+        resource: The extended resource that it serves; empty for none.
+        problem: Why its selectors cannot be read.
+    """
+
+    conditions: Conditions
+    resource: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a claim, or a template of claims, asks for.
+
+    Attributes:
+        requests: Device class, further conditions, and count of each request.
+        mode: The node config that it asks the Neuron driver for; 0 for none.
+        problem: Why it cannot be compared with nodes.
+    """
+
+    requests: tuple[tuple[str, Conditions, int], ...]
+    mode: int
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A ResourceClaim.
+
+    Attributes:
+        wish: What it asks for.
+        owner: The uid of the pod that it was made for; empty for one that somebody made by hand.
+        entry: The name of that pod's entry.
+        devices: Driver, pool and name of each device that it has.
+        users: The uids of the pods that may use them.
+        extended: Whether the scheduler made it for a pod's requests.
+    """
+
+    wish: Wish
+    owner: str
+    entry: str
+    devices: tuple[tuple[str, str, str], ...]
+    users: tuple[str, ...]
+    extended: bool
+
+
+def read_slice(found: Object) -> Slice | None:
+    """The devices of a node; None for those of no single node, which the scheduler alone sees to."""
+    spec = found.get("spec") or {}
+    driver, pool = spec.get("driver", ""), spec.get("pool") or {}
+    devices = tuple(
+        (device.get("name", ""), _attributes(device, driver))
+        for device in spec.get("devices") or ()
+        if not any(taint.get("effect") in _OFF for taint in device.get("taints") or ())
+    )
+    if not spec.get("nodeName"):
+        return None
+    return Slice(spec["nodeName"], (driver, pool.get("name", "")), pool.get("generation", 0), devices)
+
+
+_OFF: Final = ("NoSchedule", "NoExecute")
+"""Effects of taints of devices that nobody gets; what tolerates them is left to the scheduler."""
+
+
+def read_class(found: Object) -> DeviceClass:
+    """A device class."""
+    spec = found.get("spec") or {}
+    problem, conditions = "", Conditions()
+    try:
+        conditions = _conditions(spec.get("selectors") or ())
+    except _UnreadableError as error:
+        problem = str(error)
+    return DeviceClass(conditions, spec.get("extendedResourceName") or "", problem)
+
+
+def read_template(found: Object) -> Wish:
+    """What the claims of a template ask for."""
+    return _wish((found.get("spec") or {}).get("spec") or {})
+
+
+def read_claim(found: Object) -> Claim:
+    """A claim."""
+    metadata, status = found.get("metadata") or {}, found.get("status") or {}
+    annotations = metadata.get("annotations") or {}
+    owners = (item for item in metadata.get("ownerReferences") or () if item.get("kind") == "Pod")
+    results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+    return Claim(
+        wish=_wish(found.get("spec") or {}),
+        owner=next((item.get("uid", "") for item in owners), ""),
+        entry=annotations.get(_POD_CLAIM, ""),
+        devices=tuple(
+            (item.get("driver", ""), item.get("pool", ""), item.get("device", ""))
+            for item in results
+            if not item.get("adminAccess")  # which takes nothing from others
+        ),
+        users=tuple(
+            item.get("uid", "") for item in status.get("reservedFor") or () if item.get("resource") == "pods"
+        ),
+        extended=_EXTENDED in annotations,
+    )
+
+
+def _wish(spec: Object) -> Wish:
+    devices = spec.get("devices") or {}
+    mode = 0
+    for item in devices.get("config") or ():
+        opaque = item.get("opaque") or {}
+        said = (opaque.get("parameters") or {}).get("ultraserverMode")
+        if opaque.get("driver") == DRIVER and isinstance(said, int):
+            mode = said
+    try:
+        requests = tuple(filter(None, map(_request, devices.get("requests") or ())))
+    except _UnreadableError as error:
+        return Wish((), mode, str(error))
+    if len(requests) > MOST_REQUESTS:
+        return Wish((), mode, f"it has {len(requests)} requests: at most {MOST_REQUESTS} are compared")
+    return Wish(requests, mode, "")
+
+
+def _request(found: Object) -> tuple[str, Conditions, int] | None:
+    exactly = found.get("exactly")
+    if not isinstance(exactly, dict):
+        raise _UnreadableError(f"its request {found.get('name')} has firstAvailable: say exactly")
+    if exactly.get("adminAccess"):
+        return None
+    every = exactly.get("allocationMode") == "All"
+    conditions = _conditions(exactly.get("selectors") or ())
+    return exactly.get("deviceClassName", ""), conditions, _ALL if every else exactly.get("count", 1)
+
+
+def _attributes(device: Object, driver: str) -> Conditions:
+    """The attributes of a device, by domain and name; one without a domain is the driver's."""
+    return frozenset(
+        {("driver", driver)}
+        | {
+            (name if "/" in name else f"{driver}/{name}", value)
+            for name, said in (device.get("attributes") or {}).items()
+            for value in said.values()
+            if isinstance(value, str | int)
+        }
+    )
+
+
+def _conditions(selectors: Iterable[Object]) -> Conditions:
+    found: set[tuple[str, str | int | bool]] = set()
+    for selector in selectors:
+        found |= _compared((selector.get("cel") or {}).get("expression") or "")
+    if len(found) > MOST_CONDITIONS:
+        raise _UnreadableError(f"its selectors have {len(found)} conditions: at most {MOST_CONDITIONS} count")
+    return frozenset(found)
+
+
+@lru_cache(maxsize=256)
+def _compared(expression: str) -> Conditions:
+    """The comparisons that all hold in a CEL expression.
+
+    Raises:
+        _UnreadableError: It says more.
+    """
+    found: set[tuple[str, str | int | bool]] = set()
+    for part in expression.split("&&") if len(expression) <= MOST_TEXT else ("",):
+        said = _COMPARISON.fullmatch(part.strip(" \n\t()"))
+        if said is None:
+            raise _UnreadableError(
+                f"its selector {expression[:120]!r} is not understood: only comparisons with == are, "
+                "and && between them"
+            )
+        key = "driver" if said["driver"] else f"{said['domain']}/{said['name'] or said['key']}"
+        number, truth = said["number"], said["truth"]
+        found.add((key, int(number) if number else truth == "true" if truth else said["text"] or ""))
+    return frozenset(found)
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """All that is there of claims, each by namespace and name.
+
+    Attributes:
+        slices: Devices of nodes.
+        classes: Device classes.
+        claims: Claims.
+        templates: What claims are made from.
+    """
+
+    slices: Mapping[Key, Slice]
+    classes: Mapping[Key, DeviceClass]
+    claims: Mapping[Key, Claim]
+    templates: Mapping[Key, Wish]
+
+    def nodes(self, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
+        """The nodes with their devices, and with the extended resources that these serve."""
+        found: defaultdict[str, list[Device]] = defaultdict(list)
+        for one, (name, attributes) in self._devices():
+            served = tuple(
+                kind.resource
+                for kind in self.classes.values()
+                if kind.resource and not kind.problem and kind.conditions <= attributes
+            )
+            found[one.node].append(Device(_key(*one.pool, name), attributes, served))
+        return {**nodes, **{name: _offering(nodes[name], found[name]) for name in found if name in nodes}}
+
+    def taken(self, nodes: Mapping[str, Node], pods: Iterable[Pod]) -> Iterator[Taken]:
+        """Who has which devices of nodes."""
+        if not self.claims:
+            return
+        there = {device.key: name for name, node in nodes.items() for device in node.devices}
+        known = {pod.uid for pod in pods}
+        for (namespace, name), claim in self.claims.items():
+            by_node: defaultdict[str, list[str]] = defaultdict(list)
+            for driver, pool, device in claim.devices:
+                key = _key(driver, pool, device)
+                by_node[there.get(key, pool)].append(key)  # a slice that has gone leaves the pool's name
+            neuron = any(driver == DRIVER for driver, _, _ in claim.devices)
+            for node, keys in by_node.items():
+                stranger = neuron and known.isdisjoint(claim.users)
+                yield Taken((namespace, f"claim/{name}"), node, tuple(keys), claim.extended, stranger)
+
+    def pods(self, pods: Iterable[Pod], now: datetime, bound: timedelta) -> list[Pod]:
+        """The pods with what they claim and have.
+
+        Args:
+            pods: As they were read.
+            now: The time.
+            bound: How long after it was opened a pod counts as having what it claims: the watch that shows
+                its node may be ahead of the one that shows its devices. After that only devices count.
+        """
+        having = {
+            uid
+            for claim in self.claims.values()
+            if not claim.extended and any(driver == DRIVER for driver, _, _ in claim.devices)
+            for uid in claim.users
+        }
+        own = {(claim.owner, claim.entry): claim for claim in self.claims.values() if claim.owner}
+        found = []
+        for pod in pods:
+            if pod.uid in having:
+                found.append(replace(pod, claimed=True))
+            elif pod.claims and (not pod.node or (pod.opened and abs(now - pod.opened) < bound)):
+                found.append(self._asking(pod, own))
+            else:
+                found.append(pod)
+        return found
+
+    def _asking(self, pod: Pod, own: Mapping[tuple[str, str], Claim]) -> Pod:
+        """A pod with what its claims ask for."""
+        asks: list[Ask] = []
+        try:
+            for entry, template, name in pod.claims:
+                asks += self._asks(pod, template, name, own.get((pod.uid, entry)))
+        except _UnreadableError as error:
+            return pod if pod.problem else replace(pod, problem=str(error))
+        neuron = any(("driver", DRIVER) in ask.conditions for ask in asks)
+        # What it takes of a node that it is on stands in its claims, or comes to stand there.
+        return replace(pod, claimed=True) if pod.node and neuron else claiming(pod, tuple(asks))
+
+    def _asks(self, pod: Pod, template: str, name: str, made: Claim | None) -> Iterator[Ask]:
+        if name:
+            raise _UnreadableError(
+                f"claim {name} is one for all pods that name it: use a resourceClaimTemplateName, "
+                "so that each has its own"
+            )
+        wish = made.wish if made else self.templates.get((pod.namespace, template))
+        what = f"ResourceClaimTemplate {template}"
+        if wish is None:
+            raise _UnreadableError(f"there is no {what} in namespace {pod.namespace}: create it")
+        if wish.problem:
+            raise _UnreadableError(f"{what}: {wish.problem}")
+        place = pod.place
+        if wish.mode and place and place.placer is Placer.GATE and wish.mode != place.size:
+            raise _UnreadableError(
+                f"{what} has ultraserverMode {wish.mode}, and the job has node config {place.size}: "
+                "use one of the same"
+            )
+        for device_class, conditions, count in wish.requests:
+            kind = self.classes.get(("", device_class))
+            if kind is None:
+                raise _UnreadableError(f"{what}: there is no DeviceClass {device_class}")
+            if kind.problem:
+                raise _UnreadableError(f"DeviceClass {device_class}: {kind.problem}")
+            yield Ask(what, kind.conditions | conditions, count)
+
+    def _devices(self) -> Iterator[tuple[Slice, tuple[str, Conditions]]]:
+        """Of each pool the devices of its newest generation."""
+        newest: dict[tuple[str, str], int] = {}
+        for one in self.slices.values():
+            newest[one.pool] = max(newest.get(one.pool, 0), one.generation)
+        for one in self.slices.values():
+            if one.generation == newest[one.pool]:
+                yield from ((one, device) for device in one.devices)
+
+
+def _offering(node: Node, devices: list[Device]) -> Node:
+    served: defaultdict[str, int] = defaultdict(int)
+    for device in devices:
+        for resource in device.resources:
+            served[resource] += 1000
+    # A node whose kubelet counts a resource itself has it from a device plugin.
+    return replace(
+        node,
+        devices=tuple(sorted(devices, key=lambda device: device.key)),
+        allocatable={**served, **{name: amount for name, amount in node.allocatable.items() if amount}},
+    )
+
+
+def _key(driver: str, pool: str, name: str) -> str:
+    return f"device {driver}/{pool}/{name}"

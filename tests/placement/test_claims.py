@@ -1,0 +1,249 @@
+"""Jobs that claim devices: what nodes offer, what pods ask for, who holds what."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from contract.keys import DRIVER, NEURON
+from placement.claims import API, read_claim, read_class, read_slice, read_template
+from placement.fit import lacking
+from tests.kube.fake import FakeApi
+from tests.placement.stored import path_of, store_job, store_nodes, told, worker
+from tests.placement.test_passes import Program, state
+
+if TYPE_CHECKING:
+    from kube.api import Object
+
+WHOLE = f"device.attributes['{DRIVER}'].resourceType == 'neuron_node'"
+TEMPLATE = "us-4-node-config"
+
+
+def request(expression: str = WHOLE, **changes: Any) -> Object:
+    """A request of a claim, as AWS's documents have it."""
+    exactly = {
+        "deviceClassName": DRIVER,
+        "selectors": [{"cel": {"expression": expression}}],
+        "allocationMode": "ExactCount",
+        "count": 1,
+    }
+    return {"name": "neurons", "exactly": exactly | changes}
+
+
+def claim_spec(*requests: Object, mode: int = 4) -> Object:
+    parameters = {"apiVersion": "neuron.aws.com/v1", "kind": "UltraServerConfig", "ultraserverMode": mode}
+    config = [{"requests": ["neurons"], "opaque": {"driver": DRIVER, "parameters": parameters}}]
+    return {"devices": {"requests": list(requests or (request(),)), "config": config}}
+
+
+def slice_of(node: str, **changes: Any) -> Object:
+    """What the driver of an UltraServer's node publishes."""
+    kind = {"resourceType": {"string": "neuron_node"}, "instanceType": {"string": "trn2u.48xlarge"}}
+    device = {"name": "neuron-node", "attributes": kind}
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    return {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": [device]} | changes
+
+
+def put(api: FakeApi, kind: str, name: str, namespace: str = "", **content: Any) -> Object:
+    """Stores an object of resource.k8s.io."""
+    where = f"namespaces/{namespace}/" if namespace else ""
+    found = {"metadata": {"name": name, "namespace": namespace, **content.pop("metadata", {})}, **content}
+    api.put(f"{API}/{where}{kind}/{name}", found)
+    return found
+
+
+def put_template(api: FakeApi, name: str = TEMPLATE, **changes: Any) -> None:
+    put(api, "resourceclaimtemplates", name, "team", spec={"spec": claim_spec(**changes)})
+
+
+def put_claim(api: FakeApi, name: str, node: str, user: str = "", **metadata: Any) -> None:
+    """Stores a claim that has the node's device; its user is a pod's uid."""
+    results = [{"driver": DRIVER, "pool": node, "device": "neuron-node", "request": "neurons"}]
+    users = [{"resource": "pods", "name": "a", "uid": user}] if user else []
+    status = {"allocation": {"devices": {"results": results}}, "reservedFor": users}
+    put(api, "resourceclaims", name, "team", spec=claim_spec(), status=status, metadata=metadata)
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    """Three UltraServers: one has the device plugin, two the driver."""
+    made = FakeApi()
+    store_nodes(made, 3)
+    put(
+        made,
+        "deviceclasses",
+        DRIVER,
+        spec={"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]},
+    )
+    for server in (2, 3):
+        for position in range(4):
+            name = f"n{server}-{position}"
+            del made.objects[f"/api/v1/nodes/{name}"]["status"]["allocatable"][NEURON]
+            put(made, "resourceslices", f"{name}-{DRIVER}", spec=slice_of(name))
+    return made
+
+
+def claiming(name: str, workers: int = 4, entry: Object | None = None) -> list[Object]:
+    """The pods of a job that claim a node each."""
+    made = []
+    for index in range(workers):
+        pod = worker(name, index, workers)
+        pod["spec"]["containers"] = [{"resources": {"claims": [{"name": "neurons"}]}}]
+        pod["spec"]["resourceClaims"] = [
+            {"name": "neurons", **(entry or {"resourceClaimTemplateName": TEMPLATE})}
+        ]
+        made.append(pod)
+    return made
+
+
+def store(api: FakeApi, found: list[Object]) -> list[Object]:
+    for pod in found:
+        api.put(path_of(pod), pod)
+    return found
+
+
+def pinned(api: FakeApi, name: str) -> set[str]:
+    """The UltraServers that a job's workers are pinned to; an empty text where one waits."""
+    return {found[0] or "" for found in state(api, name).values()}
+
+
+def test_a_mixed_fleet_places_both_kinds_of_jobs_where_they_can_be(api: FakeApi) -> None:
+    put_template(api)
+    store(api, claiming("claims-a"))
+    store(api, claiming("claims-b"))
+    store_job(api, "plugin", 4)
+    store(api, claiming("waits"))
+    Program(api).run()
+    assert {name: pinned(api, f"{name}-worker") for name in ("claims-a", "claims-b", "plugin", "waits")} == {
+        "claims-a": {"us-02"},
+        "claims-b": {"us-03"},
+        "plugin": {"us-01"},
+        "waits": {""},
+    }
+    assert "offers too few devices for ResourceClaimTemplate us-4-node-config" in told(api)[-1][2]
+
+
+def test_a_node_whose_devices_are_claimed_is_held_whoever_claimed_them(api: FakeApi) -> None:
+    put_template(api)
+    put_claim(api, "strangers", "n2-3")
+    store(api, claiming("first"))
+    store(api, claiming("second"))
+    Program(api).run()
+    assert pinned(api, "first-worker") == {"us-03"}
+    assert pinned(api, "second-worker") == {""}
+    assert "us-02: held by team/claim/strangers" in told(api)[-1][2]
+
+
+def test_a_job_holds_its_unit_once_its_claims_have_devices_and_no_longer_by_what_it_says(
+    api: FakeApi,
+) -> None:
+    put_template(api)
+    running = store(api, claiming("running"))
+    program = Program(api)
+    program.run()
+    for index, pod in enumerate(running):
+        stored = api.objects[path_of(pod)]
+        stored["spec"] |= {"nodeName": f"n2-{index}", "schedulingGates": []}
+    store(api, claiming("next-a"))
+    program.run()  # the claims are not seen yet, and the nodes are
+    assert pinned(api, "next-a-worker") == {"us-03"}
+    for index, pod in enumerate(running):
+        owner = [{"kind": "Pod", "uid": pod["metadata"]["uid"]}]
+        annotations = {"resource.kubernetes.io/pod-claim-name": "neurons"}
+        metadata = {"ownerReferences": owner, "annotations": annotations}
+        put_claim(api, f"running-{index}", f"n2-{index}", pod["metadata"]["uid"], **metadata)
+    store(api, claiming("next-b"))
+    program.clock.forward(timedelta(minutes=5))
+    program.run()
+    assert pinned(api, "next-b-worker") == {""}
+    for index in range(4):  # somebody else's Pods of that name have no devices
+        api.remove(f"{API}/namespaces/team/resourceclaims/running-{index}")
+    program.run()
+    assert pinned(api, "next-b-worker") == {"us-02"}
+
+
+def test_what_claims_take_of_an_extended_resource_is_missing_there(api: FakeApi) -> None:
+    served = {"selectors": [{"cel": {"expression": WHOLE}}], "extendedResourceName": "example.com/node"}
+    put(api, "deviceclasses", "served", spec=served)
+    put_claim(api, "strangers", "n2-3")
+    for name in ("first", "second"):
+        for pod in claiming(name):
+            del pod["spec"]["resourceClaims"]
+            pod["spec"]["containers"] = [{"resources": {"limits": {"example.com/node": "1", NEURON: "0"}}}]
+            api.put(path_of(pod), pod)
+    program = Program(api)
+    nodes = program.run._decide().cluster.topology.nodes  # noqa: SLF001 - the nodes as they are compared
+    assert (
+        nodes["n1-0"].allocatable.get("example.com/node"),
+        nodes["n2-0"].allocatable["example.com/node"],
+    ) == (None, 1000)
+    cluster = program.run._decide().cluster  # noqa: SLF001 - as above
+    demand = next(iter(program.pods.items().values())).demand
+    assert lacking(demand, nodes["n2-3"], cluster.used["n2-3"]) == "example.com/node"
+    assert lacking(demand, nodes["n2-2"], cluster.used["n2-2"]) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "entry", "said"),
+    [
+        (None, {}, "there is no ResourceClaimTemplate us-4-node-config in namespace team: create it"),
+        (claim_spec(mode=2), {}, "has ultraserverMode 2, and the job has node config 4: use one of the same"),
+        (claim_spec(), {"resourceClaimName": "one"}, "claim one is one for all pods that name it"),
+        (claim_spec(request("true")), {}, "its selector 'true' is not understood"),
+        (claim_spec(request(f"{WHOLE} || true")), {}, "is not understood"),
+        (
+            claim_spec({"name": "any", "firstAvailable": []}),
+            {},
+            "its request any has firstAvailable: say exactly",
+        ),
+        (claim_spec(request(deviceClassName="gpu")), {}, "there is no DeviceClass gpu"),
+        (claim_spec(*[request()] * 9), {}, "it has 9 requests: at most 8 are compared"),
+    ],
+)
+def test_a_claim_that_cannot_be_compared_makes_its_job_wait_and_is_told(
+    api: FakeApi, spec: Object | None, entry: Object, said: str
+) -> None:
+    if spec is not None:
+        put(api, "resourceclaimtemplates", TEMPLATE, "team", spec={"spec": spec})
+    store(api, claiming("a", entry=entry or None))
+    store_job(api, "other", 4)
+    Program(api).run()
+    assert pinned(api, "a-worker") == {""}
+    assert said in next(message for name, _, message in told(api) if name.startswith("a-"))
+    assert pinned(api, "other-worker") == {"us-01"}
+
+
+def test_devices_of_a_pool_are_those_of_its_newest_slices_that_are_not_tainted(api: FakeApi) -> None:
+    put_template(api)
+    old = slice_of("n2-0") | {"pool": {"name": "n2-0", "generation": 0}, "devices": [{"name": "gone"}] * 3}
+    put(api, "resourceslices", "old", spec=old)
+    tainted = slice_of("n3-0")
+    tainted["devices"][0]["taints"] = [{"key": "sick", "effect": "NoExecute"}]
+    put(api, "resourceslices", f"n3-0-{DRIVER}", spec=tainted)
+    nodes = Program(api).run._decide().cluster.topology.nodes  # noqa: SLF001 - the nodes as they are compared
+    assert [len(nodes[name].devices) for name in ("n1-0", "n2-0", "n3-0")] == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("expression", "conditions"),
+    [
+        ("device.driver == 'a'", {("driver", "a")}),
+        (
+            'device.attributes["d.e"].n == "x" &&\n  device.attributes["d.e"]["m-1"]==true',
+            {("d.e/n", "x"), ("d.e/m-1", True)},
+        ),
+        ("(device.attributes['d'].n == -3)", {("d/n", -3)}),
+    ],
+)
+def test_selectors_as_documents_have_them_are_understood(expression: str, conditions: set[object]) -> None:
+    found = read_class({"spec": {"selectors": [{"cel": {"expression": expression}}]}})
+    assert (set(found.conditions), found.problem) == (conditions, "")
+
+
+def test_objects_of_any_content_are_read() -> None:
+    for read in (read_class, read_claim, read_template, read_slice):
+        for empty in ({}, {"spec": None}, {"spec": {}, "status": None, "metadata": None}):
+            read(empty)
+    assert read_slice({"spec": {"allNodes": True, "devices": [{"name": "network"}]}}) is None
