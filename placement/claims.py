@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime, timedelta
 
-    from kube.watch import Key
     from placement.model import Node, Pod
 
 Object = dict[str, Any]
@@ -57,6 +56,9 @@ _COMPARISON: Final = re.compile(
     )\s*==\s*(?:(?P<s>['"])(?P<text>[^'"\\]*)(?P=s) | (?P<number>-?[0-9]{1,18}) | (?P<truth>true|false))""",
     re.VERBOSE | re.ASCII,
 )
+
+Key = tuple[str, str]
+"""Namespace and name; the namespace is empty for what has none."""
 
 Conditions = frozenset[tuple[str, str | int | bool]]
 """Attributes, by domain and name, and `driver`; each with its value."""
