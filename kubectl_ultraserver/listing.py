@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote
 
 import click
@@ -18,6 +18,7 @@ from kubectl_ultraserver.kueue import QUEUE, owned
 from kubectl_ultraserver.names import belongs, job_of, unknown
 from kubectl_ultraserver.objects import at, labels, maps, name_of, text
 from kubectl_ultraserver.seen import Fleet, Work, table_of
+from placement.claims import API, READERS, Inventory
 from placement.model import COMPONENT
 from placement.read import LIVE, read_node, read_pod
 from placement.topology import Topology
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from kubectl_ultraserver.names import JobName
     from placement.model import Pod
     from webhook.rows.table import Table
+
+T = TypeVar("T")
 
 MPIJOBS: Final = "mpijobs"
 """Of all kinds of job this one has to be readable."""
@@ -70,18 +73,33 @@ class Lister:
         Raises:
             ApiError: Not even that.
         """
-        topology = Topology(map(read_node, self._items("/api/v1/nodes")))
-        fleet = Fleet(topology, (), table=self._table)
+        inventory, unseen = self._claims()
+        nodes = {node.name: node for node in map(read_node, self._items("/api/v1/nodes"))}
+        topology = Topology(inventory.nodes(nodes).values())
+        fleet = Fleet(topology, (), table=self._table, inventory=inventory, now=datetime.now(UTC))
         here = {node.name for node in topology.nodes.values() if fleet.may_take(node)}
-        unseen = ""
         try:
             found = self._pods("/api/v1/pods", here)
         except ForbiddenError as error:
             found = self._pods(f"/api/v1/{self._inside}/pods", here)
             unseen = f"pods of other namespaces were not looked at: {error}"
-        pods = tuple(pod for pod, _ in found)
+        pods = tuple(fleet.claiming(pod for pod, _ in found))
         owners = {pod.uid: owner for pod, owner in found if owner}
         return replace(fleet, pods=pods, owners=owners, unseen=unseen)
+
+    def _claims(self) -> tuple[Inventory, str]:
+        """What there is of claims, none before Kubernetes 1.34; and why it was not looked at."""
+        if API.removeprefix("/apis/") not in self._served:
+            return Inventory(), ""
+        try:
+            return Inventory(*(self._read(path, read) for path, read in READERS.items())), ""
+        except ForbiddenError as error:
+            return Inventory(), f"claimed devices were not looked at: {error}"
+
+    def _read(self, path: str, read: Callable[[Object], T | None]) -> dict[tuple[str, str], T]:
+        """What is kept of a collection, by namespace and name."""
+        found = (((text(raw, "metadata", "namespace"), name_of(raw)), read(raw)) for raw in self._items(path))
+        return {key: item for key, item in found if item is not None}
 
     def work(self, called: JobName) -> Work:
         """A job, its pods and the cluster.

@@ -149,7 +149,7 @@ def _decision(case: Case, pods: Iterable[Pod], patience: timedelta) -> Decision:
     fleet = case.work.fleet
     ended = (found for raw in case.work.pods if (found := read_ended(raw)))
     policy = Policy(patience=patience, units=frozenset(fleet.units.items()))
-    return decide(fleet.topology, [*pods, *ended], case.now, policy)
+    return decide(fleet.topology, [*pods, *ended, *fleet.taken], case.now, policy)
 
 
 def _units(opening: Opening) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +13,9 @@ from contract.keys import NEURON, NODE_IDS, TRAINING, ULTRASERVER
 from contract.place import ContractError, Place
 from kubectl_ultraserver.objects import at, labels, maps, metadata, name_of, number, templates, text
 from placement.believe import believed
+from placement.claims import Inventory
+from placement.cluster import shown
+from placement.plan import Policy
 from placement.read import ENDED, read_pod
 from placement.topology import UNITS
 from webhook.objects.tree import map_at
@@ -20,14 +24,15 @@ from webhook.rules.load import load_default, load_texts
 from webhook.rules.problems import TableError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from kube.api import Object
     from kubectl_ultraserver.names import JobName
-    from placement.model import Node, Pod
+    from placement.model import Node, Pod, Taken
     from placement.topology import Topology
     from webhook.rows.table import Table
 
+EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 MODE: Final = ULTRASERVER + "mode"
 """The node label with the modes that a node supports, joined by ``_``."""
 LAUNCHERS: Final = ("launcher", "master")
@@ -61,6 +66,8 @@ class Fleet:
         owners: For each pod's uid the name of its job, where it has one.
         unseen: What could not be listed and why that matters, in a sentence; empty where all was.
         table: The installation's rule table, or the packaged one.
+        inventory: What there is of claims.
+        now: The time.
     """
 
     topology: Topology
@@ -68,6 +75,17 @@ class Fleet:
     owners: dict[str, str] = field(default_factory=dict)
     unseen: str = ""
     table: Table = field(default_factory=load_default)
+    inventory: Inventory = field(default_factory=Inventory)
+    now: datetime = EARLIEST
+
+    def claiming(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Pods with what they claim and have."""
+        return self.inventory.pods(pods, self.now, Policy().bound)
+
+    @cached_property
+    def taken(self) -> tuple[Taken, ...]:
+        """Who has which devices by claims."""
+        return tuple(self.inventory.taken(self.topology.nodes, self.pods))
 
     @cached_property
     def units(self) -> dict[str, int]:
@@ -98,15 +116,18 @@ class Fleet:
     def tenants(self) -> dict[str, dict[str, list[Pod]]]:
         """For each node who has Neuron devices or a place there, as far as that is believed, by which pods.
 
-        That is a job, or for a pod of none ``pod NAMESPACE/NAME``.
+        That is a job, or for a pod of none ``pod NAMESPACE/NAME``, or a claim without a pod.
         """
         units = frozenset(self.units.items())
         found: dict[str, dict[str, list[Pod]]] = {}
         for pod in (believed(pod, self.topology, units) for pod in self.pods):
-            if pod.node and (pod.place is not None or pod.demand.neuron):
+            if pod.node and (pod.place is not None or pod.neuron):
                 job = self.owners.get(pod.uid)
                 who = f"{pod.namespace}/{job}" if job else f"pod {pod.namespace}/{pod.name}"
                 found.setdefault(pod.node, {}).setdefault(who, []).append(pod)
+        for taken in self.taken:
+            if taken.stranger:
+                found.setdefault(taken.node, {})[shown(taken.claim)] = []
         return found
 
 
@@ -154,9 +175,10 @@ class Work:
         """The pods that take nodes, by number: they have a place, or where that lacks ask for devices."""
         found: list[Pod] = []
         numbers: defaultdict[str, set[int]] = defaultdict(set)
-        for raw in sorted(self.pods, key=_has_ended):
-            pod = _read(raw)
-            if pod.place is None and not (pod.problem or pod.demand.neuron):
+        raws = sorted(self.pods, key=_has_ended)
+        for raw, seen in zip(raws, self.fleet.claiming(map(_read, raws)), strict=True):
+            pod = seen
+            if pod.place is None and not (pod.problem or pod.neuron):
                 continue
             taken = numbers[pod.job]
             if pod.place is None or pod.place.index is None:  # one is as good as the other

@@ -93,7 +93,7 @@ def is_asked_for(
         free: Wholly free ones only.
         broken: Broken ones only.
     """
-    tenants = (tenant.removeprefix("pod ").partition("/")[::2] for tenant in server.tenants)
+    tenants = (tenant.rpartition(" ")[2].partition("/")[::2] for tenant in server.tenants)
     theirs = any(namespace in ("", there) and job in ("", name) for there, name in tenants)
     return (theirs or not (namespace or job)) and (server.free or not free) and (server.broken or not broken)
 

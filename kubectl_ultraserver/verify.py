@@ -224,6 +224,6 @@ def _shared(work: Work, workers: Sequence[Pod], group: NodeGroup, size: int) -> 
         for tenant, pods in work.fleet.tenants.get(node.name, {}).items():
             whole = size > 1 or any(pod.loose or (pod.place and pod.place.size > 1) for pod in pods)
             if whole and not any(pod.uid in uids or pod.key in own for pod in pods):
-                seen.setdefault(tenant, f"{pods[0].name} on node {node.name}")
+                seen.setdefault(tenant, f"{pods[0].name if pods else 'devices'} on node {node.name}")
     for tenant, where in seen.items():
         yield Fault("shares", f"{group.id} is shared with {tenant} ({where})", group.id)

@@ -18,7 +18,7 @@ from kube.election import Elector
 from kube.loop import Loop
 from kube.watch import Mirror
 from placement.by_hand import open_by_hand
-from placement.claims import PATHS, read_claim, read_class, read_slice, read_template
+from placement.claims import READERS
 from placement.events import Reporter
 from placement.model import COMPONENT
 from placement.passes import Passes
@@ -33,7 +33,7 @@ COLLECTIONS: Final = (
     (NODES, read_node),
     (PODS, read_pod),
     (ENDED, read_ended),
-    *zip(PATHS, (read_slice, read_class, read_claim, read_template), strict=True),
+    *READERS.items(),
 )
 LABELS: Final = {"app.kubernetes.io/name": "ultraserver-webhook", "app.kubernetes.io/component": "placement"}
 _log = logging.getLogger("placement")
@@ -95,7 +95,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
     lease = given["lease"], given["identity"], given["lease_seconds"]
     elector = Elector(api, given["namespace"], *lease, LABELS)
     nodes, pods, ended, *claims = (
-        Mirror[Any](of, path, read, lambda: loop.wake(), optional=path in PATHS)  # noqa: PLW0108 - made below
+        Mirror[Any](of, path, read, lambda: loop.wake(), optional=path in READERS)  # noqa: PLW0108 - made below
         for of, (path, read) in zip(watched, COLLECTIONS, strict=True)
     )
     passes = Passes(

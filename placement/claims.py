@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from contract.keys import DRIVER
@@ -21,21 +22,14 @@ from placement.model import Ask, Device, Taken
 from placement.read import claiming
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime, timedelta
 
-    from kube.watch import Key
     from placement.model import Node, Pod
 
 Object = dict[str, Any]
 
 API: Final = "/apis/resource.k8s.io/v1"
-PATHS: Final = tuple(
-    f"{API}/{name}"
-    for name in ("resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates")
-)
-"""The collections, in the order of `Inventory`'s fields."""
-
 MOST_REQUESTS: Final = 8
 """Requests of one claim that are compared with nodes."""
 
@@ -62,6 +56,9 @@ _COMPARISON: Final = re.compile(
     )\s*==\s*(?:(?P<s>['"])(?P<text>[^'"\\]*)(?P=s) | (?P<number>-?[0-9]{1,18}) | (?P<truth>true|false))""",
     re.VERBOSE | re.ASCII,
 )
+
+Key = tuple[str, str]
+"""Namespace and name; the namespace is empty for what has none."""
 
 Conditions = frozenset[tuple[str, str | int | bool]]
 """Attributes, by domain and name, and `driver`; each with its value."""
@@ -277,10 +274,10 @@ class Inventory:
         templates: What claims are made from.
     """
 
-    slices: Mapping[Key, Slice]
-    classes: Mapping[Key, DeviceClass]
-    claims: Mapping[Key, Claim]
-    templates: Mapping[Key, Wish]
+    slices: Mapping[Key, Slice] = field(default_factory=dict)
+    classes: Mapping[Key, DeviceClass] = field(default_factory=dict)
+    claims: Mapping[Key, Claim] = field(default_factory=dict)
+    templates: Mapping[Key, Wish] = field(default_factory=dict)
 
     def nodes(self, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
         """The nodes with their devices, and with the extended resources that these serve."""
@@ -395,6 +392,17 @@ def _offering(node: Node, devices: list[Device]) -> Node:
         devices=tuple(sorted(devices, key=lambda device: device.key)),
         allocatable={**served, **{name: amount for name, amount in node.allocatable.items() if amount}},
     )
+
+
+READERS: Final[Mapping[str, Callable[[Object], Any]]] = MappingProxyType(
+    {
+        f"{API}/resourceslices": read_slice,
+        f"{API}/deviceclasses": read_class,
+        f"{API}/resourceclaims": read_claim,
+        f"{API}/resourceclaimtemplates": read_template,
+    }
+)
+"""Where the collections are, in the order of `Inventory`'s fields, and what is kept of their objects."""
 
 
 def _key(driver: str, pool: str, name: str) -> str:

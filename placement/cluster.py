@@ -233,6 +233,8 @@ def _add(used: dict[str, int], demand: Demand) -> None:
 
 @lru_cache(maxsize=4096)
 def shown(job: JobKey) -> str:
-    """A job, or a pod without one, for people: ``namespace/name`` where the label says the name."""
+    """A job, or a pod or claim without one, for people: ``namespace/name`` where the label says the name."""
     namespace, label = job
+    if label.startswith("claim/"):
+        return f"claim {namespace}/{label.removeprefix('claim/')}"
     return f"{namespace}/{label.removeprefix('pod/').removeprefix(f'{namespace}.')}"

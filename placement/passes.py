@@ -48,7 +48,7 @@ class Passes:
         nodes: A copy of the nodes.
         pods: A copy of the pods that have not ended.
         ended: A copy of the workers that have.
-        claims: Copies of what there is of claims, as `placement.claims.PATHS`.
+        claims: Copies of what there is of claims, as `placement.claims.READERS`.
         policy: What is wanted.
         units: Which nodes make units now.
         reporter: Writes Events.

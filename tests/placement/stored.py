@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from prometheus_client import generate_latest
+
 from contract import keys
 from contract.keys import GATE, HOSTNAME, SERVER_2, SERVER_4
-from placement.claims import PATHS, read_claim, read_class, read_slice, read_template
+from placement.claims import READERS
+from placement.events import Reporter
+from placement.metrics import Metrics
+from placement.passes import Passes
+from placement.plan import Policy
 from placement.read import read_ended, read_node, read_pod
+from placement.units import Followed
+from tests.kube.fake import Clock, FakeApi
 from tests.placement.world import TRN2U
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kube.api import Object
-    from tests.kube.fake import FakeApi
 
 INDEX = "training.kubeflow.org/replica-index"
 
@@ -59,10 +66,7 @@ class View:
 
 def views(api: FakeApi) -> tuple[Any, Any, Any, tuple[Any, ...]]:
     """Of nodes, of pods, of workers that have ended, and of claims."""
-    readers = (read_slice, read_class, read_claim, read_template)
-    claims = tuple(
-        View(api, path.rpartition("/")[2], read) for path, read in zip(PATHS, readers, strict=True)
-    )
+    claims = tuple(View(api, path.rpartition("/")[2], read) for path, read in READERS.items())
     return View(api, "nodes", read_node), View(api, "pods", read_pod), View(api, "pods", read_ended), claims
 
 
@@ -151,3 +155,33 @@ def told(api: FakeApi) -> list[tuple[str, str, str]]:
         for raw in api.objects.values()
         if raw.get("kind") == "Event"
     ]
+
+
+class Program:
+    """A program with its API server, clock and mirrors."""
+
+    def __init__(self, api: FakeApi, **changes: Any) -> None:
+        self.api, self.clock, self.metrics = api, Clock(), Metrics()
+        self.nodes, self.pods, self.ended, self.claims = views(api)
+        self.run = Passes(
+            *(api, self.nodes, self.pods, self.ended, self.claims, Policy(), Followed(None)),
+            *(Reporter(api, "one"), self.metrics, self.clock),
+            **changes,
+        )
+
+    def figure(self, name: str) -> float:
+        """A figure of its metrics."""
+        value = self.metrics.registry.get_sample_value(name)
+        assert value is not None, generate_latest(self.metrics.registry).decode()
+        return value
+
+
+def state(api: FakeApi, name: str = "") -> dict[str, tuple[str | None, int]]:
+    """Pin and number of gates of every pod."""
+    return {
+        pod["metadata"]["name"]: (
+            pod["spec"].get("nodeSelector", {}).get(SERVER_4),
+            len(pod["spec"].get("schedulingGates", ())),
+        )
+        for pod in pods(api, name)
+    }

@@ -11,8 +11,7 @@ from contract.keys import DRIVER, NEURON
 from placement.claims import API, read_claim, read_class, read_slice, read_template
 from placement.fit import lacking
 from tests.kube.fake import FakeApi
-from tests.placement.stored import path_of, store_job, store_nodes, told, worker
-from tests.placement.test_passes import Program, state
+from tests.placement.stored import Program, path_of, state, store_job, store_nodes, told, worker
 
 if TYPE_CHECKING:
     from kube.api import Object
@@ -133,7 +132,7 @@ def test_a_node_whose_devices_are_claimed_is_held_whoever_claimed_them(api: Fake
     Program(api).run()
     assert pinned(api, "first-worker") == {"us-03"}
     assert pinned(api, "second-worker") == {""}
-    assert "us-02: held by team/claim/strangers" in told(api)[-1][2]
+    assert "us-02: held by claim team/strangers" in told(api)[-1][2]
 
 
 def test_a_job_holds_its_unit_once_its_claims_have_devices_and_no_longer_by_what_it_says(

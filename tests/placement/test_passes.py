@@ -9,39 +9,26 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from prometheus_client import generate_latest
 
 from contract.keys import INSTANCE_TYPE, OPENED, SERVER_4
 from kube.api import ApiError, ConflictError, ForbiddenError
-from placement.events import AGAIN, LEAST, PER_NAMESPACE, PER_PASS, Reporter
-from placement.metrics import Metrics
-from placement.passes import Passes
-from placement.plan import Pin, Policy
+from placement.events import AGAIN, LEAST, PER_NAMESPACE, PER_PASS
+from placement.plan import Pin
 from placement.read import read_pod
 from placement.topology import UNITS
-from placement.units import Followed
 from placement.write import delete, pin, release
-from tests.kube.fake import NOW, Clock, FakeApi
-from tests.placement.stored import launcher, path_of, pods, store_job, store_nodes, told, views, worker
-
-
-class Program:
-    """A program with its API server, clock and mirrors."""
-
-    def __init__(self, api: FakeApi, **changes: Any) -> None:
-        self.api, self.clock, self.metrics = api, Clock(), Metrics()
-        self.nodes, self.pods, self.ended, self.claims = views(api)
-        self.run = Passes(
-            *(api, self.nodes, self.pods, self.ended, self.claims, Policy(), Followed(None)),
-            *(Reporter(api, "one"), self.metrics, self.clock),
-            **changes,
-        )
-
-    def figure(self, name: str) -> float:
-        """A figure of its metrics."""
-        value = self.metrics.registry.get_sample_value(name)
-        assert value is not None, generate_latest(self.metrics.registry).decode()
-        return value
+from tests.kube.fake import NOW, FakeApi
+from tests.placement.stored import (
+    Program,
+    launcher,
+    path_of,
+    pods,
+    state,
+    store_job,
+    store_nodes,
+    told,
+    worker,
+)
 
 
 @pytest.fixture
@@ -49,17 +36,6 @@ def api() -> FakeApi:
     made = FakeApi()
     store_nodes(made, 2)
     return made
-
-
-def state(api: FakeApi, name: str = "") -> dict[str, tuple[str | None, int]]:
-    """Pin and number of gates of every pod."""
-    return {
-        pod["metadata"]["name"]: (
-            pod["spec"].get("nodeSelector", {}).get(SERVER_4),
-            len(pod["spec"].get("schedulingGates", ())),
-        )
-        for pod in pods(api, name)
-    }
 
 
 def test_a_job_is_pinned_and_opened_with_its_launcher(api: FakeApi) -> None:
@@ -291,8 +267,8 @@ def test_the_figures(api: FakeApi) -> None:
     assert program.figure(f"{prefix}_oldest_wait_seconds") == 60
     assert program.figure(f"{prefix}_openings_total") == 1
     assert program.figure(f"{prefix}_last_decision_timestamp_seconds") == NOW.timestamp()
-    for nodes, state, count in (("4", "free", 1), ("4", "broken", 0), ("2", "free", 2), ("8", "broken", 1)):
-        labels = {"nodes": nodes, "state": state}
+    for nodes, kind, count in (("4", "free", 1), ("4", "broken", 0), ("2", "free", 2), ("8", "broken", 1)):
+        labels = {"nodes": nodes, "state": kind}
         assert program.metrics.registry.get_sample_value(f"{prefix}_node_groups", labels) == count, labels
     program.run.leads(leader=False)
     assert program.figure(f"{prefix}_waiting_jobs") == 0
