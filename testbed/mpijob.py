@@ -20,6 +20,7 @@ def mpijob(  # noqa: PLR0913 - each is something that a job may say
     launcher_spec: dict[str, Any] | None = None,
     resource: str | None = "aws.amazon.com/neuron",
     amount: int | None = None,
+    claim: str | None = None,
 ) -> dict[str, Any]:
     """A plain MPIJob of a number of workers, as a data scientist writes it.
 
@@ -33,13 +34,20 @@ def mpijob(  # noqa: PLR0913 - each is something that a job may say
         launcher_spec: further fields of the launcher's pod spec.
         resource: what each worker asks for; None for nothing.
         amount: how much of it; None for all that a node has.
+        claim: the ResourceClaimTemplate of which each worker has a claim in place of what it would ask for.
     """
     metadata: dict[str, Any] = {"name": name} if generate_name is None else {"generateName": generate_name}
     metadata |= {"namespace": namespace} if namespace else {}
     metadata |= {"annotations": annotations} if annotations else {}
-    asked = {"resources": {"limits": {resource: amount or NODE.get(resource, 16)}}} if resource else {}
+    asked: dict[str, Any] = {}
+    claimed: dict[str, Any] = {}
+    if claim:
+        asked = {"resources": {"claims": [{"name": "neurons"}]}}
+        claimed = {"resourceClaims": [{"name": "neurons", "resourceClaimTemplateName": claim}]}
+    elif resource:
+        asked = {"resources": {"limits": {resource: amount or NODE.get(resource, 16)}}}
     launcher = {"containers": [{"name": "mpitest", "image": IMAGE}], **(launcher_spec or {})}
-    worker = {"containers": [{"name": "mpitest", "image": IMAGE, **asked}], **(worker_spec or {})}
+    worker = {"containers": [{"name": "mpitest", "image": IMAGE, **asked}], **claimed, **(worker_spec or {})}
     return {
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",

@@ -30,7 +30,7 @@ SHORT = 1.0
 STALL = 2.0
 """Seconds for which these machines stand still by themselves, now and then; no test fails for it."""
 
-OWN_PLANES = {"fleets", "initscript", "kinds", "kueue", "manifests", "placement"}
+OWN_PLANES = {"claims", "fleets", "initscript", "kinds", "kueue", "manifests", "placement"}
 """Folders of tests/plane that have no use for the plane that all others share."""
 
 MOST_SLOWNESS = 2.0

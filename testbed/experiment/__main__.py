@@ -10,7 +10,7 @@ from pathlib import Path
 
 from testbed.experiment import hostile
 from testbed.experiment.experiment import burst, one_by_one, summary
-from testbed.experiment.stage import POLICIES, make_sick, staged
+from testbed.experiment.stage import PLACING, POLICIES, make_sick, staged
 from testbed.kits.progress import say
 from testbed.plane.process import ClusterError
 
@@ -36,7 +36,7 @@ def main() -> int:
         ):
             make_sick(stage, options.sick, chance)
             taken = hostile.fill(stage, options.hostile) if options.hostile else 0
-            program = stage.start_program() if options.policy in ("base", "placement") else None
+            program = stage.start_program() if options.policy in PLACING else None
             if options.mode == "burst":
                 run = burst(stage, chance, say)
             else:

@@ -15,11 +15,11 @@ import yaml
 
 from kube.api import Object
 from kube.client import KubernetesApi, connect
-from testbed.experiment.judge import Key, Standing, overlooked, standings, wholly_free
+from testbed.experiment.judge import Key, Standing, config_of, overlooked, standings, wholly_free
 from testbed.mpijob import mpijob
 from testbed.plane import kueue, nodes, placement, webhook
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.jobs import JOB_NAME, ROLE, end
+from testbed.plane.jobs import JOB_NAME, ROLE, end, together
 from testbed.plane.placement import ACCOUNT, NAMESPACE
 from testbed.plane.process import Program
 from testbed.waiting import PATIENCE, NotYetError
@@ -28,7 +28,12 @@ TEAMS = ("team-a", "team-b", "team-c")
 MPIJOBS = "/apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs"
 WORKER = f"{ROLE}=worker"
 WORKERS = f"/api/v1/pods?labelSelector={quote(WORKER, safe='')}"
-POLICIES = ("base", "placement", "kueue", "webhook", "document", "selector")
+POLICIES = ("base", "placement", "claims", "kueue", "webhook", "document", "selector")
+PLACING = ("base", "placement", "claims")
+"""Those of which the program is a part."""
+KINDS = webhook.REPOSITORY / "manifests" / "components" / "kinds" / "mutating.yaml"
+OF_AWS = "efa-neurons-4-devices"
+"""The name of a claim template in AWS's document; in this cluster it takes a node of an UltraServer."""
 OWNED = ("jobs.batch", "services", "configmaps", "secrets")
 """What mpi-operator makes for a job beside its workers."""
 
@@ -37,6 +42,9 @@ def table(policy: str) -> str:
     """The rule table of a policy."""
     if policy == "placement":
         return placement.ROWS.read_text(encoding="utf-8")
+    if policy == "claims":
+        rows = yaml.safe_load(placement.ROWS.read_text(encoding="utf-8"))
+        return json.dumps(rows | {"candidates": {"claims": {OF_AWS: {"takes": "node", "nodeConfig": 4}}}})
     packaged = yaml.safe_load((webhook.REPOSITORY / "webhook/rules/default.yaml").read_text(encoding="utf-8"))
     off = []
     if policy == "selector":
@@ -60,6 +68,7 @@ class Stage:
         policy: How jobs are placed.
         queue: The Kueue queue that jobs name, if any.
         rules: The rule table, if the program is to read it.
+        claims: Whether jobs claim their nodes; a job's name says so.
     """
 
     plane: ControlPlane
@@ -70,6 +79,7 @@ class Stage:
     policy: str = "placement"
     queue: str = ""
     rules: Path | None = None
+    claims: bool = False
     _programs: int = 0
 
     @property
@@ -104,6 +114,8 @@ class Stage:
     ) -> Key:
         """Create an MPIJob, with more labels if given and changes to its spec."""
         document = mpijob(workers, name=name)
+        if self.claims:
+            document = mpijob(workers, name=f"c-{name}", claim=nodes.template_name(config_of(workers)))
         document["spec"] |= changes
         document["metadata"]["labels"] = dict(more or {})
         return self.create(document, namespace)[0]
@@ -263,20 +275,38 @@ class Stage:
 def staged(
     folder: Path,
     policy: str = "placement",
-    ultraservers: int = 6,
+    ultraservers: int | list[nodes.Node] = 6,
     say: Callable[[str], None] | None = None,
     plane: type[ControlPlane] = ControlPlane,
 ) -> Iterator[Stage]:
     """A control plane with the webhook of a policy; the program is started by whoever wants it.
 
-    Of ``base`` it has the guard, too, and everything else as the manifests install it.
+    Of ``base`` it has the guard, too, and everything else as the manifests install it. Of ``claims`` there
+    are DeviceClass and claim templates, and other kinds of job are sent, too.
+
+    Args:
+        folder: Where all of it is kept.
+        policy: How jobs are placed.
+        ultraservers: How many; of ``claims`` with the Neuron DRA driver. Or their nodes with their slices.
+        say: Told a line for every program that is ready.
+        plane: The control plane.
     """
     with contextlib.ExitStack() as stack:
         running = stack.enter_context(plane(folder, say=say))
-        fleet = nodes.ultraserver_nodes(ultraservers) + nodes.plain_nodes(1)
+        claims = policy == "claims"
+        fleet = nodes.plain_nodes(1)
+        if isinstance(ultraservers, int):
+            made = nodes.ultraserver_nodes(ultraservers)
+            fleet += nodes.driven(made) if claims else made
+        else:
+            fleet += ultraservers
         nodes.create(running.kubectl, fleet)
+        if claims:
+            running.kubectl.create(nodes.device_class())
         for team in TEAMS:
-            running.kubectl.create_namespace(team)
+            inside = running.kubectl.create_namespace(team)
+            if claims:
+                inside.create(together(*map(nodes.claim_template, (4, 2, 1))))
         running.kubectl.create_namespace(NAMESPACE)
         if policy == "base":
             rules = placement.install(running)
@@ -286,10 +316,11 @@ def staged(
             rules = folder / "rules.yaml"
             rules.write_text(table(policy), encoding="utf-8")
         server = webhook.start(running.programs, folder / "webhook", rules)
-        document = webhook.configuration(server)
+        document = webhook.configuration(server, component=KINDS if claims else None)
         stack.enter_context(webhook.registered(running.kubectl.in_namespace(TEAMS[0]), document))
-        labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in fleet}
-        stage = Stage(running, connect(running.kubeconfig), labels, policy=policy, rules=rules)
+        found = [node["metadata"] for node in fleet if node["kind"] == "Node"]
+        labels = {each["name"]: each["labels"] for each in found}
+        stage = Stage(running, connect(running.kubeconfig), labels, policy=policy, rules=rules, claims=claims)
         if policy == "kueue":
             kueue.start(running)
             kueue.queues(running, *TEAMS)

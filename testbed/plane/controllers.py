@@ -91,16 +91,17 @@ UNUSED = {f"{kind}jobs.kubeflow.org" for kind in ("tf", "xgboost", "paddle", "ja
 
 
 class Controllers:
-    """All of them on one control plane: first what they need there is created, then they are started."""
+    """All of them, or those that are named: first what they need is created, then they are started."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane, *names: str) -> None:
         self._plane = plane
+        self._chosen = [each for each in CONTROLLERS if not names or each.name in names]
         self._tools = build.CONTROLLERS.directory()
         self._folder = plane.folder / "controllers"
         # Where a webhook looks for its certificates that is told nothing else, below TMPDIR.
         self._certificates = self._folder / "k8s-webhook-server" / "serving-certs"
-        ports = iter(free_ports(2 * len(CONTROLLERS)))
-        self._ports = {each.name: (next(ports), next(ports)) for each in CONTROLLERS}
+        ports = iter(free_ports(2 * len(self._chosen)))
+        self._ports = {each.name: (next(ports), next(ports)) for each in self._chosen}
         self._webhooks: dict[str, list[Object]] = {}
 
     def define(self) -> None:
@@ -114,7 +115,7 @@ class Controllers:
         self._certificates.mkdir(parents=True)
         webhook.development_certificates(self._certificates)
         every: list[Object] = []
-        for each in CONTROLLERS:
+        for each in self._chosen:
             port, _ = self._ports[each.name]
             parts = [part for part in self._namespaced(each) if part["metadata"]["name"] not in UNUSED]
             at = managers.at(parts, f"https://127.0.0.1:{port}", self._certificates / "ca.crt")
@@ -124,7 +125,7 @@ class Controllers:
 
     def start(self) -> None:
         """Starts them, and waits until all are ready and the API server asks their webhooks."""
-        started = [(each, self._start(each)) for each in CONTROLLERS]
+        started = [(each, self._start(each)) for each in self._chosen]
         for each, program in started:
             url = f"http://127.0.0.1:{self._ports[each.name][1]}/readyz"
             program.wait_ready(lambda url=url: answers_ok(url), PATIENCE)  # type: ignore[misc]

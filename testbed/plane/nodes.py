@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+from contract.keys import DEVICES, DRIVER, NEURON
 from testbed.plane.kubectl import Kubectl
 
 LABEL = "neuron.amazonaws.com/ultraserver-"
@@ -40,6 +41,9 @@ TRN1_CAPACITY = {
     "aws.amazon.com/neuron": "16",
     "aws.amazon.com/neuroncore": "32",
 }
+WHOLE_NODE, DEVICE = "neuron_node", "neuron_device"
+"""What the Neuron DRA driver publishes: a node of an UltraServer as one device, or each of its 16 devices."""
+DRA = "resource.k8s.io/v1"
 PLAIN_CAPACITY = {"cpu": "16", "memory": "65536Mi", "pods": "110"}
 
 Node = dict[str, Any]
@@ -72,8 +76,54 @@ def trn1_nodes(count: int) -> list[Node]:
     return [_node(_name(30, index), TRN1, {}, TRN1_CAPACITY) for index in range(count)]
 
 
+def driven(nodes: list[Node], published: str = WHOLE_NODE, *, plugin: bool = False) -> list[Node]:
+    """Nodes with the Neuron DRA driver on them, and the ResourceSlice of each.
+
+    Args:
+        nodes: with the device plugin on them.
+        published: ``WHOLE_NODE`` or ``DEVICE``.
+        plugin: whether what the plugin offers stays beside it, as on no node that AWS supports.
+    """
+    found = []
+    for node in nodes:
+        kept = {name: n for name, n in node["status"]["capacity"].items() if plugin or name not in DEVICES}
+        found += [node | {"status": node["status"] | {"capacity": kept, "allocatable": kept}}]
+        found += [_slice(node["metadata"]["name"], published)]
+    return found
+
+
+def device_class(serves: str = "") -> Node:
+    """The driver's DeviceClass, or one of single devices that serves an extended resource."""
+    chosen = f"device.driver == '{DRIVER}'"
+    if serves:
+        chosen += f" && device.attributes['{DRIVER}'].resourceType == '{DEVICE}'"
+    spec: Node = {"selectors": [{"cel": {"expression": chosen}}]}
+    spec |= {"extendedResourceName": serves} if serves else {}
+    metadata = {"name": "served" if serves else DRIVER}
+    return {"apiVersion": DRA, "kind": "DeviceClass", "metadata": metadata, "spec": spec}
+
+
+def template_name(mode: int) -> str:
+    """The name of AWS's claim template for a node config."""
+    return f"us-{mode}-node-config"
+
+
+def claim_template(mode: int, name: str = "", count: int = 1) -> Node:
+    """A template of claims for a node of an UltraServer, as AWS's document has it."""
+    condition = f"device.attributes['{DRIVER}'].resourceType == '{WHOLE_NODE}'"
+    exactly = {"deviceClassName": DRIVER, "allocationMode": "ExactCount", "count": count}
+    exactly |= {"selectors": [{"cel": {"expression": condition}}]}
+    said = {"apiVersion": f"{DRIVER}/v1", "kind": "UltraServerConfig", "ultraserverMode": mode}
+    devices: Node = {"requests": [{"name": "neurons", "exactly": exactly}]}
+    if mode > 1:
+        devices["config"] = [{"requests": ["neurons"], "opaque": {"driver": DRIVER, "parameters": said}}]
+    metadata = {"name": name or template_name(mode)}
+    spec = {"spec": {"devices": devices}}
+    return {"apiVersion": DRA, "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}
+
+
 def create(kubectl: Kubectl, nodes: list[Node]) -> None:
-    """Makes all the nodes."""
+    """Makes all the nodes, and their slices."""
     kubectl.create({"apiVersion": "v1", "kind": "List", "items": nodes})
 
 
@@ -86,6 +136,21 @@ def _identifier(what: str) -> str:
         number, digit = divmod(number, len(digits))
         letters += digits[digit]
     return letters
+
+
+def _slice(node: str, published: str) -> Node:
+    said = {"instanceType": TRN2U, "neuronDriverVersion": "2.26.10.0", "resourceType": published}
+    attributes: dict[str, Any] = {name: {"string": text} for name, text in said.items()}
+    devices: list[Node] = [{"name": "neuron-node", "attributes": attributes}]
+    if published == DEVICE:
+        count = int(TRN2U_CAPACITY[NEURON])
+        devices = [
+            {"name": f"neuron-{number}", "attributes": attributes | {"deviceId": {"int": number}}}
+            for number in range(count)
+        ]
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": devices}
+    return {"apiVersion": DRA, "kind": "ResourceSlice", "metadata": {"name": f"{node}-neuron"}, "spec": spec}
 
 
 def _name(subnet: int, index: int) -> str:

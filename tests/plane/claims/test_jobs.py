@@ -1,0 +1,168 @@
+"""Jobs with claims stand whole, by the real API server, scheduler and controllers, and so do those beside them."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from testbed.experiment.experiment import Result, burst
+from testbed.experiment.judge import all_whole
+from testbed.experiment.stage import OF_AWS, TEAMS, Stage, make_sick
+from testbed.mpijob import LAUNCHER, mpijob
+from testbed.plane import nodes
+from testbed.plane.kubectl import Object
+from testbed.plane.plugin import eventually, texts
+from testbed.waiting import PATIENCE
+from tests.plane.bound import wait_bound, wait_count
+from tests.plane.claims.conftest import Fleet
+from tests.plane.kinds.jobs import jobset
+from webhook.objects.tree import get
+
+SICK = 0.25
+GROUP = "leaderworkerset.sigs.k8s.io/group-index"
+JOB = "batch.kubernetes.io/job-name"
+
+
+def claiming(template: str, name: str = "neurons") -> tuple[Object, Object]:
+    """What a container and a pod say to have a claim."""
+    claim = {"name": name, "resourceClaimTemplateName": template}
+    return {"resources": {"claims": [{"name": name}]}}, {"resourceClaims": [claim]}
+
+
+def vllm(size: int) -> Object:
+    """The LeaderWorkerSets of AWS's document on the driver: inference on four nodes, and on two."""
+    container, pod = claiming(nodes.template_name(size), "one-node-from-ultraserver")
+    image = {"image": "public.ecr.aws/ubuntu/ubuntu:22.04", "command": ["sh", "-c", "sleep infinity"]}
+
+    def template(role: str) -> Object:
+        containers = [{"name": f"vllm-{role}", **image, **container}]
+        return {"metadata": {"labels": {"role": role}}, "spec": {"containers": containers, **pod}}
+
+    exclusive = {"leaderworkerset.sigs.k8s.io/exclusive-topology": f"{nodes.LABEL}server-id-{size}"}
+    rolling = {"type": "RollingUpdate", "rollingUpdateConfiguration": {"maxUnavailable": 1, "maxSurge": 1}}
+    templates = {"leaderTemplate": template("leader"), "workerTemplate": template("worker")}
+    group = {"size": size, "restartPolicy": "RecreateGroupOnPodRestart", **templates}
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "vllm", "annotations": exclusive},
+        "spec": {"rolloutStrategy": rolling, "replicas": 2, "leaderWorkerTemplate": group},
+    }
+
+
+def units(stage: Stage, pods: list[Object], by: str, key: str = nodes.SERVER_ID_4) -> list[set[str]]:
+    """The units of each group of pods."""
+    found = defaultdict(set)
+    for pod in pods:
+        found[pod["metadata"]["labels"][by]].add(stage.labels[pod["spec"]["nodeName"]][key])
+    return list(found.values())
+
+
+def test_awss_mpijob_with_claims_stands_beside_one_of_the_plugin(fleet: Fleet) -> None:
+    fleet.plugin.apply("plain", 4)
+    _, stored = fleet.driver.create(mpijob(4, name="nemo", claim=OF_AWS))
+    for stage in (fleet.plugin, fleet.driver):
+        stage.wait(all_whole)
+    added = [each["name"] for each in get(stored, LAUNCHER)["spec"].get("initContainers", ())]
+    assert "ultraserver-init" not in "".join(added), "the driver passes the mode itself"
+
+
+@pytest.mark.parametrize("size", [4, 2])
+def test_awss_leaderworkersets_stand_whole(size: int, fleet: Fleet) -> None:
+    inside = fleet.driver.plane.kubectl.in_namespace(TEAMS[0])
+    inside.create(vllm(size))
+    found = units(fleet.driver, wait_count(inside, 2 * size), GROUP, f"{nodes.LABEL}server-id-{size}")
+    assert [len(each) for each in found] == [1, 1]
+    assert found[0] != found[1]
+
+
+def test_a_jobset_stands_whole(fleet: Fleet) -> None:
+    made = jobset(2, 4)
+    pod = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    container, claims = claiming(nodes.template_name(4))
+    pod["containers"] = [pod["containers"][0] | container]
+    inside = fleet.driver.plane.kubectl.in_namespace(TEAMS[0])
+    pod |= claims
+    inside.create(made)
+    found = units(fleet.driver, wait_count(inside, 8), JOB)
+    assert [len(each) for each in found] == [1, 1]
+
+
+@pytest.mark.limit(30, "ten jobs, one after the other")
+def test_jobs_of_every_size_stand_whole_one_by_one(fleet: Fleet, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    for stage in fleet[:2]:
+        make_sick(stage, SICK, chance)
+    for workers in chance.sample((1, 2, 4, 8, 16), 5):
+        for stage in fleet[:2]:
+            stage.apply(f"of-{workers}", workers)
+        for stage in fleet[:2]:
+            stage.wait(all_whole)
+
+
+@pytest.mark.limit(60, "jobs for one and a half times the nodes, until all have ended")
+def test_bursts_on_both_halves_end_whole(fleet: Fleet, seed: int) -> None:
+    said: list[str] = []
+
+    def run(stage: Stage) -> Result:
+        chance = random.Random(seed)  # noqa: S311 - no secret
+        make_sick(stage, SICK, chance)
+        return burst(stage, chance, said.append, settle=4, patience=PATIENCE)
+
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(run, fleet[:2]))
+    for result in results:
+        assert not result.overlooked, said
+        assert result.line() == f"whole {result.jobs} straddle 0 stuck 0 held 0 of {result.jobs}", said
+
+
+def on(server: str) -> dict[str, Any]:
+    """What sends a worker to one UltraServer."""
+    return {"nodeSelector": {nodes.SERVER_ID_4: server}}
+
+
+def test_a_job_stands_where_a_device_class_serves_what_it_asks_for(fleet: Fleet) -> None:
+    key, _ = fleet.plugin.create(mpijob(4, worker_spec=on(fleet.served)))
+    fleet.plugin.wait(all_whole)
+    workers = [pod["status"] for pod in fleet.plugin.pods(key) if pod["spec"].get("nodeName")]
+    assert all("extendedResourceClaimStatus" in status for status in workers)
+
+
+@pytest.mark.parametrize("half", ["driver", "plugin"])
+def test_a_strangers_claim_keeps_jobs_off_its_ultraserver_and_is_named(half: str, fleet: Fleet) -> None:
+    """Where a job of the plugin stands in for one with claims, the UltraServer has plugin and driver."""
+    stage: Stage = getattr(fleet, half)
+    admin = stage.plane.kubectl
+    server = fleet.both if half == "plugin" else next(iter(stage.labels.values()))[nodes.SERVER_ID_4]
+    select = ("-l", f"{nodes.SERVER_ID_4}={server}")
+    names = [node["metadata"]["name"] for node in admin.get_json("nodes", *select)["items"]]
+    for name in names:
+        stage.cordon(name, cordoned=False)
+    stranger = admin.in_namespace(TEAMS[1])
+    stranger.create(pod_with_claim("stranger", names[1]))
+    wait_bound(stranger, ["stranger"])
+    claim = nodes.template_name(4) if half == "driver" else None
+    key, _ = stage.create(mpijob(4, name="waits", claim=claim, worker_spec=on(server)))
+    inside = admin.in_namespace(key[0])
+    eventually(inside, ["why", key[1]], lambda found: f"{TEAMS[1]}/stranger" in "".join(texts(found)))
+    assert not stage.standings()[key].nodes
+    stranger.delete("pod", "stranger", at_once=True)
+    inside.wait_for(
+        lambda found: sum("nodeName" in pod["spec"] for pod in found["items"]) >= 4, "pods", timeout=PATIENCE
+    )
+    for name in names if half == "plugin" else ():
+        stage.cordon(name)
+        stage.sick.discard(name)
+
+
+def pod_with_claim(name: str, node: str = "", template: str = nodes.template_name(1), **marks: Any) -> Object:
+    """A Pod without a job that claims a node, or one that it names."""
+    container, claims = claiming(template)
+    where = {"nodeSelector": {"kubernetes.io/hostname": node}} if node else {}
+    containers = [{"name": "c", "image": "example.invalid/c", **container}]
+    spec = {"containers": containers, **where, **claims}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **marks}, "spec": spec}
