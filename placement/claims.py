@@ -322,7 +322,12 @@ class Inventory:
             if not claim.extended and any(driver == DRIVER for driver, _, _ in claim.devices)
             for uid in claim.users
         }
-        own = {(claim.owner, claim.entry): claim for claim in self.claims.values() if claim.owner}
+        # Of the pod's own namespace: an owner is whatever the author of a claim says.
+        own = {
+            (namespace, claim.owner, claim.entry): claim
+            for (namespace, _), claim in self.claims.items()
+            if claim.owner
+        }
         found = []
         for pod in pods:
             if pod.uid in having:
@@ -333,12 +338,12 @@ class Inventory:
                 found.append(pod)
         return found
 
-    def _asking(self, pod: Pod, own: Mapping[tuple[str, str], Claim]) -> Pod:
+    def _asking(self, pod: Pod, own: Mapping[tuple[str, str, str], Claim]) -> Pod:
         """A pod with what its claims ask for."""
         asks: list[Ask] = []
         try:
             for entry, template, name in pod.claims:
-                asks += self._asks(pod, template, name, own.get((pod.uid, entry)))
+                asks += self._asks(pod, template, name, own.get((pod.namespace, pod.uid, entry)))
         except _UnreadableError as error:
             return pod if pod.problem else replace(pod, problem=str(error))
         neuron = any(("driver", DRIVER) in ask.conditions for ask in asks)

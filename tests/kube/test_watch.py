@@ -16,7 +16,7 @@ import pytest
 
 from kube.api import GoneError
 from kube.backoff import JITTER
-from kube.watch import SHORT_SECONDS, Mirror
+from kube.watch import SHORT_SECONDS, UNSERVED_SECONDS, Mirror
 from testbed.waiting import PATIENCE
 from tests.kube.fake import FakeApi
 
@@ -46,6 +46,7 @@ class Followed:
     api: FakeApi
     path: str = NODES
     project: Callable[[Object], Any] = labels
+    optional: bool = False
     now: float = 1000.0
     waits: list[float] = field(default_factory=list)
     shown: list[tuple[dict[str, Any], str]] = field(default_factory=list)
@@ -58,6 +59,7 @@ class Followed:
             self.path,
             self.project,
             self._told,
+            optional=self.optional,
             clock=lambda: self.now,
             wait=self._wait,
         )
@@ -312,3 +314,28 @@ def test_of_a_long_list_one_page_at_a_time_is_in_memory(monkeypatch: pytest.Monk
     tracemalloc.stop()
     assert len(mirror.items()) == 10 * 20
     assert peak < 3 * one
+
+
+def test_a_collection_that_may_not_be_served_is_empty_until_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = FakeApi()
+    api.put(f"{NODES}/a", {"metadata": {"name": "a", "labels": {}}})
+    followed, served = Followed(api, optional=True), list[bool]()
+    monkeypatch.setattr(api, "get", lambda path: {} if served else None)
+    listed = list[bool]()
+    shown = followed.run(lambda: (listed.append(followed.mirror.wait(0)), served.append(True)))
+    assert (listed, shown[0], shown[-1]) == ([True], ({}, ""), ({"a": {}}, ""))
+    assert followed.waits == [UNSERVED_SECONDS]
+
+
+def test_a_collection_that_is_served_no_longer_is_empty_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = FakeApi()
+    api.put(f"{NODES}/a", {"metadata": {"name": "a", "labels": {}}})
+    followed = Followed(api, optional=True)
+
+    def end() -> None:
+        monkeypatch.setattr(api, "get", lambda path: None)
+        api.refuse = "watch"
+        api.end_watches("gone")
+
+    shown = followed.run(end, lambda: None)
+    assert (shown[0], shown[-1]) == (({"a": {}}, ""), ({}, ""))

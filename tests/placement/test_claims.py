@@ -163,6 +163,27 @@ def test_a_job_holds_its_unit_once_its_claims_have_devices_and_no_longer_by_what
     assert pinned(api, "next-b-worker") == {"us-02"}
 
 
+def test_what_a_claim_says_of_a_pod_of_another_namespace_counts_for_nothing(api: FakeApi) -> None:
+    put_template(api)
+    for pod in store(api, claiming("a")):
+        owner = [{"kind": "Pod", "uid": pod["metadata"]["uid"]}]
+        metadata = {
+            "ownerReferences": owner,
+            "annotations": {"resource.kubernetes.io/pod-claim-name": "neurons"},
+        }
+        forged = claim_spec(request(count=2))
+        put(
+            api,
+            "resourceclaims",
+            f"forged-{pod['metadata']['name']}",
+            "evil",
+            spec=forged,
+            metadata=metadata,
+        )
+    Program(api).run()
+    assert pinned(api, "a-worker") == {"us-02"}
+
+
 def test_what_claims_take_of_an_extended_resource_is_missing_there(api: FakeApi) -> None:
     served = {"selectors": [{"cel": {"expression": WHOLE}}], "extendedResourceName": "example.com/node"}
     put(api, "deviceclasses", "served", spec=served)

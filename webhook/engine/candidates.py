@@ -1,11 +1,12 @@
 """Whether a job is one for UltraServers: its opt-in or opt-out, its resources, its nodes."""
 
 from contract import keys
+from webhook.engine.claims import claimed_node, claims, left_alone
 from webhook.engine.jobs import OpenJob
 from webhook.engine.outcome import JobError, cut
 from webhook.objects.templates import admits, matches, requested, takes, tolerated
 from webhook.objects.tree import Json, get, map_at, shown, text_of
-from webhook.rows.table import Table
+from webhook.rows.table import Devices, Table
 from webhook.rows.workloads import DEVICES, WORKER, Candidates
 
 
@@ -48,12 +49,17 @@ def _by_content(wanted: Candidates, job: OpenJob) -> tuple[bool, str]:
     whole = [name for found in asked for name in least if takes(found, name, least[name])]
     if whole:
         return True, f"its workers ask for {whole[0]}"
+    for template in templates:
+        if name := claimed_node(wanted, template):
+            return True, f"its workers claim a node by the template {cut(name)}"
     if less := next(filter(None, (requested(part, wanted.requests) for part in templates)), None):
         said = f"its workers ask for less than the {least[less]} {less} that a node has"
         return False, f"{said}; {keys.INJECT} opts it in"
     selector = ("spec", "nodeSelector", wanted.instance_type_label)
     if any(get(template, selector) in wanted.instance_types for template in templates):
         return True, "its workers select an UltraServer instance type"
+    if why := next(filter(None, (left_alone(wanted, template) for template in templates)), None):
+        return False, f"{cut(why)}; {keys.INJECT} opts it in"
     return False, "its workers ask for no Neuron resource and select no UltraServer instance type"
 
 
@@ -94,6 +100,16 @@ def _left_out(table: Table, job: OpenJob) -> str:
         if not all(admits(job.selections[path], {label: values}) for path in job.paths(WORKER))
     ]
     return ", ".join(found) or "nodes with all labels of an UltraServer"
+
+
+def devices(wanted: Candidates, job: OpenJob) -> Devices:
+    """How a job's workers get their devices."""
+    found = [claim for template in job.templates(WORKER) for claim in claims(wanted, template)]
+    if any(claim.takes for claim in found):
+        return "claimed"
+    if any(job.asked(path).get(name) for path in job.paths(WORKER) for name in wanted.requests):
+        return "requested"
+    return "unknown" if found else "none"
 
 
 def marked(obj: Json, key: str) -> tuple[str, str] | None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from contract import keys
 from webhook.engine.apply import Progress, apply_rules
-from webhook.engine.candidates import candidacy, injection
+from webhook.engine.candidates import candidacy, devices, injection
 from webhook.engine.identity import first_uid
 from webhook.engine.jobs import OpenJob, is_of, open_job, record_key, template_paths
 from webhook.engine.match import Subject
@@ -103,7 +103,9 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         if shape:
             facts |= {fact: values()[placeholder] for fact, placeholder in FACTS.items()}
         said = said_by(job)
-        apply_rules(Subject(table, job, candidate, shape, said.placer if said else None), values, progress)
+        placer = said.placer if said else None
+        how = devices(table.candidates, job) if shape else "none"
+        apply_rules(Subject(table, job, candidate, shape, placer, how), values, progress)
         _write_records(table, uid, progress)
     progress.warnings += _not_taken_over(claimed, progress.templates)
     after, patch = request.object, list[Operation]()

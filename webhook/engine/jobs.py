@@ -9,6 +9,7 @@ from typing import Final
 from common.quantities import requests, thousandths
 from contract import keys
 from contract.place import Index, Term
+from webhook.engine.claims import claimed_node
 from webhook.engine.outcome import JobError, Request
 from webhook.objects.paths import ObjectPath
 from webhook.objects.templates import Selection, matches, requested, selection, takes
@@ -249,9 +250,10 @@ def _smaller(found: Json, most: str) -> str:
 
 
 def wants_ultraservers(wanted: Candidates, template: Json) -> bool:
-    """Whether a template asks for a whole node's devices, or selects an instance type of UltraServers."""
+    """Whether a template asks for a whole node's devices, or claims them, or selects UltraServers."""
     asked = requests(map_at(template, ("spec",)))
     whole = any(takes(asked, name, wanted.whole_node.get(name, 0)) for name in wanted.requests)
+    whole = whole or claimed_node(wanted, template) is not None
     chosen = get(template, ("spec", "nodeSelector", wanted.instance_type_label))
     return whole or chosen in wanted.instance_types
 

@@ -10,7 +10,7 @@ from webhook.engine.jobs import OpenJob, field
 from webhook.engine.outcome import cut
 from webhook.objects.templates import has_volume, matches, takes
 from webhook.objects.tree import Path, get, map_at, shown, text_of
-from webhook.rows.table import Match, Mode, Rule, Shape, Table
+from webhook.rows.table import Devices, Match, Mode, Rule, Shape, Table
 from webhook.rows.workloads import ANY
 
 CANDIDATE: Final = "it is a candidate"
@@ -28,6 +28,7 @@ class Subject:
         candidate: whether the table's candidates are such objects; only those have a shape.
         shape: None for what is no job of its own, and for what is no candidate.
         placer: who finds the nodes of a job, or of a Pod by its own word; None while that is not known.
+        devices: how the job's workers get their devices.
     """
 
     table: Table
@@ -35,6 +36,7 @@ class Subject:
     candidate: bool
     shape: Shape | None
     placer: Placer | None = None
+    devices: Devices = "none"
 
     @property
     def facts(self) -> tuple[object, ...]:
@@ -46,6 +48,7 @@ class Subject:
             self.candidate,
             shape,
             self.placer,
+            self.devices,
             bool(job.name),
             job.numbered(),
             job.roles,
@@ -130,6 +133,12 @@ def _placer(match: Match, subject: Subject) -> str | None:
     return f"it is {placer}, not by {_either(match.placer)}"
 
 
+def _devices(match: Match, subject: Subject) -> str | None:
+    if subject.devices in match.devices:
+        return None
+    return f"how its workers get devices is {subject.devices}, not {_either(match.devices)}"
+
+
 def _numbered(match: Match, subject: Subject) -> str | None:
     if match.numbered == subject.job.numbered():
         return None
@@ -198,6 +207,7 @@ def _namespace(match: Match, subject: Subject) -> str | None:
 _CHECKS: Final[Mapping[str, Callable[..., str | None]]] = {
     "shape": _shape,
     "placer": _placer,
+    "devices": _devices,
     "numbered": _numbered,
     "named": _named,
     "requests": _requests,

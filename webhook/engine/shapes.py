@@ -3,11 +3,13 @@
 from contract import keys
 from contract.place import MOST_WORKERS
 from webhook.engine.candidates import marked
+from webhook.engine.claims import claims
 from webhook.engine.jobs import OpenJob
 from webhook.engine.outcome import JobError, cut
 from webhook.objects.templates import containers
-from webhook.objects.tree import get, maps_at, shown, text_of
+from webhook.objects.tree import get, maps_at, pointer, shown, text_of
 from webhook.rows.table import Shape, Table
+from webhook.rows.workloads import WORKER
 
 
 def choose_shape(table: Table, job: OpenJob) -> Shape:
@@ -19,7 +21,7 @@ def choose_shape(table: Table, job: OpenJob) -> Shape:
     nodes = job.nodes()
     if nodes > MOST_WORKERS:
         raise JobError(f"{nodes} workers are more than the {MOST_WORKERS} that a job may have")
-    wanted = marked(job.object, keys.NODE_CONFIG) or own_node_config(job)
+    wanted = _wanted(table, job)
     fitting = [shape for shape in table.shapes if nodes in shape.workers]
     if wanted is None:
         if fitting:
@@ -39,6 +41,28 @@ def choose_shape(table: Table, job: OpenJob) -> Shape:
         f"{place} is {shown(value)}, but {nodes} workers do not fit it: it takes {counts} workers; "
         f"change the number of workers, or use node config {others}"
     )
+
+
+def _wanted(table: Table, job: OpenJob) -> tuple[str, str] | None:
+    """Place and value of the node config that a job names; nothing where it names none.
+
+    Raises:
+        JobError: if it names two.
+    """
+    said = [marked(job.object, keys.NODE_CONFIG) or own_node_config(job)]
+    for path in job.paths(WORKER):
+        for claim in claims(table.candidates, get(job.object, path)):
+            if claim.takes and claim.takes.node_config:
+                place = f"the template {cut(claim.name)} at {pointer((*path, *claim.place))}"
+                said.append((place, str(claim.takes.node_config)))
+    found = [one for one in said if one]
+    for place, value in found[1:]:
+        if value != found[0][1]:
+            raise JobError(
+                f"{found[0][0]} is for node config {shown(found[0][1])}, and {place} for {shown(value)}: "
+                "let both say the same"
+            )
+    return found[0] if found else None
 
 
 def own_node_config(job: OpenJob) -> tuple[str, str] | None:

@@ -136,6 +136,11 @@ def _candidate(said: bool | str) -> bool | None:  # noqa: FBT001 - that is what 
     return None if isinstance(said, str) else said
 
 
+Devices = Literal["claimed", "requested", "unknown", "none"]
+"""How a job's workers get their devices: by claims of the section candidates, by requests, by claims that the
+section does not know, or not at all."""
+
+
 @dataclass(frozen=True)
 class MountFree(Row):
     """A place that a rule has for itself, or adds nothing.
@@ -180,6 +185,8 @@ class Match(Row):
         named: Whether the job has its name already; a generateName job has none at admission.
         numbered: Whether each pod that takes a node has a number of its own, by ``index``.
         placer: Who finds the nodes of the job; of a Pod, what its annotation says.
+        devices: How the workers get their devices: claimed, by templates of candidates.claims; requested;
+            unknown, by other claims; or none.
         requests: The template asks for one of these resources; a map says how many of it a pod asks for at
             least.
         volume: The template has a volume of this name.
@@ -211,6 +218,7 @@ class Match(Row):
     named: MaybeFlag = None
     numbered: MaybeFlag = None
     placer: Annotated[tuple[Placer, ...], one_or_more(Placer)] = ()
+    devices: Annotated[tuple[Devices, ...], one_or_more(Devices)] = ()
     requests: Annotated[
         Mapping[str, int], written(Texts | Annotated[dict[str, Positive], Limits(min_length=1)], _least)
     ] = field(default_factory=dict)
@@ -227,7 +235,7 @@ class Match(Row):
     @cached_property
     def of_job(self) -> Sequence[str]:
         """Its conditions on the job, as names of attributes, in the order in which they are looked at."""
-        return self._given("shape", "placer", "numbered", "named")
+        return self._given("shape", "placer", "devices", "numbered", "named")
 
     @cached_property
     def of_template(self) -> Sequence[str]:

@@ -50,13 +50,30 @@ class Elsewhere(Row):
     tolerations: Patterns = field(default_factory=dict)
 
 
+NODE: Literal["node"] = "node"
+"""In place of a number of devices: all that a node has."""
+
+
+@dataclass(frozen=True)
+class Claimed(Row):
+    """What a pod takes by a claim that is made from one template.
+
+    Attributes:
+        takes: ``node`` for a whole node, or a number of devices.
+        node_config: The node config that the template asks the driver for; missing where it asks for none.
+    """
+
+    takes: Positive | Literal["node"]
+    node_config: Annotated[int | None, written(Positive)] = None
+
+
 @dataclass(frozen=True)
 class Candidates(Row):
     """Which jobs the table speaks about.
 
-    A job is a candidate if its workers ask for a whole node of one of the resources, or select one of the
-    instance types, or if it is annotated ``ultraserver-webhook.io/inject: "true"``; unless it points to
-    other nodes.
+    A job is a candidate if its workers ask for a whole node of one of the resources, or claim one, or select
+    one of the instance types, or if it is annotated ``ultraserver-webhook.io/inject: "true"``; unless it
+    points to other nodes.
 
     Attributes:
         requests: Resources; a job whose workers ask for one of them is a candidate.
@@ -64,6 +81,9 @@ class Candidates(Row):
         instance_types: UltraServer instance types. The first is chosen for a job that names none.
         whole_node: How much of a resource a node has. A job whose workers ask for less is left alone, unless
             it is annotated. A resource that is not here has no such amount; {} switches it off.
+        claims: By name of a ResourceClaimTemplate, what a pod takes that claims by it; ``*`` and ``?`` as in
+            file names, and the first that fits counts. A worker claims a node with ``takes: node``, or with
+            as many devices as whole_node says of aws.amazon.com/neuron.
         node_labels: What UltraServer nodes have as other labels; ``*`` and ``?`` as in file names. A job
             whose own node selector or required node affinity admits none of these values is left alone.
         elsewhere: What else says that a job is for other nodes.
@@ -73,6 +93,7 @@ class Candidates(Row):
     instance_type_label: str
     instance_types: Unique[str]
     whole_node: Mapping[str, Positive] = field(default_factory=dict)
+    claims: Mapping[str, Claimed] = field(default_factory=dict)
     node_labels: Patterns = field(default_factory=dict)
     elsewhere: Elsewhere = Elsewhere()
 

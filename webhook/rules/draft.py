@@ -106,6 +106,9 @@ def laid_over(base: Draft, over: Document) -> Draft:
         raw["mode"] = over.value["mode"]
     for section in MAPS:
         raw[section] = {**base.raw.get(section, {}), **over.value.get(section, {})}
+    claims = [map_at(value, ("candidates", "claims")) for value in (over.value, base.raw)]
+    if all(claims):  # the first that fits counts
+        raw["candidates"]["claims"] = claims[0] | {k: v for k, v in claims[1].items() if k not in claims[0]}
     for section in ROWS:
         laid = _laid(section, base, over)
         raw[section], rows[section] = [value for value, _ in laid], [written for _, written in laid]

@@ -123,9 +123,9 @@ def _needs(rows: Rows, rule: Rule, at: Path) -> Found:
 def _empty_values(rows: Rows, rule: Rule) -> Found:
     """A rule that would be left out for want of a value although the rules that replace it are off.
 
-    One that is replaced by none just waits for its value.
+    One that is replaced by none just waits for its value. Those do not count that replace it for some jobs.
     """
-    others = rows.replacing.get(rule.name, [])
+    others = [row for row in rows.replacing.get(rule.name, []) if row.match == rule.match]
     if rule.mode is Mode.OFF or not others or any(row.mode is Mode.ENFORCE for row in others):
         return
     why = "".join(f" where {row.name} is {row.mode}" for row in others)

@@ -1,0 +1,135 @@
+"""Jobs that claim their devices: which are candidates, and what they get."""
+
+from typing import Any
+
+import pytest
+
+from testbed.mpijob import mpijob
+from webhook.engine import Outcome, Request, evaluate
+from webhook.rules.load import load_default, load_texts
+
+INJECT = "ultraserver-webhook.io/inject"
+CONFIG = "ultraserver-webhook.io/node-config"
+PATH = "/spec/mpiReplicaSpecs/Worker/template/spec/resourceClaims/0/resourceClaimTemplateName"
+OWN = """
+apiVersion: ultraserver-webhook.io/v1alpha1
+kind: RuleTable
+extends: default
+candidates: {claims: {few-*: {takes: 4}, all-*: {takes: 16}}}
+"""
+
+
+def by_template(*names: str) -> dict[str, Any]:
+    """The part of a pod spec that claims by templates."""
+    return {
+        "resourceClaims": [
+            {"name": f"c{index}", "resourceClaimTemplateName": name} for index, name in enumerate(names)
+        ]
+    }
+
+
+def outcome_of(job: Any, table: str = OWN) -> Outcome:
+    return evaluate(load_texts([("own.yaml", table)], "own.yaml"), Request(job, "team"))
+
+
+def claiming(*names: str, workers: int = 4, **more: Any) -> Any:
+    return mpijob(workers, resource=None, worker_spec=by_template(*names), **more)
+
+
+def fired(outcome: Outcome) -> set[str]:
+    return {row.name for row in outcome.rules if row.state == "fired"}
+
+
+@pytest.mark.parametrize(
+    ("names", "workers", "shape", "config"),
+    [
+        (("us-4-node-config",), 4, "four-node", "4"),
+        (("us-4-node-config",), 8, "multi-node", "4"),
+        (("us-2-node-config",), 4, "multi-pair", "2"),
+        (("us-1-node-config",), 4, "singles", "1"),
+        (("efa", "us-2-node-config"), 2, "two-node", "2"),
+        (("all-neurons",), 4, "four-node", "4"),
+    ],
+)
+def test_a_claim_of_a_node_makes_a_candidate_of_its_node_config(
+    names: tuple[str, ...], workers: int, shape: str, config: str
+) -> None:
+    outcome = outcome_of(claiming(*names, workers=workers))
+    assert (outcome.denials, outcome.facts["shape"], outcome.facts["nodeConfig"]) == ((), shape, config)
+    known = next(name for name in names if name != "efa")
+    assert outcome.reason == f"its workers claim a node by the template {known}"
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        (by_template("few-neurons"), "its workers claim less than a node by the template few-neurons"),
+        (by_template("strange"), "the template strange, which the table does not know"),
+        ({"resourceClaims": [{"name": "c", "resourceClaimName": "one"}]}, "its workers share the claim one"),
+        ({"resourceClaims": [{"name": "c"}, 7, None]}, "its workers ask for no Neuron resource"),
+        ({"resourceClaims": {"name": "c"}}, "its workers ask for no Neuron resource"),
+    ],
+)
+def test_other_claims_leave_a_job_alone_and_say_why(entry: dict[str, Any], said: str) -> None:
+    outcome = outcome_of(mpijob(4, resource=None, worker_spec=entry))
+    assert said in outcome.reason
+    assert outcome.operations == ()
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        (
+            claiming("us-2-node-config", annotations={CONFIG: "4"}),
+            f"{CONFIG} is for node config 4, and the template us-2-node-config at {PATH} for 2",
+        ),
+        (claiming("us-4-node-config", "us-2-node-config"), "the template us-4-node-config at"),
+        (claiming("us-4-node-config", workers=2), "but 2 workers do not fit it"),
+    ],
+)
+def test_a_job_that_names_two_node_configs_is_refused_with_both_places(job: Any, said: str) -> None:
+    assert said in outcome_of(job).denials[0].replace('"', "")
+
+
+def test_where_the_driver_sets_the_mode_there_is_no_init_script_but_the_wait_stays() -> None:
+    job = claiming("us-4-node-config")
+    assert {"driver-sets-mode", "wait-for-all-workers"} <= fired(outcome_of(job))
+    off = "rules: [{name: driver-sets-mode, mode: off}]"
+    for outcome, expected in (
+        (outcome_of(job), ["wait-hostfilename"]),
+        (outcome_of(job, OWN + off), ["wait-hostfilename", "ultraserver-init-container"]),
+    ):
+        launcher = outcome.after["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
+        assert [container["name"] for container in launcher["initContainers"]] == expected
+
+
+def test_an_opted_in_job_that_asks_for_nothing_can_be_given_its_claims() -> None:
+    job = mpijob(2, resource=None, annotations={INJECT: "true"})
+    assert "claims-for-opted-in" not in fired(outcome_of(job))
+    on = OWN + "rules: [{name: claims-for-opted-in, mode: enforce}]"
+    worker = outcome_of(job, on).after["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
+    assert worker["resourceClaims"] == [{"name": "neurons", "resourceClaimTemplateName": "us-2-node-config"}]
+    assert worker["containers"][0]["resources"] == {"claims": [{"name": "neurons"}]}
+    asking = mpijob(2, annotations={INJECT: "true"})
+    assert "claims-for-opted-in" not in fired(outcome_of(asking, on))
+
+
+def test_a_job_of_kueues_is_told_that_kueue_sees_no_claims() -> None:
+    job = claiming("us-4-node-config")
+    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "queue"}
+    assert any("does not see claimed devices" in warning for warning in outcome_of(job).warnings)
+    requesting = mpijob(4)
+    requesting["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "queue"}
+    assert not any("claimed" in warning for warning in outcome_of(requesting).warnings)
+
+
+def test_of_a_jobset_those_pods_take_nodes_that_claim_one() -> None:
+    def replicated(name: str, spec: dict[str, Any]) -> dict[str, Any]:
+        pod = {"spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
+        job = {"spec": {"parallelism": 4, "completions": 4, "completionMode": "Indexed", "template": pod}}
+        return {"name": name, "replicas": 1, "template": job}
+
+    jobs = [replicated("driver", {}), replicated("node", by_template("us-4-node-config"))]
+    jobset = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "train"}}
+    outcome = evaluate(load_default(), Request(jobset | {"spec": {"replicatedJobs": jobs}}, "team"))
+    assert (outcome.facts["shape"], outcome.facts["nodes"]) == ("four-node", "4")
