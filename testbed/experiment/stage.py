@@ -19,7 +19,7 @@ from testbed.experiment.judge import Key, Standing, config_of, overlooked, stand
 from testbed.mpijob import mpijob
 from testbed.plane import kueue, nodes, placement, webhook
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.jobs import JOB_NAME, ROLE, end, together
+from testbed.plane.jobs import JOB_NAME, ROLE, end
 from testbed.plane.placement import ACCOUNT, NAMESPACE
 from testbed.plane.process import Program
 from testbed.waiting import PATIENCE, NotYetError
@@ -306,7 +306,7 @@ def staged(
         for team in TEAMS:
             inside = running.kubectl.create_namespace(team)
             if claims:
-                inside.create(together(*map(nodes.claim_template, (4, 2, 1))))
+                inside.run("apply", "-k", str(nodes.CLAIMS))
         running.kubectl.create_namespace(NAMESPACE)
         if policy == "base":
             rules = placement.install(running)

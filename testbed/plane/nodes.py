@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from contract.keys import DEVICES, DRIVER, NEURON
 from testbed.plane.kubectl import Kubectl
@@ -44,6 +47,8 @@ TRN1_CAPACITY = {
 WHOLE_NODE, DEVICE = "neuron_node", "neuron_device"
 """What the Neuron DRA driver publishes: a node of an UltraServer as one device, or each of its 16 devices."""
 DRA = "resource.k8s.io/v1"
+CLAIMS = Path(__file__).resolve().parents[2] / "manifests" / "claims"
+"""The claim templates that are installed for a namespace."""
 PLAIN_CAPACITY = {"cpu": "16", "memory": "65536Mi", "pods": "110"}
 
 Node = dict[str, Any]
@@ -104,22 +109,16 @@ def device_class(serves: str = "") -> Node:
 
 
 def template_name(mode: int) -> str:
-    """The name of AWS's claim template for a node config."""
+    """The name of the claim template for a node config."""
     return f"us-{mode}-node-config"
 
 
-def claim_template(mode: int, name: str = "", count: int = 1) -> Node:
-    """A template of claims for a node of an UltraServer, as AWS's document has it."""
-    condition = f"device.attributes['{DRIVER}'].resourceType == '{WHOLE_NODE}'"
-    exactly = {"deviceClassName": DRIVER, "allocationMode": "ExactCount", "count": count}
-    exactly |= {"selectors": [{"cel": {"expression": condition}}]}
-    said = {"apiVersion": f"{DRIVER}/v1", "kind": "UltraServerConfig", "ultraserverMode": mode}
-    devices: Node = {"requests": [{"name": "neurons", "exactly": exactly}]}
-    if mode > 1:
-        devices["config"] = [{"requests": ["neurons"], "opaque": {"driver": DRIVER, "parameters": said}}]
-    metadata = {"name": name or template_name(mode)}
-    spec = {"spec": {"devices": devices}}
-    return {"apiVersion": DRA, "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}
+def claim_template(mode: int, name: str = "") -> Node:
+    """The installation's template of claims for a node config, or one of another name."""
+    text = (CLAIMS / "templates.yaml").read_text(encoding="utf-8")
+    every: list[Node] = list(yaml.safe_load_all(text))
+    (found,) = (each for each in every if each["metadata"]["name"] == template_name(mode))
+    return found | {"metadata": {"name": name or template_name(mode)}}
 
 
 def create(kubectl: Kubectl, nodes: list[Node]) -> None:
