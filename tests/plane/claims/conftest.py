@@ -21,7 +21,7 @@ from testbed.plane.jobs import end
 from testbed.plane.kubectl import Object
 from testbed.plane.process import Program
 
-ULTRASERVERS, PLUGIN, LAST = 24, 11, 2
+ULTRASERVERS = 24
 MAKERS = ("leaderworkersets", "jobsets")
 
 
@@ -65,9 +65,7 @@ def whole_fleet(
     assert tools
     assert controller_tools is None
     made = nodes.ultraserver_nodes(ULTRASERVERS)
-    servers = [made[at : at + nodes.NODES_PER_ULTRASERVER] for at in range(0, len(made), 4)]
-    plugin, driver = sum(servers[: PLUGIN - 1], []), sum(servers[PLUGIN + 1 :], [])
-    served, both = servers[PLUGIN - 1 : PLUGIN + 1]
+    plugin, served, both, driver = made[:40], made[40:44], made[44:48], made[48:]
     for node in both:
         node["spec"] = {"unschedulable": True}
     everything = [*plugin, *nodes.driven(served, nodes.DEVICE), *nodes.driven(both, plugin=True)]
@@ -81,8 +79,8 @@ def whole_fleet(
             return replace(stage, labels=labels, claims=claims, jobs={}, sick=set())
 
         halves = part(*plugin, *served, claims=False), part(*driver, claims=True)
-        ids = (of[0]["metadata"]["labels"][nodes.SERVER_ID_4] for of in (served, both))
-        yield Fleet(*halves, *ids, stage.start_program(interval_seconds=1))
+        first, second = (of[0]["metadata"]["labels"][nodes.SERVER_ID_4] for of in (served, both))
+        yield Fleet(*halves, first, second, stage.start_program(interval_seconds=1))
 
 
 @pytest.fixture
