@@ -320,7 +320,7 @@ def test_a_collection_that_may_not_be_served_is_empty_until_it_is(monkeypatch: p
     api = FakeApi()
     api.put(f"{NODES}/a", {"metadata": {"name": "a", "labels": {}}})
     followed, served = Followed(api, optional=True), list[bool]()
-    monkeypatch.setattr(api, "get", lambda path: {} if served else None)
+    monkeypatch.setattr(api, "get", lambda _: {} if served else None)
     listed = list[bool]()
     shown = followed.run(lambda: (listed.append(followed.mirror.wait(0)), served.append(True)))
     assert (listed, shown[0], shown[-1]) == ([True], ({}, ""), ({"a": {}}, ""))
@@ -333,7 +333,7 @@ def test_a_collection_that_is_served_no_longer_is_empty_again(monkeypatch: pytes
     followed = Followed(api, optional=True)
 
     def end() -> None:
-        monkeypatch.setattr(api, "get", lambda path: None)
+        monkeypatch.setattr(api, "get", lambda _: None)
         api.refuse = "watch"
         api.end_watches("gone")
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from contract.keys import LOOSE, NO_SERVER, NODE_IDS, PLACE, SERVER_4
+from contract.keys import DRIVER, LOOSE, NO_SERVER, NODE_IDS, PLACE, SERVER_4
+from kubectl_ultraserver.servers import servers
 from kubectl_ultraserver.verify import verify
-from tests.kubectl_ultraserver.build import THREE, pod, stored, work, workers
+from placement.claims import Inventory, read_claim
+from tests.kubectl_ultraserver.build import THREE, fleet, pod, stored, work, workers
 from tests.placement.world import changed
 
 if TYPE_CHECKING:
@@ -108,6 +111,15 @@ def test_another_job_on_the_same_ultraserver_is_named_with_its_pod_and_node() ->
     assert said(verify(work(workers("train", 4, FIRST), others=others))) == [
         ("shares", "us-01 is shared with team/other (other-worker-0 on node n1-3)")
     ]
+
+
+def test_devices_that_only_a_claim_holds_are_named() -> None:
+    allocated = {"devices": {"results": [{"driver": DRIVER, "pool": "n1-3", "device": "node"}]}}
+    claim = read_claim({"status": {"allocation": allocated}})
+    fleet_ = replace(fleet(), inventory=Inventory(claims={("team", "stray"): claim}))
+    found = replace(work(workers("train", 4, FIRST)), fleet=fleet_)
+    assert said(verify(found)) == [("shares", "us-01 is shared with claim team/stray (devices on node n1-3)")]
+    assert servers(fleet_)[0].tenants == ("claim team/stray",)
 
 
 def test_a_pair_does_not_share_with_the_other_pair() -> None:
