@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections import defaultdict
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,7 +16,7 @@ from testbed.experiment.judge import all_whole
 from testbed.experiment.stage import OF_AWS, TEAMS, Stage, make_sick
 from testbed.mpijob import LAUNCHER, mpijob
 from testbed.plane import nodes
-from testbed.plane.jobs import workers_of
+from testbed.plane.jobs import ROLE, workers_of
 from testbed.plane.kubectl import Object
 from testbed.plane.plugin import eventually
 from testbed.waiting import PATIENCE
@@ -133,32 +135,39 @@ def test_a_job_stands_where_a_device_class_serves_what_it_asks_for(fleet: Fleet)
     assert all("extendedResourceClaimStatus" in pod["status"] for pod in workers)
 
 
-@pytest.mark.parametrize("half", ["driver", "plugin"])
-def test_a_strangers_claim_keeps_jobs_off_its_ultraserver_and_is_named(half: str, fleet: Fleet) -> None:
-    """Where a job of the plugin stands in for one with claims, the UltraServer has plugin and driver."""
-    stage: Stage = getattr(fleet, half)
-    admin = stage.plane.kubectl
-    server = fleet.both if half == "plugin" else next(iter(stage.labels.values()))[nodes.SERVER_ID_4]
-    select = ("-l", f"{nodes.SERVER_ID_4}={server}")
-    names = [node["metadata"]["name"] for node in admin.get_json("nodes", *select)["items"]]
+@contextlib.contextmanager
+def open_to_all(stage: Stage, names: list[str]) -> Iterator[None]:
+    """Nodes that are cordoned otherwise."""
     for name in names:
         stage.cordon(name, cordoned=False)
-    stranger = admin.in_namespace(TEAMS[1])
-    stranger.create(pod_with_claim("stranger", names[1]))
-    wait_bound(stranger, ["stranger"])
-    claim = nodes.template_name(4) if half == "driver" else None
-    key, _ = stage.create(mpijob(4, name="waits", claim=claim, worker_spec=on(server)))
-    inside = admin.in_namespace(key[0])
-    said = f"held by {TEAMS[1]}/stranger"
-    eventually(inside, ["why", key[1]], lambda found: said in str(found["findings"]))
-    assert not stage.standings()[key].nodes
-    stranger.delete("pod", "stranger", at_once=True)
-    inside.wait_for(
-        lambda found: sum("nodeName" in pod["spec"] for pod in found["items"]) >= 4, "pods", timeout=PATIENCE
-    )
-    for name in names if half == "plugin" else ():
-        stage.cordon(name)
-        stage.sick.discard(name)
+    try:
+        yield
+    finally:
+        for name in names:
+            stage.cordon(name)
+            stage.sick.discard(name)
+
+
+@pytest.mark.parametrize("half", ["driver", "plugin"])
+def test_a_strangers_claim_keeps_jobs_off_its_ultraserver_and_is_named(half: str, fleet: Fleet) -> None:
+    """A job of the plugin is kept off an UltraServer that has plugin and driver."""
+    stage: Stage = getattr(fleet, half)
+    admin, server = stage.plane.kubectl, fleet.both
+    if half == "driver":
+        server = next(iter(stage.labels.values()))[nodes.SERVER_ID_4]
+    members = admin.get_json("nodes", "-l", f"{nodes.SERVER_ID_4}={server}")["items"]
+    names = [node["metadata"]["name"] for node in members]
+    with open_to_all(stage, names) if half == "plugin" else contextlib.nullcontext():
+        stranger = admin.in_namespace(TEAMS[1])
+        stranger.create(pod_with_claim("stranger", names[1]))
+        wait_bound(stranger, ["stranger"])
+        claim = nodes.template_name(4) if half == "driver" else None
+        key, _ = stage.create(mpijob(4, name="waits", claim=claim, worker_spec=on(server)))
+        inside, said = admin.in_namespace(key[0]), f"held by {TEAMS[1]}/stranger"
+        eventually(inside, ["why", key[1]], lambda found: said in str(found["findings"]))
+        assert not any("nodeName" in pod["spec"] for pod in stage.pods(key))
+        stranger.delete("pod", "stranger", at_once=True)
+        wait_count(inside, 4, "-l", f"{ROLE}=worker")
 
 
 def pod_with_claim(name: str, node: str = "", template: str = nodes.template_name(1), **marks: Any) -> Object:
