@@ -282,14 +282,8 @@ def staged(
     """A control plane with the webhook of a policy; the program is started by whoever wants it.
 
     Of ``base`` it has the guard, too, and everything else as the manifests install it. Of ``claims`` there
-    are DeviceClass and claim templates, and other kinds of job are sent, too.
-
-    Args:
-        folder: Where all of it is kept.
-        policy: How jobs are placed.
-        ultraservers: How many; of ``claims`` with the Neuron DRA driver. Or their nodes with their slices.
-        say: Told a line for every program that is ready.
-        plane: The control plane.
+    are DeviceClass and claim templates, all UltraServers have the driver unless their nodes and slices are
+    given, and other kinds of job are sent, too.
     """
     with contextlib.ExitStack() as stack:
         running = stack.enter_context(plane(folder, say=say))

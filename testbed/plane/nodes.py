@@ -81,17 +81,11 @@ def trn1_nodes(count: int) -> list[Node]:
     return [_node(_name(30, index), TRN1, {}, TRN1_CAPACITY) for index in range(count)]
 
 
-def driven(nodes: list[Node], published: str = WHOLE_NODE, *, plugin: bool = False) -> list[Node]:
-    """Nodes with the Neuron DRA driver on them, and the ResourceSlice of each.
-
-    Args:
-        nodes: with the device plugin on them.
-        published: ``WHOLE_NODE`` or ``DEVICE``.
-        plugin: whether what the plugin offers stays beside it, as on no node that AWS supports.
-    """
+def driven(nodes: list[Node], published: str = WHOLE_NODE) -> list[Node]:
+    """Nodes with the Neuron DRA driver in place of the device plugin, and the ResourceSlice of each."""
     found = []
     for node in nodes:
-        kept = {name: n for name, n in node["status"]["capacity"].items() if plugin or name not in DEVICES}
+        kept = {name: n for name, n in node["status"]["capacity"].items() if name not in DEVICES}
         found += [node | {"status": node["status"] | {"capacity": kept, "allocatable": kept}}]
         found += [_slice(node["metadata"]["name"], published)]
     return found

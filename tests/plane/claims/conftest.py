@@ -18,11 +18,10 @@ from testbed.plane import nodes
 from testbed.plane.controllers import Controllers
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import end
-from testbed.plane.kubectl import Object
 from testbed.plane.process import Program
 
-ULTRASERVERS = 24
-MAKERS = ("leaderworkersets", "jobsets")
+ULTRASERVERS, HALF, LAST = 24, 48, 44
+"""How many, and from which node on they have the driver, of which it publishes each device before."""
 
 
 class ClaimsPlane(ControlPlane):
@@ -42,18 +41,15 @@ class Fleet(NamedTuple):
     """The plane, as jobs of each sort see it.
 
     Attributes:
-        plugin: Eleven UltraServers with the device plugin. On the last a DeviceClass serves what the plugin
-            offers on the others.
+        plugin: Twelve UltraServers with the device plugin; on one a DeviceClass serves what it would offer.
         driver: Twelve with the Neuron DRA driver, for jobs that claim nodes.
         served: The id of the UltraServer with that class.
-        both: The id of one with plugin and driver, all of whose nodes are cordoned.
         program: Whole-job admission.
     """
 
     plugin: Stage
     driver: Stage
     served: str
-    both: str
     program: Program
 
 
@@ -65,22 +61,21 @@ def whole_fleet(
     assert tools
     assert controller_tools is None
     made = nodes.ultraserver_nodes(ULTRASERVERS)
-    plugin, served, both, driver = made[:40], made[40:44], made[44:48], made[48:]
-    for node in both:
-        node["spec"] = {"unschedulable": True}
-    everything = [*plugin, *nodes.driven(served, nodes.DEVICE), *nodes.driven(both, plugin=True)]
+    names = {node["metadata"]["name"]: node["metadata"]["labels"] for node in made}
+    plugin, driver = dict(list(names.items())[:HALF]), dict(list(names.items())[HALF:])
+    made = made[:LAST] + nodes.driven(made[LAST:HALF], nodes.DEVICE) + nodes.driven(made[HALF:])
     folder = tmp_path_factory.mktemp("claims")
-    with staged(folder, "claims", everything + nodes.driven(driver), plane=ClaimsPlane) as stage:
+    with staged(folder, "claims", made, plane=ClaimsPlane) as stage:
         stage.plane.kubectl.create(nodes.device_class(NEURON))
         stage.plane.kubectl.in_namespace(TEAMS[0]).create(nodes.claim_template(4, OF_AWS))
-
-        def part(*found: Object, claims: bool) -> Stage:
-            labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in found}
-            return replace(stage, labels=labels, claims=claims, jobs={}, sick=set())
-
-        halves = part(*plugin, *served, claims=False), part(*driver, claims=True)
-        first, second = (of[0]["metadata"]["labels"][nodes.SERVER_ID_4] for of in (served, both))
-        yield Fleet(*halves, first, second, stage.start_program(interval_seconds=1))
+        evil = stage.plane.kubectl.create_namespace("claims-evil")
+        evil.run("create", "rolebinding", "edit", "--clusterrole=edit", "--user=editor")
+        evil.run("create", "role", "jobs", "--verb=*", "--resource=mpijobs.kubeflow.org")
+        evil.run("create", "rolebinding", "jobs", "--role=jobs", "--user=editor")
+        first = replace(stage, labels=plugin, claims=False)
+        other = replace(stage, labels=driver, jobs={}, sick=set())
+        served = list(plugin.values())[LAST][nodes.SERVER_ID_4]
+        yield Fleet(first, other, served, stage.start_program(interval_seconds=1))
 
 
 @pytest.fixture
@@ -92,9 +87,7 @@ def fleet(whole_fleet: Fleet) -> Iterator[Fleet]:
             stage.finish(key)
     for team in TEAMS:
         inside = whole_fleet.driver.plane.kubectl.in_namespace(team)
-        inside.delete(",".join(MAKERS))
-        for kind in MAKERS:
-            inside.wait_for(lambda found: not found["items"], kind)
-        end(inside, "pods")
+        for kind in ("leaderworkersets", "jobsets", "pods"):
+            end(inside, kind)
     for stage in whole_fleet[:2]:
         stage.clear()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections import defaultdict
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,7 +14,7 @@ from testbed.experiment.judge import all_whole
 from testbed.experiment.stage import OF_AWS, TEAMS, Stage, make_sick
 from testbed.mpijob import LAUNCHER, mpijob
 from testbed.plane import nodes
-from testbed.plane.jobs import ROLE, workers_of
+from testbed.plane.jobs import workers_of
 from testbed.plane.kubectl import Object
 from testbed.plane.plugin import eventually
 from testbed.waiting import PATIENCE
@@ -135,45 +133,23 @@ def test_a_job_stands_where_a_device_class_serves_what_it_asks_for(fleet: Fleet)
     assert all("extendedResourceClaimStatus" in pod["status"] for pod in workers)
 
 
-@contextlib.contextmanager
-def open_to_all(stage: Stage, names: list[str]) -> Iterator[None]:
-    """Nodes that are cordoned otherwise."""
-    for name in names:
-        stage.cordon(name, cordoned=False)
-    try:
-        yield
-    finally:
-        for name in names:
-            stage.cordon(name)
-            stage.sick.discard(name)
+def test_a_strangers_claim_keeps_jobs_off_its_ultraserver_and_is_named(fleet: Fleet) -> None:
+    stage = fleet.driver
+    stranger, (name, labels) = stage.plane.kubectl.in_namespace(TEAMS[1]), next(iter(stage.labels.items()))
+    stranger.create(pod_with_claim("stranger", name))
+    wait_bound(stranger, ["stranger"])
+    where = on(labels[nodes.SERVER_ID_4])
+    key, _ = stage.create(mpijob(4, name="waits", claim=nodes.template_name(4), worker_spec=where))
+    inside, said = stranger.in_namespace(key[0]), f"held by {TEAMS[1]}/stranger"
+    eventually(inside, ["why", key[1]], lambda found: said in str(found["findings"]))
+    assert not stage.standings()[key].nodes
+    stranger.delete("pod", "stranger", at_once=True)
+    stage.wait(all_whole)
 
 
-@pytest.mark.parametrize("half", ["driver", "plugin"])
-def test_a_strangers_claim_keeps_jobs_off_its_ultraserver_and_is_named(half: str, fleet: Fleet) -> None:
-    """A job of the plugin is kept off an UltraServer that has plugin and driver."""
-    stage: Stage = getattr(fleet, half)
-    admin, server = stage.plane.kubectl, fleet.both
-    if half == "driver":
-        server = next(iter(stage.labels.values()))[nodes.SERVER_ID_4]
-    members = admin.get_json("nodes", "-l", f"{nodes.SERVER_ID_4}={server}")["items"]
-    names = [node["metadata"]["name"] for node in members]
-    with open_to_all(stage, names) if half == "plugin" else contextlib.nullcontext():
-        stranger = admin.in_namespace(TEAMS[1])
-        stranger.create(pod_with_claim("stranger", names[1]))
-        wait_bound(stranger, ["stranger"])
-        claim = nodes.template_name(4) if half == "driver" else None
-        key, _ = stage.create(mpijob(4, name="waits", claim=claim, worker_spec=on(server)))
-        inside, said = admin.in_namespace(key[0]), f"held by {TEAMS[1]}/stranger"
-        eventually(inside, ["why", key[1]], lambda found: said in str(found["findings"]))
-        assert not any("nodeName" in pod["spec"] for pod in stage.pods(key))
-        stranger.delete("pod", "stranger", at_once=True)
-        wait_count(inside, 4, "-l", f"{ROLE}=worker")
-
-
-def pod_with_claim(name: str, node: str = "", template: str = nodes.template_name(1), **marks: Any) -> Object:
-    """A Pod without a job that claims a node, or one that it names."""
-    container, claims = claiming(template)
-    where = {"nodeSelector": {"kubernetes.io/hostname": node}} if node else {}
+def pod_with_claim(name: str, node: str) -> Object:
+    """A Pod without a job that claims a node."""
+    container, claims = claiming(nodes.template_name(1))
     containers = [{"name": "c", "image": "example.invalid/c", **container}]
-    spec = {"containers": containers, **where, **claims}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **marks}, "spec": spec}
+    spec = {"containers": containers, "nodeSelector": {"kubernetes.io/hostname": node}, **claims}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
