@@ -87,7 +87,7 @@ def fleet(whole_fleet: Fleet) -> Iterator[Fleet]:
             stage.finish(key)
     for team in TEAMS:
         inside = whole_fleet.driver.plane.kubectl.in_namespace(team)
-        for kind in ("leaderworkersets", "jobsets", "pods"):
+        for kind in ("leaderworkersets", "jobsets", "statefulsets", "jobs", "pods"):
             end(inside, kind)
     for stage in whole_fleet[:2]:
         stage.clear()
