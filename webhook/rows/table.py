@@ -136,9 +136,9 @@ def _candidate(said: bool | str) -> bool | None:  # noqa: FBT001 - that is what 
     return None if isinstance(said, str) else said
 
 
-Devices = Literal["claimed", "requested", "unknown", "none"]
+Devices = Literal["claimed", "requested", "unknown", "none", "mixed"]
 """How a job's workers get their devices: by claims of the section candidates, by requests, by claims that the
-section does not know, or not at all."""
+section does not know, or not at all; mixed where some of its templates differ."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class Match(Row):
         numbered: Whether each pod that takes a node has a number of its own, by ``index``.
         placer: Who finds the nodes of the job; of a Pod, what its annotation says.
         devices: How the workers get their devices: claimed, by templates of candidates.claims; requested;
-            unknown, by other claims; or none.
+            unknown, by other claims; none; or mixed, where their templates differ.
         requests: The template asks for one of these resources; a map says how many of it a pod asks for at
             least.
         volume: The template has a volume of this name.
