@@ -65,6 +65,10 @@ PROBLEMS: dict[str, tuple[str, Expected]] = {
         ROW.replace("any}", "any, shape: {nodeConfig: 4}}") + "    warn: w\n",
         [(7, "/rules/0/match/candidate", "only candidates have a shape")],
     ),
+    "claims in place of requests that it does not name": (
+        ROW.replace("any}", "any, orClaims: true}") + "    warn: w\n",
+        [(7, "/rules/0/match/orClaims", "says what counts as one of `requests`")],
+    ),
     "Pods that are none": (
         "rules:\n  - {name: x, reason: r, warn: w, match: {role: pod, candidate: false}}\n",
         [

@@ -104,9 +104,11 @@ def _left_out(table: Table, job: OpenJob) -> str:
 
 def devices(wanted: Candidates, job: OpenJob) -> Devices:
     """How a job's workers get their devices."""
-    found = [claim for template in job.templates(WORKER) for claim in claims(wanted, template)]
+    each = [list(claims(wanted, template)) for template in job.templates(WORKER)]
+    found = [claim for of_template in each for claim in of_template]
     if any(claim.takes for claim in found):
-        return "claimed"
+        with_mode = ((claim.takes and claim.takes.node_config for claim in one) for one in each)
+        return "configured" if all(map(any, with_mode)) else "claimed"
     if any(job.asked(path).get(name) for path in job.paths(WORKER) for name in wanted.requests):
         return "requested"
     return "unknown" if found else "none"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from contract.place import Placer
+from webhook.engine.claims import claims
 from webhook.engine.devices import unsupported
 from webhook.engine.jobs import OpenJob, field
 from webhook.engine.outcome import cut
@@ -155,6 +156,10 @@ def _requests(match: Match, subject: Subject, path: Path) -> str | None:
     asked = subject.job.asked(path)
     if any(takes(asked, name, least) for name, least in match.requests.items()):
         return None
+    if match.or_claims:
+        found = claims(subject.table.candidates, get(subject.job.object, path))
+        if any(claim.takes for claim in found):
+            return None
     return f"the {_whose(match)} asks for none of {', '.join(match.requests_shown())}"
 
 

@@ -136,9 +136,9 @@ def _candidate(said: bool | str) -> bool | None:  # noqa: FBT001 - that is what 
     return None if isinstance(said, str) else said
 
 
-Devices = Literal["claimed", "requested", "unknown", "none"]
-"""How a job's workers get their devices: by claims of the section candidates, by requests, by claims that the
-section does not know, or not at all."""
+Devices = Literal["configured", "claimed", "requested", "unknown", "none"]
+"""How a job's workers get their devices: by claims of the section candidates that say a node config, or by
+such that do not; by requests; by claims that the section does not know; or not at all."""
 
 
 @dataclass(frozen=True)
@@ -185,10 +185,11 @@ class Match(Row):
         named: Whether the job has its name already; a generateName job has none at admission.
         numbered: Whether each pod that takes a node has a number of its own, by ``index``.
         placer: Who finds the nodes of the job; of a Pod, what its annotation says.
-        devices: How the workers get their devices: claimed, by templates of candidates.claims; requested;
-            unknown, by other claims; or none.
+        devices: How the workers get their devices: configured, by templates of candidates.claims with a
+            nodeConfig; claimed, by those without; requested; unknown, by other claims; or none.
         requests: The template asks for one of these resources; a map says how many of it a pod asks for at
             least.
+        or_claims: A claim by a template of candidates.claims counts as one of the requests.
         volume: The template has a volume of this name.
         template: Allowed values by JSON pointer into the template; ``*`` and ``?`` as in file names. What is
             not there, or empty, is the empty text.
@@ -222,6 +223,7 @@ class Match(Row):
     requests: Annotated[
         Mapping[str, int], written(Texts | Annotated[dict[str, Positive], Limits(min_length=1)], _least)
     ] = field(default_factory=dict)
+    or_claims: Flag = False
     volume: Texts = ()
     template: Annotated[Mapping[Pointer, Texts], Limits(min_length=1)] = field(default_factory=dict)
     every: Flag = False

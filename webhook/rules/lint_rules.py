@@ -107,6 +107,7 @@ def _rule(rows: Rows, rule: Rule, at: Path) -> Found:
         )
     if rule.match.unsupported_count and not rows.table.device_counts:
         yield (*at, "match", "unsupportedCount"), "unreachable: the table has no deviceCounts"
+    yield from _claims(rule, at)
     yield from _fields(rows, rule, at)
     yield from _needs(rows, rule, at)
     yield from _empty_values(rows, rule)
@@ -132,6 +133,11 @@ def _empty_values(rows: Rows, rule: Rule) -> Found:
     for name in dict.fromkeys(names(rule.add)):
         if name.startswith("value.") and rows.table.values.get(name[6:]) == "":
             yield ("values", name[6:]), f"must be given, as rule {rule.name} quotes it{why}"
+
+
+def _claims(rule: Rule, at: Path) -> Found:
+    if rule.match.or_claims and not rule.match.requests:
+        yield (*at, "match", "orClaims"), "says what counts as one of `requests`: give these as well"
 
 
 def _fields(rows: Rows, rule: Rule, at: Path) -> Found:
