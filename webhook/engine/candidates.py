@@ -112,8 +112,8 @@ def _devices(wanted: Candidates, job: OpenJob, path: Path) -> Devices:
     if any(job.asked(path).get(name) for name in wanted.requests):
         return "requested"
     found = list(claims(wanted, get(job.object, path)))
-    if any(claim.takes for claim in found):
-        return "claimed"
+    if known := [claim.takes for claim in found if claim.takes]:
+        return "configured" if any(takes.node_config for takes in known) else "claimed"
     return "unknown" if found else "none"
 
 
