@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from testbed.mpijob import mpijob
+from tests.docs.blocks import REPOSITORY
 from webhook.engine import Outcome, Request, evaluate
 from webhook.rules.load import load_default, load_texts
 
@@ -101,6 +102,78 @@ def test_where_the_driver_sets_the_mode_there_is_no_init_script_but_the_wait_sta
     ):
         launcher = outcome.after["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
         assert [container["name"] for container in launcher["initContainers"]] == expected
+
+
+def test_a_claim_without_a_mode_keeps_the_init_script_as_the_driver_knows_none() -> None:
+    """The template all-neurons asks the driver for devices only."""
+    outcome = outcome_of(claiming("all-neurons"))
+    assert "driver-sets-mode" not in fired(outcome)
+    assert "init-in-job-image" in fired(outcome)
+
+
+@pytest.mark.parametrize(
+    ("spec", "waits"),
+    [
+        (by_template("us-4-node-config"), True),
+        (by_template("all-neurons"), True),
+        (by_template("strange"), False),
+        ({}, False),
+    ],
+)
+def test_a_job_waits_whole_for_what_it_claims_as_for_what_it_requests(
+    spec: dict[str, Any], *, waits: bool
+) -> None:
+    job = mpijob(4, resource=None, worker_spec=spec, annotations={INJECT: "true"})
+    rows = (REPOSITORY / "manifests/base/placement/30-placement.yaml").read_text(encoding="utf-8")
+    table = load_texts([("placement.yaml", rows), ("own.yaml", OWN)], "own.yaml")
+    found = fired(evaluate(table, Request(job, "team")))
+    assert ({"whole-job-workers", "whole-job-launcher"} <= found) is waits
+    assert bool({"whole-job-workers", "whole-job-launcher"} & found) is waits
+
+
+def lws(leader: dict[str, Any], worker: dict[str, Any]) -> dict[str, Any]:
+    template = {
+        "size": 4,
+        "leaderTemplate": {"spec": {**CONTAINERS, **leader}},
+        "workerTemplate": {"spec": {**CONTAINERS, **worker}},
+    }
+    return {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"} | {
+        "spec": {"replicas": 2, "leaderWorkerTemplate": template}
+    }
+
+
+CONTAINERS = {"containers": [{"name": "c", "image": "i"}]}
+POD = {"spec": {**CONTAINERS, **by_template("us-4-node-config")}}
+KINDS: dict[str, dict[str, Any]] = {
+    "Job": {"apiVersion": "batch/v1", "kind": "Job", "spec": {"parallelism": 4, "template": POD}},
+    "PyTorchJob": {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "spec": {
+            "pytorchReplicaSpecs": {
+                "Master": {"replicas": 1, "template": POD},
+                "Worker": {"replicas": 3, "template": POD},
+            }
+        },
+    },
+    "LeaderWorkerSet": lws(by_template("us-4-node-config"), by_template("us-4-node-config")),
+    "LeaderWorkerSet whose leader claims": lws(by_template("us-4-node-config"), {}),
+    "LeaderWorkerSet whose workers claim": lws({}, by_template("us-4-node-config")),
+}
+
+
+@pytest.mark.parametrize("job", KINDS.values(), ids=KINDS)
+def test_jobs_of_every_kind_are_candidates_by_claim(job: dict[str, Any]) -> None:
+    outcome = evaluate(load_default(), Request(job | {"metadata": {"name": "train"}}, "team"))
+    assert outcome.reason == "its workers claim a node by the template us-4-node-config"
+    assert (outcome.denials, outcome.facts["shape"], outcome.facts["nodes"]) == ((), "four-node", "4")
+
+
+def test_a_leader_and_workers_of_two_modes_are_refused() -> None:
+    job = lws(by_template("us-4-node-config"), by_template("us-2-node-config")) | {"metadata": {"name": "x"}}
+    (denial,) = evaluate(load_default(), Request(job, "team")).denials
+    assert "/leaderTemplate/" in denial
+    assert "/workerTemplate/" in denial
 
 
 def test_an_opted_in_job_that_asks_for_nothing_can_be_given_its_claims() -> None:

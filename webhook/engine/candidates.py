@@ -5,7 +5,7 @@ from webhook.engine.claims import claimed_node, claims, left_alone
 from webhook.engine.jobs import OpenJob
 from webhook.engine.outcome import JobError, cut
 from webhook.objects.templates import admits, matches, requested, takes, tolerated
-from webhook.objects.tree import Json, get, map_at, shown, text_of
+from webhook.objects.tree import Json, Path, get, map_at, shown, text_of
 from webhook.rows.table import Devices, Table
 from webhook.rows.workloads import DEVICES, WORKER, Candidates
 
@@ -104,11 +104,16 @@ def _left_out(table: Table, job: OpenJob) -> str:
 
 def devices(wanted: Candidates, job: OpenJob) -> Devices:
     """How a job's workers get their devices."""
-    found = [claim for template in job.templates(WORKER) for claim in claims(wanted, template)]
-    if any(claim.takes for claim in found):
-        return "claimed"
-    if any(job.asked(path).get(name) for path in job.paths(WORKER) for name in wanted.requests):
+    found = {_devices(wanted, job, path) for path in job.paths(WORKER)}
+    return found.pop() if len(found) == 1 else "mixed"
+
+
+def _devices(wanted: Candidates, job: OpenJob, path: Path) -> Devices:
+    if any(job.asked(path).get(name) for name in wanted.requests):
         return "requested"
+    found = list(claims(wanted, get(job.object, path)))
+    if known := [claim.takes for claim in found if claim.takes]:
+        return "configured" if any(takes.node_config for takes in known) else "claimed"
     return "unknown" if found else "none"
 
 

@@ -136,9 +136,10 @@ def _candidate(said: bool | str) -> bool | None:  # noqa: FBT001 - that is what 
     return None if isinstance(said, str) else said
 
 
-Devices = Literal["claimed", "requested", "unknown", "none"]
-"""How a job's workers get their devices: by claims of the section candidates, by requests, by claims that the
-section does not know, or not at all."""
+Devices = Literal["configured", "claimed", "requested", "unknown", "none", "mixed"]
+"""How a job's workers get their devices: by claims of the section candidates that say a node config, or by
+such that do not; by requests; by claims that the section does not know; or not at all. Mixed where its
+templates differ."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +186,9 @@ class Match(Row):
         named: Whether the job has its name already; a generateName job has none at admission.
         numbered: Whether each pod that takes a node has a number of its own, by ``index``.
         placer: Who finds the nodes of the job; of a Pod, what its annotation says.
-        devices: How the workers get their devices: claimed, by templates of candidates.claims; requested;
-            unknown, by other claims; or none.
+        devices: How the workers get their devices: configured, by templates of candidates.claims with a
+            nodeConfig; claimed, by those without; requested; unknown, by other claims; none; or mixed, where
+            their templates differ.
         requests: The template asks for one of these resources; a map says how many of it a pod asks for at
             least.
         volume: The template has a volume of this name.

@@ -95,3 +95,4 @@ def test_of_jobs_only_those_are_sent_that_may_need_ultraservers(overlay: Build, 
     candidates = load_default().candidates
     assert all(name.startswith("aws.amazon.com/neuron") for name in candidates.requests)
     assert f"'{candidates.instance_type_label}' in" in conditions["may-need-ultraservers"]
+    assert "each.?resourceClaimTemplateName.hasValue()" in conditions["may-need-ultraservers"]
