@@ -16,7 +16,7 @@ from testbed.plane.jobs import JOB_NAME, ROLE, clear, together
 from testbed.plane.kubectl import Kubectl
 from tests.plane.bound import wait_bound
 from tests.plane.claims.conftest import Fleet
-from tests.plane.claims.test_jobs import pod_with_claim
+from tests.plane.claims.pods import pod_with_claim
 
 EVIL = "claims-evil"
 NAME = nodes.template_name(4)

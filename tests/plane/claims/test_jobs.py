@@ -20,18 +20,13 @@ from testbed.plane.plugin import eventually
 from testbed.waiting import PATIENCE
 from tests.plane.bound import wait_bound, wait_count
 from tests.plane.claims.conftest import Fleet
+from tests.plane.claims.pods import claiming, pod_with_claim
 from tests.plane.kinds.jobs import jobset
 from webhook.objects.tree import get
 
 SICK = 0.25
 GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 JOB = "batch.kubernetes.io/job-name"
-
-
-def claiming(template: str, name: str = "neurons") -> tuple[Object, Object]:
-    """What a container and a pod say to have a claim."""
-    claim = {"name": name, "resourceClaimTemplateName": template}
-    return {"resources": {"claims": [{"name": name}]}}, {"resourceClaims": [claim]}
 
 
 def vllm(size: int) -> Object:
@@ -145,11 +140,3 @@ def test_a_strangers_claim_keeps_jobs_off_its_ultraserver_and_is_named(fleet: Fl
     assert not stage.standings()[key].nodes
     stranger.delete("pod", "stranger", at_once=True)
     stage.wait(all_whole)
-
-
-def pod_with_claim(name: str, node: str) -> Object:
-    """A Pod without a job that claims a node."""
-    container, claims = claiming(nodes.template_name(1))
-    containers = [{"name": "c", "image": "example.invalid/c", **container}]
-    spec = {"containers": containers, "nodeSelector": {"kubernetes.io/hostname": node}, **claims}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
