@@ -54,8 +54,8 @@ def a_thousand_claims_without_a_pod(tenant: Tenant) -> None:
 
 def claims_that_are_never_freed(tenant: Tenant) -> None:
     """One of a Pod that ends for ever, and one that stays itself when its Pod has ended."""
-    for name, what in (("claim-stays", CLAIMS), ("pod-stays", PODS)):
-        tenant.kubectl.create(pod_with_claim(name, tenant.free[0]))
+    for at, (name, what) in enumerate((("claim-stays", CLAIMS), ("pod-stays", PODS))):
+        tenant.kubectl.create(pod_with_claim(name, tenant.free[at]))
         wait_bound(tenant.kubectl, [name])
         tenant.for_ever(*what, hostile.FOR_EVER)
         tenant.kubectl.delete("pod", name, at_once=True)
