@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from contract import keys
 from placement.__main__ import main
+from placement.claims import READERS
 from tests.docs.blocks import REPOSITORY
 from tests.plane.manifests.conftest import Build
 from tests.plane.manifests.objects import one, pod_specs
@@ -33,11 +34,13 @@ def test_two_replicas_run_the_image_of_the_certificate_program(base: Build) -> N
     assert one(base, "Deployment", NAME)["spec"]["replicas"] == 2
 
 
-def test_it_may_see_nodes_and_pods_change_pods_and_write_events_and_nothing_else(base: Build) -> None:
+def test_it_may_see_nodes_pods_and_claims_change_pods_and_write_events_and_nothing_else(base: Build) -> None:
     rules = one(base, "ClusterRole", NAME)["rules"]
-    assert {(rule["resources"][0], *rule["verbs"]) for rule in rules} == {
+    claims = [path.rpartition("/")[2] for path in READERS]
+    assert {(*rule["resources"], *rule["verbs"]) for rule in rules} == {
         ("nodes", "list", "watch"),
         ("pods", "list", "watch", "patch", "delete"),
+        (*claims, "list", "watch"),
         ("events", "create"),
     }
     policy = one(base, "ValidatingAdmissionPolicy", NAME)
