@@ -197,7 +197,8 @@ def _wish(spec: Object) -> Wish:
     mode = 0
     for item in devices.get("config") or ():
         opaque = item.get("opaque") or {}
-        said = (opaque.get("parameters") or {}).get("ultraserverMode")
+        parameters = opaque.get("parameters")  # whatever the driver takes
+        said = parameters.get("ultraserverMode") if isinstance(parameters, dict) else None
         if opaque.get("driver") == DRIVER and isinstance(said, int):
             mode = said
     try:

@@ -266,4 +266,6 @@ def test_objects_of_any_content_are_read() -> None:
     for read in (read_class, read_claim, read_template, read_slice):
         for empty in ({}, {"spec": None}, {"spec": {}, "status": None, "metadata": None}):
             read(empty)
+    odd = {"devices": {"config": [{"opaque": {"driver": DRIVER, "parameters": ["ultraserverMode"]}}]}}
+    assert read_claim({"spec": odd}).wish.mode == 0
     assert read_slice({"spec": {"allNodes": True, "devices": [{"name": "network"}]}}) is None
