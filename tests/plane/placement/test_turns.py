@@ -21,12 +21,12 @@ LEASE = int(2 * PATIENCE)
 """Seconds in which no test ends: another leads before only if the Lease was given back."""
 ODD = """
 import placement.__main__ as program
-read = program.read_pod
+nodes, (pods, read), *others = program.COLLECTIONS
 def odd(raw):
     if raw["metadata"]["name"].startswith("odd-"):
         raise RuntimeError("odd")
     return read(raw)
-program.read_pod = odd
+program.COLLECTIONS = nodes, (pods, odd), *others
 program.main()
 """
 
