@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,7 +12,8 @@ from webhook.documents import DocumentError, dump_yaml, expand_lists, read_docum
 from webhook.preview.run import FORMATS, Preview, preview
 from webhook.preview.terminal import coloured, summary
 from webhook.rows.table import Table
-from webhook.rules.load import default_draft, file_draft, load_default, load_file
+from webhook.rules.lint_policies import notes
+from webhook.rules.load import build, default_draft, file_draft, load_default, load_file
 from webhook.rules.problems import TableError
 from webhook.rules.schema import bundled
 from webhook.rules.show import overview
@@ -122,10 +124,12 @@ def lint(files: tuple[Path, ...]) -> None:
     for path in files or (None,):
         name = path or "packaged default"
         try:
-            table = load_file(path) if path else load_default()
-            click.echo(
-                f"{name}: {len(table.shapes)} shapes, {len(table.rules)} rules, revision {table.revision}"
-            )
+            draft = file_draft(path) if path else default_draft()
+            table = build(draft)
+            counts = f"{len(table.shapes)} shapes, {len(table.rules)} rules, {len(table.policies)} policies"
+            click.echo(f"{name}: {counts}, revision {table.revision}")
+            for problem in notes(draft, table, time.time()):
+                click.echo(f"note: {problem}", err=True)
         except TableError as error:
             failed = True
             click.echo(str(error), err=True)

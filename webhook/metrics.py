@@ -5,7 +5,8 @@ Every worker process counts for itself. With several of them prometheus_client a
 """
 
 import os
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterator
 from functools import partial
 from http import HTTPStatus
 
@@ -14,6 +15,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from webhook.endpoints import MUTATE
+from webhook.engine.outcome import NOTHING, Summary
 from webhook.settings import MULTIPROCESS
 from webhook.state import CurrentState
 
@@ -38,6 +40,18 @@ class Metrics(Collector):
             f"{PREFIX}_reviews", "Reviews answered.", ("endpoint", "verdict"), registry=self.registry
         )
         self._rules = Counter(f"{PREFIX}_rules_fired", "Rules that fired.", ("rule",), registry=self.registry)
+        self._shadow = Counter(
+            f"{PREFIX}_shadow_reviews",
+            "New objects that something in shadow would have changed or refused.",
+            ("verdict",),
+            registry=self.registry,
+        )
+        self._shadow_rules = Counter(
+            f"{PREFIX}_shadow_rules",
+            "Rules in shadow that would have fired, and rules and shapes that would have refused an object.",
+            ("rule", "state"),
+            registry=self.registry,
+        )
         self._bad = Counter(f"{PREFIX}_bad_requests", "Bodies that were no review.", registry=self.registry)
         self._failed = Counter(
             f"{PREFIX}_failures", "Reviews that met an internal error.", registry=self.registry
@@ -63,7 +77,12 @@ class Metrics(Collector):
             state.tls.watched.on_change = partial(self._reload, "certificate")
 
     def answered(
-        self, endpoint: str, status: int, verdict: str = "", rules: Iterable[str] = (), seconds: float = 0.0
+        self,
+        endpoint: str,
+        status: int,
+        done: Summary = NOTHING,
+        shadow: Summary | None = None,
+        seconds: float = 0.0,
     ) -> None:
         """Counts an answer."""
         if status in {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}:
@@ -71,11 +90,20 @@ class Metrics(Collector):
         elif status != HTTPStatus.OK:
             self._failed.inc()
         else:
-            self._reviews.labels(endpoint, verdict).inc()
+            self._reviews.labels(endpoint, done.verdict).inc()
             self._seconds.labels(endpoint).observe(seconds)
             # Elsewhere the same rules are asked again, and add nothing.
-            for rule in rules if endpoint == MUTATE else ():
-                self._rules.labels(rule).inc()
+            if endpoint == MUTATE:
+                for rule in done.rules:
+                    self._rules.labels(rule).inc()
+                if shadow:
+                    self._in_shadow(shadow)
+
+    def _in_shadow(self, found: Summary) -> None:
+        self._shadow.labels(found.verdict).inc()
+        for state, rules in (("fired", found.rules), ("refused", found.refusing)):
+            for rule in rules:
+                self._shadow_rules.labels(rule, state).inc()
 
     def _reload(self, file: str, result: str) -> None:
         self._reloads.labels(file, result).inc()
@@ -95,6 +123,7 @@ class Metrics(Collector):
         info = GaugeMetricFamily(f"{PREFIX}_table_info", "The rule table in use.", labels=("revision",))
         info.add_metric((self._state.table.revision,), 1)
         yield info
+        yield from self._policies()
         for what, problem in self._state.problems().items():
             yield GaugeMetricFamily(
                 f"{PREFIX}_{what}_stale", f"1 while the {what} files cannot be used.", value=bool(problem)
@@ -104,4 +133,19 @@ class Metrics(Collector):
                 f"{PREFIX}_certificate_expiry_timestamp_seconds",
                 "When the serving certificate ends, Unix time.",
                 value=ends.timestamp(),
+            )
+
+    def _policies(self) -> Iterator[Metric]:
+        ends = [row.until for row in self._state.table.policies if row.until]
+        now = time.time()
+        yield GaugeMetricFamily(
+            f"{PREFIX}_policies_ended",
+            "Policies whose `until` is past, which count for nothing.",
+            value=sum(end <= now for end in ends),
+        )
+        if ahead := [end for end in ends if end > now]:
+            yield GaugeMetricFamily(
+                f"{PREFIX}_policy_until_timestamp_seconds",
+                "The next `until` of a policy, Unix time.",
+                value=min(ahead),
             )

@@ -104,7 +104,7 @@ def _hold_again(body: bytes) -> None:
 
 
 def _answered(handler: handlers.Handler, body: bytes) -> tuple[Outcome | None, Any]:
-    found = decode(body)
+    found = decode(body, 0)
     outcome = handler(TABLE, found)
     said = encode(found.uid, outcome)
     if len(said) > ANSWER_TIMES * len(body) + ANSWER_MORE:
@@ -121,7 +121,7 @@ def work(body: bytes) -> Work:
     Raises:
         BrokenError: It is more than the size of the review allows; the evaluation is given up there.
     """
-    found, done = decode(body), Work()
+    found, done = decode(body, 0), Work()
     plain: Callable[..., Any] = hashlib.sha256
     most_calls = CALLS_FLOOR + CALLS_PER_KB * len(body) // 1024
     most_hashed = HASHED_FLOOR + HASHED_PER_BYTE * len(body)

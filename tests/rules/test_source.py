@@ -6,7 +6,8 @@ from typing import NoReturn
 import pytest
 
 from tests.rules.tables import mounted
-from webhook.rows.table import Mode, Table
+from webhook.rows.policies import Mode
+from webhook.rows.table import Table
 from webhook.rules.load import load_file
 from webhook.rules.problems import TableError
 from webhook.rules.source import TableSource

@@ -9,8 +9,9 @@ from typing import Final
 from webhook import endpoints
 from webhook.admission import handlers
 from webhook.admission.handlers import Handler
-from webhook.admission.review import BadReviewError, Review, decode, encode, failure
+from webhook.admission.review import BadReviewError, Review, decode, encode, failure, in_shadow
 from webhook.engine import Outcome
+from webhook.engine.outcome import NOTHING, Summary
 from webhook.rows.table import Table
 
 HANDLERS: Final[Mapping[str, Handler]] = {
@@ -34,15 +35,15 @@ class Answer:
     Attributes:
         status: of HTTP.
         body: a review; where the request was none, the reason as text.
-        verdict: empty where there is none.
-        rules: those that fired.
+        done: what was done, in short.
+        shadow: what was not done, because it is in shadow; None where that is nothing.
         seconds: that the evaluation took.
     """
 
     status: int
     body: bytes
-    verdict: str = ""
-    rules: tuple[str, ...] = ()
+    done: Summary = NOTHING
+    shadow: Summary | None = None
     seconds: float = 0.0
 
 
@@ -58,7 +59,7 @@ def answer(table: Table, endpoint: str, body: bytes) -> Answer:
         body: of the request.
     """
     try:
-        review = decode(body)
+        review = decode(body, time.time())
     except BadReviewError as error:
         log.warning("bad review: %s", error, extra={"endpoint": endpoint, "reason": str(error)})
         return Answer(400, str(error).encode())
@@ -75,8 +76,8 @@ def answer(table: Table, endpoint: str, body: bytes) -> Answer:
     seconds = time.perf_counter() - started
     _log(endpoint, review, outcome, seconds)
     if outcome is None:
-        return Answer(200, encoded, IGNORED, (), seconds)
-    return Answer(200, encoded, str(outcome.verdict), tuple(outcome.fired()), seconds)
+        return Answer(200, encoded, Summary(IGNORED), seconds=seconds)
+    return Answer(200, encoded, outcome.summary, outcome.shadow, seconds)
 
 
 def _log(endpoint: str, review: Review, outcome: Outcome | None, seconds: float) -> None:
@@ -94,6 +95,9 @@ def _log(endpoint: str, review: Review, outcome: Outcome | None, seconds: float)
     if outcome:
         fields |= {"reason": outcome.reason, "rules": ",".join(outcome.fired()), "table": outcome.revision}
         fields |= {"denials": "; ".join(outcome.denials)} if outcome.denials else {}
+        fields |= {"policy": outcome.facts["policy"]} if "policy" in outcome.facts else {}
+        fields |= {f"shadow_{name}": text for name, text in in_shadow(outcome).items()}
     text = "%(verdict)s: %(kind)s %(namespace)s/%(object)s: %(why)s"
     why = "; ".join(outcome.denials) or outcome.reason if outcome else "nothing to do"
+    why += f"; would be refused: {fields['shadow_denials']}" if "shadow_denials" in fields else ""
     log.info(text, {**fields, "why": why}, extra=fields)

@@ -89,7 +89,7 @@ def respond(name: str, state: CurrentState, metrics: Metrics, long_reviews: Work
         too_large = isinstance(error, TooLargeError)
         metrics.answered(name, HTTPStatus.REQUEST_ENTITY_TOO_LARGE if too_large else 500)
         raise
-    metrics.answered(name, found.status, found.verdict, found.rules, found.seconds)
+    metrics.answered(name, found.status, found.done, found.shadow, found.seconds)
     if found.status == HTTPStatus.BAD_REQUEST:
         return refusal(400, found.body.decode())
     return Response(found.body, status=found.status, mimetype=JSON)

@@ -1,6 +1,6 @@
 """The handler of each endpoint that the API server calls: a review and the table in, an outcome out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -16,6 +16,9 @@ from webhook.rules.files import ordered
 from webhook.rules.load import load_texts
 from webhook.rules.problems import Problem, TableError
 from webhook.undo import record
+
+LONGEST_REQUEST: Final = 60.0
+"""Seconds from mutation to validation at most: the API server's default of ``--request-timeout``."""
 
 Handler = Callable[[Table, Review], Outcome | None]
 """None for a review that is ignored: it is allowed untouched."""
@@ -42,12 +45,14 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
         review: of the object.
         refuse: whether such an object is refused instead.
     """
-    outcome = mutate(table, review) if review.operation == "CREATE" else None
-    if outcome is None or not (outcome.operations or outcome.denials):
-        return None if outcome is None else replace(outcome, warnings=())
-    again = evaluate(table, as_unnamed(review.request))
-    if not (again.operations or again.denials):
-        return replace(again, warnings=())
+    if review.operation != "CREATE":
+        return None
+    tried: list[Outcome] = []
+    for request in as_mutated(table, review.request):
+        tried.append(evaluate(table, request))
+        if not (tried[-1].operations or tried[-1].denials):
+            return replace(tried[-1], warnings=())
+    outcome = tried[0]
     missing = "; ".join(outcome.denials) or ", ".join(outcome.fired()[:3]) or "another job's terms are in it"
     came, way_out = ("came", "apply it") if refuse else ("admitted", "delete it and apply it")
     said = f"{came} without what ultraserver-webhook does to it: {way_out} again when the webhook is up"
@@ -73,6 +78,16 @@ def _other_table(table: Table, obj: Json) -> str:
     templates = (get(obj, path) for row in rows for _, path in template_paths(row, obj))
     seen = [found.table for found in map(record.read, templates) if found]
     return next((revision for revision in seen if revision != table.revision), "")
+
+
+def as_mutated(table: Table, request: Request) -> Iterator[Request]:
+    """The request as mutation may have seen it: with its name or without, and before a policy ended."""
+    yield request
+    yield (unnamed := as_unnamed(request))
+    earlier = request.now - LONGEST_REQUEST
+    if any(row.ended(request.now) and not row.ended(earlier) for row in table.policies):
+        yield replace(request, now=earlier)
+        yield replace(unnamed, now=earlier)
 
 
 def as_unnamed(request: Request) -> Request:

@@ -45,8 +45,8 @@ class Review:
     stored: Json = None
 
 
-def decode(body: bytes) -> Review:
-    """The review of a request body.
+def decode(body: bytes, now: float) -> Review:
+    """The review of a request body, received at a Unix time.
 
     NaN, infinities, text that is not UTF-8 and more than 254 levels are refused: orjson writes no more, so
     neither could a patch, and the engine, which recurses, needs a bound. A MPIJob has about fifteen. A key
@@ -85,6 +85,7 @@ def decode(body: bytes) -> Review:
             object=obj,
             namespace=_text(request, "namespace"),
             uid=uid,
+            now=now,
             username=_text(user, "username", "/request/userInfo") if isinstance(user, dict) else "",
         ),
         kind=str(obj.get("kind")) if isinstance(obj, dict) else "",
@@ -136,9 +137,17 @@ def audit(outcome: Outcome) -> dict[str, str]:
     notes = {"table": outcome.revision, "outcome": f"{outcome.verdict}: {outcome.reason}"}
     if outcome.fired():
         notes["rules"] = ",".join(outcome.fired())
-    if "shape" in outcome.facts:
-        notes["shape"] = outcome.facts["shape"]
-    return notes
+    notes |= {name: outcome.facts[name] for name in ("shape", "policy") if name in outcome.facts}
+    return notes | {f"shadow-{name}": text for name, text in in_shadow(outcome).items()}
+
+
+def in_shadow(outcome: Outcome) -> dict[str, str]:
+    """What is not done because it is in shadow: the rules that would fire, and why it would be refused."""
+    if not outcome.shadow or not outcome.would:
+        return {}
+    new = [denial for denial in outcome.would.denials if denial not in outcome.denials]
+    found = {"rules": ",".join(outcome.shadow.rules), "denials": "; ".join(new)}
+    return {name: text for name, text in found.items() if text}
 
 
 def limited(warnings: Iterable[str]) -> list[str]:

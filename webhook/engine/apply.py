@@ -12,7 +12,7 @@ from webhook.objects.merge import Additions, Conflict, Merge, OnConflict
 from webhook.objects.templates import mounts_otherwise
 from webhook.objects.tree import Json, Path, get, same, shown
 from webhook.rows.placeholders import render
-from webhook.rows.table import Mode, Rule
+from webhook.rows.table import Rule
 
 MOST_KEYS: Final = 10
 """Keys of two elements that a message about their difference names."""
@@ -34,6 +34,7 @@ class Progress:
     rules: list[RuleOutcome] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     denials: list[str] = field(default_factory=list)
+    refusing: list[str] = field(default_factory=list)
     additions: dict[Path, Additions] = field(default_factory=dict)
     clean: set[str] = field(default_factory=set)
 
@@ -71,12 +72,10 @@ def apply_rules(subject: Subject, values: Values, progress: Progress) -> None:
         progress.warnings.append(render(shape.warn, values()))
     if shape and shape.deny:
         progress.denials.append(render(shape.deny, values()))
+        progress.refusing.append(shape.name)
     subject, rules = _matched(subject, values)
     by_whom = {
-        name: rule.name
-        for rule, ready in rules
-        if isinstance(ready, _Ready) and rule.mode is Mode.ENFORCE
-        for name in rule.replaces
+        name: rule.name for rule, ready in rules if isinstance(ready, _Ready) for name in rule.replaces
     }
     for rule, ready in rules:
         if isinstance(ready, str):
@@ -89,7 +88,7 @@ def apply_rules(subject: Subject, values: Values, progress: Progress) -> None:
             progress.rules.append(RuleOutcome(rule.name, State.SKIPPED, why))
         elif taken := _mount_taken(ready):
             progress.rules.append(RuleOutcome(rule.name, State.SKIPPED, taken))
-            if rule.mode is Mode.ENFORCE and not rule.quiet:
+            if not rule.quiet:
                 progress.warnings.append(
                     f"kept yours: {taken}; mount yours elsewhere, or it stays without {rule.name}"
                 )
@@ -118,7 +117,7 @@ def _matched(subject: Subject, values: Values) -> tuple[Subject, list[tuple[Rule
         if rule.name in first
     }
     ready = [one for one in found.values() if isinstance(one, _Ready)]
-    fires = [one.rule for one in ready if one.rule.mode is Mode.ENFORCE]
+    fires = [one.rule for one in ready]
     replaced = {name for rule in fires for name in rule.replaces}
     placing = next((rule for rule in fires if rule.placer and rule.name not in replaced), None)
     if subject.shape:
@@ -146,18 +145,14 @@ def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
 
 def _fire(ready: _Ready, progress: Progress) -> None:
     rule, after, merges = ready.rule, dict[Path, Json](), list[Merge]()
-    shadowed = rule.mode is Mode.SHADOW
     for path, fragment in ready.fragments():
-        noted: Additions = {} if shadowed else progress.additions.setdefault(path, {})
-        merges.append(Merge(path, rule.on_conflict, noted))
+        merges.append(Merge(path, rule.on_conflict, progress.additions.setdefault(path, {})))
         after[path] = merges[-1].apply(progress.templates[path], fragment)
-    if shadowed:
-        progress.rules.append(RuleOutcome(rule.name, State.SHADOWED, _shadow(ready, merges)))
-        return
     progress.templates |= after
     progress.rules.append(RuleOutcome(rule.name, State.FIRED, rule.reason))
     if rule.warn:
         progress.warnings.append(render(rule.warn, ready.known))
+    denied = len(progress.denials)
     if rule.deny:
         progress.denials.append(render(rule.deny, ready.known))
     hindered = [merge for merge in merges if merge.conflicts or merge.missing or merge.refused]
@@ -165,6 +160,8 @@ def _fire(ready: _Ready, progress: Progress) -> None:
         progress.clean.add(rule.name)
     for merge in hindered:
         _say_conflicts(rule, merge, progress)
+    if len(progress.denials) > denied:
+        progress.refusing.append(rule.name)
 
 
 def _say_conflicts(rule: Rule, merge: Merge, progress: Progress) -> None:
@@ -189,12 +186,3 @@ def _difference(conflict: Conflict) -> str:
         more = f" and {len(keys) - MOST_KEYS} more" if len(keys) > MOST_KEYS else ""
         return f"differs in {', '.join(keys[:MOST_KEYS])}{more} from"
     return f"is {shown(theirs, 40)}, not {shown(ours, 40)} of"
-
-
-def _shadow(ready: _Ready, merges: list[Merge]) -> str:
-    would = [f"add to {place}" for merge in merges for place in merge.additions]
-    would += [f"meet a conflict at {conflict.path}" for merge in merges for conflict in merge.conflicts]
-    would += [f"refuse: {refused}" for merge in merges for refused in merge.refused]
-    said = [render(text, ready.known) for text in (ready.rule.warn, ready.rule.deny) if text]
-    would += [f"say {message!r}" for message in said]
-    return "would " + (", ".join(would) or "change nothing")

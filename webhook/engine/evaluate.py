@@ -10,14 +10,15 @@ from webhook.engine.apply import Progress, apply_rules
 from webhook.engine.candidates import candidacy, devices, injection
 from webhook.engine.identity import first_uid
 from webhook.engine.jobs import OpenJob, is_of, open_job, record_key, template_paths
-from webhook.engine.match import Subject
-from webhook.engine.outcome import JobError, Outcome, Request, State, bounded, cut
+from webhook.engine.match import SWITCHED_OFF, Subject
+from webhook.engine.outcome import JobError, Outcome, Request, RuleOutcome, State, bounded, cut
 from webhook.engine.placing import said_by
 from webhook.engine.shapes import choose_shape
 from webhook.engine.values import placeholder_values
 from webhook.objects.patch import Operation, patched
 from webhook.objects.tree import Json, Path, WrongTypeError, get, pointer, put, same, shown
-from webhook.rows.table import Mode, Table
+from webhook.rows.policies import Mode
+from webhook.rows.table import Table
 from webhook.rows.workloads import WORKER, Workload
 from webhook.undo import record
 from webhook.undo.budget import Budget
@@ -26,34 +27,49 @@ from webhook.undo.budget import Budget
 def evaluate(table: Table, request: Request) -> Outcome:
     """What the table does to the object of a request. Pure: the same arguments give the same outcome.
 
-    Never raises for an object of whatever content: an invalid job is denied with a message.
+    Never raises for an object of whatever content: an invalid job is denied with a message. Where something
+    is in shadow the object is evaluated twice, as it is served and as it would be.
     """
+    policy = table.policy_for(request.object, request.namespace, request.now)
+    table = table.under(policy)
+    outcome = _decided(table.served, request)
+    if table.shadows:
+        outcome = _beside(outcome, _decided(table.would, request), table)
+    if policy and outcome.facts:
+        outcome = replace(outcome, facts={**outcome.facts, "policy": policy.reason})
+    return outcome
+
+
+def _decided(table: Table, request: Request) -> Outcome:
     obj = request.object
     if not table.workloads_of(kind_of(obj)):
         return Outcome(table.revision, cut(f"no workload of the rule table matches kind {kind_of(obj)}"), obj)
     if table.mode is Mode.OFF:
         return Outcome(table.revision, "the whole rule table is switched off", obj)
     try:
-        outcome = _evaluate(table, request)
+        return _evaluate(table, request)
     except (JobError, WrongTypeError) as error:
-        outcome = Outcome(table.revision, "invalid job", obj, denials=bounded([str(error)]))
-    return outcome if table.mode is Mode.ENFORCE else _reported(outcome, obj)
+        return Outcome(table.revision, "invalid job", obj, denials=bounded([str(error)]))
 
 
-def _reported(outcome: Outcome, obj: Json) -> Outcome:
-    """An outcome of a table that only reports: nothing is changed, refused or said to the user."""
-    rules = (row._replace(state=State.SHADOWED) if row.state is State.FIRED else row for row in outcome.rules)
-    would = "; ".join((*outcome.denials, *outcome.warnings))
-    return replace(
-        outcome,
-        reason=f"the whole rule table only reports; {outcome.reason}",
-        after=obj,
-        operations=(),
-        rules=tuple(rules),
-        warnings=(),
-        denials=(),
-        facts={**outcome.facts, **({"would": would} if would else {})},
-    )
+def _beside(served: Outcome, would: Outcome, table: Table) -> Outcome:
+    """What is served, with what it would be beside it."""
+    if table.mode is Mode.SHADOW:
+        served = replace(
+            served,
+            reason=f"the whole rule table only reports; {would.reason}",
+            facts=would.facts,
+            rules=tuple(row._replace(state=State.SKIPPED) for row in would.rules),
+        )
+    rules = tuple(map(_shadowed, served.rules, would.rules))
+    return replace(served, rules=rules, would=would)
+
+
+def _shadowed(served: RuleOutcome, would: RuleOutcome) -> RuleOutcome:
+    """What became of a rule that is perhaps in shadow, or is hindered by what is."""
+    if served.state is State.FIRED or would.state is not State.FIRED:
+        return served if served.why != SWITCHED_OFF else would
+    return would._replace(state=State.SHADOWED)
 
 
 def kind_of(obj: Json) -> str:
@@ -120,6 +136,7 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         warnings=bounded(progress.warnings),
         denials=bounded(progress.denials),
         facts=facts,
+        refusing=tuple(progress.refusing),
     )
 
 

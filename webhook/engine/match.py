@@ -8,14 +8,18 @@ from contract.place import Placer
 from webhook.engine.devices import unsupported
 from webhook.engine.jobs import OpenJob, field
 from webhook.engine.outcome import cut
-from webhook.objects.templates import has_volume, matches, takes
+from webhook.objects.templates import chosen_types, containers, has_volume, matches, takes
 from webhook.objects.tree import Path, get, map_at, shown, text_of
-from webhook.rows.table import Devices, Match, Mode, Rule, Shape, Table
+from webhook.rows.policies import Mode
+from webhook.rows.table import Devices, Match, Rule, Shape, Table
 from webhook.rows.workloads import ANY
 
 CANDIDATE: Final = "it is a candidate"
 NO_CANDIDATE: Final = "it is no candidate"
 """Why a rule for objects of the other sort does not fire; the outcome's reason says more."""
+
+
+SWITCHED_OFF: Final = "switched off"
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ def ruled_out(subject: Subject) -> Sequence[tuple[Rule, str | None]]:
 def _ruled_out(rule: Rule, subject: Subject) -> str | None:
     match = rule.match
     if rule.mode is Mode.OFF:
-        return "switched off in the table"
+        return SWITCHED_OFF
     if rule.waits_for:
         return f"the table has no {rule.waits_for}"
     if match.candidate is not None and match.candidate != subject.candidate:
@@ -153,9 +157,25 @@ def _named(match: Match, subject: Subject) -> str | None:
 
 def _requests(match: Match, subject: Subject, path: Path) -> str | None:
     asked = subject.job.asked(path)
-    if any(takes(asked, name, least) for name, least in match.requests.items()):
+    if any(takes(asked, name, wanted.at_least, wanted.at_most) for name, wanted in match.requests.items()):
         return None
     return f"the {_whose(match)} asks for none of {', '.join(match.requests_shown())}"
+
+
+def _image(match: Match, subject: Subject, path: Path) -> str | None:
+    images = [text_of(item.get("image") or "") for item in containers(get(subject.job.object, path))]
+    if any(matches(image, match.image) for image in images):
+        return None
+    return f"the {_whose(match)} has no image that is {_either(match.image)}"
+
+
+def _instance_type(match: Match, subject: Subject, path: Path) -> str | None:
+    label = subject.table.candidates.instance_type_label
+    named = chosen_types(subject.job.selections[path], label) or ("",)
+    if any(matches(name, match.instance_type) for name in named):
+        return None
+    found = cut(" or ".join(named)) or "no instance type"
+    return f"the {_whose(match)} names {found}, not {_either(match.instance_type)}"
 
 
 def _volume(match: Match, subject: Subject, path: Path) -> str | None:
@@ -176,6 +196,13 @@ def _unsupported_count(match: Match, subject: Subject, path: Path) -> str | None
     if unsupported(subject.table, subject.job, path, match.unsupported_count):
         return None
     return f"the {_whose(match)} asks for no number of devices that its instance type is known not to accept"
+
+
+def _workers(match: Match, subject: Subject) -> str | None:
+    wanted, workers = match.workers, subject.job.nodes()
+    if wanted is None or wanted.at_least <= workers <= wanted.at_most:
+        return None
+    return f"it has {workers} workers, not {wanted}"
 
 
 def _fields(match: Match, subject: Subject) -> str | None:
@@ -211,9 +238,12 @@ _CHECKS: Final[Mapping[str, Callable[..., str | None]]] = {
     "numbered": _numbered,
     "named": _named,
     "requests": _requests,
+    "image": _image,
+    "instance_type": _instance_type,
     "volume": _volume,
     "template": _template,
     "unsupported_count": _unsupported_count,
+    "workers": _workers,
     "fields": _fields,
     "labels": lambda match, subject: _marks("label", match.labels, subject.job),
     "annotations": lambda match, subject: _marks("annotation", match.annotations, subject.job),

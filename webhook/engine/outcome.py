@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 from typing import Final, NamedTuple
 
 from common.texts import printable
@@ -45,12 +46,14 @@ class Request:
         namespace: where it is being created.
         uid: of the review; it stands for the name of a job that has none yet.
         username: who creates it.
+        now: when, as Unix time; policies end.
     """
 
     object: Json
     namespace: str = "default"
     uid: str = ""
     username: str = ""
+    now: float = inf
 
 
 class RuleOutcome(NamedTuple):
@@ -65,6 +68,23 @@ class RuleOutcome(NamedTuple):
     why: str
 
 
+class Summary(NamedTuple):
+    """An outcome in short, as metrics count it.
+
+    Attributes:
+        verdict: empty where there is none.
+        rules: names of those that fired, or that would.
+        refusing: names of the rules and shapes that refuse the object, or that would.
+    """
+
+    verdict: str = ""
+    rules: tuple[str, ...] = ()
+    refusing: tuple[str, ...] = ()
+
+
+NOTHING: Final = Summary()
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What evaluating a table against an object gave.
@@ -77,6 +97,8 @@ class Outcome:
         warnings: one a line, for the person who applied it.
         denials: why the job is refused; none where it is not.
         facts: what the webhook found out about the job (workload, shape, node config, workers, id).
+        refusing: names of the rules and shapes that refuse it.
+        would: what it would be if what is in shadow were enforced; None where nothing is in shadow.
     """
 
     revision: str
@@ -87,6 +109,8 @@ class Outcome:
     warnings: tuple[str, ...] = ()
     denials: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
+    refusing: tuple[str, ...] = ()
+    would: "Outcome | None" = None
 
     @property
     def verdict(self) -> Verdict:
@@ -95,9 +119,23 @@ class Outcome:
             return Verdict.DENIED
         return Verdict.WARNED if self.warnings else Verdict.ALLOWED
 
-    def fired(self) -> tuple[str, ...]:
-        """Names of the rules that fired, in the order of the table."""
-        return tuple(rule.name for rule in self.rules if rule.state is State.FIRED)
+    def fired(self, state: State = State.FIRED) -> tuple[str, ...]:
+        """Names of the rules that fired, or are in another state, in the order of the table."""
+        return tuple(rule.name for rule in self.rules if rule.state is state)
+
+    @property
+    def summary(self) -> Summary:
+        """What was done."""
+        return Summary(str(self.verdict), self.fired(), self.refusing)
+
+    @property
+    def shadow(self) -> Summary | None:
+        """What was not done because it is in shadow; None where that is nothing."""
+        rules, would = self.fired(State.SHADOWED), self.would
+        if not would or not (rules or would.denials):
+            return None
+        refusing = tuple(name for name in would.refusing if name not in self.refusing)
+        return Summary(str(would.verdict), rules, refusing)
 
 
 def cut(message: str) -> str:

@@ -15,7 +15,8 @@ from webhook.engine.jobs import group_key, is_of, open_job, template_paths
 from webhook.engine.outcome import JobError, Outcome, Request, bounded
 from webhook.objects.patch import patched
 from webhook.objects.tree import Json, Path, WrongTypeError, get, put, same
-from webhook.rows.table import Mode, Table
+from webhook.rows.policies import Mode
+from webhook.rows.table import Table
 from webhook.rows.workloads import Suspending, Workload
 from webhook.undo import record
 from webhook.undo.budget import Budget, OverBudgetError
@@ -62,7 +63,8 @@ def update(table: Table, request: Request, stored: Json) -> Outcome | None:
         stored: the object before.
     """
     new = request.object
-    if table.mode is not Mode.ENFORCE or kind_of(new) != kind_of(stored):
+    mode = table.under(table.policy_for(new, request.namespace, request.now)).mode
+    if mode is not Mode.ENFORCE or kind_of(new) != kind_of(stored):
         return None
     if get(new, ("metadata", "deletionTimestamp")) is not None or _opted_out(new):
         return None

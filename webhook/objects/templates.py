@@ -1,9 +1,11 @@
 """What a pod template says: containers, resources, volumes, instance types."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from itertools import chain
+from math import inf
 from typing import Final
 
 from webhook.objects.tree import Json, get, map_at, maps_at, same, text_of
@@ -21,15 +23,16 @@ def first_container(template: Json) -> dict[str, Json]:
     return map_at(template, ("spec", "containers", 0))
 
 
-def takes(amounts: Mapping[str, int], resource: str, least: int) -> bool:
+def takes(amounts: Mapping[str, int], resource: str, least: int, most: float = inf) -> bool:
     """Whether a pod asks for at least so many of a resource, or for any amount where that is 0.
 
     Args:
         amounts: thousandths, see `common.quantities.requests`.
         resource: its name.
         least: whole ones.
+        most: whole ones.
     """
-    return amounts.get(resource, 0) >= max(1, 1000 * least)
+    return max(1, 1000 * least) <= amounts.get(resource, 0) <= 1000 * most
 
 
 def quantities(container: Json, name: str) -> tuple[str, str]:
@@ -117,17 +120,22 @@ def named_types(wanted: Selection, label: str, known: Container[str]) -> tuple[s
     Returns:
         None of them if any type will do, or if one is named that is not known.
     """
+    named = chosen_types(wanted, label)
+    # Of a type that is not known nothing can be said. Those that are known are few: looking at each costs.
+    if any(name not in known for name in named):
+        return ()
+    return tuple(name for name in named if admits(wanted, {label: (name,)}))
+
+
+def chosen_types(wanted: Selection, label: str) -> Collection[str]:
+    """The instance types that a pod's selector or affinity names; none of them if any type will do."""
     chosen = wanted.selector.get(label)
     terms = (
         [[chosen]]
         if isinstance(chosen, str)
         else [[*_listed(term.get(label, ()))] for term in wanted.terms or ()]
     )
-    named = dict.fromkeys(chain.from_iterable(terms) if all(terms) else ())
-    # Of a type that is not known nothing can be said. Those that are known are few: looking at each costs.
-    if any(name not in known for name in named):
-        return ()
-    return tuple(name for name in named if admits(wanted, {label: (name,)}))
+    return dict.fromkeys(chain.from_iterable(terms) if all(terms) else ())
 
 
 def _listed(expressions: Sequence[Json]) -> Iterator[str]:
@@ -167,8 +175,24 @@ def _admits(expression: Json, wanted: tuple[str, ...]) -> bool:
 
 
 def matches(text: str, allowed: tuple[str, ...]) -> bool:
-    """Whether a text is one of the allowed ones; ``*`` and ``?`` as in file names."""
-    return text in allowed or any(fnmatchcase(text, glob) for glob in allowed if not _GLOB.isdisjoint(glob))
+    """Whether a text is one of the allowed ones; ``*`` and ``?`` as in file names.
+
+    What begins with ``!`` is not allowed; where there is nothing else, everything but that is.
+    """
+    texts, globs, but = _patterns(allowed)
+    if but and matches(text, but):
+        return False
+    if text in texts or any(fnmatchcase(text, glob) for glob in globs):
+        return True
+    return bool(but) and not texts and not globs
+
+
+@lru_cache(maxsize=4096)
+def _patterns(allowed: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...], tuple[str, ...]]:
+    """Texts that are allowed, globs that are, and what is not."""
+    said = [text for text in allowed if not text.startswith("!")]
+    globs = tuple(text for text in said if not _GLOB.isdisjoint(text))
+    return frozenset(said), globs, tuple(text[1:] for text in allowed if text.startswith("!"))
 
 
 def _among(values: list[Json], allowed: tuple[str, ...]) -> bool:

@@ -2,7 +2,8 @@
 
 import difflib
 import json
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from webhook.rows.table import Table
 
 LINES = 20
 """A text with more lines than this is cut short in a diff."""
+
+AFTER = "after ultraserver-webhook"
 
 UID = "preview"
 """Stands for the review's uid, by which a job without a name is told from others."""
@@ -50,7 +53,9 @@ class Preview:
         return bool(self.outcome.operations)
 
 
-def preview(table: Table, documents: Iterable[Document], namespace: str = "default") -> list[Preview]:
+def preview(
+    table: Table, documents: Iterable[Document], namespace: str = "default", now: float | None = None
+) -> list[Preview]:
     """What the webhook would do to each document, Lists opened.
 
     Every patch is applied by ``jsonpatch``, which knows nothing of the code that made it.
@@ -59,20 +64,24 @@ def preview(table: Table, documents: Iterable[Document], namespace: str = "defau
         table: the rules.
         documents: as read from a file.
         namespace: for documents that name none.
+        now: when the objects would be created, Unix time. Default: now.
 
     Raises:
         DocumentError: if a document is no Kubernetes object.
         PatchError: if a patch does not give what it should.
     """
-    return [_one(table, document, namespace) for document in expand_lists(documents)]
+    when = time.time() if now is None else now
+    return [_one(table, document, namespace, when) for document in expand_lists(documents)]
 
 
-def _one(table: Table, document: Document, namespace: str) -> Preview:
+def _one(table: Table, document: Document, namespace: str, now: float) -> Preview:
     obj = document.value
     found = get(obj, ("metadata", "namespace"))
     there = found if isinstance(found, str) and found else namespace
-    outcome = evaluate(table, Request(obj, there, UID))
+    outcome = evaluate(table, Request(obj, there, UID, now=now))
     verify(obj, outcome)
+    if outcome.would:
+        verify(obj, outcome.would)
     return Preview(f"{document.source}:{document.line}", obj, there, outcome)
 
 
@@ -91,11 +100,17 @@ def verify(received: Json, outcome: Outcome) -> None:
 
 
 def as_diff(previews: Iterable[Preview]) -> str:
-    """A unified diff of the YAML of every document that would change."""
-    return "".join(
-        unified(item.object, item.outcome.after, f"{item.source} ({item.title})", "after ultraserver-webhook")
-        for item in previews
-    )
+    """A unified diff of the YAML of every document that would change; then one of what is in shadow."""
+    return "".join(text for item in previews for text in _diffs(item))
+
+
+def _diffs(item: Preview) -> Iterator[str]:
+    after, title = item.outcome.after, f"{item.source} ({item.title})"
+    yield unified(item.object, after, title, AFTER)
+    if item.outcome.would:
+        yield unified(
+            after, item.outcome.would.after, f"{title} {AFTER}", "if what is in shadow were enforced"
+        )
 
 
 def unified(before: Json, after: Json, source: str, target: str) -> str:

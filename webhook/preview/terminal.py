@@ -33,7 +33,15 @@ def summary(item: Preview) -> str:
             f"  shape    {facts['shape']} ({facts['workers']} workers, node config {facts['nodeConfig']})"
         )
     lines += [f"  fired    {rule.name}: {rule.why}" for rule in outcome.rules if rule.state is State.FIRED]
-    lines += [f"  shadow   {rule.name}: {rule.why}" for rule in outcome.rules if rule.state is State.SHADOWED]
+    lines += [
+        f"  shadow   {rule.name} would fire: {rule.why}"
+        for rule in outcome.rules
+        if rule.state is State.SHADOWED
+    ]
+    if "policy" in outcome.facts:
+        lines.append(f"  policy   {printable(outcome.facts['policy'])}")
+    if outcome.shadow and outcome.would:
+        lines += [f"  shadow   would be refused: {text}" for text in outcome.would.denials]
     lines += [click.style(f"  warning  {text}", fg="yellow") for text in outcome.warnings]
     lines += [click.style(f"  denied   {text}", fg="red") for text in outcome.denials]
     return "\n".join(lines)

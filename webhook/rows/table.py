@@ -1,19 +1,21 @@
 """The rule table as the engine sees it: frozen rows, checked and built by ``webhook.rules``."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from math import inf
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator
 from pydantic import Field as Limits
 
 from contract import keys
 from contract.place import Placer
 from webhook.objects.merge import OnConflict
+from webhook.objects.templates import matches
 from webhook.objects.tree import Json, get
 from webhook.rows.placeholders import Filling, filling, names
+from webhook.rows.policies import Mode, ModeKey, Policy
 from webhook.rows.workloads import ANY, Candidates, Workload
 from webhook.rows.written import (
     Flag,
@@ -30,27 +32,10 @@ from webhook.rows.written import (
     SomePatterns,
     Texts,
     Unique,
+    Whole,
     one_or_more,
     written,
 )
-
-
-class Mode(StrEnum):
-    """What a rule does with its result."""
-
-    ENFORCE = "enforce"
-    SHADOW = "shadow"
-    OFF = "off"
-
-
-ModeKey = Annotated[
-    Mode,
-    BeforeValidator(
-        lambda said: "off" if said is False else said,
-        json_schema_input_type=Literal["enforce", "shadow", "off", False],
-    ),
-]
-"""As written: a bare off is false to kubectl's YAML and means the same."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +72,9 @@ def _counts(said: Any) -> tuple[int, ...]:  # noqa: ANN401 - what the type of de
 def _last(text: str) -> int:
     return int(text.rpartition(" ")[2])
 
+
+MOST_NAMESPACES = 1000
+"""Of which a table knows the policies by heart; they are looked up again beyond that."""
 
 Strictness = Literal["required", "preferred", "none"]
 
@@ -128,8 +116,27 @@ class Shape(Row):
         }
 
 
-def _least(said: Any) -> Mapping[str, int]:  # noqa: ANN401 - what the type of match.requests takes
-    return said if isinstance(said, dict) else dict.fromkeys(said, 0)
+@dataclass(frozen=True)
+class Range(Row):
+    """A range of whole numbers, both ends included.
+
+    Attributes:
+        at_least: Default: 0, which of a resource means any amount of it.
+        at_most: Default: no limit.
+    """
+
+    at_least: Whole = 0
+    at_most: Annotated[float, written(Whole)] = inf
+
+    def __str__(self) -> str:
+        ends = [f"at least {self.at_least}" if self.at_least else ""]
+        ends += [f"at most {self.at_most}" if self.at_most < inf else ""]
+        return " and ".join(filter(None, ends)) or "any number"
+
+
+def _ranges(said: Any) -> Mapping[str, Range]:  # noqa: ANN401 - what the type of match.requests takes
+    said = said if isinstance(said, dict) else dict.fromkeys(said, 0)
+    return {name: Range(least) if isinstance(least, int) else least for name, least in said.items()}
 
 
 def _candidate(said: bool | str) -> bool | None:  # noqa: FBT001 - that is what is written
@@ -189,8 +196,12 @@ class Match(Row):
         devices: How the workers get their devices: configured, by templates of candidates.claims with a
             nodeConfig; claimed, by those without; requested; unknown, by other claims; none; or mixed, where
             their templates differ.
-        requests: The template asks for one of these resources; a map says how many of it a pod asks for at
-            least.
+        requests: The template asks for one of these resources; a map says how many of it a pod asks for: at
+            least a number, or a range.
+        image: A container, or an init container, has one of these images; ``*`` and ``?`` as in file names,
+            and a ``!`` before one means every other image.
+        instance_type: The template names one of these instance types in its node selector or affinity; what
+            names none is the empty text.
         volume: The template has a volume of this name.
         template: Allowed values by JSON pointer into the template; ``*`` and ``?`` as in file names. What is
             not there, or empty, is the empty text.
@@ -199,8 +210,10 @@ class Match(Row):
         unsupported_count: A container asks for a number of one of these resources that none of the instance
             types that its pod may get accepts, see deviceCounts.
         fields: Allowed values by name of a field of the workload; ``*`` and ``?`` as in file names.
-        labels: Allowed values by key of a label of the object; ``*`` and ``?`` as in file names. A label that
-            is not there is the empty text: "?*" means that it is there, "" that it is not.
+        workers: The object has so many pods that take nodes.
+        labels: Allowed values by key of a label of the object; ``*`` and ``?`` as in file names, and a ``!``
+            before a value means every other one. A label that is not there is the empty text: "?*" means
+            that it is there, "" that it is not.
         annotations: As labels, for annotations of the object.
         namespace: The object is in one of these namespaces; ``*`` and ``?`` as in file names.
         mount_free: The first container, or the one named by ``container``, mounts at this mountPath nothing
@@ -222,12 +235,16 @@ class Match(Row):
     placer: Annotated[tuple[Placer, ...], one_or_more(Placer)] = ()
     devices: Annotated[tuple[Devices, ...], one_or_more(Devices)] = ()
     requests: Annotated[
-        Mapping[str, int], written(Texts | Annotated[dict[str, Positive], Limits(min_length=1)], _least)
+        Mapping[str, Range],
+        written(Texts | Annotated[dict[str, Positive | Range], Limits(min_length=1)], _ranges),
     ] = field(default_factory=dict)
+    image: Texts = ()
+    instance_type: Texts = ()
     volume: Texts = ()
     template: Annotated[Mapping[Pointer, Texts], Limits(min_length=1)] = field(default_factory=dict)
     every: Flag = False
     unsupported_count: Texts = ()
+    workers: Annotated[Range | None, written(Range)] = None
     fields: SomePatterns = field(default_factory=dict)
     labels: SomePatterns = field(default_factory=dict)
     annotations: SomePatterns = field(default_factory=dict)
@@ -242,19 +259,19 @@ class Match(Row):
     @cached_property
     def of_template(self) -> Sequence[str]:
         """Its conditions on each template."""
-        return self._given("requests", "volume", "template", "unsupported_count")
+        return self._given("requests", "image", "instance_type", "volume", "template", "unsupported_count")
 
     @cached_property
     def of_object(self) -> Sequence[str]:
         """Its conditions on the object, which are looked at last."""
-        return self._given("fields", "labels", "annotations", "namespace")
+        return self._given("workers", "fields", "labels", "annotations", "namespace")
 
     def _given(self, *conditions: str) -> Sequence[str]:
         return [name for name in conditions if getattr(self, name) not in (None, (), {})]
 
     def requests_shown(self) -> list[str]:
-        """The resources of ``requests``, each with its least number where there is one."""
-        return [f"{least} {name}" if least else name for name, least in self.requests.items()]
+        """The resources of ``requests``, each with its range where there is one."""
+        return [name if wanted == Range() else f"{wanted} {name}" for name, wanted in self.requests.items()]
 
 
 @dataclass(frozen=True)
@@ -344,6 +361,8 @@ class File(Row):
         workloads: Kinds that the webhook knows how to open.
         shapes: Rows about job size. The first that fits the number of workers is taken.
         rules: What is added to a pod template, and when. Applied in this order.
+        policies: For which objects the table, or some of its rules, are meant more or less strictly. The
+            first that is for an object counts; those of a table that extends another come first.
     """
 
     api_version: Literal["ultraserver-webhook.io/v1alpha1"]
@@ -355,6 +374,7 @@ class File(Row):
     workloads: Annotated[tuple[Workload, ...], Limits(min_length=1)]
     shapes: Annotated[tuple[Shape, ...], Limits(min_length=1)]
     rules: tuple[Rule, ...]
+    policies: tuple[Policy, ...] = ()
     device_counts: Mapping[
         Annotated[str, Limits(min_length=1)],
         Annotated[
@@ -377,6 +397,73 @@ class Table(File):
     """
 
     revision: str
+
+    def policy_for(self, obj: Json, namespace: str, now: float) -> Policy | None:
+        """The first policy that is for an object in a namespace."""
+        if not self.policies:
+            return None
+        known = self._policies_of
+        if namespace not in known:
+            if len(known) >= MOST_NAMESPACES:
+                known.clear()
+            known[namespace] = [
+                row for row in self.policies if not row.namespaces or matches(namespace, row.namespaces)
+            ]
+        return next((row for row in known[namespace] if not row.ended(now) and row.is_for(obj)), None)
+
+    @cached_property
+    def _policies_of(self) -> dict[str, Sequence[Policy]]:
+        return {}
+
+    def under(self, policy: Policy | None) -> "Table":
+        """This table with the modes that a policy gives it."""
+        if policy is None:
+            return self
+        if id(policy) not in self._under:
+            modes = [policy.mode_of(rule.name) or rule.mode for rule in self.rules]
+            self._under[id(policy)] = self._in(policy.mode or self.mode, modes)
+        return self._under[id(policy)]
+
+    @cached_property
+    def _under(self) -> dict[int, "Table"]:
+        return {}
+
+    def _in(self, mode: Mode, modes: Sequence[Mode]) -> "Table":
+        """The table with other modes; each such table is made once, for it is compiled when it is used."""
+        key = (mode, *modes)
+        if key == (self.mode, *(rule.mode for rule in self.rules)):
+            return self
+        if key not in self._others:
+            rules = tuple(
+                rule if rule.mode is other else replace(rule, mode=other)
+                for rule, other in zip(self.rules, modes, strict=True)
+            )
+            self._others[key] = replace(self, mode=mode, rules=rules)
+        return self._others[key]
+
+    @cached_property
+    def _others(self) -> dict[tuple[Mode, ...], "Table"]:
+        return {}
+
+    @cached_property
+    def shadows(self) -> bool:
+        """Whether something of it is in shadow."""
+        return Mode.SHADOW in {self.mode, *(rule.mode for rule in self.rules)}
+
+    @cached_property
+    def served(self) -> "Table":
+        """The table as it is served: what is in shadow is off."""
+        return self._without_shadow(Mode.OFF)
+
+    @cached_property
+    def would(self) -> "Table":
+        """The table as it would be if what is in shadow were enforced."""
+        return self._without_shadow(Mode.ENFORCE)
+
+    def _without_shadow(self, mode: Mode) -> "Table":
+        modes = (self.mode, *(rule.mode for rule in self.rules))
+        whole, *each = (mode if one is Mode.SHADOW else one for one in modes)
+        return self._in(whole, each)
 
     @cached_property
     def labels_jobs(self) -> bool:

@@ -42,6 +42,8 @@ GONE: Final = {
 
 MAPS = ("values", "candidates", "deviceCounts")
 
+POLICIES: Final = "policies"
+
 Written = list[tuple[Document, Path]]
 """The files that a row stands in, and where: the one that has it first, then those that change it."""
 
@@ -72,7 +74,7 @@ class Draft:
         return Problem(document.source, document.line_of(there), pointer(there), message)
 
     def _origin(self, path: Path) -> tuple[Document, Path]:
-        if path and path[0] in ROWS and len(path) > 1:
+        if path and path[0] in self.rows and len(path) > 1:
             row, inside = self.rows[str(path[0])][int(path[1])], path[2:]
             changed = (at for at in reversed(row) if inside and inside[0] in map_at(at[0].value, at[1]))
             document, start = next(changed, row[0])
@@ -101,7 +103,8 @@ def strays(base: Draft, over: Document) -> Iterator[Problem]:
 
 def laid_over(base: Draft, over: Document) -> Draft:
     """A table with another one laid over it, row by row and key by key."""
-    raw, rows = {**base.raw}, {}
+    raw: dict[str, Any] = {**base.raw}
+    rows: dict[str, list[Written]] = {}
     if "mode" in over.value:
         raw["mode"] = over.value["mode"]
     for section in MAPS:
@@ -112,6 +115,10 @@ def laid_over(base: Draft, over: Document) -> Draft:
     for section in ROWS:
         laid = _laid(section, base, over)
         raw[section], rows[section] = [value for value, _ in laid], [written for _, written in laid]
+    # They have no names to be changed by; the first that is for an object counts.
+    new: list[Written] = [[(over, (POLICIES, at))] for at in range(len(over.value.get(POLICIES, ())))]
+    raw[POLICIES] = [*over.value.get(POLICIES, ()), *base.raw.get(POLICIES, ())]
+    rows[POLICIES] = new + base.written(POLICIES)
     return Draft(raw, (*base.files, over), rows)
 
 

@@ -10,6 +10,7 @@ from webhook.rows.placeholders import JOB, names
 from webhook.rows.table import Shape, Table
 from webhook.rows.workloads import DEVICES, WORKER, Workload
 from webhook.rules.draft import ROWS
+from webhook.rules.lint_policies import policy_problems
 from webhook.rules.lint_rules import Found, listed, rule_problems
 
 COUNTS = range(1, 1025)
@@ -27,6 +28,7 @@ def problems_of(table: Table) -> Found:
     if not broken:  # what rules may quote follows from the workloads
         yield from _shapes(table)
         yield from rule_problems(table)
+    yield from policy_problems(table)
 
 
 def _duplicates(table: Table) -> Found:

@@ -18,7 +18,8 @@ from webhook.rows.placeholders import (
     SCRIPTS,
     names,
 )
-from webhook.rows.table import Mode, Rule, Shape, Table
+from webhook.rows.policies import Mode
+from webhook.rows.table import Rule, Shape, Table
 from webhook.rows.workloads import ANY, Workload
 
 Found = Iterator[tuple[Path, str]]

@@ -106,6 +106,9 @@ MESSAGES = {
     "greater_than_equal": "{input!r} is less than the minimum of {ge}",
     "less_than_equal": "{input!r} is greater than the maximum of {le}",
     "value_error": "{error}",
+    "timezone_aware": "{input!r} has no time zone: write it as 2026-12-31T18:00:00Z or with +01:00",
+    "datetime_from_date_parsing": "{input!r} is no date with a time: write it as 2026-12-31T18:00:00Z",
+    "datetime_parsing": "{input!r} is no date with a time: write it as 2026-12-31T18:00:00Z",
 }
 """By pydantic's type of an error; its own messages do not say what is there, and speak of Python's types."""
 

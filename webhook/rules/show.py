@@ -8,7 +8,8 @@ from pydantic.alias_generators import to_camel
 
 from common.texts import columns
 from webhook.engine.devices import ranges
-from webhook.rows.table import Match, Mode, MountFree, Rule, Table
+from webhook.rows.policies import Mode
+from webhook.rows.table import Match, MountFree, Rule, Table
 
 
 def overview(table: Table) -> str:

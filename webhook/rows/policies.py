@@ -1,0 +1,85 @@
+"""Who decides how strictly rules are meant: modes, and policies, which set them for some objects.
+
+Two questions have a mode for an answer: that of the table as a whole, and that of each rule. A policy that
+is for an object answers in their place. The weaker of the two answers counts (docs/rule-table.md, Policies).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, BeforeValidator
+from pydantic import Field as Limits
+
+from webhook.objects.templates import matches
+from webhook.objects.tree import Json, map_at, text_of
+from webhook.rows.written import Row, SomePatterns, Texts, written
+
+
+class Mode(StrEnum):
+    """What a rule does with its result."""
+
+    ENFORCE = "enforce"
+    SHADOW = "shadow"
+    OFF = "off"
+
+
+ModeKey = Annotated[
+    Mode,
+    BeforeValidator(
+        lambda said: "off" if said is False else said,
+        json_schema_input_type=Literal["enforce", "shadow", "off", False],
+    ),
+]
+"""As written: a bare off is false to kubectl's YAML and means the same."""
+
+
+def _text(said: Any) -> Any:  # noqa: ANN401 - whatever is written
+    """Refuses what pydantic would take for a Unix time."""
+    if not isinstance(said, str):
+        raise ValueError(f"{said!r} is no text: write it as '2026-12-31T18:00:00Z'")  # noqa: TRY004
+    return said
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy(Row):
+    """How strictly the table is meant for some objects. The first policy that is for an object counts.
+
+    Attributes:
+        namespaces: The object is in one of these; ``*`` and ``?`` as in file names. Default: every namespace.
+        labels: Allowed values by key of a label of the object, as in match.labels of a rule.
+        mode: Takes the place of the table's mode.
+        rules: By name of a rule the mode that takes the place of the rule's own. ``*`` and ``?`` as in file
+            names; a rule's whole name counts before them, then the first that fits.
+        reason: Why, in plain words.
+        until: From this time on the policy counts for nothing: a date and a time with its zone, such as
+            2026-12-31T18:00:00Z; here as Unix time.
+    """
+
+    reason: Annotated[str, Limits(min_length=1)]
+    namespaces: Texts = ()
+    labels: SomePatterns = field(default_factory=dict)
+    mode: Annotated[Mode | None, written(ModeKey)] = None
+    rules: Annotated[Mapping[str, ModeKey], Limits(min_length=1)] = field(default_factory=dict)
+    until: Annotated[
+        float | None,
+        written(
+            Annotated[AwareDatetime, BeforeValidator(_text, json_schema_input_type=AwareDatetime)],
+            lambda moment: moment.timestamp(),
+        ),
+    ] = None
+
+    def ended(self, now: float) -> bool:
+        """Whether it counts for nothing any more."""
+        return self.until is not None and self.until <= now
+
+    def is_for(self, obj: Json) -> bool:
+        """Whether an object has its labels; of the namespace it says nothing."""
+        labels = map_at(obj, ("metadata", "labels")) if self.labels else {}
+        return all(matches(text_of(labels.get(key, "")), allowed) for key, allowed in self.labels.items())
+
+    def mode_of(self, rule: str) -> Mode | None:
+        """The mode that it gives a rule; None where it gives none."""
+        fits = (mode for pattern, mode in self.rules.items() if matches(rule, (pattern,)))
+        return self.rules.get(rule) or next(fits, None)

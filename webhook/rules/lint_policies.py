@@ -1,0 +1,103 @@
+"""What is wrong with policies, and what is worth a note: policies that ended, and rules that are idle."""
+
+import difflib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from webhook.rows.policies import Mode, Policy
+from webhook.rows.table import Table
+from webhook.rules.draft import Draft
+from webhook.rules.lint_rules import Found
+from webhook.rules.problems import Problem
+
+if TYPE_CHECKING:
+    from webhook.documents import Path
+
+_GLOB: Final = frozenset("*?[")
+
+
+def policy_problems(table: Table) -> Found:
+    """Every problem of a table's policies."""
+    names = [rule.name for rule in table.rules]
+    for index, policy in enumerate(table.policies):
+        at: Path = ("policies", index)
+        if policy.mode is None and not policy.rules:
+            yield at, "does nothing: give it mode or rules"
+        for pattern in policy.rules:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                close = difflib.get_close_matches(pattern, names, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                yield (*at, "rules", pattern), f"no rule is called {pattern!r}{hint}"
+        hiding = next((number for number in range(index) if _hides(table.policies[number], policy)), None)
+        if hiding is not None:
+            why = f"the policy before it for {_whom(table.policies[hiding])} counts for all of these"
+            yield at, f"unreachable: {why} (/policies/{hiding}); put this one first"
+
+
+def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
+    """What is allowed and perhaps not meant: policies that ended, and rules that a mode makes idle.
+
+    Args:
+        draft: a table as written.
+        table: the same, built.
+        now: Unix time.
+    """
+    always = _idle(table)
+    found: list[tuple[Path, str]] = [(("rules",), text) for text in always]
+    for index, policy in enumerate(table.policies):
+        at = ("policies", index)
+        if policy.until is not None and policy.ended(now):
+            ended = datetime.fromtimestamp(policy.until, UTC)
+            found.append((at, f"ended at {ended:%Y-%m-%dT%H:%M:%SZ} and counts for nothing: remove it"))
+            continue
+        found += [(at, text) for text in _idle(table.under(policy)) if text not in always]
+    return (draft.problem(path, text) for path, text in found)
+
+
+def _idle(table: Table) -> list[str]:
+    """Rules that cannot fire because each that they need is in shadow or off, in the order of the table."""
+    modes, found = {rule.name: rule.mode for rule in table.rules}, list[str]()
+    for rule in table.rules if table.mode is Mode.ENFORCE else ():
+        hindered = [name for name in rule.needs if modes.get(name, Mode.OFF) is not Mode.ENFORCE]
+        if rule.mode is Mode.ENFORCE and rule.needs and len(hindered) == len(rule.needs):
+            said = " and ".join(f"{name} is {_said(modes.get(name, Mode.OFF))}" for name in hindered)
+            found.append(f"rule {rule.name} does nothing: it needs what {said}")
+            modes[rule.name] = Mode.OFF
+    return found
+
+
+def _said(mode: Mode) -> str:
+    return "in shadow" if mode is Mode.SHADOW else "off"
+
+
+def _hides(first: Policy, later: Policy) -> bool:
+    """Whether a policy is for everything that a later one is for, for as long."""
+    return (
+        (first.until or inf) >= (later.until or inf)
+        and all(first.labels[key] == later.labels.get(key) for key in first.labels)
+        and (
+            not first.namespaces
+            or (
+                bool(later.namespaces)
+                and all(any(_covers(wide, one) for wide in first.namespaces) for one in later.namespaces)
+            )
+        )
+    )
+
+
+def _covers(wide: str, narrow: str) -> bool:
+    """Whether a glob fits all that another one fits, as far as that is easily seen."""
+    if wide in {narrow, "*"}:
+        return True
+    if _GLOB.isdisjoint(narrow):
+        return fnmatchcase(narrow, wide)
+    beginning = wide.removesuffix("*")
+    return wide != beginning and _GLOB.isdisjoint(beginning) and narrow.startswith(beginning)
+
+
+def _whom(policy: Policy) -> str:
+    labels = [f"{key}={'|'.join(values)}" for key, values in policy.labels.items()]
+    return " and ".join(["|".join(policy.namespaces) or "every namespace", *labels])
