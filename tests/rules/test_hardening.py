@@ -26,7 +26,7 @@ def test_a_hardening_row_is_switched_off_by_its_name_and_nothing_else_goes(name:
     back = set(row.replaces) & set(DOCUMENTED)
     needing = {rule.name for rule in DEFAULT.rules if rule.needs == (name,)}
     assert set(off.fired()) == (by_default - {name} - needing) | back
-    assert [rule.why for rule in off.rules if rule.name == name] == ["switched off in the table"]
+    assert [rule.why for rule in off.rules if rule.name == name] == ["switched off"]
 
 
 @pytest.mark.parametrize("off", ["", "wait-for-all-workers", "init-in-job-image"])

@@ -85,20 +85,17 @@ def test_a_job_without_workers_is_told_where_they_would_be() -> None:
     assert outcome(extended(""), job).reason == f"the job has no worker template: there is none at {AT}"
 
 
-@pytest.mark.parametrize("job", [mpijob(-1), mpijob(annotations={keys.INJECT: "yes"})])
-def test_a_table_that_only_reports_tells_what_it_would_have_said(job: dict[str, Any]) -> None:
+@pytest.mark.parametrize("job", [mpijob(-1), mpijob(annotations={keys.INJECT: "yes"}), mpijob()])
+def test_a_table_that_only_reports_changes_nothing_and_tells_what_it_would_have_done(
+    job: dict[str, Any],
+) -> None:
     enforced, reported = (outcome(extended(text), job) for text in ("", "mode: shadow\n"))
-    assert enforced.reason == "invalid job"
-    assert reported.reason == "the whole rule table only reports; invalid job"
-    assert reported.facts == {"would": enforced.denials[0]}
+    assert reported.reason == f"the whole rule table only reports; {enforced.reason}"
     assert (reported.after, reported.operations, reported.warnings, reported.denials) == (job, (), (), ())
-
-
-def test_a_table_that_only_reports_says_which_rules_would_have_fired_and_changes_nothing() -> None:
-    enforced, reported = (outcome(extended(text), mpijob()) for text in ("", "mode: shadow\n"))
-    shadowed = tuple(rule.name for rule in reported.rules if rule.state is State.SHADOWED)
-    assert (shadowed, reported.fired()) == (enforced.fired(), ())
-    assert (reported.after, reported.operations) == (mpijob(), ())
+    assert (reported.fired(State.SHADOWED), reported.fired()) == (enforced.fired(), ())
+    assert reported.would
+    assert reported.would.denials == enforced.denials
+    assert reported.would.fired() == enforced.fired()
 
 
 @pytest.mark.parametrize(
@@ -186,7 +183,7 @@ def test_a_rule_that_does_not_fire_says_which_condition_failed(match: str, messa
 
 def test_a_rule_that_is_off_or_that_another_one_stands_for_says_so() -> None:
     off = outcome(extended(rule(rest="warn: w, mode: off, deny: never")), mpijob())
-    assert why(off) == (State.SKIPPED, "switched off in the table")
+    assert why(off) == (State.SKIPPED, "switched off")
     assert (off.warnings, off.denials) == ((), ())
     second = "  - {name: other, reason: r, match: {role: worker}, warn: w, replaces: [x]}\n"
     assert why(outcome(extended(rule() + second), mpijob())) == (State.SKIPPED, "replaced by rule other")
@@ -248,25 +245,28 @@ def test_a_container_to_amend_that_is_not_there_is_told() -> None:
     assert found.warnings == ("rule x: containers has no 'other' to amend",)
 
 
-def test_shadow_lists_all_that_would_be_done_in_order() -> None:
+def test_a_rule_in_shadow_changes_nothing_and_is_told_with_what_it_would_change_and_refuse() -> None:
     job = mpijob(worker_spec={"schedulerName": "theirs"})
     shadow = ", mode: shadow, warn: careful, deny: never"
-    found = outcome(extended(adding("schedulerName: ours, hostname: h", shadow)), job)
-    told = (
-        f"would add to /spec/hostname, meet a conflict at {AT}/spec/schedulerName, say 'careful', say 'never'"
-    )
-    assert why(found) == (State.SHADOWED, told)
-    assert "x" not in found.fired()
-    assert found.verdict is Verdict.ALLOWED
+    found = outcome(extended(adding("hostname: h", shadow)), job)
+    assert why(found) == (State.SHADOWED, "r")
+    assert (found.denials, found.warnings, found.verdict) == ((), (), Verdict.ALLOWED)
     assert unrecorded(found.after) == unrecorded(outcome(load_default(), job).after)
-    refusing = outcome(extended(adding("schedulerName: ours", ", mode: shadow, onConflict: deny")), job)
-    assert refusing.denials == ()
+    assert found.would
+    assert get(found.would.after, (*WORKER, "spec")) is get(job, (*WORKER, "spec"))  # it would be refused
+    assert (found.would.denials, found.would.warnings) == (("never",), ("careful",))
+    assert found.shadow
+    assert (found.shadow.rules, found.shadow.refusing) == (("x",), ("x",))
+    conflict = outcome(extended(adding("schedulerName: ours", ", mode: shadow, onConflict: deny")), job)
+    assert conflict.denials == ()
+    assert conflict.shadow
+    assert conflict.shadow.refusing == ("x",)
 
 
-def test_shadow_of_a_rule_that_changes_nothing_says_so() -> None:
-    job = mpijob(worker_spec={"schedulerName": "theirs"})
-    found = outcome(extended(adding("schedulerName: theirs", ", mode: shadow")), job)
-    assert why(found) == (State.SHADOWED, "would change nothing")
+def test_a_rule_that_needs_one_in_shadow_is_told_as_what_would_fire() -> None:
+    more = "  - {name: second, reason: s, match: {role: worker}, needs: x, add: {spec: {subdomain: d}}}\n"
+    found = outcome(extended(adding("hostname: h", ", mode: shadow") + more), mpijob())
+    assert [why(found, name) for name in ("x", "second")] == [(State.SHADOWED, "r"), (State.SHADOWED, "s")]
 
 
 HOSTILE = "\x1b[2J\x9b1m\u202e\r\n\x7f"

@@ -117,8 +117,8 @@ def laid_over(base: Draft, over: Document) -> Draft:
         raw[section], rows[section] = [value for value, _ in laid], [written for _, written in laid]
     # They have no names to be changed by; the first that is for an object counts.
     new: list[Written] = [[(over, (POLICIES, at))] for at in range(len(over.value.get(POLICIES, ())))]
-    raw[POLICIES] = [*over.value.get(POLICIES, ()), *base.raw.get(POLICIES, ())]
-    rows[POLICIES] = new + base.written(POLICIES)
+    if policies := [*over.value.get(POLICIES, ()), *base.raw.get(POLICIES, ())]:
+        raw[POLICIES], rows[POLICIES] = policies, new + base.written(POLICIES)
     return Draft(raw, (*base.files, over), rows)
 
 

@@ -1,0 +1,231 @@
+"""Policies: for which objects a table is meant how strictly, until when, and what is refused of them."""
+
+from math import inf
+from typing import Any
+
+import pytest
+
+from testbed.mpijob import mpijob
+from tests.rules.tables import EXTENDS, extended, outcome, problems
+from webhook.admission import handlers
+from webhook.admission.review import Review
+from webhook.engine import Outcome, Request, evaluate
+from webhook.engine.outcome import State
+from webhook.objects.tree import Json
+from webhook.rows.policies import Mode
+from webhook.rows.table import MOST_NAMESPACES, Table
+
+
+def labelled(**labels: str) -> Any:
+    job = mpijob()
+    return {**job, "metadata": {**job["metadata"], "labels": labels}}
+
+
+JOB = labelled(team="vision")
+NOON = 1_800_000_000.0
+"""2027-01-15T08:00:00Z."""
+UNTIL = "2027-01-15T08:00:00Z"
+
+
+def policies(*rows: str, rest: str = "") -> Table:
+    return extended(rest + "policies:\n" + "".join(f"  - {{{row}, reason: r}}\n" for row in rows))
+
+
+def found(table: Table, namespace: str = "default", now: float = 0, obj: Any = JOB) -> Outcome:
+    return evaluate(table, Request(obj, namespace=namespace, uid="u", now=now))
+
+
+def served(outcome: Outcome) -> Mode:
+    """What the table as a whole did to a candidate."""
+    if outcome.operations:
+        return Mode.ENFORCE
+    return Mode.SHADOW if outcome.would and outcome.would.operations else Mode.OFF
+
+
+@pytest.mark.parametrize("table", Mode)
+@pytest.mark.parametrize("policy", [*Mode, None])
+@pytest.mark.parametrize("rule", [*Mode])
+@pytest.mark.parametrize("for_rule", [*Mode, None])
+@pytest.mark.parametrize("inject", [True, False])
+def test_the_order_of_authority(
+    table: Mode, policy: Mode | None, rule: Mode, for_rule: Mode | None, *, inject: bool
+) -> None:
+    """Every pair of the table in docs/rule-table.md: job, policy, rule, table."""
+    row = [f"mode: {policy}" if policy else "", f"rules: {{x: {for_rule}}}" if for_rule else ""]
+    row = [part for part in row if part] or ["mode: " + table]
+    text = (
+        f"mode: {table}\nrules:\n  - {{name: x, reason: r, match: {{role: worker}}, mode: {rule}, warn: w}}\n"
+    )
+    job = mpijob(annotations={} if inject else {"ultraserver-webhook.io/inject": "false"})
+    done = found(policies(", ".join(row), rest=text), obj=job)
+    whole, each = policy or table, for_rule or rule
+    weaker = Mode.OFF if Mode.OFF in {whole, each} else Mode.SHADOW if Mode.SHADOW in {whole, each} else each
+    states = [row.state for row in done.rules if row.name == "x"]
+    expected = {Mode.ENFORCE: [State.FIRED], Mode.SHADOW: [State.SHADOWED], Mode.OFF: [State.SKIPPED]}
+    if inject and whole is not Mode.OFF:
+        assert states == expected[weaker]
+    else:
+        assert State.FIRED not in states
+        assert State.SHADOWED not in states
+    assert ("w" in done.warnings) == (inject and weaker is Mode.ENFORCE)
+    assert served(done) is (whole if inject else Mode.OFF)
+
+
+def test_the_first_policy_that_is_for_an_object_counts() -> None:
+    table = policies(
+        "namespaces: [a-*, b], labels: {team: vision}, mode: shadow",
+        "namespaces: a-*, mode: off",
+        "mode: enforce",
+    )
+    modes = {
+        (namespace, team): served(found(table, namespace, obj=labelled(team=team)))
+        for namespace in ("a-1", "b", "c")
+        for team in ("vision", "speech")
+    }
+    assert modes == {
+        ("a-1", "vision"): Mode.SHADOW,
+        ("a-1", "speech"): Mode.OFF,
+        ("b", "vision"): Mode.SHADOW,
+        ("b", "speech"): Mode.ENFORCE,
+        ("c", "vision"): Mode.ENFORCE,
+        ("c", "speech"): Mode.ENFORCE,
+    }
+
+
+def test_what_is_known_of_namespaces_is_bounded() -> None:
+    table = policies("namespaces: n1, mode: off")
+    for number in range(2 * MOST_NAMESPACES):
+        table.policy_for(JOB, f"n{number}", 0)
+    assert len(table._policies_of) <= MOST_NAMESPACES  # noqa: SLF001
+    assert served(found(table, "n1")) is Mode.OFF
+
+
+def test_a_policy_of_a_later_file_comes_before_one_of_an_earlier_and_says_why() -> None:
+    table = policies("mode: shadow, namespaces: default", "mode: off")
+    assert found(table).facts["policy"] == "r"
+    assert served(found(table)) is Mode.SHADOW
+
+
+def test_a_whole_name_counts_before_globs_and_these_in_their_order() -> None:
+    """A table that only refuses: all rules off but one's own."""
+    mine = "rules:\n  - {name: mine, reason: r, match: {role: worker}, deny: refused}\n"
+    done = found(policies('rules: {"*": off, mine: enforce}', rest=mine))
+    assert done.denials == ("refused",)
+    assert done.fired() == ("mine",)
+    done = found(policies('rules: {"m*": enforce, "*": off}', rest=mine))
+    assert done.fired() == ("mine",)
+
+
+def test_an_exemption_ends_and_what_was_mutated_just_before_is_not_refused_just_after() -> None:
+    table = policies(f"mode: off, until: '{UNTIL}'")
+    assert served(found(table, now=NOON - 1)) is Mode.OFF
+    assert served(found(table, now=NOON)) is Mode.ENFORCE
+
+    def refused(now: float) -> bool:
+        review = Review("u", Request(JOB, uid="u", now=now), "CREATE", "MPIJob", "train")
+        answer = handlers.require(table, review)
+        assert answer
+        return bool(answer.denials)
+
+    assert [refused(NOON + after) for after in (-1, 1, 59, 61)] == [False, False, False, True]
+
+
+def test_an_update_follows_the_policy_of_its_object() -> None:
+    stored = outcome(extended(""), JOB).after
+    update = {**JOB, "metadata": {**JOB["metadata"], "generation": 2}}
+
+    def kept(table: Table) -> bool:
+        review = Review("u", Request(update, uid="u", now=0), "UPDATE", "MPIJob", "train", stored)
+        answer = handlers.mutate(table, review)
+        return bool(answer and answer.operations)
+
+    assert [kept(policies(f"mode: {mode}")) for mode in Mode] == [True, False, False]
+
+
+TYPE = "node.kubernetes.io/instance-type"
+
+SELECTIVE: list[tuple[str, list[Json], list[Json]]] = [
+    ("workers: {atLeast: 8}", [mpijob(8), mpijob(16)], [mpijob(4)]),
+    ("workers: {atMost: 4}", [mpijob(4), mpijob(1)], [mpijob(8)]),
+    ("workers: {atLeast: 2, atMost: 4}", [mpijob(2)], [mpijob(1), mpijob(8)]),
+    ("requests: {aws.amazon.com/neuron: {atMost: 16}}", [mpijob()], []),
+    ("requests: {aws.amazon.com/neuron: {atLeast: 17}}", [], [mpijob()]),
+    ('image: ["!registry.example/*"]', [mpijob()], []),
+    ("image: example.invalid/*", [], [mpijob()]),
+    (
+        "instanceType: '!trn2u.*'",
+        [
+            mpijob(worker_spec={"nodeSelector": {"node.kubernetes.io/instance-type": "ml.trn2u.48xlarge"}}),
+            mpijob(),
+        ],
+        [mpijob(worker_spec={"nodeSelector": {TYPE: "trn2u.48xlarge"}})],
+    ),
+    (
+        "template: {/spec/priorityClassName: '!low'}",
+        [mpijob(), mpijob(worker_spec={"priorityClassName": "high"})],
+        [mpijob(worker_spec={"priorityClassName": "low"})],
+    ),
+    ("labels: {queue: ''}", [mpijob()], [labelled(queue="q")]),
+]
+
+
+@pytest.mark.parametrize(("condition", "refused", "allowed"), SELECTIVE)
+def test_what_a_verdict_may_look_at(condition: str, refused: list[Json], allowed: list[Json]) -> None:
+    table = extended(
+        f"rules:\n  - {{name: x, reason: r, match: {{role: worker, {condition}}}, deny: refused}}\n"
+    )
+    assert [outcome(table, job).denials for job in refused] == [("refused",)] * len(refused)
+    assert [outcome(table, job).denials for job in allowed] == [()] * len(allowed)
+
+
+@pytest.mark.parametrize(
+    ("row", "at", "message"),
+    [
+        ("{mode: shadw, reason: r}", "/mode", "'shadw' is not one of ['enforce', 'shadow', 'off'"),
+        ("{rules: {ultraserver-init: of}, reason: r}", "/rules/ultraserver-init", "'of' is not one of"),
+        (
+            "{rules: {ultraserver-int: off}, reason: r}",
+            "/rules/ultraserver-int",
+            "no rule is called 'ultraserver-int'; did you mean 'ultraserver-init'?",
+        ),
+        ("{mode: off}", "", "'reason' is a required property"),
+        ("{mode: off, reason: ''}", "/reason", "'' is shorter than 1"),
+        ("{namespaces: a, reason: r}", "", "does nothing: give it mode or rules"),
+        ("{mode: off, reason: r, until: 2027-01-15T08:00:00}", "/until", "'2027-01-15T08:00:00' has no"),
+        ("{mode: off, reason: r, until: 2027-01-15}", "/until", "'2027-01-15' has no time zone"),
+        ("{mode: off, reason: r, until: 1800000000}", "/until", "1800000000 is no text: write it as"),
+        ("{mode: off, reason: r, until: tomorrow}", "/until", "'tomorrow' is no date with a time"),
+        ("{mode: off, reason: r, untl: x}", "/untl", "unknown key 'untl'; did you mean 'until'?"),
+    ],
+)
+def test_a_policy_that_cannot_be_meant_is_refused(row: str, at: str, message: str) -> None:
+    (problem,) = problems(f"{EXTENDS}policies:\n  - {row}\n")
+    assert problem[:3] == ("mine.yaml", 5, f"/policies/0{at}")
+    assert problem[3].startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "hidden"),
+    [
+        ("mode: off", "namespaces: a, mode: shadow", True),
+        ("namespaces: a-*, mode: off", "namespaces: [a-b, a-c*], mode: shadow", True),
+        ("namespaces: a-*, mode: off", "namespaces: [a-b, b], mode: shadow", False),
+        ("namespaces: a?, mode: off", "namespaces: a*, mode: shadow", False),
+        ("namespaces: a, mode: off", "mode: shadow", False),
+        ("labels: {a: b}, mode: off", "labels: {a: b, c: d}, mode: shadow", True),
+        ("labels: {a: b}, mode: off", "mode: shadow", False),
+        (f"mode: off, until: '{UNTIL}'", "mode: shadow", False),
+        (f"mode: off, until: '{UNTIL}'", "mode: shadow, until: '2027-01-01T00:00:00+01:00'", True),
+    ],
+)
+def test_a_policy_that_another_hides_is_refused(first: str, second: str, *, hidden: bool) -> None:
+    if not hidden:
+        assert policies(first, second)
+        return
+    (problem,) = problems(f"{EXTENDS}policies:\n  - {{{first}, reason: r}}\n  - {{{second}, reason: r}}\n")
+    assert problem[1:3] == (6, "/policies/1")
+    assert problem[3].startswith("unreachable: the policy before it for ")
+
+
+def test_a_policy_without_a_time_never_ends() -> None:
+    assert served(found(policies("mode: off"), now=inf)) is Mode.OFF
