@@ -66,3 +66,15 @@ def test_the_end_of_the_certificate_is_a_time_stamp(told: Told) -> None:
     assert (
         told.value("certificate_expiry_timestamp_seconds") == ends.timestamp() > datetime.now(UTC).timestamp()
     )
+
+
+def test_policies_that_ended_are_counted_and_the_next_end_is_a_time_stamp(told: Told) -> None:
+    ends = ("2001-01-01T00:00:00Z", "2002-01-01T00:00:00Z", "2999-01-01T00:00:00Z", "2998-01-01T00:00:00Z")
+    rows = "".join(
+        f"  - {{namespaces: n{index}, mode: shadow, reason: r, until: {end}}}\n"
+        for index, end in enumerate(ends)
+    )
+    assert told.value("policies_ended") == 0
+    told.rules.write_text(EXTENDS + "policies:\n" + rows)
+    assert told.value("policies_ended") == 2
+    assert told.value("policy_until_timestamp_seconds") == datetime(2998, 1, 1, tzinfo=UTC).timestamp()

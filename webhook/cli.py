@@ -126,7 +126,9 @@ def lint(files: tuple[Path, ...]) -> None:
         try:
             draft = file_draft(path) if path else default_draft()
             table = build(draft)
-            counts = f"{len(table.shapes)} shapes, {len(table.rules)} rules, {len(table.policies)} policies"
+            counts = f"{len(table.shapes)} shapes, {len(table.rules)} rules"
+            if count := len(table.policies):
+                counts += f", {count} polic{'y' if count == 1 else 'ies'}"
             click.echo(f"{name}: {counts}, revision {table.revision}")
             for problem in notes(draft, table, time.time()):
                 click.echo(f"note: {problem}", err=True)

@@ -14,6 +14,8 @@ from webhook.engine.outcome import State
 from webhook.objects.tree import Json
 from webhook.rows.policies import Mode
 from webhook.rows.table import MOST_NAMESPACES, Table
+from webhook.rules.lint_policies import notes
+from webhook.rules.load import build, draft_of
 
 
 def labelled(**labels: str) -> Any:
@@ -229,3 +231,33 @@ def test_a_policy_that_another_hides_is_refused(first: str, second: str, *, hidd
 
 def test_a_policy_without_a_time_never_ends() -> None:
     assert served(found(policies("mode: off"), now=inf)) is Mode.OFF
+
+
+NOTED = """
+rules:
+  - {name: first, reason: r, match: {role: worker}, mode: MODE, warn: w1}
+  - {name: second, reason: r, match: {role: worker}, needs: first, warn: w2}
+  - {name: third, reason: r, match: {role: worker}, needs: [second, job-label], warn: w3}
+  - {name: fourth, reason: r, match: {role: worker}, needs: second, warn: w4}
+policies:
+  - {namespaces: a, rules: {job-label: shadow}, reason: r}
+  - {namespaces: b, mode: shadow, reason: r, until: 2027-01-15T08:00:00Z}
+"""
+
+
+@pytest.mark.parametrize(("mode", "said"), [("shadow", "in shadow"), ("off", "off")])
+def test_lint_notes_rules_that_do_nothing_for_want_of_another_and_policies_that_ended(
+    mode: str, said: str
+) -> None:
+    draft = draft_of([("mine.yaml", EXTENDS + NOTED.replace("MODE", mode))], "mine.yaml")
+    table = build(draft)
+    found = [(note.line, note.message) for note in notes(draft, table, NOON - 1)]
+    assert found[:2] == [
+        (7, f"rule second does nothing: it needs first, which is {said}"),
+        (9, "rule fourth does nothing: it needs second, which is off"),
+    ]
+    third = "rule third does nothing: it needs second, which is off, and job-label, which is in shadow"
+    assert (11, third) in found
+    assert {line for line, _ in found[2:]} == {11}
+    ended = [(note.line, note.message) for note in notes(draft, table, NOON)]
+    assert ended[-1] == (12, "ended at 2027-01-15T08:00:00Z and counts for nothing: remove it")

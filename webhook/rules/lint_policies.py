@@ -46,25 +46,28 @@ def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
         now: Unix time.
     """
     always = _idle(table)
-    found: list[tuple[Path, str]] = [(("rules",), text) for text in always]
+    found: list[tuple[Path, str]] = [(("rules", at), text) for at, text in always]
     for index, policy in enumerate(table.policies):
-        at = ("policies", index)
+        path: Path = ("policies", index)
         if policy.until is not None and policy.ended(now):
             ended = datetime.fromtimestamp(policy.until, UTC)
-            found.append((at, f"ended at {ended:%Y-%m-%dT%H:%M:%SZ} and counts for nothing: remove it"))
+            found.append((path, f"ended at {ended:%Y-%m-%dT%H:%M:%SZ} and counts for nothing: remove it"))
             continue
-        found += [(at, text) for text in _idle(table.under(policy)) if text not in always]
+        found += [(path, text) for at, text in _idle(table.under(policy)) if (at, text) not in always]
     return (draft.problem(path, text) for path, text in found)
 
 
-def _idle(table: Table) -> list[str]:
-    """Rules that cannot fire because each that they need is in shadow or off, in the order of the table."""
-    modes, found = {rule.name: rule.mode for rule in table.rules}, list[str]()
-    for rule in table.rules if table.mode is Mode.ENFORCE else ():
-        hindered = [name for name in rule.needs if modes.get(name, Mode.OFF) is not Mode.ENFORCE]
-        if rule.mode is Mode.ENFORCE and rule.needs and len(hindered) == len(rule.needs):
-            said = " and ".join(f"{name} is {_said(modes.get(name, Mode.OFF))}" for name in hindered)
-            found.append(f"rule {rule.name} does nothing: it needs what {said}")
+def _idle(table: Table) -> list[tuple[int, str]]:
+    """Rules that cannot fire because each that they need is in shadow or off, by their place in the table."""
+    modes, found = {rule.name: rule.mode for rule in table.rules}, list[tuple[int, str]]()
+    for index, rule in enumerate(table.rules if table.mode is Mode.ENFORCE else ()):
+        if (
+            rule.needs
+            and rule.mode is Mode.ENFORCE
+            and all(modes[name] is not rule.mode for name in rule.needs)
+        ):
+            said = ", and ".join(f"{name}, which is {_said(modes[name])}" for name in rule.needs)
+            found.append((index, f"rule {rule.name} does nothing: it needs {said}"))
             modes[rule.name] = Mode.OFF
     return found
 

@@ -1,0 +1,73 @@
+"""What is told of objects that something in shadow would have changed or refused."""
+
+import json
+import logging
+
+import pytest
+
+from testbed.mpijob import mpijob
+from tests.admission.reviews import response
+from tests.rules.tables import extended
+from webhook.admission.app import create_app
+from webhook.metrics import Metrics
+from webhook.rows.table import Table
+from webhook.rules.source import TableSource
+from webhook.state import CurrentState
+
+TABLE = extended("""
+mode: shadow
+rules:
+  - {name: large, reason: r, match: {role: worker, workers: {atLeast: 16}}, deny: too large}
+policies:
+  - {namespaces: enforced, mode: enforce, reason: The first team.}
+""")
+
+
+def reviewed(table: Table, namespace: str, *sizes: int) -> tuple[list[dict[str, object]], str]:
+    """The answers to jobs of these sizes, and the metrics afterwards."""
+    state = CurrentState(TableSource(table=table))
+    metrics = Metrics(state)
+    client = create_app(state, metrics).test_client()
+    answers = [response(client, mpijob(size), namespace=namespace) for size in sizes]
+    return answers, metrics.text().decode()
+
+
+def value(metrics: str, name: str) -> float:
+    return float(metrics.partition(f"\nultraserver_webhook_{name} ")[2].partition("\n")[0])
+
+
+def test_a_hundred_candidates_in_shadow_of_which_ten_would_be_refused(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "webhook.admission")
+    answers, metrics = reviewed(TABLE, "default", *[4] * 90, *[16] * 10)
+    assert all(answer["allowed"] and "patch" not in answer for answer in answers)
+    counts = {
+        name: value(metrics, f"shadow_{name}")
+        for name in (
+            'reviews_total{verdict="allowed"}',
+            'reviews_total{verdict="denied"}',
+            'rules_total{rule="large",state="fired"}',
+            'rules_total{rule="large",state="refused"}',
+            'rules_total{rule="job-label",state="fired"}',
+        )
+    }
+    assert list(counts.values()) == [90, 10, 10, 10, 100]
+    told = [vars(record)["shadow_denials"] for record in caplog.records if "shadow_denials" in vars(record)]
+    assert told == ["too large"] * 10
+    lines = [record.getMessage() for record in caplog.records]
+    assert sum(line.endswith("; would be refused: too large") for line in lines) == 10
+    assert "rules_fired_total{" not in metrics
+
+
+def test_audit_annotations_say_what_is_in_shadow_and_by_which_policy_it_is_not() -> None:
+    (shadowed,), _ = reviewed(TABLE, "default", 16)
+    notes = json.loads(json.dumps(shadowed["auditAnnotations"]))
+    assert notes["shadow-denials"] == "too large"
+    assert "large" in notes["shadow-rules"].split(",")
+    (enforced,), metrics = reviewed(TABLE, "enforced", 16)
+    notes = json.loads(json.dumps(enforced["auditAnnotations"]))
+    assert notes["policy"] == "The first team."
+    assert not {"shadow-rules", "shadow-denials"} & notes.keys()
+    assert not enforced["allowed"]
+    assert "shadow_reviews_total{" not in metrics
