@@ -174,6 +174,11 @@ def _admits(expression: Json, wanted: tuple[str, ...]) -> bool:
             return bool(operator != "DoesNotExist")
 
 
+def is_glob(text: str) -> bool:
+    """Whether a text stands for others."""
+    return not _GLOB.isdisjoint(text)
+
+
 def matches(text: str, allowed: tuple[str, ...]) -> bool:
     """Whether a text is one of the allowed ones; ``*`` and ``?`` as in file names.
 
@@ -191,7 +196,7 @@ def matches(text: str, allowed: tuple[str, ...]) -> bool:
 def _patterns(allowed: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...], tuple[str, ...]]:
     """Texts that are allowed, globs that are, and what is not."""
     said = [text for text in allowed if not text.startswith("!")]
-    globs = tuple(text for text in said if not _GLOB.isdisjoint(text))
+    globs = tuple(filter(is_glob, said))
     return frozenset(said), globs, tuple(text[1:] for text in allowed if text.startswith("!"))
 
 

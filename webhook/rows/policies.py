@@ -4,7 +4,8 @@ Two questions have a mode for an answer: that of the table as a whole, and that 
 is for an object answers in their place. The weaker of the two answers counts (docs/rule-table.md, Policies).
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -12,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, BeforeValidator
 from pydantic import Field as Limits
 
-from webhook.objects.templates import matches
+from webhook.objects.templates import is_glob, matches
 from webhook.objects.tree import Json, map_at, text_of
 from webhook.rows.written import Row, SomePatterns, Texts, written
 
@@ -83,3 +84,29 @@ class Policy(Row):
         """The mode that it gives a rule; None where it gives none."""
         fits = (mode for pattern, mode in self.rules.items() if matches(rule, (pattern,)))
         return self.rules.get(rule) or next(fits, None)
+
+
+class Policies:
+    """The policies for a namespace by label: most are for labels that an object does not have."""
+
+    def __init__(self, rows: Sequence[Policy], namespace: str) -> None:
+        """Of all policies, in their order."""
+        self._rows = [row for row in rows if not row.namespaces or matches(namespace, row.namespaces)]
+        self._by_label: dict[tuple[str, str], list[int]] = defaultdict(list)
+        self._others: list[int] = []
+        for index, row in enumerate(self._rows):
+            key, values = next(iter(row.labels.items()), ("", ("*",)))
+            if any(value == "" or value[0] == "!" or is_glob(value) for value in values):
+                self._others.append(index)
+            else:
+                for value in values:
+                    self._by_label[key, value].append(index)
+
+    def first(self, obj: Json, now: float) -> Policy | None:
+        """The first that is for an object, at a Unix time."""
+        found = list(self._others)
+        if self._by_label:
+            for key, value in map_at(obj, ("metadata", "labels")).items():
+                found += self._by_label.get((key, text_of(value)), ())
+        rows = (self._rows[index] for index in sorted(found))
+        return next((row for row in rows if not row.ended(now) and row.is_for(obj)), None)

@@ -12,10 +12,9 @@ from pydantic import Field as Limits
 from contract import keys
 from contract.place import Placer
 from webhook.objects.merge import OnConflict
-from webhook.objects.templates import matches
 from webhook.objects.tree import Json, get
 from webhook.rows.placeholders import Filling, filling, names
-from webhook.rows.policies import Mode, ModeKey, Policy
+from webhook.rows.policies import Mode, ModeKey, Policies, Policy
 from webhook.rows.workloads import ANY, Candidates, Workload
 from webhook.rows.written import (
     Flag,
@@ -406,13 +405,11 @@ class Table(File):
         if namespace not in known:
             if len(known) >= MOST_NAMESPACES:
                 known.clear()
-            known[namespace] = [
-                row for row in self.policies if not row.namespaces or matches(namespace, row.namespaces)
-            ]
-        return next((row for row in known[namespace] if not row.ended(now) and row.is_for(obj)), None)
+            known[namespace] = Policies(self.policies, namespace)
+        return known[namespace].first(obj, now)
 
     @cached_property
-    def _policies_of(self) -> dict[str, Sequence[Policy]]:
+    def _policies_of(self) -> dict[str, Policies]:
         return {}
 
     def under(self, policy: Policy | None) -> "Table":

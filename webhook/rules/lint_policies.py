@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from webhook.objects.templates import is_glob
 from webhook.rows.policies import Mode, Policy
 from webhook.rows.table import Table
 from webhook.rules.draft import Draft
@@ -15,8 +16,6 @@ from webhook.rules.problems import Problem
 
 if TYPE_CHECKING:
     from webhook.documents import Path
-
-_GLOB: Final = frozenset("*?[")
 
 
 def policy_problems(table: Table) -> Found:
@@ -95,10 +94,10 @@ def _covers(wide: str, narrow: str) -> bool:
     """Whether a glob fits all that another one fits, as far as that is easily seen."""
     if wide in {narrow, "*"}:
         return True
-    if _GLOB.isdisjoint(narrow):
+    if not is_glob(narrow):
         return fnmatchcase(narrow, wide)
     beginning = wide.removesuffix("*")
-    return wide != beginning and _GLOB.isdisjoint(beginning) and narrow.startswith(beginning)
+    return wide != beginning and not is_glob(beginning) and narrow.startswith(beginning)
 
 
 def _whom(policy: Policy) -> str:

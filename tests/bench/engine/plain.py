@@ -16,7 +16,7 @@ from webhook.engine import Request, evaluate
 from webhook.rows.table import Table
 from webhook.rules.load import load_default, load_text
 
-ROUNDS, TIMES, ROWS = 21, 1_000, 1_000
+ROUNDS, TIMES, ROWS, POLICIES = 5, 200, 1_000, 200
 RUN = "mpirun -n 256 python3 train.py --steps 10000 --data s3://example-bucket/tokens"
 MPIRUN = f"{RUN} --checkpoints s3://example-bucket/train/1234"
 
@@ -48,14 +48,29 @@ def with_others(rows: int) -> Table:
     return load_text(json.dumps({**head, "rules": rules}), "more rows")
 
 
+def with_policies(count: int) -> Table:
+    """The packaged table with so many policies; the last is for the job and changes nothing."""
+    rows: list[dict[str, Any]] = [
+        {"namespaces": [f"team-{number}", f"lab-{number}-*"], "mode": "shadow", "reason": "Tries it."}
+        if number % 2
+        else {"labels": {"team": f"team-{number}"}, "mode": "off", "reason": "Places its jobs itself."}
+        for number in range(count - 1)
+    ]
+    rows.append({"namespaces": ["res*"], "rules": {"job-label": "enforce"}, "reason": "As it was."})
+    head = {"apiVersion": "ultraserver-webhook.io/v1alpha1", "kind": "RuleTable", "extends": "default"}
+    return load_text(json.dumps({**head, "policies": rows}), "policies")
+
+
 def main() -> None:
     """Measures and prints."""
     job = plain()
     text, table, longer = json.dumps(job), load_default(), with_others(ROWS)
+    decided = with_policies(POLICIES)
     outcome = evaluate(table, Request(job))
     calls = {
         "json.loads": lambda: json.loads(text),
         "evaluate": lambda: evaluate(table, Request(job)),
+        "evaluate, policies": lambda: evaluate(decided, Request(job, "research")),
         "evaluate, more rows": lambda: evaluate(longer, Request(job)),
         "encode the answer": lambda: encode("uid", outcome),
     }
@@ -67,7 +82,9 @@ def main() -> None:
                 call()
             spent[name].append((time.process_time() - begun) / TIMES * 1e6)
         say(f"round {number + 1} of {ROUNDS}: {spent['evaluate'][-1] / spent['json.loads'][-1]:.1f}")
-    say(f"\n{len(text)} bytes, an answer of {len(encode('uid', outcome)):,}; {ROWS:,} more rows\n")
+    say(
+        f"\n{len(text)} bytes, an answer of {len(encode('uid', outcome)):,}; {ROWS:,} more rows, {POLICIES} policies\n"
+    )
     say("| | us of CPU: median | least | of `json.loads`: median | least |\n| --- | --- | --- | --- | --- |")
     for name, each in spent.items():
         ratio = statistics.median(map(float.__truediv__, each, spent["json.loads"]))
