@@ -82,9 +82,8 @@ def main() -> None:
                 call()
             spent[name].append((time.process_time() - begun) / TIMES * 1e6)
         say(f"round {number + 1} of {ROUNDS}: {spent['evaluate'][-1] / spent['json.loads'][-1]:.1f}")
-    say(
-        f"\n{len(text)} bytes, an answer of {len(encode('uid', outcome)):,}; {ROWS:,} more rows, {POLICIES} policies\n"
-    )
+    more = f"{ROWS:,} more rows, {POLICIES} policies"
+    say(f"\n{len(text)} bytes, an answer of {len(encode('uid', outcome)):,}; {more}\n")
     say("| | us of CPU: median | least | of `json.loads`: median | least |\n| --- | --- | --- | --- | --- |")
     for name, each in spent.items():
         ratio = statistics.median(map(float.__truediv__, each, spent["json.loads"]))
