@@ -243,11 +243,6 @@ def test_maps_that_differ_are_told_by_their_first_ten_keys(count: int, told: str
     assert found.warnings == (f"kept yours: {AT}/spec/volumes/[v] differs in {told} from rule x",)
 
 
-def test_a_container_to_amend_that_is_not_there_is_told() -> None:
-    found = outcome(extended(adding("containers: [{name: other, tty: true}]")), mpijob())
-    assert found.warnings == ("rule x: containers has no 'other' to amend",)
-
-
 def test_shadow_lists_all_that_would_be_done_in_order() -> None:
     job = mpijob(worker_spec={"schedulerName": "theirs"})
     shadow = ", mode: shadow, warn: careful, deny: never"
