@@ -10,17 +10,15 @@ import sys
 
 import pytest
 
-from contract.keys import GATE, JOB, OPENED
+from contract.keys import JOB, OPENED
 from kube.api import ApiError, Object
 from testbed.experiment.judge import Key, all_whole
 from testbed.experiment.stage import Stage
-from testbed.mpijob import WORKER, mpijob
 from testbed.plane import nodes
 from testbed.plane.jobs import ROLE
 from testbed.plane.webhook import REPOSITORY
 from testbed.waiting import until
 from tests.plane.placement.conftest import BreakablePlane
-from webhook.objects.tree import get
 
 
 def gated(stage: Stage, key: Key, workers: int) -> list[Object]:
@@ -67,27 +65,6 @@ def members(stage: Stage, server_id: str) -> list[str]:
 def filled(stage: Stage) -> Key:
     """A job that takes every UltraServer there is."""
     return stage.apply("filler", 24)
-
-
-def test_the_launcher_waits_with_its_workers_and_goes_where_it_likes(stage: Stage) -> None:
-    key = stage.apply("train", 8)
-    gated(stage, key, 8)
-    assert gates_of(launcher(stage, key)) == [GATE]
-    stage.start_program()
-    stage.wait(all_whole)
-    assert gates_of(launcher(stage, key)) == []
-    assert "nodeSelector" not in launcher(stage, key)["spec"]
-
-
-def test_a_launcher_that_runs_ranks_is_in_the_first_block(stage: Stage) -> None:
-    stage.start_program()
-    document = mpijob(3, launcher_spec=get(mpijob(3), WORKER)["spec"])
-    document["spec"]["runLauncherAsWorker"] = True
-    key, _ = stage.create(document)
-    pods = stage.follow(
-        key, lambda found: len(found) == 4 and all(pod["spec"].get("nodeName") for pod in found)
-    )
-    assert len({stage.labels[pod["spec"]["nodeName"]][nodes.SERVER_ID_4] for pod in pods}) == 1
 
 
 def test_a_leader_killed_in_the_middle_is_followed(stage: Stage) -> None:
