@@ -100,11 +100,7 @@ KINDS: dict[str, tuple[str, dict[str, Json], str]] = {
     "Job without numbers": ("batch/v1/Job", INDEXED | {"completionMode": "NonIndexed"}, "affinity"),
     "Job of more Pods than at a time": ("batch/v1/Job", INDEXED | {"completions": 8}, "affinity"),
     "JobSet": (JOBSETS, JOBSET, "gate"),
-    "JobSet in order": (
-        JOBSETS,
-        JOBSET | {"startupPolicy": {"startupPolicyOrder": "InOrder"}},
-        "affinity",
-    ),
+    "JobSet in order": (JOBSETS, JOBSET | {"startupPolicy": {"startupPolicyOrder": "InOrder"}}, "affinity"),
     "JobSet whose second Jobs wait for the first": (
         JOBSETS,
         {"replicatedJobs": [FIRST, SECOND | {"dependsOn": [{"name": "a", "status": "Ready"}]}]},

@@ -104,10 +104,7 @@ def test_a_table_that_only_reports_says_which_rules_would_have_fired_and_changes
 @pytest.mark.parametrize(
     ("job", "denial"),
     [
-        (
-            mpijob(annotations={keys.INJECT: "yes"}),
-            f'/metadata/annotations/{keys.INJECT} is "yes": {OPTING}',
-        ),
+        (mpijob(annotations={keys.INJECT: "yes"}), f'/metadata/annotations/{keys.INJECT} is "yes": {OPTING}'),
         (
             mpijob(annotations={keys.INJECT: "x" * 99}),
             f'/metadata/annotations/{keys.INJECT} is "{"x" * 58}…: {OPTING}',
@@ -136,16 +133,8 @@ CONFIGURED = f"/metadata/annotations/{keys.NODE_CONFIG}"
     ("workers", "config", "denial"),
     [
         (4, "3", f'{CONFIGURED} is "3": the node config must be one of 4, 2, 1'),
-        (
-            3,
-            "4",
-            f'{CONFIGURED} is "4", but 3 workers do not fit it: {CHANGED} 1',
-        ),
-        (
-            2,
-            "4",
-            f'{CONFIGURED} is "4", but 2 workers do not fit it: {CHANGED} 2, 1',
-        ),
+        (3, "4", f'{CONFIGURED} is "4", but 3 workers do not fit it: {CHANGED} 1'),
+        (2, "4", f'{CONFIGURED} is "4", but 2 workers do not fit it: {CHANGED} 2, 1'),
     ],
 )
 def test_a_node_config_that_does_not_fit_is_told_with_what_would(
