@@ -165,12 +165,7 @@ CASES = [
         NEW_AUTHORITY,
         f"the authority reached its renewal time at {at(NOW + CA_DUE)}",
     ),
-    (
-        "asked for",
-        Given(forced=ca("old")),
-        NEW_AUTHORITY,
-        "a new authority was asked for",
-    ),
+    ("asked for", Given(forced=ca("old")), NEW_AUTHORITY, "a new authority was asked for"),
     ("asked for, and done already", Given(forced=ca("new")), KEEP, WELL),
     ("a bundle without the signer", Given(bundle=(), hooks=()), BUNDLE, LACKS),
     ("a bundle with one that is over", Given(bundle=("old", "dead")), BUNDLE, PAST),
@@ -216,12 +211,7 @@ CASES = [
         ISSUE,
         "the leaf lacks the name 127.0.0.1",
     ),
-    (
-        "a leaf asked for",
-        Given(forced=leaf("old")),
-        ISSUE,
-        "a new leaf was asked for",
-    ),
+    ("a leaf asked for", Given(forced=leaf("old")), ISSUE, "a new leaf was asked for"),
     ("a leaf asked for, and made already", Given(forced=leaf("new")), KEEP, WELL),
     # A new authority beside the old one.
     ("not in every caBundle", both(trusted=None, hooks=(("old",),)), TRUST, wanted_in("mutating h0")),
@@ -243,12 +233,7 @@ CASES = [
         f"the leaf ends at {at(NOW + LEAF)}, before all settles",
     ),
     ("a lost leaf does not", both(leaf=None), ISSUE, ABSENT_LEAF),
-    (
-        "a newer one is asked for",
-        both(forced=ca("new")),
-        NEW_AUTHORITY,
-        "a new authority was asked for",
-    ),
+    ("a newer one is asked for", both(forced=ca("new")), NEW_AUTHORITY, "a new authority was asked for"),
     # The leaf is the new authority's.
     ("pods are receiving it", both(leaf=MOVED, after=DAY + SETTLE), WAIT, RECEIVING),
     ("pods have received it", both(leaf=MOVED, after=RECEIVED), BUNDLE, SERVED),
@@ -264,12 +249,7 @@ CASES = [
         BUNDLE,
         SERVED,
     ),
-    (
-        "a caBundle without the old one",
-        both(leaf=MOVED, hooks=(("new",),)),
-        TRUST,
-        wanted_in("mutating h0"),
-    ),
+    ("a caBundle without the old one", both(leaf=MOVED, hooks=(("new",),)), TRUST, wanted_in("mutating h0")),
     # A certificate is provided.
     ("its authority is not trusted", Given(provided=THEIRS), BUNDLE, LACKS),
     ("it is in no caBundle yet", taking(hooks=(("old",),), trusted=None), TRUST, wanted_in("mutating h0")),

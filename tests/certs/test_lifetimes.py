@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from certs import decide, objects
+from certs import objects
 from certs.authority import Pair, issue, new_authority, signed_by
-from certs.decide import Action, NextStep
-from certs.inputs import Inputs, Wanted, unusable
+from certs.inputs import Wanted, unusable
 from certs.objects import STORED_AT, Bundle, PairSecret, bundle_pem, read_hook, read_secret
 from kube.api import ApiError
 from tests.certs.fake import (
@@ -29,9 +27,6 @@ from tests.certs.fake import (
     installed,
     rotator,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MINUTE = timedelta(minutes=1)
 TINY = timedelta(microseconds=1)
@@ -214,26 +209,3 @@ def crash_after(api: FakeApi, writes: int) -> None:
         api.before_write = lambda: count(left - 1)
 
     api.before_write = lambda: count(writes)
-
-
-def leaf_at_once(inputs: Inputs) -> NextStep | None:
-    """The mistake: a leaf of the new authority as soon as its caBundle is patched."""
-    if inputs.authority.noted and not inputs.moved:
-        return NextStep(Action.ISSUE, "hasty")
-    return None
-
-
-def retire_at_once(inputs: Inputs) -> NextStep | None:
-    """The mistake: the old authority goes as soon as the new leaf is stored."""
-    if inputs.moved and inputs.bundle != inputs.anchors:
-        return NextStep(Action.BUNDLE, "hasty", inputs.anchors)
-    return None
-
-
-@pytest.mark.parametrize("hasty", [leaf_at_once, retire_at_once])
-def test_the_simulation_notices_an_order_that_is_wrong(
-    hasty: Callable[[Inputs], NextStep | None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(decide, "_ROWS", (hasty, *decide._ROWS))  # noqa: SLF001
-    with pytest.raises(AssertionError, match="no trusted authority signed it"):
-        happen_all(World(POLICY), [("due", 1.0), ("ca", 0.0), ("due", 0.0), ("due", 0.0)])

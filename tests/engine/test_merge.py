@@ -109,6 +109,11 @@ CONFLICTS = {
         {"command": ["a", "b"]},
         "/spec/template/command",
     ),
+    "a port is one by number and protocol, TCP where it says none": (
+        {"ports": [{"containerPort": 22, "protocol": "TCP"}]},
+        {"ports": [{"containerPort": 22, "name": "ssh"}]},
+        "/spec/template/ports/[ssh]",
+    ),
     "true is not 1": ({"a": True}, {"a": 1}, "/spec/template/a"),
 }
 

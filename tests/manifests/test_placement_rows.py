@@ -100,11 +100,7 @@ KINDS: dict[str, tuple[str, dict[str, Json], str]] = {
     "Job without numbers": ("batch/v1/Job", INDEXED | {"completionMode": "NonIndexed"}, "affinity"),
     "Job of more Pods than at a time": ("batch/v1/Job", INDEXED | {"completions": 8}, "affinity"),
     "JobSet": (JOBSETS, JOBSET, "gate"),
-    "JobSet in order": (
-        JOBSETS,
-        JOBSET | {"startupPolicy": {"startupPolicyOrder": "InOrder"}},
-        "affinity",
-    ),
+    "JobSet in order": (JOBSETS, JOBSET | {"startupPolicy": {"startupPolicyOrder": "InOrder"}}, "affinity"),
     "JobSet whose second Jobs wait for the first": (
         JOBSETS,
         {"replicatedJobs": [FIRST, SECOND | {"dependsOn": [{"name": "a", "status": "Ready"}]}]},
@@ -300,17 +296,6 @@ def test_what_a_job_claims_is_what_the_rows_say_or_gone_and_its_author_is_told(
             same = record.claims(template).get(place) == record.claims(FORGED)[place]
             assert len(told) == (0 if same else 1), place
     assert not evaluate(table, requested(outcome.after)).operations
-
-
-@pytest.mark.parametrize("asked", LEFT_ALONE.values(), ids=LEFT_ALONE)
-def test_nothing_of_a_job_that_is_left_alone_makes_the_program_place_or_hold_it(
-    asked: dict[str, Json], table: Table
-) -> None:
-    template = get(evaluate(table, requested(forged(**asked))).after, WORKER)
-    found = read_pod({**template, "metadata": {**template["metadata"], "name": "train-worker-0"}})
-    assert found
-    assert found.place is None or found.place.placer is not Placer.GATE
-    assert (found.gated, found.opened) == (False, None)
 
 
 def test_a_claim_that_an_honest_record_names_is_taken_back_without_a_word(table: Table) -> None:

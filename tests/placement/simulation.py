@@ -28,7 +28,6 @@ class Arrival:
     name: str
     workers: int
     minutes: float
-    priority: int = 0
 
 
 @dataclass
@@ -94,4 +93,4 @@ def _step(  # noqa: PLR0913, PLR0917 - all that a simulation is
 
 
 def _pods(arrival: Arrival) -> list[Pod]:
-    return job(arrival.name, arrival.workers, age=-arrival.at * MINUTE, priority=arrival.priority)
+    return job(arrival.name, arrival.workers, age=-arrival.at * MINUTE)

@@ -1,24 +1,19 @@
-"""A leader that ends after any of its writes leaves a state that the next one finishes."""
+"""What was begun is finished: after a leader's end (more in test_properties.py), a deletion, a failure."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from contract.keys import SERVER_4
 from placement.decide import decide
-from placement.jobs import jobs_of
 from placement.model import Ended
 from placement.topology import Topology
 from tests.placement.world import (
     NOW,
     bound,
-    carry_out,
-    foreign,
     job,
     on,
     opened,
@@ -26,78 +21,10 @@ from tests.placement.world import (
     placed,
     servers,
     waiting,
-    writes_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from placement.model import Pod
 
 NODES = servers(5)
 TOPOLOGY = Topology(NODES.values())
-TENANT = foreign("x", "n5-0")
-
-WORLDS = {
-    "one job": job("a", 4, launcher=True),
-    "jobs of all sizes": [
-        *job("a", 8, launcher=True),
-        *job("b", 2, launcher=True),
-        *job("c", 1, launcher=True),
-        *job("d", 3),
-        *job("e", 4),
-    ],
-    "more than fit": [*job("a", 8), *job("b", 16), *job("c", 4), *job("d", 8)],
-    "a worker that comes back": [
-        *bound(job("a", 8), on(NODES, *(f"n{s}-{i}" for s in (1, 2) for i in range(4))), started=True)[:6],
-        *job("a", 8)[6:],
-        *job("b", 4),
-    ],
-}
-
-
-def check(pods: Iterable[Pod]) -> None:
-    """What holds after every write: no worker is let through before all have their unit, and none has two."""
-    tenants = defaultdict(set)
-    for found in jobs_of(pods):
-        if any(not pod.gated and not pod.node for pod in found.workers):
-            assert all(pod.pin or pod.node for pod in found.workers)
-        for block, workers in found.blocks.items():
-            units = {pod.pin for pod in workers if pod.pin}
-            assert len(units) <= 1
-            for unit in units:
-                tenants[unit].add((found.key, block))
-    assert all(len(found) == 1 for found in tenants.values())
-
-
-@pytest.mark.parametrize("world", WORLDS)
-def test_the_next_leader_finishes_what_was_begun_after_any_write(world: str) -> None:
-    pods = [*WORLDS[world], TENANT]
-    whole = decide(TOPOLOGY, pods, NOW)
-    uninterrupted = carry_out(pods, whole)
-    check(uninterrupted)
-    assert writes_of(whole) > 0
-    for writes in range(writes_of(whole)):
-        left = carry_out(pods, whole, writes=writes)
-        check(left)
-        after = carry_out(left, decide(TOPOLOGY, left, NOW))
-        assert {pod.uid: (pod.pin, pod.gates) for pod in after} == {
-            pod.uid: (pod.pin, pod.gates) for pod in uninterrupted
-        }
-
-
-@pytest.mark.parametrize("world", WORLDS)
-def test_what_is_carried_out_leaves_nothing_to_do(world: str) -> None:
-    pods = [*WORLDS[world], TENANT]
-    after = carry_out(pods, decide(TOPOLOGY, pods, NOW))
-    again = decide(TOPOLOGY, after, NOW)
-    assert not again.openings
-    assert not again.deletions
-
-
-def test_a_second_leader_with_the_same_view_decides_the_same() -> None:
-    pods = [*WORLDS["jobs of all sizes"], TENANT]
-    assert placed(decide(TOPOLOGY, pods, NOW)) == placed(decide(TOPOLOGY, reversed(pods), NOW))
 
 
 def test_a_job_that_was_begun_is_finished_before_an_older_and_more_important_one() -> None:

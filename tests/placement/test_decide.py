@@ -107,13 +107,6 @@ CASES = [
         {},
         {"a": "us-01: node n1-3 cordoned"},
     ),
-    Case(
-        "a node not ready",
-        changed(ONE, n1_3={"ready": False}),
-        job("a", 4),
-        {},
-        {"a": "us-01: node n1-3 not ready"},
-    ),
     Case("a node gone", changed(ONE, n1_3=None), job("a", 4), {}, {"a": "us-01: 3 of 4 nodes present"}),
     Case(
         "a taint",
@@ -133,13 +126,6 @@ CASES = [
         changed(ONE, n1_3={"taints": (Taint("sick", "", "PreferNoSchedule"),)}),
         job("a", 4),
         {"a": "us-01"},
-    ),
-    Case(
-        "nodes that the pods' selector leaves out",
-        ONE.values(),
-        job("a", 4, demand=Demand({"rack": "7"}, requests=DEMAND.requests)),
-        {},
-        {"a": "us-01: node n1-0 is not rack=7"},
     ),
     Case(
         "a pod with devices, whoever made it",

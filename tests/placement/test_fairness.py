@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 
 from placement.plan import Policy
 from tests.placement.simulation import Arrival, simulate
-from tests.placement.world import HOUR, MINUTE, servers
+from tests.placement.world import MINUTE, servers
 
 NODES = list(servers(3).values())
 LASTS, END = 40, 240
 LARGE = Arrival(60, "large", 8, 30)
 
 
-def stream(workers: int, *, priority: int = 0) -> list[Arrival]:
+def stream(workers: int) -> list[Arrival]:
     """Four hours of jobs that arrive a quarter faster than the cluster can serve them."""
     every = LASTS * workers / len(NODES) / 1.25
     return [
-        Arrival(round(number * every, 2), f"s{number}", workers, LASTS, priority)
-        for number in range(int(END / every))
+        Arrival(round(number * every, 2), f"s{number}", workers, LASTS) for number in range(int(END / every))
     ]
 
 
@@ -40,21 +37,3 @@ def test_single_nodes_are_kept_too_for_a_job_of_several() -> None:
     odd = Arrival(60, "odd", 7, 30)
     run = simulate(NODES, [*stream(1), odd], Policy(patience=10 * MINUTE), end=END)
     assert run.started["odd"] - odd.at <= 10 + 2 * LASTS + 60 * 0.25
-
-
-@pytest.mark.parametrize("workers", [1, 4])
-def test_without_the_end_of_patience_they_would_starve(workers: int) -> None:
-    run = simulate(NODES, [*stream(workers), LARGE], Policy(patience=timedelta(days=9)), end=END)
-    assert "large" not in run.started
-
-
-def test_small_jobs_pass_while_the_large_one_is_patient() -> None:
-    small = [Arrival(61 + number, f"late{number}", 4, 1) for number in range(5)]
-    long = [Arrival(0, "long", 8, 200)]
-    run = simulate(NODES, [*long, LARGE, *small], Policy(patience=HOUR), end=150)
-    assert all(run.started[arrival.name] == arrival.at for arrival in small)
-
-
-def test_more_important_jobs_may_starve_others() -> None:
-    run = simulate(NODES, [*stream(4, priority=1), LARGE], Policy(patience=10 * MINUTE), end=END)
-    assert "large" not in run.started

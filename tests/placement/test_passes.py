@@ -93,15 +93,6 @@ def test_what_is_refused_in_the_middle_is_finished_by_another(api: FakeApi, refu
     assert [found[f"a-worker-{index}"][0] for index in range(8)] == ["us-01"] * 4 + ["us-02"] * 4
 
 
-def test_one_job_that_fails_does_not_hold_up_the_others(api: FakeApi) -> None:
-    store_job(api, "a", 4)
-    store_job(api, "b", 4)
-    api.refuse = "PATCH /api/v1/namespaces/team/pods/a-worker-2"
-    Program(api).run()
-    assert {gates for _, gates in state(api, "b-").values()} == {0}
-    assert {gates for _, gates in state(api, "a-").values()} == {1}
-
-
 def test_what_was_written_counts_while_the_watch_is_behind(api: FakeApi) -> None:
     store_job(api, "a", 4)
     program = Program(api)
@@ -411,10 +402,3 @@ def test_a_pod_without_any_selector_can_be_pinned(api: FakeApi) -> None:
     found = pin(api, Pin(stored(api, raw), SERVER_4, "us-02"), NOW)
     assert found
     assert (found.pin, found.opened) == ("us-02", NOW)
-
-
-def test_a_refusal_is_an_api_error(api: FakeApi) -> None:
-    found = stored(api, worker("a", 0, 4))
-    api.refuse = "PATCH"
-    with pytest.raises(ApiError):
-        release(api, found)

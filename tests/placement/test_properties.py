@@ -21,7 +21,6 @@ from tests.placement.world import (
     SECOND,
     bound,
     carry_out,
-    config_of,
     foreign,
     job,
     node,
@@ -186,10 +185,3 @@ def test_whatever_turns_sick_nothing_that_runs_is_touched_and_nothing_is_held_in
     for found in jobs_of(pods):
         running = any(pod.started for pod in found.workers)
         assert running or found.settled or not any(pod.opened for pod in found.workers)
-
-
-def test_the_search_knows_a_pair_from_two_halves() -> None:
-    assert config_of(2) == 2
-    assert possible(((1, 2),), frozenset({"n1-0", "n1-1"}))
-    assert not possible(((1, 2),), frozenset({"n1-1", "n1-2"}))
-    assert not possible(((1, 4), (1, 1)), frozenset(NAMES[:4]))

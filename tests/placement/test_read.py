@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.quantities import requests
 from contract import keys
 from contract.keys import HOSTNAME, SERVER_4
 from contract.place import Index, Place, Placer, Term
@@ -243,31 +242,6 @@ def test_a_node_that_does_not_say_it_is_ready_is_not(status: dict[str, Any]) -> 
 )
 def test_a_node_outside_a_working_ultraserver(labels: dict[str, str]) -> None:
     assert read_node({"metadata": {"name": "n", "labels": labels}}).unit(SERVER_4) is None
-
-
-def container(cpu: str, **more: Any) -> dict[str, Any]:
-    return {"resources": {"requests": {"cpu": cpu}}} | more
-
-
-@pytest.mark.parametrize(
-    ("spec", "cpu"),
-    [
-        ({"containers": [container("1"), container("2")]}, 3000),
-        ({"containers": [container("1")], "initContainers": [container("2"), container("3")]}, 3000),
-        ({"containers": [container("1")], "initContainers": [container("2", restartPolicy="Always")]}, 3000),
-        (
-            {
-                "containers": [container("1")],
-                "initContainers": [container("2", restartPolicy="Always"), container("5")],
-            },
-            7000,
-        ),
-        ({"containers": [container("1")], "overhead": {"cpu": "250m"}}, 1250),
-        ({"containers": [container("1")], "resources": {"requests": {"cpu": "4"}}}, 4000),
-    ],
-)
-def test_what_a_pod_takes_is_counted_as_the_scheduler_does(spec: dict[str, Any], cpu: int) -> None:
-    assert requests(spec) == {"cpu": cpu}
 
 
 def test_equal_demands_are_compared_by_identity() -> None:

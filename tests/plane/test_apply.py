@@ -79,16 +79,6 @@ def leaves(fields: dict[str, Any], path: str = "") -> Iterator[str]:
             yield here
 
 
-@pytest.mark.parametrize("replicas", [2, 8])
-def test_a_job_that_is_resized_in_place_keeps_the_terms_it_was_admitted_with(
-    replicas: int, namespace: Kubectl
-) -> None:
-    first = namespace.apply(mpijob(4))
-    second = namespace.apply(mpijob(replicas))
-    assert second["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] == replicas
-    assert templates(second) == templates(first)
-
-
 def test_an_export_that_is_applied_where_it_came_from_changes_nothing(namespace: Kubectl) -> None:
     first = namespace.apply(with_own_lists())
     again = namespace.apply(exported(namespace, "train"))

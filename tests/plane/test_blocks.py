@@ -115,28 +115,6 @@ def test_a_block_that_lacks_a_node_waits_and_goes_on_where_it_is_when_the_node_c
     assert {block: found for block, found in servers(stage, key).items() if block in on} == on
 
 
-def test_a_worker_that_is_made_anew_goes_back_to_its_block(stage: Stage) -> None:
-    key = stage.apply("again", 8)
-    before = {pod["metadata"]["uid"] for pod in bound(stage, key, 8)}
-    stage.end(key[0], "again-worker-6")
-    stage.follow(key, lambda pods: len({pod["metadata"]["uid"] for pod in numbered(pods)} | before) == 9)
-    bound(stage, key, 8)
-    assert_whole(stage, key, 2)
-
-
-def test_a_launcher_that_runs_ranks_takes_a_node_of_the_first_block(stage: Stage) -> None:
-    document = mpijob(7, name="ranks")
-    document["spec"]["runLauncherAsWorker"] = True
-    replicas = document["spec"]["mpiReplicaSpecs"]
-    resources = replicas["Worker"]["template"]["spec"]["containers"][0]["resources"]
-    replicas["Launcher"]["template"]["spec"]["containers"][0]["resources"] = resources
-    key, _ = stage.create(document)
-    pods = bound(stage, key, 8)
-    launcher = next(pod for pod in pods if "launcher" in pod["metadata"]["name"])
-    assert launcher["metadata"]["labels"][BLOCK] == "0"
-    assert_whole(stage, key, 2)
-
-
 def test_a_job_without_a_name_of_its_own_is_in_blocks_by_the_name_that_it_got(stage: Stage) -> None:
     key, _ = stage.create(mpijob(8, generate_name="run-"))
     bound(stage, key, 8)

@@ -76,14 +76,6 @@ def test_copies_of_an_exported_one_get_labels_of_their_own(namespace: Kubectl) -
         assert label(first) not in str(job["spec"])
 
 
-def test_one_that_was_exported_and_gets_a_name_is_placed_by_that_name(namespace: Kubectl) -> None:
-    first = namespace.create(GENERATED)
-    copy = jobs.exported(namespace, first["metadata"]["name"])
-    copy["metadata"] |= {"name": "named"}
-    renamed = namespace.create(copy, "--dry-run=server")
-    assert renamed["spec"] == namespace.create(mpijob(4, name="named"), "--dry-run=server")["spec"]
-
-
 @pytest.fixture(scope="module")
 def called_twice(
     control_plane: ControlPlane, registered_webhook: RunningWebhook

@@ -35,22 +35,6 @@ def test_a_job_that_cannot_be_is_refused_with_the_field_the_value_and_the_fix(
     assert namespace.get_json("mpijobs")["items"] == []
 
 
-def test_workers_that_form_no_pairs_are_warned_about_and_admitted(namespace: Kubectl) -> None:
-    done = namespace.run("apply", "-f", "-", stdin=jobs.text(mpijob(3)))
-    warning = "3 nodes form no pairs: each works alone, with node config 1"
-    assert done.stderr == f"Warning: {warning}; for NeuronLink between nodes use 2 or a multiple of 4\n"
-    assert namespace.get_json("mpijob", "train")
-
-
-def test_a_field_of_a_wrong_type_is_refused_by_its_name(namespace: Kubectl) -> None:
-    job = mpijob(4)
-    template(job, "Worker")["spec"]["nodeSelector"] = ["trn2u.48xlarge"]
-    done = namespace.run("create", "--validate=false", "-f", "-", stdin=jobs.text(job), check=False)
-    assert done.returncode == 1
-    where = "/spec/mpiReplicaSpecs/Worker/template/spec/nodeSelector"
-    assert f'denied the request: {where} must be a map, not ["trn2u.48xlarge"]\n' in done.stderr
-
-
 @pytest.mark.parametrize("place", ["annotations", "labels"])
 # The API server itself looks for "false" and does not ask; the other word is the webhook's to see.
 @pytest.mark.parametrize("word", ["false", "disabled"])

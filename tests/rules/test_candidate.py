@@ -67,13 +67,7 @@ PROBLEMS: dict[str, tuple[str, Expected]] = {
     ),
     "Pods that are none": (
         "rules:\n  - {name: x, reason: r, warn: w, match: {role: pod, candidate: false}}\n",
-        [
-            (
-                5,
-                "/rules/0/match/candidate",
-                "unreachable: daemon-pod, pod takes no nodes",
-            )
-        ],
+        [(5, "/rules/0/match/candidate", "unreachable: daemon-pod, pod takes no nodes")],
     ),
     "another value": (
         ROW.replace("any", "some") + "    warn: w\n",

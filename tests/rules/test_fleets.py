@@ -207,6 +207,12 @@ def test_what_a_pod_takes_is_counted_as_the_scheduler_does(containers: Any, init
     assert requests(template["spec"]).get(NEURON, 0) == total * 1000
 
 
+def test_overhead_counts_and_so_do_the_requests_of_a_whole_pod() -> None:
+    containers = {"containers": [{"name": "x", "resources": {"requests": {"cpu": "1"}}}]}
+    assert requests(containers | {"overhead": {"cpu": "250m"}}) == {"cpu": 1250}
+    assert requests(containers | {"resources": {"requests": {"cpu": "4"}}}) == {"cpu": 4000}
+
+
 def test_two_containers_that_share_a_node_make_a_candidate() -> None:
     job = mpijob()
     get(job, (*WORKER, "spec"))["containers"] = [container(8), container(8) | {"name": "y"}]

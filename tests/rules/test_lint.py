@@ -112,13 +112,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a place of Pods that cannot be read": (
         NUMBERED + "    place: placer=gate\n",
-        [
-            (
-                9,
-                "/workloads/0/place",
-                "annotation ultraserver-webhook.io/place cannot be read: ",
-            )
-        ],
+        [(9, "/workloads/0/place", "annotation ultraserver-webhook.io/place cannot be read: ")],
     ),
     "a selector on a block that no Pod is said to be in": (
         (
@@ -127,13 +121,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             + "              - labelSelector: {matchLabels: {ultraserver-webhook.io/block: $(place.block)}}\n"
             "                topologyKey: k\n"
         ),
-        [
-            (
-                13,
-                TERMS,
-                "selects by ultraserver-webhook.io/block: it has to set it, or a Pod is not of its",
-            )
-        ],
+        [(13, TERMS, "selects by ultraserver-webhook.io/block: it has to set it, or a Pod is not of its")],
     ),
     "a role that no workload it matches has": (
         "rules: [{name: x, reason: r, match: {role: pod, workload: mpijob}, warn: w}]\n",

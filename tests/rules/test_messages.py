@@ -101,10 +101,7 @@ def test_a_table_that_only_reports_changes_nothing_and_tells_what_it_would_have_
 @pytest.mark.parametrize(
     ("job", "denial"),
     [
-        (
-            mpijob(annotations={keys.INJECT: "yes"}),
-            f'/metadata/annotations/{keys.INJECT} is "yes": {OPTING}',
-        ),
+        (mpijob(annotations={keys.INJECT: "yes"}), f'/metadata/annotations/{keys.INJECT} is "yes": {OPTING}'),
         (
             mpijob(annotations={keys.INJECT: "x" * 99}),
             f'/metadata/annotations/{keys.INJECT} is "{"x" * 58}…: {OPTING}',
@@ -133,16 +130,8 @@ CONFIGURED = f"/metadata/annotations/{keys.NODE_CONFIG}"
     ("workers", "config", "denial"),
     [
         (4, "3", f'{CONFIGURED} is "3": the node config must be one of 4, 2, 1'),
-        (
-            3,
-            "4",
-            f'{CONFIGURED} is "4", but 3 workers do not fit it: {CHANGED} 1',
-        ),
-        (
-            2,
-            "4",
-            f'{CONFIGURED} is "4", but 2 workers do not fit it: {CHANGED} 2, 1',
-        ),
+        (3, "4", f'{CONFIGURED} is "4", but 3 workers do not fit it: {CHANGED} 1'),
+        (2, "4", f'{CONFIGURED} is "4", but 2 workers do not fit it: {CHANGED} 2, 1'),
     ],
 )
 def test_a_node_config_that_does_not_fit_is_told_with_what_would(
@@ -238,11 +227,6 @@ def test_maps_that_differ_are_told_by_their_first_ten_keys(count: int, told: str
     job = mpijob(worker_spec={"volumes": [theirs]})
     found = outcome(extended(adding("volumes: [{name: v, emptyDir: {}}]")), job)
     assert found.warnings == (f"kept yours: {AT}/spec/volumes/[v] differs in {told} from rule x",)
-
-
-def test_a_container_to_amend_that_is_not_there_is_told() -> None:
-    found = outcome(extended(adding("containers: [{name: other, tty: true}]")), mpijob())
-    assert found.warnings == ("rule x: containers has no 'other' to amend",)
 
 
 def test_a_rule_in_shadow_changes_nothing_and_is_told_with_what_it_would_change_and_refuse() -> None:

@@ -9,7 +9,6 @@ from tests.rules.tables import mounted
 from webhook.rows.policies import Mode
 from webhook.rows.table import Table
 from webhook.rules.load import load_file
-from webhook.rules.problems import TableError
 from webhook.rules.source import TableSource
 from webhook.work import BusyError, FailedError
 
@@ -61,8 +60,3 @@ def test_while_other_work_waits_the_table_is_read_later(tmp_path: Path) -> None:
     assert source.watched.problem == ""
     source.refresh()
     assert source.table() is not before
-
-
-def test_a_text_longer_than_a_config_map_is_no_table(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="1048576 bytes at most"):
-        TableSource(config_map(tmp_path, "#" * 1024 * 1024, "..1"))

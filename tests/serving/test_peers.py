@@ -95,21 +95,6 @@ HEAD = sending(b"GET / HTTP/1.1\r\nX-Slow: y\r\n")
 BODY = sending(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nhalf")
 
 
-def test_idle_half_open_trickling_and_silent_peers_together_leave_live_reviews_unharmed(
-    server: Server,
-) -> None:
-    idle = [server.tls() for _ in range(16)]
-    half_open(server)
-    server.tcp()
-    slow = HEAD(server)
-    for _ in range(10):
-        slow.sendall(b"X")
-        reviews_pass(server, rounds=1)
-    for sock in idle:
-        answered(sock, GET)
-    answered(slow, b": y\r\n\r\n")
-
-
 @pytest.mark.parametrize(
     ("begin", "rest"),
     [

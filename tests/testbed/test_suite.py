@@ -1,6 +1,5 @@
 """Rules of the suite: what tests import, how long they may take, and what the tiers' plugin does about it."""
 
-import json
 import re
 
 import pytest
@@ -98,25 +97,6 @@ def test_waits():
     run(suite, text).stdout.fnmatch_lines(["*NotYetError: waited 1 s for three workers; last seen: []*"])
 
 
-def test_a_failure_in_a_frame_without_a_line_is_reported(suite: pytest.Pytester) -> None:
-    text = """
-import types
-def test_ended_between_two_lines():
-    try:
-        raise ValueError("here")
-    except ValueError as error:
-        frame = error.__traceback__.tb_frame
-        without = [place[0] for place in frame.f_code.co_positions()].index(None)
-        raise error.with_traceback(types.TracebackType(None, frame, 2 * without, -1))
-"""
-    run(suite, text).assert_outcomes(failed=1)
-
-
-def test_a_limit_without_a_reason_is_an_error(suite: pytest.Pytester) -> None:
-    done = run(suite, WAITS.format(mark="@pytest.mark.limit(5, '')"))
-    done.stderr.fnmatch_lines(["*the mark limit says no reason*"])
-
-
 @pytest.mark.parametrize(
     ("machine", "ci", "outcome"),
     [((1.0, 2.0), "true", 1), ((1.0, 2.0), "", 0), ((1e6, 1e6), "true", 0), ((1e6, 2.0), "true", 1)],
@@ -146,18 +126,3 @@ def test_a_program_that_is_not_installed_fails_its_test_in_ci(
     monkeypatch.setenv("CI", ci)
     text = "import pytest\n@pytest.mark.program('no-such-program')\ndef test_quick(): pass\n"
     run(suite, text, "-p", "tests.needs").assert_outcomes(**{outcome: 1})
-
-
-def test_the_failing_seed_is_printed_with_the_command_that_repeats_it(suite: pytest.Pytester) -> None:
-    done = run(suite, "def test_chance(seed):\n    assert seed < 0\n", "--seed=4711")
-    done.stdout.fnmatch_lines(["*.venv/bin/pytest 'tests/test_it.py::test_chance' --seed=4711"])
-
-
-def test_durations_are_recorded_and_the_slowest_printed(
-    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tiers, "SHORT", 0.0)
-    done = run(suite, "def test_quick(): pass\n", "--record-durations")
-    done.stdout.fnmatch_lines(["*slowest 20 tests*", "* s tests/test_it.py::test_quick"])
-    found = json.loads((suite.path / "durations.json").read_text(encoding="utf-8"))
-    assert found.keys() == {"tests/test_it.py", "calibration"}

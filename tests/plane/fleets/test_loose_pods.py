@@ -19,7 +19,6 @@ from tests.plane.bound import wait_count
 from tests.plane.fleets.installed import installed
 from tests.plane.fleets.pods import spec
 
-LOOSE = "ultraserver-webhook.io/loose"
 TRN2U = {"nodeSelector": {nodes.INSTANCE_TYPE: nodes.TRN2U}}
 _numbers = itertools.count()
 
@@ -107,13 +106,3 @@ def test_without_a_choice_of_their_own_they_go_to_nodes_in_no_ultraserver_first(
     people.create(bare(1, **chosen) | {"metadata": {"name": "full", "labels": {"full": "yes"}}})
     assert "Insufficient aws.amazon.com/neuron" in refused(people, "-l", "full=yes")
     assert node_of(people, bare(8)) in servers
-
-
-def test_the_pods_of_a_job_of_fewer_devices_are_loose_and_of_other_jobs_not(
-    namespace: Callable[..., Kubectl],
-) -> None:
-    people = namespace()
-    people.create(batch_job("small", 2, 8))
-    people.create(batch_job("whole", 2, 16))
-    wait_count(people, 2, "-l", f"job-name=small,{LOOSE}=true")
-    wait_count(people, 2, "-l", f"job-name=whole,!{LOOSE}")

@@ -78,18 +78,6 @@ def test_a_file_that_is_applied_again_changes_no_template(
     assert templates(again) == templates(first)
 
 
-def test_a_suspended_job_whose_parallelism_changes_keeps_its_terms_which_cannot_be_changed(
-    namespace: Kubectl,
-) -> None:
-    first = namespace.apply(written(job(4), suspend=True))
-    taken = written(job(8), suspend=True)
-    # Kubernetes refuses another number of completions, whoever asks.
-    taken["spec"]["completions"] = 4
-    again = namespace.apply(taken)
-    assert again["spec"]["parallelism"] == 8
-    assert templates(again) == templates(first)
-
-
 def test_what_kubernetes_refuses_it_refuses_in_its_own_words(namespace: Kubectl) -> None:
     namespace.apply(job(4))
     changed = job(4)

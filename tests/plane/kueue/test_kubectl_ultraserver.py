@@ -8,7 +8,7 @@ from testbed.experiment.stage import TEAMS, Stage
 from testbed.plane import kueue as program
 from testbed.plane.kubectl import Kubectl
 from testbed.plane.plugin import eventually, plugin, texts
-from tests.plane.kueue.jobs import activate, leave, wait_whole
+from tests.plane.kueue.jobs import leave, wait_whole
 
 pytestmark = pytest.mark.limit(90, "Kueue comes back to what it could not admit when its own backoff is over")
 
@@ -49,15 +49,3 @@ def test_a_job_that_waits_for_ultraservers_is_told_its_queue_and_what_kueue_says
     verdict = eventually(people, ["verify", "train"], lambda found: found["whole"])
     assert verdict["text"] == "placed whole: 8 workers on 2 UltraServers, as node config 4 needs"
     assert texts(eventually(people, ["why", "train"], lambda _: True)) == []
-
-
-def test_a_job_that_was_deactivated_says_so(stage: Stage) -> None:
-    people = inside(stage)
-    key = stage.apply("train", 4)
-    wait_whole(stage, key)
-    activate(stage, key, active=False)
-    found = eventually(people, ["why", "train"], lambda found: "deactivated" in str(texts(found)))
-    (finding,) = [finding for finding in found["findings"] if finding["kind"] == "queue"]
-    assert finding["name"] == program.LOCAL_QUEUE
-    assert "is deactivated (spec.active)" in finding["text"]
-    assert any(line.startswith("evicted: Deactivated: ") for line in finding["details"]), finding

@@ -10,20 +10,15 @@ import sys
 
 import pytest
 
-from contract.keys import GATE, JOB, OPENED
+from contract.keys import JOB, OPENED
 from kube.api import ApiError, Object
-from placement.plan import Pin
-from placement.read import read_pod
-from placement.write import pin, release
 from testbed.experiment.judge import Key, all_whole
 from testbed.experiment.stage import Stage
-from testbed.mpijob import WORKER, mpijob
 from testbed.plane import nodes
 from testbed.plane.jobs import ROLE
 from testbed.plane.webhook import REPOSITORY
 from testbed.waiting import until
 from tests.plane.placement.conftest import BreakablePlane
-from webhook.objects.tree import get
 
 
 def gated(stage: Stage, key: Key, workers: int) -> list[Object]:
@@ -70,47 +65,6 @@ def members(stage: Stage, server_id: str) -> list[str]:
 def filled(stage: Stage) -> Key:
     """A job that takes every UltraServer there is."""
     return stage.apply("filler", 24)
-
-
-def test_the_launcher_waits_with_its_workers_and_goes_where_it_likes(stage: Stage) -> None:
-    key = stage.apply("train", 8)
-    gated(stage, key, 8)
-    assert gates_of(launcher(stage, key)) == [GATE]
-    stage.start_program()
-    stage.wait(all_whole)
-    assert gates_of(launcher(stage, key)) == []
-    assert "nodeSelector" not in launcher(stage, key)["spec"]
-
-
-def test_a_launcher_that_runs_ranks_is_in_the_first_block(stage: Stage) -> None:
-    stage.start_program()
-    document = mpijob(3, launcher_spec=get(mpijob(3), WORKER)["spec"])
-    document["spec"]["runLauncherAsWorker"] = True
-    key, _ = stage.create(document)
-    pods = stage.follow(
-        key, lambda found: len(found) == 4 and all(pod["spec"].get("nodeName") for pod in found)
-    )
-    assert len({stage.labels[pod["spec"]["nodeName"]][nodes.SERVER_ID_4] for pod in pods}) == 1
-
-
-@pytest.mark.parametrize("writes", [1, 4, 9])
-def test_an_opening_that_a_leader_left_in_part_is_finished_where_it_began(writes: int, stage: Stage) -> None:
-    key = stage.apply("train", 8)
-    left = writes
-    first, second = server(stage, 3), server(stage, 1)
-    pods = [pod for found in gated(stage, key, 8) if (pod := read_pod(found))]
-    for pod in pods[:left]:
-        assert pod.place
-        unit = first if pod.block == 0 else second
-        pin(stage.api, Pin(pod, nodes.SERVER_ID_4, unit), pod.created)
-    if writes > len(pods):
-        stored = read_pod(stage.api.get(f"/api/v1/namespaces/{key[0]}/pods/{pods[0].name}") or {})
-        assert stored
-        release(stage.api, stored)
-    stage.start_program()
-    stage.wait(all_whole)
-    assert first in units(stage, key)
-    assert writes <= 4 or units(stage, key) == {first, second}
 
 
 def test_a_leader_killed_in_the_middle_is_followed(stage: Stage) -> None:
@@ -175,17 +129,6 @@ def test_a_worker_that_is_deleted_while_it_waits_is_made_anew_and_waits(stage: S
     stage.wait(all_whole)
 
 
-def test_a_worker_of_a_job_that_stands_comes_back_to_its_ultraserver(stage: Stage) -> None:
-    stage.start_program()
-    key = stage.apply("train", 8)
-    stage.wait(all_whole)
-    before = units(stage, key)
-    stage.end(key[0], "train-worker-5")
-    stage.apply("thief", 1)
-    stage.wait(lambda found: all_whole(found) and len(found) == 2)
-    assert units(stage, key) == before
-
-
 def test_a_job_that_is_deleted_and_applied_again_at_once_is_placed_whole(stage: Stage) -> None:
     stage.start_program(bound_seconds=5, interval_seconds=1)
     key = stage.apply("train", 8)
@@ -193,20 +136,6 @@ def test_a_job_that_is_deleted_and_applied_again_at_once_is_placed_whole(stage: 
     stage.finish(key)
     stage.apply("train", 4)
     stage.wait(lambda found: all_whole(found) and found[key].workers == 4)
-
-
-@pytest.mark.limit(40, "a pod is made anew by the operator, which has pauses of its own")
-def test_a_label_that_is_taken_off_is_told_and_making_the_pod_anew_mends_it(stage: Stage) -> None:
-    key = stage.apply("train", 4)
-    victim = gated(stage, key, 4)[1]["metadata"]["name"]
-    path = f"/api/v1/namespaces/{key[0]}/pods/{victim}"
-    stage.api.patch(path, [{"op": "remove", "path": f"/metadata/labels/{JOB.replace('/', '~1')}"}])
-    stage.start_program()
-    told = events(stage, key, victim)
-    assert any("no job label" in text for text in told)
-    assert not any(found.nodes for found in stage.standings().values())
-    stage.api.delete(path)
-    stage.wait(all_whole)
 
 
 def test_glass_that_is_broken_lets_one_job_through(stage: Stage) -> None:
@@ -290,19 +219,3 @@ def test_nobody_else_may_say_that_a_pod_was_opened(stage: Stage) -> None:
     stage.wait(all_whole)
     alice.run("label", "pod", one, "note=mine", rehearsal)
     team.run("delete", "rolebinding", "alice")
-
-
-def events(stage: Stage, key: Key, name: str) -> list[str]:
-    """What was told about a pod of a job, once something was; not about others of its name before it."""
-    (pod,) = named(stage.follow(key, lambda pods: named(pods, name)), name)
-
-    def ours(found: Object) -> list[str]:
-        return [
-            event["message"]
-            for event in found["items"]
-            if event["source"].get("component") == "ultraserver-placement"
-        ]
-
-    about = f"involvedObject.uid={pod['metadata']['uid']}"
-    inside = stage.plane.kubectl.in_namespace(key[0])
-    return ours(inside.wait_for(ours, "events", "--field-selector", about))

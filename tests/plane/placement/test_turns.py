@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
 
-from contract.keys import OPENED
 from kube.api import Object
 from placement.model import COMPONENT
-from testbed.experiment.judge import Key, all_whole
-from testbed.experiment.stage import TEAMS, Stage
+from testbed.experiment.judge import all_whole
+from testbed.experiment.stage import Stage
 from testbed.plane.placement import NAMESPACE
 from testbed.plane.process import ClusterError, Program
 from testbed.waiting import PATIENCE, until
@@ -67,44 +64,6 @@ def test_a_replica_of_which_a_watch_has_died_ends_and_another_leads(stage: Stage
     with pytest.raises(ClusterError, match=r"(?s)ended with status 1.*is not followed any longer"):
         died.wait_ready(lambda: False, PATIENCE)
     stage.wait(all_whole)
-
-
-def filled(stage: Stage, *workers: int) -> list[Key]:
-    """Jobs of the second team that stand."""
-    keys = [stage.apply(f"fill-{number}", count, TEAMS[1]) for number, count in enumerate(workers)]
-    stage.wait(all_whole)
-    return keys
-
-
-def waiting(stage: Stage, name: str, team: str) -> Key:
-    """A job of two UltraServers, all of whose pods are there."""
-    key = stage.apply(name, 8, team)
-    stage.follow(key, lambda pods: len(pods) == 9)
-    return key
-
-
-def test_of_others_nothing_is_kept_for_a_job_that_waits_for_its_own_namespace(stage: Stage) -> None:
-    stage.start_program(patience_seconds=0, interval_seconds=1)
-    filled(stage, 20)
-    own = waiting(stage, "large", TEAMS[1])
-    other = stage.apply("other", 4)
-    stage.wait(lambda found: found[other].whole)
-    assert not stage.standings()[own].nodes
-
-
-@pytest.mark.soak
-def test_what_is_kept_for_a_job_is_anybodys_after_a_while(stage: Stage) -> None:
-    patience, keeping = 5, 15
-    stage.start_program(patience_seconds=patience, interval_seconds=1, keeping_seconds=keeping)
-    filled(stage, 20)
-    large = waiting(stage, "large", TEAMS[0])
-    began = datetime.now(UTC)
-    until(lambda: datetime.now(UTC) - began > timedelta(seconds=patience + 2), "the end of patience")
-    small = stage.apply("small", 4, TEAMS[2])
-    stage.wait(lambda found: found[small].whole)
-    opened = datetime.fromisoformat(stage.pods(small)[-1]["metadata"]["annotations"][OPENED])
-    assert opened - began > timedelta(seconds=keeping)
-    assert not stage.standings()[large].nodes
 
 
 @modes
