@@ -1,24 +1,29 @@
 """The command line: serve, preview, review, rules."""
 
 import json
+import shutil
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
 from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
-from webhook.preview.run import FORMATS, Preview, preview
-from webhook.preview.terminal import coloured, summary
+from webhook.preview.cases import FAILURES, Case, Finding, case_of
+from webhook.preview.formats import PIPELINES
+from webhook.preview.run import FORMATS, preview
+from webhook.preview.terminal import beside, coloured, summary
 from webhook.rows.table import Table
 from webhook.rules.load import default_draft, file_draft, load_default, load_file
-from webhook.rules.problems import TableError
+from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import bundled
 from webhook.rules.show import overview
 from webhook.settings import ENVIRONMENT, RULES, Settings, prepare, serve_options
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
 """Exit codes of ``preview``, as ``kubectl diff`` has them (greater than 1 is an error)."""
+EMPTY = "no objects to look at"
 
 
 @click.group(context_settings={"auto_envvar_prefix": ENVIRONMENT, "help_option_names": ["-h", "--help"]})
@@ -55,32 +60,51 @@ def serve(**options: Any) -> None:  # noqa: ANN401 - click passes what settings.
     help="As FILE, for kubectl's habits; a directory stands for the YAML and JSON files in it.",
 )
 @click.option("-n", "--namespace", default="default", show_default=True, help="For documents that name none.")
-@click.option("-o", "--output", "form", type=click.Choice(list(FORMATS)), default="diff", show_default=True)
+@click.option(
+    "-o", "--output", "form", type=click.Choice([*FORMATS, *PIPELINES]), default="diff", show_default=True
+)
+@click.option("--must-place", is_flag=True, help="Exit with 2 if a document is no candidate.")
 @RULES
-def preview_command(
-    files: tuple[Path, ...], more: tuple[Path, ...], namespace: str, form: str, rules: Path | None
+def preview_command(  # noqa: PLR0913 - a parameter for each option
+    *,
+    files: tuple[Path, ...],
+    more: tuple[Path, ...],
+    namespace: str,
+    form: str,
+    must_place: bool,
+    rules: Path | None,
 ) -> NoReturn:
     """Show what would be done to the objects of files, without a cluster; - is standard input.
 
     Exits with 0 if nothing would change, 1 if something would, 2 if something would be denied or is wrong.
     """
-    table = _table(rules)
+    given = (*files, *more) or (Path("-"),)
     try:
-        paths = [path for given in (*files, *more) or (Path("-"),) for path in _files(given)]
-        texts = [_read(path) for path in paths]
-        documents = [document for source, text in texts for document in read_documents(text, source)]
+        table = load_file(rules) if rules else load_default()
+        texts = [_read(path) for each in given for path in _files(each)]
+        documents = expand_lists(each for source, text in texts for each in read_documents(text, source))
         shown = preview(table, documents, namespace)
+    except TableError as error:
+        told = ((each.source, each.line, f"{each.path}: {each.message}") for each in error.problems)
+        _stop(form, _refused(error), *told)
     except DocumentError as error:
-        _fail(str(error))
+        _stop(form, str(error), (error.source, error.line, error.message))
     except OSError as error:
-        _fail(f"{error.filename}: {error.strerror}")
+        message = f"{error.filename}: {error.strerror}"
+        _stop(form, message, (str(error.filename), 1, str(error.strerror)))
     if not shown:
-        _fail("no objects to look at")
-    text = FORMATS[form](shown)
-    click.echo(coloured(text) if form == "diff" else text, nl=False)
-    for item in shown:
-        click.echo(summary(item), err=True)
-    sys.exit(_exit_code(shown))
+        _stop(form, EMPTY, *((str(path), 1, EMPTY) for path in given))
+    pairs = list(zip(documents, shown, strict=True))
+    cases = [case_of(table, document, item, must_place=must_place) for document, item in pairs]
+    if form in PIPELINES:
+        click.echo(PIPELINES[form](cases), nl=False)
+    else:
+        text = FORMATS[form](shown)
+        click.echo(coloured(text) if form == "diff" else text, nl=False)
+        for item, case in zip(shown, cases, strict=True):
+            click.echo("\n".join([summary(item), *beside(case)]), err=True)
+    changed = DIFFERENT if any(item.changed for item in shown) else SAME
+    sys.exit(FAILED if any(case.about(*FAILURES) for case in cases) else changed)
 
 
 @main.command()
@@ -113,26 +137,36 @@ def rules() -> None:
 
 @rules.command()
 @click.argument("files", nargs=-1, metavar="[FILE...]", type=click.Path(path_type=Path))
-def lint(files: tuple[Path, ...]) -> None:
+@click.option(
+    "-o", "--output", "form", type=click.Choice(("text", "json")), default="text", show_default=True
+)
+def lint(files: tuple[Path, ...], form: str) -> None:
     """Report everything that is wrong with rule tables; the packaged one if none is given.
 
     Each FILE is a table of its own; the files of a directory are one table.
     """
-    failed = False
-    for path in files or (None,):
-        name = path or "packaged default"
-        try:
-            table = load_file(path) if path else load_default()
-            click.echo(
-                f"{name}: {len(table.shapes)} shapes, {len(table.rules)} rules, revision {table.revision}"
-            )
-        except TableError as error:
-            failed = True
-            click.echo(str(error), err=True)
-        except OSError as error:
-            failed = True
-            click.echo(f"{name}: {error.strerror}", err=True)
-    sys.exit(1 if failed else 0)
+    found = [_linted(path) for path in files or (None,)]
+    if form == "json":
+        click.echo(json.dumps({"tables": [told for told, _, _ in found]}, indent=2))
+    for _, text, good in found if form == "text" else ():
+        click.echo(text, err=not good)
+    sys.exit(0 if all(good for _, _, good in found) else 1)
+
+
+def _linted(path: Path | None) -> tuple[dict[str, Any], str, bool]:
+    """What is to be said of a table, as a value and as text, and whether it can be used."""
+    name, problems = str(path or "packaged default"), list[Problem]()
+    try:
+        table = load_file(path) if path else load_default()
+    except TableError as error:
+        text, problems = str(error), [*error.problems]
+    except OSError as error:
+        text, problems = f"{name}: {error.strerror}", [Problem(name, 1, "", str(error.strerror))]
+    else:
+        numbers = {"shapes": len(table.shapes), "rules": len(table.rules), "revision": table.revision}
+        text = f"{name}: {numbers['shapes']} shapes, {numbers['rules']} rules, revision {table.revision}"
+        return {"table": name, **numbers, "problems": []}, text, True
+    return {"table": name, "problems": list(map(asdict, problems))}, text, False
 
 
 @rules.command()
@@ -144,7 +178,9 @@ def show(form: str, rules: Path | None) -> None:
     """Show a rule table: what it says in short, or all of it with `extends` resolved."""
     table = _table(rules)
     if form == "table":
-        click.echo(overview(table), nl=False)
+        # As from kubectl, a line of a pipe is a row; people at a terminal have all of it in sight.
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+        click.echo(overview(table, width), nl=False)
     else:
         draft = file_draft(rules) if rules else default_draft()
         click.echo(dump_yaml(draft.raw), nl=False)
@@ -181,10 +217,16 @@ def _read(path: Path) -> tuple[str, bytes]:
     return str(path), path.read_bytes()
 
 
-def _exit_code(shown: list[Preview]) -> int:
-    if any(item.outcome.denials for item in shown):
-        return FAILED
-    return DIFFERENT if any(item.changed for item in shown) else SAME
+def _stop(form: str, message: str, *places: tuple[str, int, str]) -> NoReturn:
+    """Ends as `_fail` does, or says the same place by place in a form that a pipeline reads."""
+    if form not in PIPELINES:
+        _fail(message)
+    broken = [
+        Case(file, line, "cannot be read", (Finding("unreadable", line, text),))
+        for file, line, text in places
+    ]
+    click.echo(PIPELINES[form](broken), nl=False)
+    sys.exit(FAILED)
 
 
 def _fail(message: str) -> NoReturn:
