@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
-from webhook.preview.cases import FAILURES, Case, Finding, case_of
+from webhook.preview.cases import FAILURES, case_of, unreadable
 from webhook.preview.formats import PIPELINES
 from webhook.preview.run import FORMATS, preview
 from webhook.preview.terminal import beside, coloured, summary
@@ -145,28 +145,23 @@ def lint(files: tuple[Path, ...], form: str) -> None:
 
     Each FILE is a table of its own; the files of a directory are one table.
     """
-    found = [_linted(path) for path in files or (None,)]
+    tables = []
+    for path in files or (None,):
+        name, numbers, problems = str(path or "packaged default"), dict[str, Any](), list[Problem]()
+        try:
+            table = load_file(path) if path else load_default()
+            numbers = {"shapes": len(table.shapes), "rules": len(table.rules), "revision": table.revision}
+            text = f"{name}: {numbers['shapes']} shapes, {numbers['rules']} rules, revision {table.revision}"
+        except TableError as error:
+            problems, text = [*error.problems], str(error)
+        except OSError as error:
+            problems, text = [Problem(name, 1, "", str(error.strerror))], f"{name}: {error.strerror}"
+        if form == "text":
+            click.echo(text, err=bool(problems))
+        tables.append({"table": name, **numbers, "problems": list(map(asdict, problems))})
     if form == "json":
-        click.echo(json.dumps({"tables": [told for told, _, _ in found]}, indent=2))
-    for _, text, good in found if form == "text" else ():
-        click.echo(text, err=not good)
-    sys.exit(0 if all(good for _, _, good in found) else 1)
-
-
-def _linted(path: Path | None) -> tuple[dict[str, Any], str, bool]:
-    """What is to be said of a table, as a value and as text, and whether it can be used."""
-    name, problems = str(path or "packaged default"), list[Problem]()
-    try:
-        table = load_file(path) if path else load_default()
-    except TableError as error:
-        text, problems = str(error), [*error.problems]
-    except OSError as error:
-        text, problems = f"{name}: {error.strerror}", [Problem(name, 1, "", str(error.strerror))]
-    else:
-        numbers = {"shapes": len(table.shapes), "rules": len(table.rules), "revision": table.revision}
-        text = f"{name}: {numbers['shapes']} shapes, {numbers['rules']} rules, revision {table.revision}"
-        return {"table": name, **numbers, "problems": []}, text, True
-    return {"table": name, "problems": list(map(asdict, problems))}, text, False
+        click.echo(json.dumps({"tables": tables}, indent=2))
+    sys.exit(1 if any(each["problems"] for each in tables) else 0)
 
 
 @rules.command()
@@ -221,10 +216,7 @@ def _stop(form: str, message: str, *places: tuple[str, int, str]) -> NoReturn:
     """Ends as `_fail` does, or says the same place by place in a form that a pipeline reads."""
     if form not in PIPELINES:
         _fail(message)
-    broken = [
-        Case(file, line, "cannot be read", (Finding("unreadable", line, text),))
-        for file, line, text in places
-    ]
+    broken = [unreadable(*each) for each in places]
     click.echo(PIPELINES[form](broken), nl=False)
     sys.exit(FAILED)
 

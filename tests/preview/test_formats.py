@@ -24,7 +24,7 @@ from webhook.rules.load import load_default
 HOSTILE = "x%0A\r\n::stop-commands::,file=b: ##[add-mask]\x1b]0;\u202e\x00\u0085::error::]]><&\ufffe\ud800"
 ANY = st.text(st.characters(codec=None), max_size=20) | st.just(HOSTILE)
 CASES = st.builds(
-    lambda *texts: Case(*texts[:1], 7, texts[1], (Finding(texts[2], 9, texts[3]),), texts[4]),
+    lambda *texts: Case(texts[0], 7, texts[1], (Finding(texts[2], 9, texts[3]),), texts[4]),
     *(ANY, ANY, st.sampled_from(["refused", "unreadable", "warning", "changed"]), ANY, ANY),
 )
 PLAIN = mpijob(resource=None)

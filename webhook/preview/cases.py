@@ -47,6 +47,11 @@ def case_of(table: Table, document: Document, shown: Preview, *, must_place: boo
     return Case(document.source, document.line, shown.title, found, skipped)
 
 
+def unreadable(file: str, line: int, text: str) -> Case:
+    """The case of a file of which nothing is shown."""
+    return Case(file, line, "cannot be read", (Finding("unreadable", line, text),))
+
+
 def _findings(table: Table, document: Document, shown: Preview, *, must_place: bool) -> Iterator[Finding]:
     outcome = shown.outcome
     if must_place:
