@@ -65,6 +65,12 @@ def test_what_somebody_wrote_is_read_back_by_the_runner_and_commands_nothing(cas
     assert {key: printable(seen[key]) for key in seen} == {key: printable(written[key]) for key in written}
 
 
+def test_line_ends_and_percent_signs_are_escaped_as_github_says() -> None:
+    """Protects a message's lines, and a file's name: what the runner reads is what was written."""
+    exact = Case("a:b", 1, "a,b", (Finding("warning", 2, "a\r\nb%0A:,"),))
+    assert PIPELINES["github"]([exact]) == "::warning file=a%3Ab,line=2,title=a%2Cb::a%0D%0Ab%250A:,\n"
+
+
 @given(CASES)
 def test_junit_stays_well_formed_whatever_somebody_wrote(case: Case) -> None:
     """Protects the parser of a report: control characters, surrogates and markup are text in it."""

@@ -99,7 +99,8 @@ def test_a_name_that_is_there_in_its_right_form_too_is_no_misspelling() -> None:
     job = mpijob()
     job["spec"]["mpiReplicaSpecs"]["Worker"]["replica"] = 1
     assert said(job) == []
-    assert said({"apiVersion": "batch/v1", "kind": "Job", "spec": {"completionMode": "Indexed"}}) == []
+    elastic = {"elasticPolicy": {"minReplicas": 1}}
+    assert said({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": elastic}) == []
 
 
 def test_documents_of_this_repository_have_none() -> None:

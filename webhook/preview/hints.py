@@ -14,8 +14,8 @@ from webhook.rows.table import Table
 from webhook.rows.workloads import Workload
 from webhook.rules.schema import POD_TEMPLATE
 
-CLOSE: Final = 0.82
-"""How alike two names are of which one is the other misspelt; `completions`, `completionMode` are less so."""
+CLOSE: Final = 0.85
+"""How alike two names are of which one is the other misspelt; `minReplicas`, `maxReplicas` are less so."""
 
 Schema = dict[str, Any]
 """Of a JSON Schema the words ``properties``, ``items`` and ``$ref``."""
