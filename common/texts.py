@@ -1,6 +1,13 @@
 """Texts that anybody may have written, for terminals, logs and Events."""
 
+import re
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from textwrap import TextWrapper
+from typing import Final
+
+NARROWEST: Final = 10
+"""Characters of a column that is not made narrower."""
 
 
 def printable(text: str, longest: int = 0) -> str:
@@ -18,8 +25,18 @@ def printable(text: str, longest: int = 0) -> str:
     return f"{kept[: longest - 1]}…" if 0 < longest < len(kept) else kept
 
 
-def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """A line for each row, in columns."""
+def columns(rows: Sequence[Sequence[str]], width: int = 0) -> Iterator[str]:
+    """A line for each row, in columns; with a width, cells beside the first are wrapped to fit in it."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    while width and sum(widths) + 2 * len(widths) - 2 > width and (widest := max(widths[1:])) > NARROWEST:
+        widths[widths.index(widest, 1)] -= 1
     for row in rows:
-        yield "  ".join(map(str.ljust, row, widths)).rstrip()
+        cells = [_wrapped(*each) if width else [each[0]] for each in zip(row, widths, strict=True)]
+        for line in zip_longest(*cells, fillvalue=""):
+            yield "  ".join(map(str.ljust, line, widths)).rstrip()
+
+
+def _wrapped(cell: str, width: int) -> list[str]:
+    wrapper = TextWrapper(width)
+    wrapper.wordsep_re = re.compile(r"(\s+)|(?<=[/|])(?=\S)")  # also within names and lists of them
+    return wrapper.wrap(cell) or [""]

@@ -1,11 +1,16 @@
 """The command line: what it prints where, and its exit codes."""
 
+import contextlib
 import json
 import os
+import pty
+import shutil
 import subprocess
 import sys
+import termios
+import threading
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import jsonpatch
 import pytest
@@ -170,6 +175,43 @@ def test_lint_goes_through_all_files_and_fails_if_one_is_wrong(tmp_path: Path) -
         f"{bad}:5",
         str(missing),
     ]
+
+
+def test_lint_o_json_has_each_table_and_its_problems_with_their_lines(tmp_path: Path) -> None:
+    """Protects programs that read what lint found: numbers, places, and the same exit status."""
+    good, bad, missing = (tmp_path / name for name in ("good.yaml", "bad.yaml", "missing.yaml"))
+    good.write_text(GOOD)
+    bad.write_text(BAD)
+    result = run("rules", "lint", "-o", "json", good, bad, missing)
+    first, second, third = json.loads(result.stdout)["tables"]
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert (first["revision"], first["problems"]) == (load_file(good).revision, [])
+    places = [(each["source"], each["line"], each["path"]) for each in second["problems"]]
+    assert places == [(str(bad), 4, "/valeus"), (str(bad), 5, "/rules/0/name")]
+    assert third["problems"][0]["message"] == "No such file or directory"
+    assert run("rules", "lint", "-o", "json", good).exit_code == 0
+
+
+@pytest.mark.limit(5, "starts the program")
+def test_show_fits_a_terminal_and_loses_no_word(tmp_path: Path) -> None:
+    """Protects people at a terminal from lines of 370 characters; a pipe has a line for each row."""
+    here, there = pty.openpty()
+    termios.tcsetwinsize(there, (40, 100))
+    with (tmp_path / "shown").open("wb") as file, os.fdopen(here, "rb", buffering=0) as screen:
+        reader = threading.Thread(target=_copied, args=(screen, file))
+        reader.start()
+        subprocess.run([sys.executable, "-m", "webhook", "rules", "show"], stdout=there, check=True)
+        os.close(there)
+        reader.join()
+    text = (tmp_path / "shown").read_text()
+    assert max(map(len, text.splitlines())) <= 100
+    whole = run("rules", "show").stdout
+    assert sorted("".join(text.split())) == sorted("".join(whole.split()))
+
+
+def _copied(screen: IO[bytes], file: IO[bytes]) -> None:
+    with contextlib.suppress(OSError):  # what a terminal says at its end
+        shutil.copyfileobj(screen, file)
 
 
 def test_show_lists_every_shape_and_rule_with_its_reason() -> None:

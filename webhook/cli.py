@@ -1,26 +1,31 @@
 """The command line: serve, preview, review, rules."""
 
 import json
+import shutil
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
 from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
-from webhook.preview.run import FORMATS, Preview, preview
-from webhook.preview.terminal import coloured, summary
+from webhook.preview.cases import FAILURES, case_of, unreadable
+from webhook.preview.formats import PIPELINES
+from webhook.preview.run import FORMATS, preview
+from webhook.preview.terminal import beside, coloured, summary
 from webhook.rows.table import Table
 from webhook.rules.lint_policies import notes
 from webhook.rules.load import build, default_draft, file_draft, load_default, load_file
-from webhook.rules.problems import TableError
+from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import bundled
 from webhook.rules.show import overview
 from webhook.settings import ENVIRONMENT, RULES, Settings, prepare, serve_options
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
 """Exit codes of ``preview``, as ``kubectl diff`` has them (greater than 1 is an error)."""
+EMPTY = "no objects to look at"
 
 
 @click.group(context_settings={"auto_envvar_prefix": ENVIRONMENT, "help_option_names": ["-h", "--help"]})
@@ -57,32 +62,51 @@ def serve(**options: Any) -> None:  # noqa: ANN401 - click passes what settings.
     help="As FILE, for kubectl's habits; a directory stands for the YAML and JSON files in it.",
 )
 @click.option("-n", "--namespace", default="default", show_default=True, help="For documents that name none.")
-@click.option("-o", "--output", "form", type=click.Choice(list(FORMATS)), default="diff", show_default=True)
+@click.option(
+    "-o", "--output", "form", type=click.Choice([*FORMATS, *PIPELINES]), default="diff", show_default=True
+)
+@click.option("--must-place", is_flag=True, help="Exit with 2 if a document is no candidate.")
 @RULES
-def preview_command(
-    files: tuple[Path, ...], more: tuple[Path, ...], namespace: str, form: str, rules: Path | None
+def preview_command(  # noqa: PLR0913 - a parameter for each option
+    *,
+    files: tuple[Path, ...],
+    more: tuple[Path, ...],
+    namespace: str,
+    form: str,
+    must_place: bool,
+    rules: Path | None,
 ) -> NoReturn:
     """Show what would be done to the objects of files, without a cluster; - is standard input.
 
     Exits with 0 if nothing would change, 1 if something would, 2 if something would be denied or is wrong.
     """
-    table = _table(rules)
+    given = (*files, *more) or (Path("-"),)
     try:
-        paths = [path for given in (*files, *more) or (Path("-"),) for path in _files(given)]
-        texts = [_read(path) for path in paths]
-        documents = [document for source, text in texts for document in read_documents(text, source)]
+        table = load_file(rules) if rules else load_default()
+        texts = [_read(path) for each in given for path in _files(each)]
+        documents = expand_lists(each for source, text in texts for each in read_documents(text, source))
         shown = preview(table, documents, namespace)
+    except TableError as error:
+        told = ((each.source, each.line, f"{each.path}: {each.message}") for each in error.problems)
+        _stop(form, _refused(error), *told)
     except DocumentError as error:
-        _fail(str(error))
+        _stop(form, str(error), (error.source, error.line, error.message))
     except OSError as error:
-        _fail(f"{error.filename}: {error.strerror}")
+        message = f"{error.filename}: {error.strerror}"
+        _stop(form, message, (str(error.filename), 1, str(error.strerror)))
     if not shown:
-        _fail("no objects to look at")
-    text = FORMATS[form](shown)
-    click.echo(coloured(text) if form == "diff" else text, nl=False)
-    for item in shown:
-        click.echo(summary(item), err=True)
-    sys.exit(_exit_code(shown))
+        _stop(form, EMPTY, *((str(path), 1, EMPTY) for path in given))
+    pairs = list(zip(documents, shown, strict=True))
+    cases = [case_of(table, document, item, must_place=must_place) for document, item in pairs]
+    if form in PIPELINES:
+        click.echo(PIPELINES[form](cases), nl=False)
+    else:
+        text = FORMATS[form](shown)
+        click.echo(coloured(text) if form == "diff" else text, nl=False)
+        for item, case in zip(shown, cases, strict=True):
+            click.echo("\n".join([summary(item), *beside(case)]), err=True)
+    changed = DIFFERENT if any(item.changed for item in shown) else SAME
+    sys.exit(FAILED if any(case.about(*FAILURES) for case in cases) else changed)
 
 
 @main.command()
@@ -115,30 +139,48 @@ def rules() -> None:
 
 @rules.command()
 @click.argument("files", nargs=-1, metavar="[FILE...]", type=click.Path(path_type=Path))
-def lint(files: tuple[Path, ...]) -> None:
+@click.option(
+    "-o", "--output", "form", type=click.Choice(("text", "json")), default="text", show_default=True
+)
+def lint(files: tuple[Path, ...], form: str) -> None:
     """Report everything that is wrong with rule tables; the packaged one if none is given.
 
     Each FILE is a table of its own; the files of a directory are one table.
     """
-    failed = False
-    for path in files or (None,):
-        name = path or "packaged default"
-        try:
-            draft = file_draft(path) if path else default_draft()
-            table = build(draft)
-            counts = f"{len(table.shapes)} shapes, {len(table.rules)} rules"
-            if count := len(table.policies):
-                counts += f", {count} polic{'y' if count == 1 else 'ies'}"
-            click.echo(f"{name}: {counts}, revision {table.revision}")
-            for problem in notes(draft, table, time.time()):
-                click.echo(f"note: {problem}", err=True)
-        except TableError as error:
-            failed = True
-            click.echo(str(error), err=True)
-        except OSError as error:
-            failed = True
-            click.echo(f"{name}: {error.strerror}", err=True)
-    sys.exit(1 if failed else 0)
+    tables = [_linted(path) for path in files or (None,)]
+    if form == "json":
+        click.echo(json.dumps({"tables": tables}, indent=2, default=asdict))
+    else:
+        for each in tables:
+            _say_linted(**each)
+    sys.exit(1 if any(each["problems"] for each in tables) else 0)
+
+
+def _linted(path: Path | None) -> dict[str, Any]:
+    name, noted = str(path or "packaged default"), list[Problem]()
+    numbers, problems = dict[str, int | str](), list[Problem]()
+    try:
+        draft = file_draft(path) if path else default_draft()
+        table = build(draft)
+        numbers = {section: len(getattr(table, section)) for section in ("shapes", "rules", "policies")}
+        numbers |= {"revision": table.revision}
+        noted = [*notes(draft, table, time.time())]
+    except TableError as error:
+        problems = [*error.problems]
+    except OSError as error:
+        problems = [Problem(name, 0, "", str(error.strerror))]
+    return {"table": name, **numbers, "problems": problems, "notes": noted}
+
+
+def _say_linted(table: str, problems: list[Problem], notes: list[Problem], **numbers: int | str) -> None:
+    for problem in problems:
+        click.echo(str(problem), err=True)
+    if not problems:
+        counts = [f"{numbers[section]} {section}" for section in ("shapes", "rules", "policies")]
+        counts = ["1 policy" if text == "1 policies" else text for text in counts if text != "0 policies"]
+        click.echo(f"{table}: {', '.join(counts)}, revision {numbers['revision']}")
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
 
 
 @rules.command()
@@ -150,7 +192,9 @@ def show(form: str, rules: Path | None) -> None:
     """Show a rule table: what it says in short, or all of it with `extends` resolved."""
     table = _table(rules)
     if form == "table":
-        click.echo(overview(table), nl=False)
+        # As from kubectl, a line of a pipe is a row; people at a terminal have all of it in sight.
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+        click.echo(overview(table, width), nl=False)
     else:
         draft = file_draft(rules) if rules else default_draft()
         click.echo(dump_yaml(draft.raw), nl=False)
@@ -187,10 +231,13 @@ def _read(path: Path) -> tuple[str, bytes]:
     return str(path), path.read_bytes()
 
 
-def _exit_code(shown: list[Preview]) -> int:
-    if any(item.outcome.denials for item in shown):
-        return FAILED
-    return DIFFERENT if any(item.changed for item in shown) else SAME
+def _stop(form: str, message: str, *places: tuple[str, int, str]) -> NoReturn:
+    """Ends as `_fail` does, or says the same place by place in a form that a pipeline reads."""
+    if form not in PIPELINES:
+        _fail(message)
+    broken = [unreadable(*each) for each in places]
+    click.echo(PIPELINES[form](broken), nl=False)
+    sys.exit(FAILED)
 
 
 def _fail(message: str) -> NoReturn:

@@ -4,6 +4,7 @@ import click
 
 from common.texts import printable
 from webhook.engine.outcome import State, Verdict
+from webhook.preview.cases import Case
 from webhook.preview.run import Preview
 
 _DIFF = {"+++": "bold", "---": "bold", "@@": "cyan", "+": "green", "-": "red"}
@@ -45,3 +46,9 @@ def summary(item: Preview) -> str:
     lines += [click.style(f"  warning  {text}", fg="yellow") for text in outcome.warnings]
     lines += [click.style(f"  denied   {text}", fg="red") for text in outcome.denials]
     return "\n".join(lines)
+
+
+def beside(case: Case) -> list[str]:
+    """What the engine does not say of a document: what was probably meant, and that it had to be placed."""
+    lines = [click.style(f"  warning  {found.text}", fg="yellow") for found in case.about("hint")]
+    return lines + [click.style(f"  failed   {found.text}", fg="red") for found in case.about("not placed")]

@@ -10,7 +10,7 @@ class Problem:
 
     Attributes:
         source: the file.
-        line: 1-based line in it.
+        line: 1-based line in it; 0 for the file as a whole, which cannot be read.
         path: JSON pointer of the place, as it stands in that file.
     """
 
@@ -20,7 +20,8 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.source}:{self.line}: {self.path or '/'}: {self.message}"
+        place = f"{self.source}:{self.line}: {self.path or '/'}" if self.line else self.source
+        return f"{place}: {self.message}"
 
 
 class TableError(ValueError):

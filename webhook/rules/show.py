@@ -12,8 +12,8 @@ from webhook.rows.policies import Mode
 from webhook.rows.table import Match, MountFree, Rule, Table
 
 
-def overview(table: Table) -> str:
-    """Shapes and rules, a line each, and why each rule is there."""
+def overview(table: Table, width: int = 0) -> str:
+    """Shapes and rules, a line each, and why each rule is there; with a width, wrapped within it."""
     shapes = [
         (row.name, str(row.workers), str(row.node_config), row.together, row.apart, row.topology_key or "-")
         for row in table.shapes
@@ -23,11 +23,11 @@ def overview(table: Table) -> str:
     rules = [(row.name, row.mode, row.match.role, _when(row), row.reason) for row in table.rules]
     return (
         f"revision {table.revision}\n\n"
-        + _block([head, *shapes])
+        + _block([head, *shapes], width)
         + "\n"
-        + _block([("RULE", "MODE", "ROLE", "WHEN", "REASON"), *rules])
+        + _block([("RULE", "MODE", "ROLE", "WHEN", "REASON"), *rules], width)
         + "\n"
-        + _block([("INSTANCE TYPE", "DEVICES OF A CONTAINER"), *devices])
+        + _block([("INSTANCE TYPE", "DEVICES OF A CONTAINER"), *devices], width)
     )
 
 
@@ -58,5 +58,5 @@ def _any(values: tuple[str, ...]) -> str:
     return "|".join(value or '""' for value in values)
 
 
-def _block(rows: list[tuple[str, ...]]) -> str:
-    return "".join(f"{line}\n" for line in columns(rows))
+def _block(rows: list[tuple[str, ...]], width: int) -> str:
+    return "".join(f"{line}\n" for line in columns(rows, width))

@@ -1,0 +1,122 @@
+"""Kinds, fields and files that were probably meant otherwise, with the nearest name; and no others."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from testbed.mpijob import mpijob
+from tests.docs.blocks import REPOSITORY
+from webhook.cli import main
+from webhook.documents import Json, dump_yaml, expand_lists, read_documents
+from webhook.objects.tree import get
+from webhook.preview.hints import hints
+from webhook.rules.load import load_default
+
+TABLE = load_default()
+JOBSET = {
+    "apiVersion": "jobset.x-k8s.io/v1alpha2",
+    "kind": "JobSet",
+    "spec": {"replicatedJobs": [{"name": "a", "template": {"spec": {"paralellism": 4}}}]},
+}
+
+
+def said(obj: Json) -> list[str]:
+    """The messages of all hints."""
+    return [text for _, text in hints(TABLE, obj)]
+
+
+def misspelt(path: tuple[str | int, ...], old: str, new: str) -> Json:
+    """A job with another name for a key."""
+    obj = copy.deepcopy(mpijob())
+    there = get(obj, path)
+    there[new] = there.pop(old)
+    return obj
+
+
+WORKER = ("spec", "mpiReplicaSpecs", "Worker")
+FIELDS = [
+    ((), "spec", "sepc"),
+    ((), "metadata", "Metadata"),
+    (("spec",), "mpiReplicaSpecs", "mpiReplicaSpec"),
+    (("spec", "mpiReplicaSpecs"), "Worker", "worker"),
+    (("spec", "mpiReplicaSpecs"), "Launcher", "Luancher"),
+    (WORKER, "replicas", "replcas"),
+    (WORKER, "template", "templates"),
+    ((*WORKER, "template", "spec"), "containers", "container"),
+    ((*WORKER, "template", "spec", "containers", 0), "resources", "ressources"),
+]
+
+
+@pytest.mark.parametrize(("path", "old", "new"), FIELDS, ids=[new for _, _, new in FIELDS])
+def test_a_misspelt_field_is_named_with_the_right_one(
+    path: tuple[str | int, ...], old: str, new: str
+) -> None:
+    """Protects what a pipeline would else pass: a field that the API server or the webhook never looks at."""
+    place = "".join(f"/{part}" for part in path) or "/"
+    assert said(misspelt(path, old, new)) == [f"{place}: unknown field {new!r}; did you mean {old!r}?"]
+
+
+def test_fields_in_lists_are_looked_at() -> None:
+    """Protects fields below lists, to whose elements a row's path leads."""
+    place = "/spec/replicatedJobs/0/template/spec"
+    assert said(JOBSET) == [f"{place}: unknown field 'paralellism'; did you mean 'parallelism'?"]
+
+
+KINDS = {
+    "kubeflow.org/v2beta1/MPIjob": "kubeflow.org/v2beta1/MPIJob",
+    "kubeflow.org/v2beta/MPIJob": "kubeflow.org/v2beta1/MPIJob",
+    "kubeflow.org/v1/PyTorchJobs": "kubeflow.org/v1/PyTorchJob",
+    "batch/v1/job": "batch/v1/Job",
+    **dict.fromkeys(
+        ["v1/ConfigMap", "v1/PodTemplate", "batch/v1/CronJob", "batch/v1/Job", "kubeflow.org/v1/TFJob"], None
+    ),
+    **dict.fromkeys(["batch.volcano.sh/v1alpha1/Job", "trainer.kubeflow.org/v1alpha1/TrainJob"], None),
+}
+
+
+@pytest.mark.parametrize(("kind", "near"), KINDS.items(), ids=KINDS)
+def test_a_kind_is_named_with_the_nearest_of_the_table_and_another_kind_is_not(kind: str, near: Any) -> None:
+    """Protects kinds that differ by case from being passed over, and real other kinds from being accused."""
+    version, _, name = kind.rpartition("/")
+    expected = [f"no workload of the rule table is {kind!r}; did you mean {near!r}?"] if near else []
+    assert said({"apiVersion": version, "kind": name}) == expected
+
+
+def test_what_is_no_object_is_named_with_the_key_that_was_meant() -> None:
+    """Protects a pipeline that is given other YAML files, such as values of a chart."""
+    assert said({"replicas": 4}) == ["this is no Kubernetes object: it has no apiVersion and no kind"]
+    assert said({"apiVersion": "v1", "Kind": "Pod"}) == [
+        "this is no Kubernetes object: it has no kind; did you mean 'kind' for 'Kind'?"
+    ]
+
+
+def test_a_name_that_is_there_in_its_right_form_too_is_no_misspelling() -> None:
+    """Protects jobs with fields that only look like known ones, such as those of a newer operator."""
+    job = mpijob()
+    job["spec"]["mpiReplicaSpecs"]["Worker"]["replica"] = 1
+    assert said(job) == []
+    elastic = {"elasticPolicy": {"minReplicas": 1}}
+    assert said({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": elastic}) == []
+
+
+def test_documents_of_this_repository_have_none() -> None:
+    """Protects people from false warnings."""
+    files = [*REPOSITORY.glob("examples/**/*.yaml"), *REPOSITORY.glob("tests/data/*/*.yaml")]
+    documents = [each for file in files for each in read_documents(file.read_bytes(), str(file))]
+    found = [(each.source, text) for each in expand_lists(documents) for text in said(each.value)]
+    assert len(documents) > 4
+    assert found == []
+
+
+def test_hints_stand_on_standard_error_and_change_no_output_and_no_status(tmp_path: Path) -> None:
+    """Protects programs that read the other forms: a hint may be wrong, so it decides nothing."""
+    file = tmp_path / "job.yaml"
+    file.write_text(dump_yaml(misspelt(WORKER, "replicas", "replcas")), encoding="utf-8")
+    result = CliRunner().invoke(main, ["preview", str(file), "-o", "json"])
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)[0]["warnings"] == []
+    assert "  warning  /spec/mpiReplicaSpecs/Worker: unknown field 'replcas'" in result.stderr

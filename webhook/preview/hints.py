@@ -1,0 +1,98 @@
+"""What a document was probably meant to be, where the rule table does not know what it says."""
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from webhook.engine.evaluate import kind_of
+from webhook.objects.paths import ObjectPath, Select
+from webhook.objects.tree import Json, Path, pointer
+from webhook.rows.table import Table
+from webhook.rows.workloads import Workload
+from webhook.rules.schema import POD_TEMPLATE
+
+CLOSE: Final = 0.85
+"""How alike two names are of which one is the other misspelt; `minReplicas`, `maxReplicas` are less so."""
+
+Schema = dict[str, Any]
+"""Of a JSON Schema the words ``properties``, ``items`` and ``$ref``."""
+
+
+def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
+    """Place and message of every key, kind and field that is near to one that the table knows.
+
+    Fields are looked at where their names are known: beside what a workload's row names, and in pod
+    templates. One is misspelt that is near to one that is not there.
+    """
+    if missing := [key for key in ("apiVersion", "kind") if not isinstance(obj.get(key), str)]:
+        near = ((key, nearest(key, missing)) for key in obj)
+        asked = "".join(f"; did you mean {name!r} for {key!r}?" for key, name in near if name and name != key)
+        yield (), f"this is no Kubernetes object: it has no {' and no '.join(missing)}{asked}"
+        return
+    kind = kind_of(obj)
+    if not (rows := table.workloads_of(kind)):
+        last = kind.rpartition("/")[2]
+        known = {each for row in table.workloads for each in row.kinds}
+        alike = (each for each in sorted(known) if nearest(last, [each.rpartition("/")[2]]))
+        if meant := nearest(kind, alike):
+            yield ("kind",), f"no workload of the rule table is {kind!r}; did you mean {meant!r}?"
+            rows = table.workloads_of(meant)
+    if rows:
+        yield from _fields(obj, _shape(rows), ())
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known name that a word is in other case, in another order, or with a letter or two wrong."""
+    by_case, lower = {name.lower(): name for name in known}, word.lower()
+    other_order = (each for each in by_case if sorted(each) == sorted(lower))
+    close = (*other_order, *difflib.get_close_matches(lower, by_case, n=1, cutoff=CLOSE))
+    return by_case[close[0]] if close else None
+
+
+def _fields(value: Json, schema: Schema, path: Path) -> Iterator[tuple[Path, str]]:
+    if "$ref" in schema:
+        schema = _pod_template()["$defs"][schema["$ref"].rpartition("/")[2]]
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _fields(item, schema.get("items", {}), (*path, index))
+    elif isinstance(value, dict) and (known := schema.get("properties", {})):
+        absent = known.keys() - value.keys()
+        for key, inner in value.items():
+            if key in known:
+                yield from _fields(inner, known[key], (*path, key))
+            elif near := nearest(key, absent):
+                yield (*path, key), f"{pointer(path) or '/'}: unknown field {key!r}; did you mean {near!r}?"
+
+
+@cache
+def _pod_template() -> Schema:
+    return dict(json.loads(files("webhook.rules").joinpath(POD_TEMPLATE).read_bytes()))
+
+
+def _shape(rows: Sequence[Workload]) -> Schema:
+    """What is known of the objects of workloads, as a schema."""
+    pod = _pod_template()["properties"]
+    known: Schema = {key: {} for key in ("apiVersion", "kind", "spec", "status")}
+    shape: Schema = {"properties": {**known, "metadata": pod["metadata"]}}
+    for group in (group for row in rows for group in row.groups):
+        place = _place(shape, group.template)
+        place["properties"] = {**place.get("properties", {}), **pod}
+    for row in rows:
+        numbers = [number.path for group in row.groups for number in (*group.replicas, *group.numbers)]
+        for path in (*numbers, *(field.path for field in row.fields.values())):
+            if path and path.parts[0] == "spec":
+                _place(shape, path)
+    return shape
+
+
+def _place(shape: Schema, path: ObjectPath) -> Schema:
+    """The schema at a path, made where none is; pod templates have theirs."""
+    for part in path.parts:
+        if "$ref" in shape:
+            break
+        inner = shape if isinstance(part, Select) else shape.setdefault("properties", {})
+        shape = inner.setdefault("items" if isinstance(part, Select) else part, {})
+    return shape
