@@ -44,6 +44,9 @@ That is no failure: the API server sends a bookmark every minute, but none where
 """
 
 _ERRORS: dict[int, type[ApiError]] = {403: ForbiddenError, 409: ConflictError, 410: GoneError}
+_UNSERVED = b"404 page not found\n"
+"""What the API server says of a group or version that it does not have, without JSON. A page of a proxy is no such answer."""
+
 _JSON_PATCH = "application/json-patch+json"
 _READ_BYTES = 65536
 
@@ -288,6 +291,8 @@ def _with_query(path: str, **query: str) -> str:
 
 
 def _decoded(status: int, data: bytes) -> tuple[int, Object]:
+    if status == HTTPStatus.NOT_FOUND and data == _UNSERVED:
+        return status, {"message": "it is not served"}
     try:
         answer = json.loads(data)
     except ValueError:  # a proxy's page, say

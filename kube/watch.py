@@ -51,7 +51,8 @@ class Mirror(Generic[T]):
             one that is of no interest, as if it did not exist.
         changed: Called from the thread when what is kept has changed, or `lost` has: wake whoever looks at
             them, and return.
-        optional: Whether the API server may not serve the collection: then it is empty.
+        unserved: What it means that the API server does not serve the collection, which is empty then;
+            for one that every API server serves, nothing.
         clock: Seconds of a clock that never jumps.
         wait: Waits for the event, so many seconds at most.
     """
@@ -63,14 +64,15 @@ class Mirror(Generic[T]):
         project: Callable[[Object], T | None],
         changed: Callable[[], object] = lambda: None,
         *,
-        optional: bool = False,
+        unserved: str = "",
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[threading.Event, float], bool] = threading.Event.wait,
     ) -> None:
         self._api, self._path, self._project, self._changed = api, path, project, changed
-        self._optional, self._clock, self._wait, self._waits = optional, clock, wait, waits()
+        self._unserved, self._clock, self._wait, self._waits = unserved, clock, wait, waits()
         self._items: dict[Key, T] = {}
         self._version = self._lost = ""
+        self._served = True
         self._stream: EventStream | None = None
         self._error: Exception | None = None
         self._lock, self._listed, self._stopped = threading.Lock(), threading.Event(), threading.Event()
@@ -119,7 +121,10 @@ class Mirror(Generic[T]):
             began = self._clock()
             before = self._version
             try:
-                if not before and self._optional and self._api.get(f"{self._path}?limit=1") is None:
+                if not before and self._unserved and self._api.get(f"{self._path}?limit=1") is None:
+                    if self._served:
+                        _log.warning("%s is not served: %s", self._path, self._unserved)
+                    self._served = False
                     self._show({})
                     self._wait(self._stopped, UNSERVED_SECONDS)
                     continue
@@ -134,7 +139,7 @@ class Mirror(Generic[T]):
                     if not self._lost:
                         _log.warning("cannot follow %s: %s", self._path, error)
                     self._say(str(error))
-                if self._optional:
+                if self._unserved:
                     self._version = ""  # it may be served no longer
                 self._wait(self._stopped, next(self._waits))
                 continue
@@ -157,7 +162,7 @@ class Mirror(Generic[T]):
                 item = self._project(raw)
                 if item is not None:
                     items[_key(raw)] = item
-        self._version = version
+        self._version, self._served = version, True
         self._show(items)
 
     def _show(self, items: dict[Key, T]) -> None:
