@@ -45,8 +45,7 @@ That is no failure: the API server sends a bookmark every minute, but none where
 
 _ERRORS: dict[int, type[ApiError]] = {403: ForbiddenError, 409: ConflictError, 410: GoneError}
 _UNSERVED = b"404 page not found\n"
-"""What the API server says of a group or version that it does not have, without JSON. A page of a proxy is no such answer."""
-
+"""What the API server says of a version of a group that it does not have; a proxy says something else."""
 _JSON_PATCH = "application/json-patch+json"
 _READ_BYTES = 65536
 

@@ -121,10 +121,7 @@ class Mirror(Generic[T]):
             began = self._clock()
             before = self._version
             try:
-                if not before and self._unserved and self._api.get(f"{self._path}?limit=1") is None:
-                    if self._served:
-                        _log.warning("%s is not served: %s", self._path, self._unserved)
-                    self._served = False
+                if not before and not self._is_served():
                     self._show({})
                     self._wait(self._stopped, UNSERVED_SECONDS)
                     continue
@@ -153,6 +150,14 @@ class Mirror(Generic[T]):
             self._error = error
             self._say("the watch has ended")
 
+    def _is_served(self) -> bool:
+        """Whether there is such a collection; that there is none is said once."""
+        served = not self._unserved or self._api.get(f"{self._path}?limit=1") is not None
+        if self._served and not served:
+            _log.warning("%s is not served: %s", self._path, self._unserved)
+        self._served = served
+        return served
+
     def _list(self) -> None:
         items: dict[Key, T] = {}
         version = ""
@@ -162,7 +167,7 @@ class Mirror(Generic[T]):
                 item = self._project(raw)
                 if item is not None:
                     items[_key(raw)] = item
-        self._version, self._served = version, True
+        self._version = version
         self._show(items)
 
     def _show(self, items: dict[Key, T]) -> None:

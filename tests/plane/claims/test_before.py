@@ -1,4 +1,4 @@
-"""Kubernetes before 1.34, which has no claims: what 1.33 does and serves, the programs here can do as well."""
+"""Kubernetes before 1.34, which has no claims, as the programs of later ones emulate it."""
 
 from __future__ import annotations
 
