@@ -1,4 +1,4 @@
-// An older Kubernetes, chosen by KUBERNETES=1.34: the control plane only, with the same etcd and MPI operator.
+// An older Kubernetes, chosen by KUBERNETES=1.34: the control plane only, with the same etcd, and the MPI operator of that time.
 module ultraserver-webhook.io/kubernetes-1.34
 
 go 1.26.0
@@ -77,7 +77,7 @@ require (
 	github.com/josharian/intern v1.0.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/karrick/godirwalk v1.17.0 // indirect
-	github.com/kubeflow/mpi-operator v0.8.0 // indirect
+	github.com/kubeflow/mpi-operator v0.7.0 // indirect
 	github.com/kylelemons/godebug v1.1.0 // indirect
 	github.com/libopenstorage/openstorage v1.0.0 // indirect
 	github.com/liggitt/tabwriter v0.0.0-20181228230101-89fcab3d43de // indirect
