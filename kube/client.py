@@ -44,6 +44,8 @@ That is no failure: the API server sends a bookmark every minute, but none where
 """
 
 _ERRORS: dict[int, type[ApiError]] = {403: ForbiddenError, 409: ConflictError, 410: GoneError}
+_UNSERVED = b"404 page not found\n"
+"""What the API server says of a version of a group that it does not have; a proxy says something else."""
 _JSON_PATCH = "application/json-patch+json"
 _READ_BYTES = 65536
 
@@ -288,6 +290,8 @@ def _with_query(path: str, **query: str) -> str:
 
 
 def _decoded(status: int, data: bytes) -> tuple[int, Object]:
+    if status == HTTPStatus.NOT_FOUND and data == _UNSERVED:
+        return status, {"message": "it is not served"}
     try:
         answer = json.loads(data)
     except ValueError:  # a proxy's page, say

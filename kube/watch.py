@@ -51,7 +51,8 @@ class Mirror(Generic[T]):
             one that is of no interest, as if it did not exist.
         changed: Called from the thread when what is kept has changed, or `lost` has: wake whoever looks at
             them, and return.
-        optional: Whether the API server may not serve the collection: then it is empty.
+        unserved: What it means that the API server does not serve the collection, which is empty then;
+            for one that every API server serves, nothing.
         clock: Seconds of a clock that never jumps.
         wait: Waits for the event, so many seconds at most.
     """
@@ -63,14 +64,15 @@ class Mirror(Generic[T]):
         project: Callable[[Object], T | None],
         changed: Callable[[], object] = lambda: None,
         *,
-        optional: bool = False,
+        unserved: str = "",
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[threading.Event, float], bool] = threading.Event.wait,
     ) -> None:
         self._api, self._path, self._project, self._changed = api, path, project, changed
-        self._optional, self._clock, self._wait, self._waits = optional, clock, wait, waits()
+        self._unserved, self._clock, self._wait, self._waits = unserved, clock, wait, waits()
         self._items: dict[Key, T] = {}
         self._version = self._lost = ""
+        self._served = True
         self._stream: EventStream | None = None
         self._error: Exception | None = None
         self._lock, self._listed, self._stopped = threading.Lock(), threading.Event(), threading.Event()
@@ -119,7 +121,7 @@ class Mirror(Generic[T]):
             began = self._clock()
             before = self._version
             try:
-                if not before and self._optional and self._api.get(f"{self._path}?limit=1") is None:
+                if not before and not self._is_served():
                     self._show({})
                     self._wait(self._stopped, UNSERVED_SECONDS)
                     continue
@@ -134,7 +136,7 @@ class Mirror(Generic[T]):
                     if not self._lost:
                         _log.warning("cannot follow %s: %s", self._path, error)
                     self._say(str(error))
-                if self._optional:
+                if self._unserved:
                     self._version = ""  # it may be served no longer
                 self._wait(self._stopped, next(self._waits))
                 continue
@@ -147,6 +149,14 @@ class Mirror(Generic[T]):
         except Exception as error:  # noqa: BLE001 - an object that could not be read, say: `check` raises it
             self._error = error
             self._say("the watch has ended")
+
+    def _is_served(self) -> bool:
+        """Whether there is such a collection; that there is none is said once."""
+        served = not self._unserved or self._api.get(f"{self._path}?limit=1") is not None
+        if self._served and not served:
+            _log.warning("%s is not served: %s", self._path, self._unserved)
+        self._served = served
+        return served
 
     def _list(self) -> None:
         items: dict[Key, T] = {}

@@ -35,6 +35,7 @@ COLLECTIONS: Final = (
     (ENDED, read_ended),
     *READERS.items(),
 )
+UNSERVED: Final = "jobs are placed by their requests, as before Kubernetes 1.34"
 LABELS: Final = {"app.kubernetes.io/name": "ultraserver-webhook", "app.kubernetes.io/component": "placement"}
 _log = logging.getLogger("placement")
 
@@ -95,7 +96,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
     lease = given["lease"], given["identity"], given["lease_seconds"]
     elector = Elector(api, given["namespace"], *lease, LABELS)
     nodes, pods, ended, *claims = (
-        Mirror[Any](of, path, read, lambda: loop.wake(), optional=path in READERS)  # noqa: PLW0108 - made below
+        Mirror[Any](of, path, read, lambda: loop.wake(), unserved=UNSERVED if path in READERS else "")  # noqa: PLW0108 - made below
         for of, (path, read) in zip(watched, COLLECTIONS, strict=True)
     )
     passes = Passes(

@@ -7,6 +7,7 @@ that decides it, and a directory counts only once its marker is written, which h
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,10 +22,12 @@ else:  # run as a script: the folder of this file is the import path
 
 HERE = Path(__file__).resolve().parent
 CRD = "kubeflow.org_mpijobs.yaml"
+OLDER = os.environ.get("KUBERNETES", "")
+"""An older Kubernetes, for the control plane alone: 1.34, say, for the folder ``kubernetes-1.34`` here."""
 
 CONTROL_PLANE = Kit(
     name="cluster-tools",
-    folder=HERE / "kubernetes",
+    folder=HERE / (f"kubernetes-{OLDER}" if OLDER else "kubernetes"),
     main="k8s.io/kubernetes",
     programs={
         "kubectl": "k8s.io/kubernetes/cmd/kubectl",
@@ -123,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (progress.PhaseError, golang.ToolchainError, LookupError) as error:
+    except (progress.PhaseError, golang.ToolchainError, LookupError, OSError) as error:
         sys.exit(f"cluster tools: {error}")
     except KeyboardInterrupt:
         sys.exit(130)

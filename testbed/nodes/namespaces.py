@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Self
 
+from testbed.kits import build
 from testbed.kits.kit import CACHE
 from testbed.nodes import keeper
 from testbed.nodes.keeper import CGROUPS
@@ -26,6 +27,8 @@ FOLDERS = CACHE / "real-nodes"
 
 def unusable() -> str:
     """Why this machine cannot have real nodes; empty where it can."""
+    if build.OLDER:
+        return f"KUBERNETES={build.OLDER} is for a control plane alone"
     if os.geteuid():
         return "namespaces, mounts and control groups need root"
     lacking = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]

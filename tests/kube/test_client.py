@@ -141,8 +141,15 @@ def test_what_an_answer_becomes(
     assert len(server.asked) == 1, "it was tried again below the caller"
 
 
+def test_what_the_api_server_does_not_serve_does_not_exist(server: Server, api: KubernetesApi) -> None:
+    server.answer = (404, b"404 page not found\n")  # without JSON, as of resource.k8s.io/v1 before 1.34
+    assert api.get("/a") is None
+    with pytest.raises(ApiError, match="/a: 404 it is not served"):
+        api.create("/a", {})
+
+
 def test_an_answer_that_is_no_object_is_an_error(server: Server, api: KubernetesApi) -> None:
-    for status, text in ((200, b"<html>"), (200, b"[]"), (503, b"busy")):
+    for status, text in ((200, b"<html>"), (200, b"[]"), (503, b"busy"), (404, b"<html>")):
         server.answer = (status, text)
         with pytest.raises(ApiError, match="no JSON object"):
             api.get("/a")

@@ -46,7 +46,7 @@ class Followed:
     api: FakeApi
     path: str = NODES
     project: Callable[[Object], Any] = labels
-    optional: bool = False
+    unserved: str = ""
     now: float = 1000.0
     waits: list[float] = field(default_factory=list)
     shown: list[tuple[dict[str, Any], str]] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Followed:
             self.path,
             self.project,
             self._told,
-            optional=self.optional,
+            unserved=self.unserved,
             clock=lambda: self.now,
             wait=self._wait,
         )
@@ -316,21 +316,26 @@ def test_of_a_long_list_one_page_at_a_time_is_in_memory(monkeypatch: pytest.Monk
     assert peak < 3 * one
 
 
-def test_a_collection_that_may_not_be_served_is_empty_until_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collection_that_may_not_be_served_is_empty_until_it_is_and_that_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     api = FakeApi()
     api.put(f"{NODES}/a", {"metadata": {"name": "a", "labels": {}}})
-    followed, served = Followed(api, optional=True), list[bool]()
+    followed, served = Followed(api, unserved="none counts"), list[bool]()
     monkeypatch.setattr(api, "get", lambda _: {} if served else None)
     listed = list[bool]()
-    shown = followed.run(lambda: (listed.append(followed.mirror.wait(0)), served.append(True)))
+    shown = followed.run(
+        lambda: listed.append(followed.mirror.wait(0)), lambda: served.append(True), lambda: None
+    )
     assert (listed, shown[0], shown[-1]) == ([True], ({}, ""), ({"a": {}}, ""))
-    assert followed.waits == [UNSERVED_SECONDS]
+    assert followed.waits == [UNSERVED_SECONDS] * 2
+    assert caplog.messages == [f"{NODES} is not served: none counts"]
 
 
 def test_a_collection_that_is_served_no_longer_is_empty_again(monkeypatch: pytest.MonkeyPatch) -> None:
     api = FakeApi()
     api.put(f"{NODES}/a", {"metadata": {"name": "a", "labels": {}}})
-    followed = Followed(api, optional=True)
+    followed = Followed(api, unserved="none counts")
 
     def end() -> None:
         monkeypatch.setattr(api, "get", lambda _: None)

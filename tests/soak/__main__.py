@@ -40,11 +40,13 @@ class Phase:
         command: ``{seed}`` in it is replaced.
         rounds: how often, each with a seed of its own.
         neighbours: processes beside it that only compute.
+        kubernetes: an older one, see `testbed.kits.build.OLDER`.
     """
 
     command: tuple[str, ...]
     rounds: int = 1
     neighbours: int = 0
+    kubernetes: str = ""
 
 
 def tier(name: str) -> tuple[str, ...]:
@@ -59,6 +61,7 @@ PHASES = {
     "mutation": Phase((sys.executable, "-m", "tests.soak.mutation")),
     "quick, busy": Phase(tier("quick"), REPEATS, neighbours=2),
     "plane, busy": Phase(tier("plane"), REPEATS, neighbours=2),
+    "plane, 1.34": Phase(tier("plane"), kubernetes="1.34"),
     "nodes, busy": Phase(tier("nodes"), REPEATS, neighbours=2),
 }
 
@@ -96,6 +99,7 @@ def run(name: str, phase: Phase, seed: int, folder: Path) -> Ran:
         command += [f"--junit-xml={report}"]
     begin = time.monotonic()
     env = {**os.environ, "REQUIRE_CLUSTER": "1", "REQUIRE_NODES": "1", "REQUIRE_SSHD": "1"}
+    env |= {"KUBERNETES": phase.kubernetes} if phase.kubernetes else {}
     with busy(phase.neighbours), log.open("w", encoding="utf-8") as out:
         process = subprocess.Popen(
             command,

@@ -1,0 +1,32 @@
+"""Kubernetes before 1.34, which has no claims, as the programs of later ones emulate it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from placement.__main__ import UNSERVED
+from testbed.experiment.judge import all_whole
+from testbed.experiment.stage import staged
+from testbed.plane.controlplane import ControlPlane
+
+
+class Before(ControlPlane):
+    """A control plane that does what 1.33 does."""
+
+    flags: ClassVar = {
+        name: {"emulated-version": "1.33"}
+        for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+    }
+
+
+def test_jobs_are_placed_by_their_requests_where_there_are_no_claims_and_the_program_says_so(
+    tools: Path, tmp_path: Path
+) -> None:
+    assert tools
+    with staged(tmp_path, "base", 2, plane=Before) as stage:
+        program = stage.start_program()
+        stage.apply("train", 8)
+        stage.wait(all_whole)
+        said = program.log.read_text(encoding="utf-8")
+    assert f"resourceclaims is not served: {UNSERVED}" in said
