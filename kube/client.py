@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
@@ -48,6 +49,12 @@ _UNSERVED = b"404 page not found\n"
 """What the API server says of a version of a group that it does not have; a proxy says something else."""
 _JSON_PATCH = "application/json-patch+json"
 _READ_BYTES = 65536
+
+_DEEPEST = 100
+"""Levels of an object that are read: a Pod has about fifteen."""
+
+_BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]')
+"""Of JSON; those in texts are passed over."""
 
 
 class KubernetesApi:
@@ -215,7 +222,7 @@ class EventStream:
         with _errors("GET", self._path), contextlib.suppress(urllib3.exceptions.ReadTimeoutError):
             for part in self._response.stream(_READ_BYTES):
                 *lines, left = (left + part).split(b"\n")
-                yield from map(json.loads, filter(None, lines))
+                yield from map(_loaded, filter(None, lines))
 
     def close(self) -> None:
         """End it, from any thread: whoever waits for an event gets no more."""
@@ -289,11 +296,40 @@ def _with_query(path: str, **query: str) -> str:
     return f"{path}{'&' if '?' in path else '?'}{urlencode(query)}"
 
 
+def _loaded(data: bytes) -> Object:
+    """JSON as Kubernetes stores it, where whoever may create one object could else keep all from being read.
+
+    What the API server does not look into (``RawExtension``) is passed on as it came: with bytes that are no
+    UTF-8, which are replaced here, and nested as deep as anybody likes; what is deeper than `_DEEPEST` is
+    null here.
+    """
+    text = data.decode(errors="replace")
+    try:
+        found: Object = json.loads(text)
+    except RecursionError:
+        found = json.loads(_without_depths(text))
+    return found
+
+
+def _without_depths(text: str) -> str:
+    kept, depth, start = list[str](), 0, 0
+    for found in _BRACKETS.finditer(text):
+        if found[0] in "[{":
+            depth += 1
+            if depth == _DEEPEST:
+                kept += (text[start : found.start()], "null")
+        elif found[0] in "]}":
+            if depth == _DEEPEST:
+                start = found.end()
+            depth -= 1
+    return "".join((*kept, text[start:]))
+
+
 def _decoded(status: int, data: bytes) -> tuple[int, Object]:
     if status == HTTPStatus.NOT_FOUND and data == _UNSERVED:
         return status, {"message": "it is not served"}
     try:
-        answer = json.loads(data)
+        answer = _loaded(data)
     except ValueError:  # a proxy's page, say
         answer = None
     if isinstance(answer, dict):

@@ -198,13 +198,13 @@ class Mirror(Generic[T]):
 
     def _keep(self, key: Key, item: T | None) -> None:
         with self._lock:
-            if self._items.get(key) == item:  # nothing of what is kept
-                return
-            if item is None:
+            same = self._items.get(key) == item
+            if item is not None:
+                self._items[key] = item  # also where it is the same: its version is what a deletion names
+            elif not same:
                 del self._items[key]
-            else:
-                self._items[key] = item
-        self._changed()
+        if not same:
+            self._changed()
 
     def _say(self, lost: str) -> None:
         self._lost = lost

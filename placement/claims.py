@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from contract.keys import DRIVER
 from contract.place import Placer
-from placement.model import Ask, Device, Taken
+from placement.model import Ask, Device, Taken, are_neuron
 from placement.read import claiming
 
 if TYPE_CHECKING:
@@ -38,6 +38,12 @@ MOST_CONDITIONS: Final = 16
 
 MOST_TEXT: Final = 1000
 """Characters of one selector."""
+
+MOST_KEPT: Final = 2000
+"""Characters of all conditions of a claim: claims are tenants', and many."""
+
+_COMPARED: Final = ("string", "int", "bool")
+"""Types of attributes; a version is no text to the scheduler."""
 
 _ALL: Final = 0
 """The count of a request for every device that suits it."""
@@ -76,12 +82,14 @@ class Slice:
         node: Its name; empty for devices of no single node.
         pool: Driver and pool.
         generation: Of the pool: slices of an older one are out of date.
+        slices: How many slices the pool has: the scheduler gives nothing of one that is not all there.
         devices: Name and attributes of each that can be allocated.
     """
 
     node: str
     pool: tuple[str, str]
     generation: int
+    slices: int
     devices: tuple[tuple[str, Conditions], ...]
 
 
@@ -101,18 +109,35 @@ class DeviceClass:
 
 
 @dataclass(frozen=True, slots=True)
+class Request:
+    """A request for devices.
+
+    Attributes:
+        device_class: Its name.
+        conditions: What each device is, beside what its class says.
+        count: How many; 0 for all that suit.
+        problem: Why its selectors cannot be compared with nodes.
+    """
+
+    device_class: str
+    conditions: Conditions
+    count: int
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
 class Wish:
     """What a claim, or a template of claims, asks for.
 
     Attributes:
-        requests: Device class, further conditions, and count of each request.
+        requests: One by one.
         mode: The node config that it asks the Neuron driver for; 0 for none.
-        problem: Why it cannot be compared with nodes.
+        problem: Why none of it is kept.
     """
 
-    requests: tuple[tuple[str, Conditions, int], ...]
+    requests: tuple[Request, ...]
     mode: int
-    problem: str
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +145,7 @@ class Claim:
     """A ResourceClaim.
 
     Attributes:
-        wish: What it asks for.
+        wish: What it asks for; of requests none once it has devices, or is nobody's.
         owner: The uid of the pod that it was made for; empty for one that somebody made by hand.
         entry: The name of that pod's entry.
         devices: Driver, pool and name of each device that it has.
@@ -147,7 +172,8 @@ def read_slice(found: Object) -> Slice | None:
     )
     if not spec.get("nodeName"):
         return None
-    return Slice(spec["nodeName"], (driver, pool.get("name", "")), pool.get("generation", 0), devices)
+    whole = pool.get("generation", 0), pool.get("resourceSliceCount", 1)
+    return Slice(spec["nodeName"], (driver, pool.get("name", "")), *whole, devices)
 
 
 _OFF: Final = ("NoSchedule", "NoExecute")
@@ -157,11 +183,7 @@ _OFF: Final = ("NoSchedule", "NoExecute")
 def read_class(found: Object) -> DeviceClass:
     """A device class."""
     spec = found.get("spec") or {}
-    problem, conditions = "", Conditions()
-    try:
-        conditions = _conditions(spec.get("selectors") or ())
-    except _UnreadableError as error:
-        problem = str(error)
+    conditions, problem = _selected(spec.get("selectors") or ())
     return DeviceClass(conditions, spec.get("extendedResourceName") or "", problem)
 
 
@@ -176,9 +198,11 @@ def read_claim(found: Object) -> Claim:
     annotations = metadata.get("annotations") or {}
     owners = (item for item in metadata.get("ownerReferences") or () if item.get("kind") == "Pod")
     results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+    owner = next((item.get("uid", "") for item in owners), "")
+    wish = _wish(found.get("spec") or {})
     return Claim(
-        wish=_wish(found.get("spec") or {}),
-        owner=next((item.get("uid", "") for item in owners), ""),
+        wish=wish if owner and not results else replace(wish, requests=(), problem=""),
+        owner=owner,
         entry=annotations.get(_POD_CLAIM, ""),
         devices=tuple(
             (item.get("driver", ""), item.get("pool", ""), item.get("device", ""))
@@ -199,26 +223,31 @@ def _wish(spec: Object) -> Wish:
         opaque = item.get("opaque") or {}
         parameters = opaque.get("parameters")  # whatever the driver takes
         said = parameters.get("ultraserverMode") if isinstance(parameters, dict) else None
-        if opaque.get("driver") == DRIVER and isinstance(said, int):
+        if opaque.get("driver") == DRIVER and type(said) is int:
             mode = said
-    try:
-        requests = tuple(filter(None, map(_request, devices.get("requests") or ())))
-    except _UnreadableError as error:
-        return Wish((), mode, str(error))
+    requests = tuple(filter(None, map(_request, devices.get("requests") or ())))
     if len(requests) > MOST_REQUESTS:
         return Wish((), mode, f"it has {len(requests)} requests: at most {MOST_REQUESTS} are compared")
-    return Wish(requests, mode, "")
+    length = sum(len(str(part)) for one in requests for said in one.conditions for part in said)
+    if length > MOST_KEPT:
+        return Wish((), mode, f"its selectors have {length} characters: at most {MOST_KEPT} are compared")
+    return Wish(requests, mode)
 
 
-def _request(found: Object) -> tuple[str, Conditions, int] | None:
-    exactly = found.get("exactly")
+def _request(found: Object) -> Request | None:
+    exactly, choices = found.get("exactly"), found.get("firstAvailable")
     if not isinstance(exactly, dict):
-        raise _UnreadableError(f"its request {found.get('name')} has firstAvailable: say exactly")
+        first = choices[0].get("deviceClassName", "") if choices else ""
+        return Request(
+            first, Conditions(), 1, f"its request {found.get('name')} has firstAvailable: say exactly"
+        )
     if exactly.get("adminAccess"):
         return None
     every = exactly.get("allocationMode") == "All"
-    conditions = _conditions(exactly.get("selectors") or ())
-    return exactly.get("deviceClassName", ""), conditions, _ALL if every else exactly.get("count", 1)
+    conditions, problem = _selected(exactly.get("selectors") or ())
+    return Request(
+        exactly.get("deviceClassName", ""), conditions, _ALL if every else exactly.get("count", 1), problem
+    )
 
 
 def _attributes(device: Object, driver: str) -> Conditions:
@@ -226,21 +255,30 @@ def _attributes(device: Object, driver: str) -> Conditions:
     return frozenset(
         {("driver", driver)}
         | {
-            (name if "/" in name else f"{driver}/{name}", value)
+            _condition(name if "/" in name else f"{driver}/{name}", value)
             for name, said in (device.get("attributes") or {}).items()
-            for value in said.values()
-            if isinstance(value, str | int)
+            for kind, value in said.items()
+            if kind in _COMPARED
         }
     )
 
 
-def _conditions(selectors: Iterable[Object]) -> Conditions:
-    found: set[tuple[str, str | int | bool]] = set()
-    for selector in selectors:
-        found |= _compared((selector.get("cel") or {}).get("expression") or "")
-    if len(found) > MOST_CONDITIONS:
-        raise _UnreadableError(f"its selectors have {len(found)} conditions: at most {MOST_CONDITIONS} count")
-    return frozenset(found)
+def _condition(key: str, value: str | int | bool) -> tuple[str, str | int | bool]:  # noqa: FBT001 - a value
+    """A condition by which no truth value is a number, as it is to Python."""
+    return (f"{key}?" if isinstance(value, bool) else key), value
+
+
+def _selected(selectors: Iterable[Object]) -> tuple[Conditions, str]:
+    """The conditions of selectors; of such as are not understood the driver, if they name it, and why."""
+    texts = [(selector.get("cel") or {}).get("expression") or "" for selector in selectors]
+    try:
+        found: Conditions = frozenset().union(*map(_compared, texts))
+        problem = f"its selectors have {len(found)} conditions: at most {MOST_CONDITIONS} count"
+        if len(found) <= MOST_CONDITIONS:
+            return found, ""
+    except _UnreadableError as error:
+        problem = str(error)
+    return frozenset([("driver", DRIVER)] if any(DRIVER in text for text in texts) else ()), problem
 
 
 @lru_cache(maxsize=256)
@@ -260,7 +298,9 @@ def _compared(expression: str) -> Conditions:
             )
         key = "driver" if said["driver"] else f"{said['domain']}/{said['name'] or said['key']}"
         number, truth = said["number"], said["truth"]
-        found.add((key, int(number) if number else truth == "true" if truth else said["text"] or ""))
+        found.add(
+            _condition(key, int(number) if number else truth == "true" if truth else said["text"] or "")
+        )
     return frozenset(found)
 
 
@@ -273,12 +313,14 @@ class Inventory:
         classes: Device classes.
         claims: Claims.
         templates: What claims are made from.
+        lost: Why one of them may be old: who has devices is not known then, so that nothing offers any.
     """
 
     slices: Mapping[Key, Slice] = field(default_factory=dict)
     classes: Mapping[Key, DeviceClass] = field(default_factory=dict)
     claims: Mapping[Key, Claim] = field(default_factory=dict)
     templates: Mapping[Key, Wish] = field(default_factory=dict)
+    lost: str = field(default="", kw_only=True)
 
     def nodes(self, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
         """The nodes with their devices, and with the extended resources that these serve."""
@@ -290,6 +332,8 @@ class Inventory:
                 if kind.resource and not kind.problem and kind.conditions <= attributes
             )
             found[one.node].append(Device(_key(*one.pool, name), attributes, served))
+        if self.lost:
+            found = defaultdict(list, {name: [] for name in found})
         return {**nodes, **{name: _offering(nodes[name], found[name]) for name in found if name in nodes}}
 
     def taken(self, nodes: Mapping[str, Node], pods: Iterable[Pod]) -> Iterator[Taken]:
@@ -297,16 +341,17 @@ class Inventory:
         if not self.claims:
             return
         there = {device.key: name for name, node in nodes.items() for device in node.devices}
-        known = {pod.uid for pod in pods}
+        known = {pod.uid: pod for pod in pods}
         for (namespace, name), claim in self.claims.items():
             by_node: defaultdict[str, list[str]] = defaultdict(list)
             for driver, pool, device in claim.devices:
                 key = _key(driver, pool, device)
                 by_node[there.get(key, pool)].append(key)  # a slice that has gone leaves the pool's name
             neuron = any(driver == DRIVER for driver, _, _ in claim.devices)
+            users = [known[uid] for uid in claim.users if uid in known]
+            counted = frozenset(name for pod in users for name in pod.demand.requests if claim.extended)
             for node, keys in by_node.items():
-                stranger = neuron and known.isdisjoint(claim.users)
-                yield Taken((namespace, f"claim/{name}"), node, tuple(keys), claim.extended, stranger)
+                yield Taken((namespace, f"claim/{name}"), node, tuple(keys), counted, neuron and not users)
 
     def pods(self, pods: Iterable[Pod], now: datetime, bound: timedelta) -> list[Pod]:
         """The pods with what they claim and have.
@@ -320,7 +365,7 @@ class Inventory:
         having = {
             uid
             for claim in self.claims.values()
-            if not claim.extended and any(driver == DRIVER for driver, _, _ in claim.devices)
+            if any(driver == DRIVER for driver, _, _ in claim.devices)
             for uid in claim.users
         }
         # Of the pod's own namespace: an owner is whatever the author of a claim says.
@@ -342,14 +387,15 @@ class Inventory:
     def _asking(self, pod: Pod, own: Mapping[tuple[str, str, str], Claim]) -> Pod:
         """A pod with what its claims ask for."""
         asks: list[Ask] = []
+        if self.lost and pod.gated:
+            return pod if pod.problem else replace(pod, problem=f"claims cannot be followed: {self.lost}")
         try:
             for entry, template, name in pod.claims:
                 asks += self._asks(pod, template, name, own.get((pod.namespace, pod.uid, entry)))
         except _UnreadableError as error:
             return pod if pod.problem else replace(pod, problem=str(error))
-        neuron = any(("driver", DRIVER) in ask.conditions for ask in asks)
         # What it takes of a node that it is on stands in its claims, or comes to stand there.
-        return replace(pod, claimed=True) if pod.node and neuron else claiming(pod, tuple(asks))
+        return replace(pod, claimed=True) if pod.node and asks else claiming(pod, tuple(asks))
 
     def _asks(self, pod: Pod, template: str, name: str, made: Claim | None) -> Iterator[Ask]:
         if name:
@@ -369,22 +415,31 @@ class Inventory:
                 f"{what} has ultraserverMode {wish.mode}, and the job has node config {place.size}: "
                 "use one of the same"
             )
-        for device_class, conditions, count in wish.requests:
-            kind = self.classes.get(("", device_class))
+        for one in wish.requests:
+            kind = self.classes.get(("", one.device_class))
             if kind is None:
-                raise _UnreadableError(f"{what}: there is no DeviceClass {device_class}")
+                raise _UnreadableError(f"{what}: there is no DeviceClass {one.device_class}")
+            wanted = kind.conditions | one.conditions
+            if not are_neuron(wanted):
+                continue  # of a network, say: the scheduler sees to it
             if kind.problem:
-                raise _UnreadableError(f"DeviceClass {device_class}: {kind.problem}")
-            yield Ask(what, kind.conditions | conditions, count)
+                raise _UnreadableError(f"DeviceClass {one.device_class}: {kind.problem}")
+            if one.problem:
+                raise _UnreadableError(f"{what}: {one.problem}")
+            yield Ask(what, wanted, one.count)
 
     def _devices(self) -> Iterator[tuple[Slice, tuple[str, Conditions]]]:
-        """Of each pool the devices of its newest generation."""
+        """Of each pool whose newest generation is all there the devices."""
         newest: dict[tuple[str, str], int] = {}
         for one in self.slices.values():
             newest[one.pool] = max(newest.get(one.pool, 0), one.generation)
+        pools: defaultdict[tuple[str, str], list[Slice]] = defaultdict(list)
         for one in self.slices.values():
             if one.generation == newest[one.pool]:
-                yield from ((one, device) for device in one.devices)
+                pools[one.pool].append(one)
+        for slices in pools.values():
+            if all(one.slices == len(slices) for one in slices):
+                yield from ((one, device) for one in slices for device in one.devices)
 
 
 def _offering(node: Node, devices: list[Device]) -> Node:

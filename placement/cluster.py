@@ -83,8 +83,9 @@ class Cluster:
         served = {device.key: device.resources for device in node.devices} if node else {}
         for key in taken.devices:
             used[key] = 1000
-            for resource in () if taken.extended else served.get(key, ()):
-                used[resource] = used.get(resource, 0) + 1000
+            for resource in served.get(key, ()):
+                if resource not in taken.counted:
+                    used[resource] = used.get(resource, 0) + 1000
         if taken.stranger:
             self.staying[taken.node].update(dict.fromkeys(taken.devices, 1000))
             self._held(taken.node, taken.claim, 1)

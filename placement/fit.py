@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from placement.model import PORT
+from placement.model import PORT, unmet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,9 +39,8 @@ def misfit(demand: Demand, node: Node) -> str | None:
     for key, value in demand.selector.items():
         if node.labels.get(key) != value:
             return f"is not {key}={value}"
-    for ask in demand.claims:
-        if ask.lacks(node.devices, {}):
-            return f"offers too few devices for {ask.name}"
+    if demand.claims and (ask := unmet(demand.claims, node.devices, {})):
+        return f"offers too few devices for {ask.name}"
     if demand.terms is not None and not any(_holds(term, node) for term in demand.terms):
         return "is not in the pods' node affinity"
     return None
@@ -61,9 +60,8 @@ def lacking(demand: Demand, node: Node, used: Mapping[str, int]) -> str | None:
             offered = 0 if PORT in used else amount
         if amount and amount > offered - used.get(name, 0):
             return name
-    for ask in demand.claims:
-        if ask.lacks(node.devices, used):
-            return f"of what {ask.name} asks for"
+    if demand.claims and (ask := unmet(demand.claims, node.devices, used)):
+        return f"of what {ask.name} asks for"
     # Every pod takes one of a node's pods; a node that does not say how many it can have takes any number.
     if "pods" in node.allocatable and node.allocatable["pods"] - used.get("pods", 0) < 1000:  # noqa: PLR2004
         return "pods"

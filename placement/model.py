@@ -54,14 +54,14 @@ class Taken(NamedTuple):
         claim: Namespace and name of the claim, as those of a pod without a job: ``claim/NAME``.
         node: The node.
         devices: Keys of the devices.
-        extended: Whether a pod's requests count the same devices.
+        counted: The resources as which requests of its pods count the same devices.
         stranger: Whether they are Neuron's, and no pod that is there has them.
     """
 
     claim: JobKey
     node: str
     devices: tuple[str, ...]
-    extended: bool
+    counted: frozenset[str]
     stranger: bool
 
 
@@ -153,11 +153,28 @@ class Ask:
         """See once what is asked for with every node."""
         object.__setattr__(self, "key", f"claimed {sorted(map(str, self.conditions))}")
 
-    def lacks(self, devices: Iterable[Device], used: Mapping[str, int]) -> bool:
-        """Whether too few devices that suit are left of a node's; of all there are, none may be used."""
-        suiting = [device for device in devices if self.conditions <= device.attributes]
-        free = sum(device.key not in used for device in suiting) - used.get(self.key, 0) // 1000
-        return free < (self.count or max(len(suiting), 1))
+
+def are_neuron(conditions: Iterable[tuple[str, str | int | bool]]) -> bool:
+    """Whether devices that meet all conditions are the Neuron driver's: by its name, or by its attributes."""
+    drivers = [value for key, value in conditions if key == "driver"]
+    return DRIVER in drivers if drivers else any(key.startswith(f"{DRIVER}/") for key, _ in conditions)
+
+
+def unmet(asks: Iterable[Ask], devices: Iterable[Device], used: Mapping[str, int]) -> Ask | None:
+    """The first of a pod's asks for which too few devices are left of a node's; None where there are enough.
+
+    The asks that say most choose first. Of all that there are, none may be used.
+    """
+    left = list(devices)
+    for ask in sorted(asks, key=lambda ask: -len(ask.conditions)):
+        suiting = [device for device in left if ask.conditions <= device.attributes]
+        free = [device.key for device in suiting if device.key not in used]
+        count = ask.count or max(len(suiting), 1)
+        if len(free) - used.get(ask.key, 0) // 1000 < count:
+            return ask
+        given = set(free[:count])
+        left = [device for device in left if device.key not in given]
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +232,9 @@ class Demand:
     def __post_init__(self) -> None:
         """See once what is asked for every time."""
         conditions = [item for ask in self.claims for item in ask.conditions]
-        neuron = any(self.requests.get(name) for name in DEVICES) or ("driver", DRIVER) in conditions
+        neuron = any(self.requests.get(name) for name in DEVICES) or any(
+            are_neuron(ask.conditions) for ask in self.claims
+        )
         expressions = [item for term in self.terms or () for item in (*term.labels, *term.fields)]
         values = sum(len(item.values) for item in expressions)
         expressed = len(self.terms or ()) + len(expressions) + values

@@ -97,16 +97,19 @@ class Passes:
     def sees(self) -> bool:
         """Whether nodes and pods are followed: what looks free to the blind may be taken by now.
 
+        Where claims are not, jobs without claims go on, on nodes without claimed devices.
+
         Raises:
             RuntimeError: They never will be again, so the program has to be started again.
         """
-        mirrors: tuple[Mirror[Any], ...] = self.nodes, self.pods, self.ended, *self.claims
-        for mirror in mirrors:
+        needed: tuple[Mirror[Any], ...] = self.nodes, self.pods, self.ended
+        for mirror in (*needed, *self.claims):
             mirror.check()
-        lost = any(mirror.lost for mirror in mirrors)
-        if lost:
+        if any(mirror.lost for mirror in (*needed, *self.claims)):
             self.metrics.failed("watch")
-        return not lost and all(mirror.wait(0) for mirror in mirrors)
+        if any(mirror.lost for mirror in needed):
+            return False
+        return all(mirror.wait(0) or mirror.lost for mirror in (*needed, *self.claims))
 
     def leads(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
         """Note whether this one leads; while another does, what it remembers goes out of date."""
@@ -115,7 +118,8 @@ class Passes:
             self._memory = Memory()
 
     def _decide(self) -> Decision:
-        inventory = Inventory(*(mirror.items() for mirror in self.claims))
+        lost = next((mirror.lost for mirror in self.claims if mirror.lost), "")
+        inventory = Inventory(*(mirror.items() for mirror in self.claims), lost=lost)
         nodes = inventory.nodes({name: node for (_, name), node in self.nodes.items().items()})
         if nodes != self._topology.nodes:
             self._topology = Topology(nodes.values())

@@ -240,6 +240,30 @@ def test_a_watch_gives_events_whole_however_they_arrive(server: Server, api: Kub
         list(events)
 
 
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        (b'"\xff"', "\ufffd"),
+        (b'"]}\\""', ']}"'),
+        (b"[" * 90 + b"]" * 90, None),
+        (b"[" * 5000 + b"]" * 5000, None),
+    ],
+)
+def test_what_one_object_holds_keeps_nobody_from_reading_the_others(
+    server: Server, api: KubernetesApi, value: bytes, read: str | None
+) -> None:
+    """A tenant's opaque parameters: bytes that are no text, and nested as deep as nobody reads."""
+    body = b'{"items": [{"a": %b, "b": [{}]}, {"a": 1}]}' % value
+    server.answer = (200, body)
+    (page,) = api.pages("/a")
+    server.answer = (200, body + b"\n")
+    with api.stream("/a") as events:
+        assert [*events] == [page]
+    (odd, other) = page["items"]
+    assert (odd["b"], other) == ([{}], {"a": 1})
+    assert odd["a"] == read if read else isinstance(odd["a"], list)
+
+
 def test_a_watch_that_says_nothing_for_long_ends_without_an_error(
     server: Server, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -243,6 +243,22 @@ def test_a_change_of_nothing_that_is_kept_wakes_nobody(api: FakeApi) -> None:
     assert [items["a"]["x"] for items, _ in shown] == ["1", "2"]
 
 
+@dataclass
+class Seen:
+    """Labels, and the version that they were seen in, which does not count."""
+
+    own: dict[str, str]
+    version: str = field(compare=False)
+
+
+def test_what_is_the_same_in_all_that_counts_is_kept_as_it_was_seen_last(api: FakeApi) -> None:
+    """A pod is deleted by its version, which changes with what the scheduler writes and nobody keeps."""
+    followed = Followed(api, project=lambda raw: Seen(labels(raw), raw["metadata"]["resourceVersion"]))
+    versions: list[str] = []
+    followed.run(lambda: versions.append(put(api, "a", x="1")))
+    assert [followed.mirror.items()["", "a"].version] == versions
+
+
 def test_a_watch_that_is_stopped_while_it_begins_ends(api: FakeApi) -> None:
     followed = Followed(api)
     mirror = Mirror(api, NODES, labels, lambda: (followed.mirror.stop(), put(api, "c")))
