@@ -119,8 +119,8 @@ images: .venv/.dev ## Build the product's images and a job's with buildah, on a 
 	@$(BIN)/python -m testbed.images.product
 
 .PHONY: cluster
-cluster: $(if $(NODES),can-have-nodes node-tools images,control-plane) ## Start a control plane with 24 UltraServers and the webhook, for kubectl; Ctrl-C stops it (NODES=4: real nodes)
-	@$(BIN)/python -m testbed.$(if $(NODES),nodes --nodes $(NODES),plane)
+cluster: $(if $(NODES),can-have-nodes node-tools images,control-plane) ## Start a control plane with 24 UltraServers and the webhook, for kubectl; Ctrl-C stops it (NODES=4: real nodes; DRIVER=4: and four with a DRA driver)
+	@$(BIN)/python -m testbed.$(if $(NODES),nodes --nodes $(NODES) --driver $(or $(DRIVER),0),plane)
 
 .PHONY: demo
 demo: can-have-nodes node-tools images ## Four real nodes: install the product, run a plain job on them and show what it was told (needs root)

@@ -1,7 +1,7 @@
 """Builds the programs of a node into a cache directory: ``python -m testbed.kits.nodes``.
 
 Kubelet, kube-proxy, containerd with its shim and command line, and CoreDNS are built from the modules
-beside this file; with them the Pods' pause process and the tests' device plugin.
+beside this file; with them the Pods' pause process, and the tests' device plugin and DRA driver.
 They are kept apart from the control plane's programs, which most tests need and these few do not.
 """
 
@@ -47,6 +47,7 @@ def modules() -> dict[str, Module]:
                 "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
                 "pause": "./pause",
                 "neuron": "./neuron",
+                "neuron-dra": "./neuron-dra",
             }
         ),
         "containerd": Module(

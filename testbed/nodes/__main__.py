@@ -11,8 +11,8 @@ from testbed.images import product
 from testbed.kits.progress import say
 from testbed.nodes import story
 from testbed.nodes.namespaces import scratch
-from testbed.nodes.plugin import SYSFS
 from testbed.plane.kubectl import KubectlError
+from testbed.plane.nodes import NODES_PER_ULTRASERVER
 from testbed.plane.process import ClusterError, end_as_by_ctrl_c, wait_for_ctrl_c
 
 
@@ -20,11 +20,13 @@ def main() -> int:
     """Starts everything, says how to use it, and waits for Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m testbed.nodes", description=__doc__)
     parser.add_argument("--nodes", type=int, choices=(1, 2, 4), default=4, help="how many (default: 4)")
+    more = "and how many of another UltraServer, with a DRA driver in place of the plugin (default: 0)"
+    parser.add_argument("--driver", type=int, choices=(0, 1, 2, 4), default=0, help=more)
     options = parser.parse_args()
     end_as_by_ctrl_c()
     try:
         with scratch() as folder:
-            _serve(folder, options.nodes)
+            _serve(folder, options.nodes, options.driver)
     except KeyboardInterrupt:
         say("stopped; nothing is left running")
     except (ClusterError, KubectlError, AssertionError) as error:
@@ -33,15 +35,19 @@ def main() -> int:
     return 0
 
 
-def _serve(folder: Path, count: int) -> None:
-    with story.plane(folder, product.built(), count, say) as (running, _):
-        say(f"{count} real nodes of one UltraServer, with 16 devices each; no others")
+def _serve(folder: Path, count: int, driven: int) -> None:
+    with story.plane(folder, product.built(), count, say, driven) as (running, _):
+        say(f"{count} real nodes of one UltraServer, with 16 devices each; {driven or 'no'} others")
         say(f"\n  export KUBECONFIG={shlex.quote(str(running.kubeconfig))}")
         say(f"  alias kubectl={shlex.quote(str(running.kubectl.binary))}")
         say("\nThe product is not installed. In the repository:\n")
         say(f"  kubectl apply -k {story.OVERLAY.relative_to(story.REPOSITORY)}")
         job = story.JOB.relative_to(story.REPOSITORY)
-        say(f"  kubectl apply -f {job}{'' if count == len(SYSFS) else '  # waits: it is for four nodes'}\n")
+        waits = "" if count == NODES_PER_ULTRASERVER else "  # waits: it is for four nodes"
+        say(f"  kubectl apply -f {job}{waits}\n")
+        if driven:
+            say(f"{driven} others are claimed: docs/claims.md; their templates are applied with")
+            say("  kubectl apply -k manifests/claims\n")
         say(f"logs are in {running.programs.logs}; Ctrl-C stops everything")
         wait_for_ctrl_c()
 

@@ -74,7 +74,7 @@ class Node:
         resolv = self._write("resolv.conf", "")
         config = self._write("kubelet.json", configs.kubelet(place, cgroup, self._credentials, resolv))
         labels = ",".join(f"{key}={value}" for key, value in place.labels.items())
-        kubelet = ["kubelet", f"--config={config}", f"--kubeconfig={self._kubeconfig(place.name)}"]
+        kubelet = ["kubelet", f"--config={config}", f"--kubeconfig={self.kubeconfig}"]
         kubelet += ["--root-dir=/var/lib/kubelet", f"--hostname-override={place.name}"]
         kubelet += [f"--node-ip={place.address}", f"--node-labels={labels}", "--v=2"]
         self._running["kubelet"] = self._start("kubelet", kubelet)
@@ -158,8 +158,10 @@ class Node:
             return False
         return True
 
-    def _kubeconfig(self, user: str) -> Path:
-        return self._credentials / f"{user}.kubeconfig"
+    @property
+    def kubeconfig(self) -> Path:
+        """The node's own, as its kubelet has it."""
+        return self._credentials / f"{self.place.name}.kubeconfig"
 
     def _write(self, name: str, content: str) -> Path:
         path = self.folder / name

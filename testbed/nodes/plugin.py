@@ -1,4 +1,4 @@
-"""The device plugin of the tests: sets how many devices a node has, and what its /sys/class says."""
+"""What tells a kubelet of devices in tests: a device plugin with faults on demand, or a DRA driver."""
 
 from __future__ import annotations
 
@@ -9,17 +9,23 @@ from testbed.topology import trn2u, write
 
 RESOURCE = "aws.amazon.com/neuron"
 DEVICES = 16
-SYSFS = [trn2u("9000000000000000", node) for node in (2, 3, 1, 0)]
-"""What the nodes' drivers say: one UltraServer, handed out in an order that is not the topology's."""
+SYSFS = [trn2u(server, node) for server in ("9000000000000000", "8000000000000000") for node in (2, 3, 1, 0)]
+"""What the nodes' drivers say: two UltraServers, handed out in an order that is not the topology's."""
 
 
-def ultraserver() -> list[Object]:
-    """Its nodes as objects, with the labels that a real plugin makes of what the drivers say."""
-    found = nodes.ultraserver_nodes(1)
+def machines(plugged: int = 4, driven: int = 0) -> list[Object]:
+    """Nodes as objects, with the labels that a real plugin makes of what the drivers say.
+
+    Args:
+        plugged: how many of one UltraServer.
+        driven: how many of another.
+    """
+    found = nodes.ultraserver_nodes(2)
     for node, sysfs in zip(found, SYSFS, strict=True):
         read = {key.replace("_", "-"): value for key, value in sysfs.items() if key != "ultraserver_mode"}
         node["metadata"]["labels"] |= {f"{nodes.LABEL}{key}": value for key, value in read.items()}
-    return found
+    half = nodes.NODES_PER_ULTRASERVER
+    return found[:plugged] + found[half : half + driven]
 
 
 class NeuronPlugin:
@@ -43,7 +49,16 @@ class NeuronPlugin:
         self._healthy = sysfs
         self.sysfs: dict[str, str] = {}
         self.mend()
-        node.start_program("neuron", ["neuron", str(self._folder)])
+        self._node = node
+        self.start()
+
+    def start(self) -> None:
+        """Starts it; the constructor does, and what has stopped it may."""
+        self._node.start_program("neuron", ["neuron", str(self._folder)])
+
+    def stop(self) -> None:
+        """Ends it; the kubelet has no devices then."""
+        self._node.kill("neuron")
 
     def say(self, **files: str) -> None:
         """Changes files of ``neuron_device``; containers see it at once."""
@@ -64,3 +79,19 @@ class NeuronPlugin:
             if file.name not in self._healthy:
                 file.unlink()
         self.offer(DEVICES)
+
+
+class NeuronDriver:
+    """The DRA driver of one node, which has no device plugin then: it offers the node as one device to claim.
+
+    Args:
+        node: where it runs.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        node.start_program("neuron-dra", ["neuron-dra", node.place.name, str(node.kubeconfig)])
+
+    def stop(self) -> None:
+        """Ends it, when no Pod has a claim any more: nobody would take back what was prepared for it."""
+        self._node.kill("neuron-dra")

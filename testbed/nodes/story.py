@@ -9,7 +9,7 @@ from pathlib import Path
 from testbed.images import images, product
 from testbed.kits import nodes as build
 from testbed.nodes.plane import RealPlane
-from testbed.nodes.plugin import DEVICES, RESOURCE, SYSFS, NeuronPlugin, ultraserver
+from testbed.nodes.plugin import DEVICES, RESOURCE, SYSFS, NeuronDriver, NeuronPlugin, machines
 from testbed.plane import nodes
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.load import places
@@ -26,7 +26,11 @@ SECONDS = 240.0
 
 @contextlib.contextmanager
 def plane(
-    folder: Path, archives: Sequence[Path], count: int = 4, say: Callable[[str], None] | None = None
+    folder: Path,
+    archives: Sequence[Path],
+    count: int = 4,
+    say: Callable[[str], None] | None = None,
+    driven: int = 0,
 ) -> Iterator[tuple[RealPlane, dict[str, NeuronPlugin]]]:
     """A plane with nodes of one UltraServer, and the device plugin of each by its name.
 
@@ -35,11 +39,17 @@ def plane(
         archives: the images that every node has, pause and busybox excepted.
         count: of nodes.
         say: gets a line for every program and node that is ready.
+        driven: of nodes of another UltraServer, with the DRA driver in place of the plugin.
     """
     small = images.small(folder, build.directory())
-    with RealPlane(folder, ultraserver()[:count], [*small, *archives], say) as running:
-        nodes = zip(running.nodes.items(), SYSFS, strict=False)
-        yield running, {name: NeuronPlugin(node, sysfs) for (name, node), sysfs in nodes}
+    with RealPlane(folder, machines(count, driven), [*small, *archives], say) as running:
+        every = list(running.nodes.items())
+        if driven:
+            nodes.create(running.kubectl, [nodes.device_class()])
+        for _, node in every[count:]:
+            NeuronDriver(node)
+        plugged = zip(every[:count], SYSFS, strict=False)
+        yield running, {name: NeuronPlugin(node, sysfs) for (name, node), sysfs in plugged}
 
 
 def install(kubectl: Kubectl) -> Kubectl:

@@ -1,0 +1,67 @@
+"""Jobs that claim nodes beside jobs that request devices, on nodes of both kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from contract.keys import DRIVER
+from testbed.mpijob import IMAGE, mpijob
+from testbed.nodes import story
+from testbed.nodes.plane import RealPlane
+from testbed.nodes.plugin import RESOURCE, NeuronDriver, NeuronPlugin
+from testbed.plane import nodes
+from testbed.plane.kubectl import Kubectl
+from tests.nodes.product.job import PROGRAM
+
+PAIR = 2
+MODE, VERTICAL = "NEURON_RT_ULTRASERVER_MODE", "3"
+"""What the driver tells a container of a node of a pair."""
+CLAIMS, REQUESTS = "claims", "requests"
+# Open MPI 5 does not read the variable that mpi-operator sets, and no init script names the file to it.
+MPIRUN = ["mpirun", "--hostfile", "/etc/mpi/hostfile", PROGRAM]
+LAUNCHER = {"containers": [{"name": "mpitest", "image": IMAGE, "command": MPIRUN}]}
+SLICES = ("resourceslices", f"--field-selector=spec.driver={DRIVER}")
+
+
+@pytest.fixture
+def driven(
+    real_plane: RealPlane, installed: Kubectl, plugins: dict[str, NeuronPlugin], here: Kubectl
+) -> Iterator[set[str]]:
+    """A pair of nodes with the DRA driver in place of the device plugin, for one test."""
+    story.all_offered(installed, plugins)
+    names, neuron = list(plugins)[PAIR:], nodes.device_class()
+    for name in names:
+        plugins[name].stop()
+    try:
+        installed.create(neuron)
+        drivers = [NeuronDriver(real_plane.nodes[name]) for name in names]
+        for name in names:
+            story.offered(installed, name, RESOURCE, 0)
+        installed.wait_for(lambda found: len(found["items"]) == len(names), *SLICES)
+        yield set(names)
+        here.run("delete", "mpijobs", "--all", "--cascade=foreground")
+        for driver in drivers:
+            driver.stop()
+        installed.delete(*SLICES)
+        installed.delete("deviceclass", neuron["metadata"]["name"])
+    finally:
+        for name in names:
+            plugins[name].start()
+
+
+def test_a_job_that_claims_nodes_runs_beside_one_that_requests_devices_and_has_what_cdi_gives(
+    driven: set[str], plugins: dict[str, NeuronPlugin], here: Kubectl
+) -> None:
+    """Real kubelets prepare claims, containerd reads the CDI spec, and whole jobs share a mixed fleet."""
+    here.run("apply", "-k", str(nodes.CLAIMS))
+    for name, template in ((CLAIMS, nodes.template_name(PAIR)), (REQUESTS, None)):
+        here.create(mpijob(PAIR, name=name, claim=template, launcher_spec=LAUNCHER))
+    on, told = {}, {}
+    for name in (CLAIMS, REQUESTS):
+        on[name] = {pod["spec"]["nodeName"] for pod in story.placed(here, name, PAIR)}
+        told[name] = here.run("exec", f"{name}-worker-0", "--", "printenv", MODE, check=False).stdout.strip()
+    assert on == {CLAIMS: driven, REQUESTS: set(plugins) - driven}
+    assert told == {CLAIMS: VERTICAL, REQUESTS: ""}
+    assert {name: story.ended(here, name)["status"]["phase"] for name in on} == dict.fromkeys(on, "Succeeded")
