@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from testbed.experiment.stage import Stage
+from testbed.kits import build
 from testbed.mpijob import mpijob
 from testbed.plane import kueue as program
 from testbed.plane import nodes
@@ -40,6 +41,9 @@ def test_a_job_is_suspended_and_then_placed_whole_whoever_is_asked_first(
     wait_whole(stage, key)
 
 
+@pytest.mark.skipif(
+    bool(build.OLDER), reason="its mpi-operator 0.7 keeps the launcher's pods as before Kueue chose"
+)
 def test_a_launcher_that_runs_ranks_is_on_the_ultraserver_of_its_workers(stage: Stage) -> None:
     document = mpijob(3, launcher_spec=template(mpijob(1), "Worker")["spec"])
     document["spec"]["runLauncherAsWorker"] = True
