@@ -147,6 +147,13 @@ def test_why_asks_the_rule_table_where_the_manifests_put_it(api: FakeApi) -> Non
     assert "added nothing: the whole rule table is switched off" in run("why", "train")[1]
 
 
+def test_a_job_that_is_written_wrongly_is_refused(api: FakeApi) -> None:
+    assert api.objects
+    code, _, err = run("why", "a/b/c")
+    assert code == 2
+    assert "write NAME or KIND/NAME" in err
+
+
 def test_a_list_that_takes_long_tells_how_far_it_is_where_somebody_looks(
     api: FakeApi, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
