@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from textwrap import fill
 from typing import Any, NoReturn
 
 import click
@@ -178,7 +179,7 @@ def test_command(folder: Path, junit: Path | None, rules: Path | None, *, update
     click.echo(as_text(results))
     # What a table of one's own leaves as it is in the package has its cases there.
     idle = never_fired(table, results, load_default() if rules else None)
-    click.echo(f"never fired: {', '.join(idle) or 'no rule'}")
+    click.echo(fill(f"never fired: {', '.join(idle) or 'no rule'}", 100, break_on_hyphens=False))
     sys.exit(1 if any(result.differences for result in results) else 0)
 
 

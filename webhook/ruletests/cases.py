@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from webhook.documents import Document, DocumentError, Json, Path, read_documents
 from webhook.engine import Request
@@ -23,10 +23,19 @@ class CasesError(TableError):
     """Cases that cannot be run, with every problem found."""
 
 
+def _an_object(value: Json) -> Json:
+    if not isinstance(value, dict | str) or not value:
+        raise ValueError("must be an object, or the path of its file")
+    return value
+
+
 def _instant(value: Json) -> Json:
     if not isinstance(value, str) or value[10:11] != "T":
         raise ValueError("write a time with its zone, such as 2026-11-23T12:00:00Z")
     return value
+
+
+_Object = Annotated[Any, AfterValidator(_an_object)]
 
 
 @dataclass(frozen=True)
@@ -43,9 +52,9 @@ class Written(Row):
     """A case as it is written. An object is given as it is, or as the path of its file."""
 
     name: Annotated[str, Field(min_length=1)]
-    object: dict[str, Any] | str
+    object: _Object
     expect: Expect
-    old_object: dict[str, Any] | str | None = None
+    old_object: _Object | None = None
     with_: Annotated[dict[str, Any], Field(alias="with")] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     now: Annotated[AwareDatetime, BeforeValidator(_instant)] | None = None
@@ -127,7 +136,8 @@ class _Reading:
             rows = _CASES.validate_python(self.files[name][0].value)
         except ValidationError as error:
             for each in error.errors(include_url=False):
-                self.say(name, each["loc"], each["msg"].replace("Unexpected keyword argument", "unknown key"))
+                said = "unknown key" if each["type"] == "unexpected_keyword_argument" else each["msg"]
+                self.say(name, each["loc"], said.removeprefix("Value error, "))
             return
         for at, row in enumerate(rows):
             yield self._case(name, at, row)

@@ -77,7 +77,7 @@ def as_text(results: Sequence[Result]) -> str:
     """Every case that failed, and how many did."""
     failed = [result for result in results if result.differences]
     told = [f"FAIL {result.case.source}: {printable(result.case.name)}\n{result}" for result in failed]
-    return "".join(told) + f"{len(results)} cases, {len(failed)} failed"
+    return "".join(told) + f"{len(results)} case{'s' * (len(results) > 1)}, {len(failed)} failed"
 
 
 def as_junit(results: Sequence[Result]) -> str:
