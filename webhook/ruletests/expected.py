@@ -1,9 +1,8 @@
-"""What a case may expect, and how an outcome is held to it, key by key."""
+"""How an outcome is held to what a case expects, key by key."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Final, Literal
+from typing import Final
 
 from contract import keys
 from webhook.documents import Json
@@ -13,40 +12,18 @@ from webhook.engine.outcome import State, Verdict
 from webhook.objects.tree import is_empty, pointer, same
 from webhook.preview.run import abridged, unified
 from webhook.rows.table import Table
-from webhook.rows.written import Row
+from webhook.ruletests.cases import Case
 
 RECORDS: Final = (keys.ADDED, keys.ADDED_TO_POD)
 """They name the revision of the table, which is another after every change."""
 
-
-@dataclass(frozen=True)
-class Expect(Row):
-    """What is to become of an object; what is not said may be anything."""
-
-    outcome: Literal["allowed", "warned", "denied", "no-workload"] | None = None
-    rules: Mapping[str, State] = field(default_factory=dict)
-    messages: tuple[str, ...] = ()
-    patch: list[dict[str, Any]] | None = None
-    snapshot: Literal[True] | None = None
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What became of the object of a case, and the snapshot of what should have."""
-
-    table: Table
-    object: Json
-    outcome: Outcome
-    snapshot: Json
-
-
-WORDS: Final[Mapping[str, Callable[[Seen], bool]]] = {
-    "allowed": lambda seen: seen.outcome.verdict is Verdict.ALLOWED,
-    "warned": lambda seen: seen.outcome.verdict is Verdict.WARNED,
-    "denied": lambda seen: seen.outcome.verdict is Verdict.DENIED,
-    "no-workload": lambda seen: not seen.table.workloads_of(kind_of(seen.object)),
+WORDS: Final[Mapping[str, Callable[[Outcome, bool], bool]]] = {
+    "allowed": lambda outcome, _: outcome.verdict is Verdict.ALLOWED,
+    "warned": lambda outcome, _: outcome.verdict is Verdict.WARNED,
+    "denied": lambda outcome, _: outcome.verdict is Verdict.DENIED,
+    "no-workload": lambda _, known: not known,
 }
-"""What an outcome may be called, and when it is that."""
+"""What an outcome may be called: whether it is that, by itself and whether the table knows the kind."""
 
 
 def comparable(value: Json) -> Json:
@@ -64,19 +41,20 @@ def _unrecorded(value: Json) -> Json:
     return {key: new for key, (old, new) in bare.items() if is_empty(old) or not is_empty(new)}
 
 
-def _outcome(seen: Seen, wanted: str | None) -> str:
+def _outcome(table: Table, case: Case, outcome: Outcome) -> str:
+    wanted, known = case.expect.outcome, bool(table.workloads_of(kind_of(case.request.object)))
     # A kind that is misspelt would pass every other check, as nothing is done to it.
-    if WORDS[wanted](seen) if wanted else not WORDS["no-workload"](seen):
+    if WORDS[wanted](outcome, known) if wanted else known:
         return ""
-    said = "; ".join((*seen.outcome.denials, *seen.outcome.warnings)) or seen.outcome.reason
-    return f"expected {wanted or 'a kind of the table'}, was {seen.outcome.verdict}: {said}"
+    said = "; ".join((*outcome.denials, *outcome.warnings)) or outcome.reason
+    return f"expected {wanted or 'a kind of the table'}, was {outcome.verdict}: {said}"
 
 
-def _rules(seen: Seen, wanted: Mapping[str, State]) -> str:
-    known = [rule.name for rule in seen.table.rules]
-    found = {rule.name: (rule.state, rule.why) for rule in seen.outcome.rules}
+def _rules(table: Table, case: Case, outcome: Outcome) -> str:
+    known = [rule.name for rule in table.rules]
+    found = {rule.name: (rule.state, rule.why) for rule in outcome.rules}
     told = []
-    for name, state in wanted.items():
+    for name, state in case.expect.rules.items():
         was, why = found.get(name, (State.SKIPPED, "it is for other objects"))
         if name not in known:
             close = get_close_matches(name, known, n=1)
@@ -88,32 +66,35 @@ def _rules(seen: Seen, wanted: Mapping[str, State]) -> str:
     return "\n".join(told)
 
 
-def _messages(seen: Seen, wanted: tuple[str, ...]) -> str:
-    said = "\n".join((*seen.outcome.denials, *seen.outcome.warnings)) or "nothing"
-    return "\n".join(f"expected {text!r}, was said: {said}" for text in wanted if text not in said)
+def _messages(_: Table, case: Case, outcome: Outcome) -> str:
+    said = "\n".join((*outcome.denials, *outcome.warnings)) or "nothing"
+    missing = [text for text in case.expect.messages if text not in said]
+    return "\n".join(f"expected {text!r}, was said: {said}" for text in missing)
 
 
-def _patch(seen: Seen, wanted: list[Json] | None) -> str:
+def _patch(_: Table, case: Case, outcome: Outcome) -> str:
     records = tuple(pointer((key,)) for key in RECORDS)
     found = [
         each
-        for each in comparable(list(seen.outcome.operations))
+        for each in comparable(list(outcome.operations))
         if not each["path"].endswith(records) and ("value" in each or each["op"] == "remove")
     ]
-    return "" if wanted is None else _difference(comparable(wanted), found)
+    return "" if case.expect.patch is None else _difference(comparable(case.expect.patch), found)
 
 
-def _snapshot(seen: Seen, wanted: object) -> str:
-    if wanted and seen.snapshot is None:
+def _snapshot(_: Table, case: Case, outcome: Outcome) -> str:
+    if not case.expect.snapshot:
+        return ""
+    if case.snapshot is None:
         return "there is none yet; --update writes one of what is found now"
-    return _difference(comparable(seen.snapshot), comparable(seen.outcome.after)) if wanted else ""
+    return _difference(comparable(case.snapshot), comparable(outcome.after))
 
 
 def _difference(wanted: Json, found: Json) -> str:
     return "" if same(wanted, found) else "\n" + unified(wanted, found, "expected", "found")
 
 
-CHECKS: Final[Mapping[str, Callable[[Seen, Any], str]]] = {
+CHECKS: Final[Mapping[str, Callable[[Table, Case, Outcome], str]]] = {
     "outcome": _outcome,
     "rules": _rules,
     "messages": _messages,

@@ -11,7 +11,7 @@ from webhook.engine.outcome import State
 from webhook.preview.run import verify
 from webhook.rows.table import Mode, Table
 from webhook.ruletests.cases import Case
-from webhook.ruletests.expected import CHECKS, Seen, comparable
+from webhook.ruletests.expected import CHECKS, comparable
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,7 @@ def _one(table: Table, case: Case) -> Result:
         ignored = Outcome(table.revision, "nothing is done to such an update", obj)
         outcome = update(table, case.request, case.stored) or ignored
     verify(obj, outcome)
-    seen = Seen(table, obj, outcome, case.snapshot)
-    told = {key: check(seen, getattr(case.expect, key)) for key, check in CHECKS.items()}
+    told = {key: check(table, case, outcome) for key, check in CHECKS.items()}
     fired = frozenset(rule.name for rule in outcome.rules if rule.state is not State.SKIPPED)
     return Result(case, {key: text for key, text in told.items() if text}, fired, comparable(outcome.after))
 
