@@ -100,10 +100,12 @@ def test_a_case_that_fails_says_where_and_how(tmp_path: Path, what: str) -> None
     """The line of the case, and for each expectation what was found instead, in the log and in JUnit."""
     expect, told = DIFFERENT[what]
     report = tmp_path / "report.xml"
-    done = ran(files(tmp_path, a="# a comment\n" + json.dumps([case(expect=expect)])), "--junit", report)
+    done = ran(
+        files(tmp_path, a="# a comment\n" + json.dumps([case("o\x01e", expect=expect)])), "--junit", report
+    )
     assert done.exit_code == 1
-    assert done.stdout.startswith(f"FAIL {tmp_path}/a.yaml:2: one\n")
-    suite = ET.fromstring(report.read_text())  # noqa: S314 - our own
+    assert done.stdout.startswith(f"FAIL {tmp_path}/a.yaml:2: o\\x01e\n")
+    (suite,) = ET.fromstring(report.read_text())  # noqa: S314 - our own
     assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
     assert suite[0].get("line") == "2"
     for text in told:
@@ -116,7 +118,8 @@ def test_an_object_of_a_kind_that_the_table_does_not_know_passes_only_where_that
 ) -> None:
     """A misspelt kind checks nothing, and fails."""
     wrong = {**JOB, "kind": "MPIjob"}
-    two = [case(obj=wrong, expect={"patch": []}), case("two", obj=wrong, expect={"outcome": "no-workload"})]
+    known = case("two", obj={**wrong, "metadata": {"namespace": {}}}, expect={"outcome": "no-workload"})
+    two = [case(obj=wrong, expect={"patch": []}), known]
     done = ran(files(tmp_path, a=two))
     assert "outcome: expected a kind of the table, was allowed: no workload" in done.stdout
     assert "2 cases, 1 failed" in done.stdout

@@ -159,7 +159,8 @@ class _Reading:
         settings, operation = row.settings, "UPDATE" if stored else "CREATE"
         if settings.operation not in {"", operation}:
             self.say(name, (at, "settings", "operation"), "an UPDATE has an oldObject, and a CREATE has none")
-        namespace = get(obj, ("metadata", "namespace")) or settings.namespace or "default"
+        own = get(obj, ("metadata", "namespace"))
+        namespace = own if isinstance(own, str) and own else settings.namespace or "default"
         if settings.namespace not in {"", namespace}:
             self.say(name, (at, "settings", "namespace"), f"the object says another one, {namespace!r}")
         # An evaluation takes no time yet: where it does, it gets `row.now` here.

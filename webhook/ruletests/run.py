@@ -82,12 +82,15 @@ def as_text(results: Sequence[Result]) -> str:
 def as_junit(results: Sequence[Result]) -> str:
     """The same as JUnit has it, for what shows the results of pipelines."""
     failed = sum(bool(result.differences) for result in results)
-    suite = ET.Element("testsuite", name="rules", tests=str(len(results)), failures=str(failed))
+    root = ET.Element("testsuites")
+    suite = ET.SubElement(root, "testsuite", name="ultraserver-webhook rules test", tests=str(len(results)))
+    suite.attrib |= {"failures": str(failed), "errors": "0", "skipped": "0"}
     for result in results:
-        file, _, line = result.case.source.rpartition(":")
-        said = {"name": printable(result.case.name), "classname": file, "file": file, "line": line}
-        case = ET.SubElement(suite, "testcase", said)
+        file, _, line = printable(result.case.source).rpartition(":")
+        name = {"classname": file, "name": printable(result.case.name), "file": file, "line": line}
+        case = ET.SubElement(suite, "testcase", name)
         if result.differences:
             failure = ET.SubElement(case, "failure", message=", ".join(result.differences))
             failure.text = str(result)
-    return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
