@@ -6,6 +6,7 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import fill
 from typing import Any, NoReturn
 
 import click
@@ -21,6 +22,9 @@ from webhook.rules.load import build, default_draft, file_draft, load_default, l
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import bundled
 from webhook.rules.show import overview
+from webhook.ruletests.cases import CasesError, cases_of
+from webhook.ruletests.folder import read, write
+from webhook.ruletests.run import as_junit, as_text, never_fired, outdated, run
 from webhook.settings import ENVIRONMENT, RULES, Settings, prepare, serve_options
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
@@ -198,6 +202,35 @@ def show(form: str, rules: Path | None) -> None:
     else:
         draft = file_draft(rules) if rules else default_draft()
         click.echo(dump_yaml(draft.raw), nl=False)
+
+
+@rules.command("test")
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--junit", type=click.Path(path_type=Path), help="Write the results to this file as well.")
+@click.option("--update", is_flag=True, help="Write the snapshots of cases of which nothing else differs.")
+@RULES
+def test_command(folder: Path, junit: Path | None, rules: Path | None, *, update: bool) -> NoReturn:
+    """Run the cases of a directory: objects, and what is to become of them.
+
+    Exits with 0 if all pass, 1 if one fails, 2 if there is none or something is wrong with one.
+    """
+    table = _table(rules)
+    try:
+        results = run(table, cases_of(read(folder), str(folder)))
+        if update:
+            write(folder, outdated(results))
+            results = run(table, cases_of(read(folder), str(folder)))
+        if junit:
+            junit.write_text(as_junit(results), encoding="utf-8")
+    except CasesError as error:
+        _fail(f"{error}\nthe cases cannot be run")
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}")
+    click.echo(as_text(results))
+    # What a table of one's own leaves as it is in the package has its cases there.
+    idle = never_fired(table, results, load_default() if rules else None)
+    click.echo(fill(f"never fired: {', '.join(idle) or 'no rule'}", 100, break_on_hyphens=False))
+    sys.exit(1 if any(result.differences for result in results) else 0)
 
 
 @rules.command()

@@ -5,11 +5,9 @@ from typing import Any
 import pytest
 
 from testbed.mpijob import mpijob
-from tests.docs.blocks import REPOSITORY
 from webhook.engine import Outcome, Request, evaluate
 from webhook.rules.load import load_default, load_texts
 
-INJECT = "ultraserver-webhook.io/inject"
 CONFIG = "ultraserver-webhook.io/node-config"
 PATH = "/spec/mpiReplicaSpecs/Worker/template/spec/resourceClaims/0/resourceClaimTemplateName"
 OWN = """
@@ -104,33 +102,6 @@ def test_where_the_driver_sets_the_mode_there_is_no_init_script_but_the_wait_sta
         assert [container["name"] for container in launcher["initContainers"]] == expected
 
 
-def test_a_claim_without_a_mode_keeps_the_init_script_as_the_driver_knows_none() -> None:
-    """The template all-neurons asks the driver for devices only."""
-    outcome = outcome_of(claiming("all-neurons"))
-    assert "driver-sets-mode" not in fired(outcome)
-    assert "init-in-job-image" in fired(outcome)
-
-
-@pytest.mark.parametrize(
-    ("spec", "waits"),
-    [
-        (by_template("us-4-node-config"), True),
-        (by_template("all-neurons"), True),
-        (by_template("strange"), False),
-        ({}, False),
-    ],
-)
-def test_a_job_waits_whole_for_what_it_claims_as_for_what_it_requests(
-    spec: dict[str, Any], *, waits: bool
-) -> None:
-    job = mpijob(4, resource=None, worker_spec=spec, annotations={INJECT: "true"})
-    rows = (REPOSITORY / "manifests/base/placement/30-placement.yaml").read_text(encoding="utf-8")
-    table = load_texts([("placement.yaml", rows), ("own.yaml", OWN)], "own.yaml")
-    found = fired(evaluate(table, Request(job, "team")))
-    assert ({"whole-job-workers", "whole-job-launcher"} <= found) is waits
-    assert bool({"whole-job-workers", "whole-job-launcher"} & found) is waits
-
-
 def lws(leader: dict[str, Any], worker: dict[str, Any]) -> dict[str, Any]:
     template = {
         "size": 4,
@@ -174,26 +145,6 @@ def test_a_leader_and_workers_of_two_modes_are_refused() -> None:
     (denial,) = evaluate(load_default(), Request(job, "team")).denials
     assert "/leaderTemplate/" in denial
     assert "/workerTemplate/" in denial
-
-
-def test_an_opted_in_job_that_asks_for_nothing_can_be_given_its_claims() -> None:
-    job = mpijob(2, resource=None, annotations={INJECT: "true"})
-    assert "claims-for-opted-in" not in fired(outcome_of(job))
-    on = OWN + "rules: [{name: claims-for-opted-in, mode: enforce}]"
-    worker = outcome_of(job, on).after["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
-    assert worker["resourceClaims"] == [{"name": "neurons", "resourceClaimTemplateName": "us-2-node-config"}]
-    assert worker["containers"][0]["resources"] == {"claims": [{"name": "neurons"}]}
-    asking = mpijob(2, annotations={INJECT: "true"})
-    assert "claims-for-opted-in" not in fired(outcome_of(asking, on))
-
-
-def test_a_job_of_kueues_is_told_that_kueue_sees_no_claims() -> None:
-    job = claiming("us-4-node-config")
-    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "queue"}
-    assert any("does not see claimed devices" in warning for warning in outcome_of(job).warnings)
-    requesting = mpijob(4)
-    requesting["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "queue"}
-    assert not any("claimed" in warning for warning in outcome_of(requesting).warnings)
 
 
 def test_of_a_jobset_those_pods_take_nodes_that_claim_one() -> None:

@@ -19,7 +19,6 @@ COMPONENT = Path("manifests/components/missed-jobs/40-missed-jobs.yaml")
 MISSED = load_texts([(COMPONENT.name, COMPONENT.read_text(encoding="utf-8"))], "rules")
 OURS = keys.PREFIX
 MPI = keys.TRAINING
-KUEUE = "kueue.x-k8s.io/podset-"
 INDEX = f"labels/{MPI}replica-index"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -204,18 +203,6 @@ def test_a_pod_of_a_job_from_before_gets_its_block_still(
     assert (block_of(after(DEFAULT, plain)) or "") == block
 
 
-@pytest.mark.parametrize(("owner", "role"), [("MPIJob", "worker"), ("Job", "launcher")])
-def test_a_pod_of_a_job_that_the_webhook_did_not_see_is_in_a_block_of_a_whole_ultraserver(
-    owner: str, role: str
-) -> None:
-    made = after(MISSED, pod(5, {}, owner=owner, role=role))
-    assert block_of(made) == "1"
-    (term,) = terms(made, "podAffinity")
-    assert term["topologyKey"] == keys.SERVER_4
-    assert term["labelSelector"]["matchLabels"] == {MPI + "job-name": "train", keys.BLOCK: "1"}
-    assert made["spec"]["nodeSelector"] == {keys.INSTANCE_TYPE: "trn2u.48xlarge"}
-
-
 TYPE = {"key": keys.INSTANCE_TYPE, "operator": "In", "values": ["trn1.32xlarge"]}
 ELSEWHERE = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [TYPE]}]}}}
 
@@ -226,11 +213,8 @@ ELSEWHERE = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpression
         pod(5, {}, nodeSelector={keys.INSTANCE_TYPE: "trn1.32xlarge"}),
         pod(5, {}, affinity=ELSEWHERE),
         pod(5, {}, containers=[{"name": "x", "image": "i"}]),
-        pod(5, {}, containers=[{"name": "x", "resources": {"limits": {"aws.amazon.com/neuron": 8}}}]),
-        pod(5, {}, owner="ReplicaSet"),
         pod(5, {OURS + "added": "{}"}),
         pod(5, {OURS + "inject": "false"}),
-        pod(5, {f"{KUEUE}required-topology": keys.SERVER_4}),
         pod("", {}),
         pod(5, {}) | {"metadata": {"labels": {MPI + "replica-index": "5"}}},
     ],
@@ -238,11 +222,8 @@ ELSEWHERE = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpression
         "selector",
         "affinity",
         "no-neuron",
-        "half",
-        "owner",
         "seen",
         "opted-out",
-        "kueue",
         "no-index",
         "no-operator",
     ],

@@ -261,33 +261,6 @@ def test_a_pod_of_no_placed_job_keeps_off_ultraservers_of_jobs_and_says_what_it_
     assert evaluate(PODS, Request(made, "default", "again", "ada")).operations == ()
 
 
-@pytest.mark.parametrize(
-    "pod",
-    [
-        bare(None),
-        bare(0),
-        bare(1, owned("DaemonSet")),
-        bare(1, {"annotations": {"ultraserver-webhook.io/added": "{}"}}),
-        bare(1, {"labels": {JOB: "team.train"}}),
-        bare(1, {"annotations": {INJECT: "false"}}),
-        bare(1, nodeName="a"),
-        bare(1, {"annotations": {"kueue.x-k8s.io/podset-unconstrained-topology": "true"}}),
-    ],
-    ids=[
-        "no devices",
-        "none of them",
-        "DaemonSet",
-        "mutated template",
-        "of a job",
-        "opted out",
-        "bound",
-        "Kueue",
-    ],
-)
-def test_other_pods_are_not_loose(pod: dict[str, Any]) -> None:
-    assert outcome(PODS, pod).operations == ()
-
-
 def test_the_pods_of_a_mutated_template_come_out_unchanged() -> None:
     job = {
         "apiVersion": "batch/v1",

@@ -5,9 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from testbed.mpijob import LAUNCHER, WORKER, mpijob
+from testbed.mpijob import LAUNCHER, WORKER
 from tests.rules.tables import after, outcome, parsed, unrecorded, with_component
 from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
@@ -50,41 +48,11 @@ def test_a_secret_of_the_job_stays_beside_it_and_the_same_one_is_there_once() ->
     assert get(after(hyperpod(PULL), job), (*WORKER, "spec", "imagePullSecrets")) == mine
 
 
-def test_a_job_for_ultraservers_gets_the_secret_as_well() -> None:
-    assert get(after(hyperpod(PULL), mpijob()), (*WORKER, "spec", "imagePullSecrets"))
-
-
 def test_gpus_without_a_choice_of_nodes_go_to_the_instance_type_of_the_cluster() -> None:
     stored = after(hyperpod(GPU_TYPE), without_selector())
     assert get(stored, SELECTOR) == {TYPE: "ml.p5.48xlarge"}
     assert get(stored, (*LAUNCHER, "spec", "nodeSelector")) is None
     assert outcome(hyperpod(GPU_TYPE), stored).operations == ()
-
-
-AFFINITY = {
-    "nodeAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "Exists"}]}]
-        }
-    }
-}
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("nodeSelector", {TYPE: "p4d.24xlarge"}), ("nodeSelector", {"pool": "a"}), ("affinity", AFFINITY)],
-)
-def test_a_choice_of_nodes_stays(key: str, value: Any) -> None:
-    job = put(without_selector(), (*WORKER, "spec", key), value)
-    assert outcome(hyperpod(GPU_TYPE), job).operations == ()
-
-
-@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "vpc.amazonaws.com/efa", "aws.amazon.com/neuron"])
-def test_healthy_nodes_are_for_what_asks_for_devices(resource: str) -> None:
-    template = mpijob(resource=resource)["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, **template}
-    assert after(hyperpod(HEALTHY), pod)["spec"]["nodeSelector"] == {HEALTH: "Schedulable"}
-    assert "nodeSelector" not in after(load_default(), pod)["spec"]
 
 
 def test_healthy_nodes_beside_a_choice_of_its_own() -> None:

@@ -14,7 +14,6 @@ HARDENING = [
     if rule.name not in DOCUMENTED and rule.name in outcome(DEFAULT, mpijob(4)).fired()
 ]
 IMAGE = "values: {initImage: registry.example/init:1}\n"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 @pytest.mark.parametrize("name", HARDENING)
@@ -50,11 +49,6 @@ def test_off_means_off_however_yaml_reads_it(spelling: str) -> None:
     assert "nodes-with-server-id" not in outcome(table, mpijob(4)).fired()
 
 
-def test_without_apart_across_namespaces_a_named_job_is_apart_in_its_namespace_only() -> None:
-    result = after(extended("rules: [{name: apart-across-namespaces, mode: off}]"), mpijob(4))
-    assert len(get(result, (*WORKER, "spec", "affinity", "podAntiAffinity", REQUIRED))) == 1
-
-
 def test_a_job_without_a_name_is_told_apart_and_kept_together_by_the_webhooks_own_label() -> None:
     for workers, rows in (
         (4, ["apart-across-namespaces", "together-required"]),
@@ -65,14 +59,3 @@ def test_a_job_without_a_name_is_told_apart_and_kept_together_by_the_webhooks_ow
         assert "training.kubeflow.org/job-name" not in str(found.after)
         label = get(found.after, (*WORKER, "metadata", "labels", "ultraserver-webhook.io/job"))
         assert label.startswith(("default.gen-_", "default.gen_"))
-
-
-def test_a_job_without_a_name_is_apart_by_its_label_where_the_row_for_mpijobs_is_off() -> None:
-    table = extended("rules: [{name: apart-across-namespaces, mode: off}]")
-    found = outcome(table, mpijob(4, generate_name="gen-"))
-    (term,) = get(found.after, (*WORKER, "spec", "affinity", "podAntiAffinity", REQUIRED))
-    assert "apart-by-job-label" in found.fired()
-    assert term["labelSelector"]["matchExpressions"][0] == {
-        "key": "ultraserver-webhook.io/job",
-        "operator": "Exists",
-    }

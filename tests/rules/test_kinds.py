@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from testbed.mpijob import IMAGE, mpijob
+from testbed.mpijob import mpijob
 from tests.rules.tables import after, extended, outcome
 from webhook.rules.load import load_default
 
@@ -27,14 +27,6 @@ def launcher_of(job: dict[str, Any]) -> dict[str, Any]:
     return spec
 
 
-def test_training_operators_launcher_only_waits_as_it_reaches_no_worker() -> None:
-    (container,) = launcher_of(mpijob_v1())["initContainers"]
-    assert (container["name"], container["image"]) == ("wait-hostfilename", IMAGE)
-    # The operator makes no volume ssh-auth here, and a mount of one that is not there would stop the Pod.
-    assert container["volumeMounts"] == [{"mountPath": "/etc/mpi", "name": "mpi-job-config"}]
-    assert "volumes" not in launcher_of(mpijob_v1())
-
-
 def waited(tmp_path: Path, workers: int, hosts: str) -> subprocess.CompletedProcess[str]:
     """The added container's own command, with its file elsewhere and one second of patience."""
     (container,) = launcher_of(mpijob_v1(workers))["initContainers"]
@@ -53,12 +45,6 @@ def test_it_waits_until_the_operator_lists_every_worker(tmp_path: Path, first: s
     late = waited(tmp_path, 3, hosts)
     assert late.returncode == 1
     assert late.stdout.startswith("2 of 3 workers run after 1 s")
-
-
-def test_the_terms_of_training_operators_workers_need_no_label_of_the_operators() -> None:
-    worker = after(load_default(), mpijob_v1())["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
-    assert "training.kubeflow.org" not in str(worker["spec"]["affinity"])
-    assert "ultraserver-webhook.io/job" in str(worker["spec"]["affinity"])
 
 
 @pytest.mark.parametrize(

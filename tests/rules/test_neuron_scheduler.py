@@ -1,16 +1,13 @@
 """Seed 003, the Neuron scheduler extension: who gets its scheduler, and which device counts are refused."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from testbed.mpijob import mpijob
 from tests.rules.tables import EXTENDS, Expected, after, extended, outcome, same_problems, with_component
-from webhook.objects.tree import get
 from webhook.rules.load import load_default
 
-PLACEMENT = Path(__file__).parents[2] / "manifests" / "base" / "placement"
 TABLE = load_default()
 SCHEDULER = with_component("neuron-scheduler")
 TYPE = "node.kubernetes.io/instance-type"
@@ -179,23 +176,6 @@ def test_without_the_value_nobody_gets_a_scheduler() -> None:
 def test_the_default_of_the_api_server_is_what_remains_when_the_scheduler_is_taken_back() -> None:
     stored = after(SCHEDULER, pod({NEURON: 4}, schedulerName="default-scheduler"))
     assert "schedulerName" not in after(TABLE, stored)["spec"]
-
-
-def test_of_a_job_those_templates_get_the_scheduler_that_ask_for_devices() -> None:
-    specs = after(SCHEDULER, mpijob())["spec"]["mpiReplicaSpecs"]
-    found = {role: get(specs[role], ("template", "spec", "schedulerName")) for role in specs}
-    assert found == {"Launcher": None, "Worker": "my-scheduler"}
-
-
-def test_a_job_that_gets_the_scheduler_still_waits_for_all_its_nodes_where_placement_is_installed() -> None:
-    texts = [path.read_text(encoding="utf-8") for path in PLACEMENT.glob("*.yaml")]
-    (gates,) = [text for text in texts if "kind: RuleTable" in text]
-    table = with_component("neuron-scheduler", gates.partition("extends: default\n")[2])
-    worker = ("spec", "mpiReplicaSpecs", "Worker", "template", "spec")
-    spec = get(after(table, mpijob()), worker)
-    assert (spec["schedulerName"], len(spec["schedulingGates"])) == ("my-scheduler", 1)
-    named = get(after(table, mpijob(worker_spec={"schedulerName": "my-scheduler"})), worker)
-    assert "schedulingGates" not in named
 
 
 ROW = "rules:\n  - name: x\n    reason: r\n    warn: w\n    match: {role: any, "

@@ -93,17 +93,6 @@ def test_the_size_is_a_value_of_the_table(shape: str) -> None:
         assert volume["emptyDir"]["sizeLimit"] == size
 
 
-def test_shared_memory_of_the_jobs_own_stays(shape: str) -> None:
-    job = t9k_mpijob(shape)
-    (container,) = worker_of(job)["template"]["spec"]["containers"]
-    container["volumeMounts"] = [{"mountPath": "/dev/shm", "name": "mine"}]  # noqa: S108 - where the container sees it
-    found = outcome(load_default(), job)
-    spec = worker_of(found.after)["template"]["spec"]
-    assert spec["containers"] == [container]
-    assert "volumes" not in spec
-    assert found.warnings == ()
-
-
 def test_a_volume_of_that_name_stays_as_large_as_it_is(shape: str) -> None:
     job = t9k_mpijob(shape)
     volume = {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}

@@ -1,0 +1,61 @@
+"""The tables by which the cases in ``tests/rules/cases`` run; as a program, writes their snapshots."""
+
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tests.rules.tables import EXTENDS
+from webhook.rows.table import Table
+from webhook.rules.load import load_default, load_texts
+from webhook.ruletests.cases import Case, cases_of
+from webhook.ruletests.folder import read, write
+from webhook.ruletests.run import outdated, run
+
+CASES = Path(__file__).parent / "cases"
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+HARDENING = ("apart-across-namespaces", "wait-for-all-workers", "init-in-job-image")
+OFF = "".join(f"  - {{name: {name}, mode: off}}\n" for name in HARDENING)
+ON = """
+candidates: {claims: {all-*: {takes: 16}}}
+values: {imagePullSecret: mine, gpuInstanceType: p5.48xlarge}
+rules:
+  - {name: healthy-nodes, mode: enforce}
+  - {name: claims-for-opted-in, mode: enforce}
+"""
+
+
+def laid_over(pattern: str, text: str) -> Table:
+    """The packaged table with files of the manifests and a text laid over it."""
+    files = sorted(MANIFESTS.rglob(pattern), key=lambda path: path.name)
+    texts = [(path.name, path.read_bytes()) for path in files if path.parent.parent.name != "overlays"]
+    return load_texts([*texts, ("rules.yaml", EXTENDS + text)], pattern)
+
+
+@cache
+def documented() -> Table:
+    """The rows of the AWS document, where those that replace them are off, and whole-job admission."""
+    return laid_over("30-placement.yaml", "values: {initImage: 'init:1'}\nrules:\n" + OFF)
+
+
+@cache
+def components() -> Table:
+    """All that the manifests have, and what it waits for."""
+    return laid_over("[0-9]*.yaml", ON)
+
+
+TABLES: Final = {
+    "packaged": load_default,
+    "documented": documented,
+    "components": components,
+}
+"""By folder of cases the table that they are run by."""
+
+
+@cache
+def cases(folder: str) -> list[Case]:
+    return list(cases_of(read(CASES / folder), folder))
+
+
+if __name__ == "__main__":
+    for name, by in TABLES.items():
+        write(CASES / name, outdated(run(by(), cases(name))))

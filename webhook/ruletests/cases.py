@@ -1,0 +1,189 @@
+"""Cases as they are written: read and checked, with the objects and snapshots that belong to them."""
+
+import json
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter, ValidationError
+
+from webhook.documents import Document, DocumentError, Json, Path, read_documents
+from webhook.engine import Request
+from webhook.engine.outcome import State
+from webhook.objects.tree import get, map_at, pointer
+from webhook.preview.run import UID
+from webhook.rows.written import Row
+from webhook.rules.problems import Problem, TableError
+
+SNAPSHOTS: Final = ".snapshots.yaml"
+"""How the file is called that has the snapshots of the cases beside it: objects, by name of the case."""
+
+
+class CasesError(TableError):
+    """Cases that cannot be run, with every problem found."""
+
+
+def _an_object(value: Json) -> Json:
+    if not isinstance(value, dict | str) or not value:
+        raise ValueError("must be an object, or the path of its file")
+    return value
+
+
+_Object = Annotated[Any, AfterValidator(_an_object)]
+
+
+@dataclass(frozen=True)
+class Expect(Row):
+    """What is to become of an object; what is not said may be anything."""
+
+    outcome: Literal["allowed", "warned", "denied", "no-workload"] | None = None
+    rules: dict[str, State] = field(default_factory=dict)
+    messages: tuple[str, ...] = ()
+    patch: list[dict[str, Any]] | None = None
+    snapshot: Literal[True] | None = None
+
+
+@dataclass(frozen=True)
+class Settings(Row):
+    """How an object is sent."""
+
+    namespace: str = ""
+    operation: Literal["", "CREATE", "UPDATE"] = ""
+    username: str = ""
+
+
+@dataclass(frozen=True)
+class Written(Row):
+    """A case as it is written. An object is given as it is, or as the path of its file."""
+
+    name: Annotated[str, Field(min_length=1)]
+    object: _Object
+    expect: Expect
+    old_object: _Object | None = None
+    with_: Annotated[dict[str, Any], Field(alias="with")] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings)
+    now: AwareDatetime | None = None
+
+
+_CASES: Final = TypeAdapter(list[Written])
+
+
+@dataclass(frozen=True)
+class Case:
+    """One object, and what is to become of it.
+
+    Attributes:
+        source: where it is written, ``file:line``.
+        request: the object as it is sent.
+        stored: the object before an update; None for a creation.
+        snapshot: what is to be stored; None where nobody has said it yet.
+        snapshots: the file of that, from the folder of the cases.
+    """
+
+    name: str
+    source: str
+    expect: Expect
+    request: Request
+    stored: Json
+    snapshot: Json
+    snapshots: str
+
+
+def cases_of(texts: Mapping[str, bytes], folder: str) -> Sequence[Case]:
+    """The cases of a folder.
+
+    Args:
+        texts: of its files, by path from the folder. One that holds a list holds cases.
+        folder: its name, for messages.
+
+    Raises:
+        CasesError: if there is no case, or anything is wrong with one.
+    """
+    reading = _Reading(folder)
+    for name, text in texts.items():
+        try:
+            reading.files[name] = read_documents(text, f"{folder}/{name}")
+        except DocumentError as error:
+            reading.problems.append(Problem(error.source, error.line, "", error.message))
+    lists = [name for name, found in reading.files.items() if found and isinstance(found[0].value, list)]
+    cases = [case for name in lists for case in reading.cases(name)]
+    for name in reading.files.keys() - {*lists, *reading.used}:
+        reading.say(name, (), "is no list of cases, and no case refers to it")
+    if not cases and not reading.problems:
+        reading.problems.append(Problem(folder, 1, "", "no cases: there is no YAML file with a list of them"))
+    if reading.problems:
+        raise CasesError(reading.problems)
+    return cases
+
+
+@dataclass
+class _Reading:
+    folder: str
+    files: dict[str, list[Document]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
+    names: dict[str, str] = field(default_factory=dict)
+
+    def say(self, name: str, path: Path, message: str) -> None:
+        line = self.files[name][0].line_of(path) if self.files[name] else 1
+        self.problems.append(Problem(f"{self.folder}/{name}", line, pointer(path), message))
+
+    def value(self, name: str) -> dict[str, Json]:
+        """The one map of a file; an empty one where it has none."""
+        found = self.files.get(name, [])
+        self.used.add(name)
+        return map_at(found[0].value, ()) if len(found) == 1 else {}
+
+    def cases(self, name: str) -> Iterator[Case]:
+        if len(self.files[name]) > 1:
+            self.say(name, (), "a file of cases is one document, a list")
+        try:
+            rows = _CASES.validate_json(json.dumps(self.files[name][0].value), strict=True)
+        except ValidationError as error:
+            for each in error.errors(include_url=False):
+                said = "unknown key" if each["type"] == "unexpected_keyword_argument" else each["msg"]
+                self.say(name, each["loc"], said.removeprefix("Value error, "))
+            return
+        for at, row in enumerate(rows):
+            yield self._case(name, at, row)
+
+    def _case(self, name: str, at: int, row: Written) -> Case:
+        source = f"{self.folder}/{name}:{self.files[name][0].line_of((at,))}"
+        if self.names.setdefault(row.name, source) != source:
+            self.say(name, (at, "name"), f"{row.name!r} is the name of {self.names[row.name]} too")
+        if row.expect == Expect():
+            self.say(name, (at, "expect"), "nothing is expected")
+        obj = merged(self._object(name, (at, "object"), row.object), row.with_)
+        stored = row.old_object and self._object(name, (at, "oldObject"), row.old_object)
+        settings, operation = row.settings, "UPDATE" if stored else "CREATE"
+        if settings.operation not in {"", operation}:
+            self.say(name, (at, "settings", "operation"), "an UPDATE has an oldObject, and a CREATE has none")
+        own = get(obj, ("metadata", "namespace"))
+        namespace = own if isinstance(own, str) and own else settings.namespace or "default"
+        if settings.namespace not in {"", namespace}:
+            self.say(name, (at, "settings", "namespace"), f"the object says another one, {namespace!r}")
+        # An evaluation takes no time yet: where it does, it gets `row.now` here.
+        request = Request(obj, namespace, UID, settings.username)
+        snapshots = posixpath.splitext(name)[0] + SNAPSHOTS
+        kept = self.value(snapshots).get(row.name)
+        return Case(row.name, source, row.expect, request, stored, kept, snapshots)
+
+    def _object(self, name: str, path: Path, given: Json) -> Json:
+        if isinstance(given, dict):
+            return given
+        there = posixpath.normpath(posixpath.join(posixpath.dirname(name), given))
+        if there.startswith(("../", "/")):
+            self.say(name, path, f"{given} is outside of {self.folder}")
+        elif not self.value(there):
+            self.say(name, path, f"{given} is no file with one object")
+        return self.value(there)
+
+
+def merged(node: Json, change: Json) -> Json:
+    """A value with a JSON merge patch (RFC 7386) laid over it: null takes a key out, a list is one value."""
+    if not isinstance(change, dict):
+        return change
+    base = node if isinstance(node, dict) else {}
+    new = base | {key: merged(base.get(key), value) for key, value in change.items()}
+    return {key: value for key, value in new.items() if key not in change or change[key] is not None}

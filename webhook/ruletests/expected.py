@@ -1,0 +1,104 @@
+"""How an outcome is held to what a case expects, key by key."""
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Final
+
+from contract import keys
+from webhook.documents import Json
+from webhook.engine import Outcome
+from webhook.engine.evaluate import kind_of
+from webhook.engine.outcome import State, Verdict
+from webhook.objects.tree import is_empty, pointer, same
+from webhook.preview.run import abridged, unified
+from webhook.rows.table import Table
+from webhook.ruletests.cases import Case
+
+RECORDS: Final = (keys.ADDED, keys.ADDED_TO_POD)
+"""They name the revision of the table, which is another after every change."""
+
+WORDS: Final[Mapping[str, Callable[[Outcome, bool], bool]]] = {
+    "allowed": lambda outcome, _: outcome.verdict is Verdict.ALLOWED,
+    "warned": lambda outcome, _: outcome.verdict is Verdict.WARNED,
+    "denied": lambda outcome, _: outcome.verdict is Verdict.DENIED,
+    "no-workload": lambda _, known: not known,
+}
+"""What an outcome may be called: whether it is that, by itself and whether the table knows the kind."""
+
+
+def comparable(value: Json) -> Json:
+    """A value without records, and with long texts cut short: what is compared, and what snapshots hold."""
+    return abridged(_unrecorded(value))
+
+
+def _unrecorded(value: Json) -> Json:
+    """The value without records and without the maps that held nothing else."""
+    if isinstance(value, list):
+        return [_unrecorded(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    bare = {key: (item, _unrecorded(item)) for key, item in value.items() if key not in RECORDS}
+    return {key: new for key, (old, new) in bare.items() if is_empty(old) or not is_empty(new)}
+
+
+def _outcome(table: Table, case: Case, outcome: Outcome) -> str:
+    wanted, known = case.expect.outcome, bool(table.workloads_of(kind_of(case.request.object)))
+    # A kind that is misspelt would pass every other check, as nothing is done to it.
+    if WORDS[wanted](outcome, known) if wanted else known:
+        return ""
+    said = "; ".join((*outcome.denials, *outcome.warnings)) or outcome.reason
+    return f"expected {wanted or 'a kind of the table'}, was {outcome.verdict}: {said}"
+
+
+def _rules(table: Table, case: Case, outcome: Outcome) -> str:
+    known = [rule.name for rule in table.rules]
+    found = {rule.name: (rule.state, rule.why) for rule in outcome.rules}
+    told = []
+    for name, state in case.expect.rules.items():
+        was, why = found.get(name, (State.SKIPPED, "it is for other objects"))
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            told.append(
+                f"the table has no rule {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+            )
+        elif was != state:
+            told.append(f"{name}: expected {state}, was {was}: {why}")
+    return "\n".join(told)
+
+
+def _messages(_: Table, case: Case, outcome: Outcome) -> str:
+    said = "\n".join((*outcome.denials, *outcome.warnings)) or "nothing"
+    missing = [text for text in case.expect.messages if text not in said]
+    return "\n".join(f"expected {text!r}, was said: {said}" for text in missing)
+
+
+def _patch(_: Table, case: Case, outcome: Outcome) -> str:
+    records = tuple(pointer((key,)) for key in RECORDS)
+    found = [
+        each
+        for each in comparable(list(outcome.operations))
+        if not each["path"].endswith(records) and ("value" in each or each["op"] == "remove")
+    ]
+    return "" if case.expect.patch is None else _difference(comparable(case.expect.patch), found)
+
+
+def _snapshot(_: Table, case: Case, outcome: Outcome) -> str:
+    if not case.expect.snapshot:
+        return ""
+    if case.snapshot is None:
+        return "there is none yet; --update writes one of what is found now"
+    return _difference(comparable(case.snapshot), comparable(outcome.after))
+
+
+def _difference(wanted: Json, found: Json) -> str:
+    return "" if same(wanted, found) else "\n" + unified(wanted, found, "expected", "found")
+
+
+CHECKS: Final[Mapping[str, Callable[[Table, Case, Outcome], str]]] = {
+    "outcome": _outcome,
+    "rules": _rules,
+    "messages": _messages,
+    "patch": _patch,
+    "snapshot": _snapshot,
+}
+"""For each key of `Expect` what tells how an outcome differs from it; nothing where it does not."""

@@ -1,0 +1,96 @@
+"""Cases run by a table, and what came of them, as text for people and for pipelines."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from xml.etree import ElementTree as ET
+
+from common.texts import printable
+from webhook.documents import Json
+from webhook.engine import Outcome, evaluate, update
+from webhook.engine.outcome import State
+from webhook.preview.run import verify
+from webhook.rows.table import Mode, Table
+from webhook.ruletests.cases import Case
+from webhook.ruletests.expected import CHECKS, comparable
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a case.
+
+    Attributes:
+        differences: by key of what was expected, how it was different.
+        fired: the rules that fired, or would have in shadow.
+        after: the object as a snapshot would have it.
+    """
+
+    case: Case
+    differences: Mapping[str, str]
+    fired: frozenset[str]
+    after: Json
+
+    def __str__(self) -> str:
+        told = "\n".join(f"{key}: {text.strip()}" for key, text in self.differences.items())
+        return "".join(f"  {printable(line)}\n" for line in told.splitlines())
+
+
+def run(table: Table, cases: Iterable[Case]) -> Sequence[Result]:
+    """Runs cases: each object goes through the functions that the cluster calls."""
+    return [_one(table, case) for case in cases]
+
+
+def _one(table: Table, case: Case) -> Result:
+    obj = case.request.object
+    if case.stored is None:
+        outcome = evaluate(table, case.request)
+    else:
+        ignored = Outcome(table.revision, "nothing is done to such an update", obj)
+        outcome = update(table, case.request, case.stored) or ignored
+    verify(obj, outcome)
+    told = {key: check(table, case, outcome) for key, check in CHECKS.items()}
+    fired = frozenset(rule.name for rule in outcome.rules if rule.state is not State.SKIPPED)
+    return Result(case, {key: text for key, text in told.items() if text}, fired, comparable(outcome.after))
+
+
+def outdated(results: Iterable[Result]) -> Mapping[str, Mapping[str, Json]]:
+    """The files of snapshots that have to be written, by path: where nothing but a snapshot differs."""
+    new = {result.case.snapshots for result in results if result.differences.keys() == {"snapshot"}}
+    files: dict[str, dict[str, Json]] = {name: {} for name in sorted(new)}
+    for result in results:
+        case = result.case
+        kept = case.snapshot if len(result.differences) > ("snapshot" in result.differences) else result.after
+        if case.snapshots in files and case.expect.snapshot and kept is not None:
+            files[case.snapshots][case.name] = kept
+    return files
+
+
+def never_fired(table: Table, results: Iterable[Result], below: Table | None) -> Sequence[str]:
+    """The rules that could fire, did in no case, and are not as in a table below."""
+    fired = frozenset[str]().union(*(result.fired for result in results))
+    known = below.rules if below else ()
+    able = (rule for rule in table.rules if rule.mode is not Mode.OFF and not rule.waits_for)
+    return [rule.name for rule in able if rule.name not in fired and rule not in known]
+
+
+def as_text(results: Sequence[Result]) -> str:
+    """Every case that failed, and how many did."""
+    failed = [result for result in results if result.differences]
+    told = [f"FAIL {result.case.source}: {printable(result.case.name)}\n{result}" for result in failed]
+    return "".join(told) + f"{len(results)} case{'s' * (len(results) > 1)}, {len(failed)} failed"
+
+
+def as_junit(results: Sequence[Result]) -> str:
+    """The same as JUnit has it, for what shows the results of pipelines."""
+    failed = sum(bool(result.differences) for result in results)
+    root = ET.Element("testsuites")
+    suite = ET.SubElement(root, "testsuite", name="ultraserver-webhook rules test", tests=str(len(results)))
+    suite.attrib |= {"failures": str(failed), "errors": "0", "skipped": "0"}
+    for result in results:
+        file, _, line = printable(result.case.source).rpartition(":")
+        name = {"classname": file, "name": printable(result.case.name), "file": file, "line": line}
+        case = ET.SubElement(suite, "testcase", name)
+        if result.differences:
+            failure = ET.SubElement(case, "failure", message=", ".join(result.differences))
+            failure.text = str(result)
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
