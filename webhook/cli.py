@@ -56,9 +56,14 @@ def serve(**options: Any) -> None:  # noqa: ANN401 - click passes what settings.
 )
 @click.option("-n", "--namespace", default="default", show_default=True, help="For documents that name none.")
 @click.option("-o", "--output", "form", type=click.Choice(list(FORMATS)), default="diff", show_default=True)
+@click.option("--all-rules", is_flag=True, help="Tell of rules for other kinds of objects as well.")
 @RULES
 def preview_command(
-    files: tuple[Path, ...], more: tuple[Path, ...], namespace: str, form: str, rules: Path | None
+    files: tuple[Path, ...],
+    more: tuple[Path, ...],
+    form: str,
+    rules: Path | None,
+    **how: Any,  # noqa: ANN401 - the others that `preview` takes
 ) -> NoReturn:
     """Show what would be done to the objects of files, without a cluster; - is standard input.
 
@@ -69,7 +74,7 @@ def preview_command(
         paths = [path for given in (*files, *more) or (Path("-"),) for path in _files(given)]
         texts = [_read(path) for path in paths]
         documents = [document for source, text in texts for document in read_documents(text, source)]
-        shown = preview(table, documents, namespace)
+        shown = preview(table, documents, **how)
     except DocumentError as error:
         _fail(str(error))
     except OSError as error:
@@ -78,7 +83,7 @@ def preview_command(
         _fail("no objects to look at")
     text = FORMATS[form](shown)
     click.echo(coloured(text) if form == "diff" else text, nl=False)
-    for item in shown:
+    for item in shown if form != "why" else ():
         click.echo(summary(item), err=True)
     sys.exit(_exit_code(shown))
 

@@ -28,6 +28,8 @@ class Progress:
 
     Attributes:
         templates: the pod templates as they are by now, by their path in the object.
+        setters: by the path of what rules set, as `Merge.places` has them, the last such rule; None if
+            nobody asks.
     """
 
     templates: dict[Path, Json]
@@ -36,6 +38,7 @@ class Progress:
     denials: list[str] = field(default_factory=list)
     additions: dict[Path, Additions] = field(default_factory=dict)
     clean: set[str] = field(default_factory=set)
+    setters: dict[Path, str] | None = None
 
 
 class _Ready(NamedTuple):
@@ -150,11 +153,14 @@ def _fire(ready: _Ready, progress: Progress) -> None:
     for path, fragment in ready.fragments():
         noted: Additions = {} if shadowed else progress.additions.setdefault(path, {})
         merges.append(Merge(path, rule.on_conflict, noted))
+        merges[-1].places = None if progress.setters is None else []
         after[path] = merges[-1].apply(progress.templates[path], fragment)
     if shadowed:
         progress.rules.append(RuleOutcome(rule.name, State.SHADOWED, _shadow(ready, merges)))
         return
     progress.templates |= after
+    if progress.setters is not None:
+        progress.setters |= {merge.at + place: rule.name for merge in merges for place in merge.places or ()}
     progress.rules.append(RuleOutcome(rule.name, State.FIRED, rule.reason))
     if rule.warn:
         progress.warnings.append(render(rule.warn, ready.known))
