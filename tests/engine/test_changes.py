@@ -135,6 +135,12 @@ def test_a_long_key_is_not_repeated_for_all_that_is_taken_back_below_it() -> Non
     assert [len(change.path) for change in found] == [len(key) + 1]
 
 
+def test_elements_that_only_moved_are_a_change_of_their_list() -> None:
+    """An order may mean something, and the patch has it."""
+    old, new = ({"env": [{"name": name} for name in names]} for names in ("ab", "ba"))
+    assert [change.path for change in changes(old, new, {})] == ["/env"]
+
+
 OPTED = {keys.INJECT: "false"}
 
 

@@ -84,6 +84,6 @@ class _Comparison:
             inner = (*place, "" if terms else step(item, at))
             found += self.of(before, item, (*at, index), inner, rule)
         # Elements that only moved are a change of the list: their order may mean something.
-        if not found and not same(old, new):
+        if not found and pairs != [*range(len(old))]:
             found = [Change(pointer(at), old, new, rule)]
         yield from found
