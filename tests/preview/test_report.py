@@ -38,6 +38,8 @@ rules:
     match: {role: worker}
     onConflict: override
     add: {spec: {hostname: h}}
+  - {name: ultraserver-nodes, onConflict: override}
+  - {name: together-required, add: {spec: {subdomain: s}}}
 """
 
 
@@ -102,6 +104,7 @@ def test_a_rule_is_told_with_the_file_and_line_that_decided(ours: tuple[str, str
         "packaged default",
         "- name: ultraserver-nodes",
     )
+    assert changes["subdomain"]["rule"]["source"] == {"file": ours[1], "line": 13}
     (label,) = [rule for rule in item["rules"] if rule["name"] == "job-label"]
     assert label["source"] == {"file": ours[1], "line": 5}
 
