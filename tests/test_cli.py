@@ -65,7 +65,9 @@ def test_preview_takes_files_as_arguments_and_by_f_and_standard_input(job: Path,
     other = _file(tmp_path / "other.yaml", mpijob(2, name="other"))
     third = dump_yaml(mpijob(16, name="third"))
     result = run("preview", job, "-", "-f", other, "-o", "json", text=third)
-    assert [item["source"] for item in json.loads(result.stdout)] == [f"{job}:1", "<stdin>:1", f"{other}:1"]
+    shown = json.loads(result.stdout)["items"]
+    files = [str(job), "<stdin>", str(other)]
+    assert [item["source"] for item in shown] == [{"file": file, "line": 1} for file in files]
     assert (
         run("preview", "-o", "json", text=third).stdout
         == run("preview", "-f", "-", "-o", "json", text=third).stdout
@@ -74,7 +76,7 @@ def test_preview_takes_files_as_arguments_and_by_f_and_standard_input(job: Path,
 
 def test_preview_o_yaml_is_the_object_as_it_would_be_stored(job: Path) -> None:
     (document,) = read_documents(run("preview", "-o", "yaml", job).stdout)
-    (shown,) = json.loads(run("preview", "-o", "json", job).stdout)
+    (shown,) = json.loads(run("preview", "-o", "json", job).stdout)["items"]
     assert document.value == jsonpatch.apply_patch(mpijob(), shown["patch"])
 
 
@@ -95,8 +97,8 @@ def test_long_texts_that_differ_below_their_first_line_differ_in_a_diff() -> Non
 
 def test_preview_n_is_the_namespace_of_documents_that_name_none(tmp_path: Path) -> None:
     both = _file(tmp_path / "both.yaml", mpijob(), mpijob(namespace="own"))
-    shown = json.loads(run("preview", "-n", "ml", "-o", "json", both).stdout)
-    assert [item["facts"]["job"] for item in shown] == ["ml.train", "own.train"]
+    shown = json.loads(run("preview", "-n", "ml", "-o", "json", both).stdout)["items"]
+    assert [item["job"]["id"] for item in shown] == ["ml.train", "own.train"]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,7 @@ def test_preview_n_is_the_namespace_of_documents_that_name_none(tmp_path: Path) 
     ],
     ids=["unchanged", "changed", "denied", "one changed", "one denied", "another kind"],
 )
-@pytest.mark.parametrize("form", ["diff", "yaml", "json", "patch"])
+@pytest.mark.parametrize("form", ["diff", "yaml", "json", "json-old", "why", "patch"])
 def test_preview_exits_like_kubectl_diff(tmp_path: Path, objects: list[Any], code: int, form: str) -> None:
     assert run("preview", _file(tmp_path / "x.yaml", *objects), "-o", form).exit_code == code
 

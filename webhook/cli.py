@@ -70,15 +70,16 @@ def serve(**options: Any) -> None:  # noqa: ANN401 - click passes what settings.
     "-o", "--output", "form", type=click.Choice([*FORMATS, *PIPELINES]), default="diff", show_default=True
 )
 @click.option("--must-place", is_flag=True, help="Exit with 2 if a document is no candidate.")
+@click.option("--all-rules", is_flag=True, help="Tell of rules for other kinds of objects as well.")
 @RULES
-def preview_command(  # noqa: PLR0913 - a parameter for each option
+def preview_command(
     *,
     files: tuple[Path, ...],
     more: tuple[Path, ...],
-    namespace: str,
     form: str,
     must_place: bool,
     rules: Path | None,
+    **how: Any,  # noqa: ANN401 - the others that `preview` takes
 ) -> NoReturn:
     """Show what would be done to the objects of files, without a cluster; - is standard input.
 
@@ -89,7 +90,7 @@ def preview_command(  # noqa: PLR0913 - a parameter for each option
         table = load_file(rules) if rules else load_default()
         texts = [_read(path) for each in given for path in _files(each)]
         documents = expand_lists(each for source, text in texts for each in read_documents(text, source))
-        shown = preview(table, documents, namespace)
+        shown = preview(table, documents, **how)
     except TableError as error:
         told = ((each.source, each.line, f"{each.path}: {each.message}") for each in error.problems)
         _stop(form, _refused(error), *told)
@@ -108,7 +109,8 @@ def preview_command(  # noqa: PLR0913 - a parameter for each option
         text = FORMATS[form](shown)
         click.echo(coloured(text) if form == "diff" else text, nl=False)
         for item, case in zip(shown, cases, strict=True):
-            click.echo("\n".join([summary(item), *beside(case)]), err=True)
+            lines = [*([] if form == "why" else [summary(item)]), *beside(case)]
+            click.echo("".join(f"{line}\n" for line in lines), err=True, nl=False)
     changed = DIFFERENT if any(item.changed for item in shown) else SAME
     sys.exit(FAILED if any(case.about(*FAILURES) for case in cases) else changed)
 

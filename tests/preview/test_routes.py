@@ -34,17 +34,16 @@ def ask(client: FlaskClient, body: Any, accept: str | None = None, query: str = 
 def test_a_document_is_read_as_json_or_yaml_whatever_the_content_type(client: FlaskClient, form: Any) -> None:
     for content_type in ("application/json", "application/yaml", "text/plain", None):
         answer = client.post("/preview", data=form(mpijob()), content_type=content_type)
-        (shown,) = answer.get_json()
-        assert (shown["verdict"], shown["facts"]["shape"]) == ("allowed", "four-node")
+        (shown,) = answer.get_json()["items"]
+        assert (shown["verdict"], shown["job"]["shape"]) == ("allowed", "four-node")
 
 
 def test_a_client_that_accepts_anything_gets_json_with_everything(client: FlaskClient) -> None:
     for accept in (None, "*/*", "application/*"):
         answer = ask(client, mpijob(3), accept)
         assert answer.content_type == "application/json; charset=utf-8"
-        (shown,) = answer.get_json()
-        assert list(shown)[:4] == ["source", "object", "verdict", "reason"]
-        assert (shown["source"], shown["object"]) == ("request:1", "MPIJob default/train")
+        (shown,) = answer.get_json()["items"]
+        assert shown["source"] == {"file": "request", "line": 1}
         assert shown["verdict"] == "allowed with warnings"
         assert shown["table"] == load_default().revision
         assert shown["warnings"][0].startswith("3 nodes form no pairs")
@@ -55,13 +54,19 @@ def test_a_client_that_accepts_anything_gets_json_with_everything(client: FlaskC
 
 @pytest.mark.parametrize(
     ("accept", "form"),
-    [("application/yaml", "yaml"), ("text/x-diff", "diff"), ("application/json-patch+json", "patch")],
+    [
+        ("application/yaml", "yaml"),
+        ("text/x-diff", "diff"),
+        ("application/json-patch+json", "patch"),
+        ("text/plain", "why"),
+        ("application/vnd.ultraserver-webhook.preview-old+json", "json-old"),
+    ],
 )
 def test_a_client_gets_the_form_that_it_accepts_as_the_command_prints_it(
     client: FlaskClient, accept: str, form: str
 ) -> None:
     answer = ask(client, mpijob(), accept)
-    assert answer.content_type == f"{accept}; charset=utf-8"
+    assert answer.mimetype == accept
     printed = CliRunner().invoke(main, ["preview", "-o", form], input=dump_yaml(mpijob())).stdout
     assert answer.get_data(as_text=True) == printed.replace("<stdin>:1", "request:1")
 
@@ -76,16 +81,16 @@ def test_a_form_that_there_is_not_is_406_naming_those_there_are(client: FlaskCli
     assert answer.status_code == 406
     assert answer.get_json()["error"] == (
         "cannot answer as text/html; can as application/json, application/yaml, text/x-diff, "
-        "application/json-patch+json"
+        "application/json-patch+json, text/plain, application/vnd.ultraserver-webhook.preview-old+json"
     )
 
 
 def test_many_documents_are_answered_each_with_its_line(client: FlaskClient) -> None:
     text = "---\n".join(dump_yaml(mpijob(n, name=f"j{n}")) for n in (2, 4, 16))
-    shown = ask(client, text).get_json()
-    assert [item["facts"]["shape"] for item in shown] == ["two-node", "four-node", "multi-node"]
+    shown = ask(client, text).get_json()["items"]
+    assert [item["job"]["shape"] for item in shown] == ["two-node", "four-node", "multi-node"]
     length = dump_yaml(mpijob()).count("\n") + 1
-    assert [item["source"] for item in shown] == [f"request:{1 + i * length}" for i in range(3)]
+    assert [item["source"]["line"] for item in shown] == [1 + i * length for i in range(3)]
     stored = read_documents(ask(client, text, "application/yaml").get_data())
     assert [document.value["metadata"]["name"] for document in stored] == ["j2", "j4", "j16"]
 
@@ -93,17 +98,23 @@ def test_many_documents_are_answered_each_with_its_line(client: FlaskClient) -> 
 def test_the_namespace_of_the_query_is_for_documents_that_name_none(client: FlaskClient) -> None:
     both = [mpijob(), mpijob(namespace="own")]
     text = "---\n".join(map(dump_yaml, both))
-    shown = ask(client, text, query="?namespace=ml").get_json()
-    assert [item["object"] for item in shown] == ["MPIJob ml/train", "MPIJob own/train"]
-    assert [item["facts"]["job"] for item in shown] == ["ml.train", "own.train"]
-    assert ask(client, mpijob()).get_json()[0]["facts"]["job"] == "default.train"
+    shown = ask(client, text, query="?namespace=ml").get_json()["items"]
+    assert [item["object"]["namespace"] for item in shown] == ["ml", "own"]
+    assert [item["job"]["id"] for item in shown] == ["ml.train", "own.train"]
+    assert ask(client, mpijob()).get_json()["items"][0]["job"]["id"] == "default.train"
+
+
+def test_rules_for_other_objects_are_told_if_the_query_asks(client: FlaskClient) -> None:
+    """``?all-rules=true`` tells of every rule of the table, as ``--all-rules`` does."""
+    plain, every = (ask(client, mpijob(), query=query).get_json() for query in ("", "?all-rules=true"))
+    assert len(every["items"][0]["rules"]) == len(load_default().rules) > len(plain["items"][0]["rules"])
 
 
 def test_a_job_that_is_denied_is_an_answer(client: FlaskClient) -> None:
     job = mpijob(annotations={"ultraserver-webhook.io/node-config": "3"})
     answer = ask(client, job)
     assert answer.status_code == 200
-    (shown,) = answer.get_json()
+    (shown,) = answer.get_json()["items"]
     assert shown["verdict"] == "denied"
     assert shown["denials"][0].endswith("the node config must be one of 4, 2, 1")
     assert shown["patch"] == []

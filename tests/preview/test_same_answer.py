@@ -65,7 +65,7 @@ JOBS = mpijobs().map(_exact).filter(_settled)
 def _shown(text: str) -> Any:
     answer = BOTH.post("/preview?namespace=default", data=text)
     assert answer.status_code == 200
-    (shown,) = answer.get_json()
+    (shown,) = answer.get_json()["items"]
     return shown
 
 
@@ -85,4 +85,4 @@ def test_preview_says_the_same_as_mutate_for_the_same_object(obj: Any) -> None:
 def test_the_command_line_says_the_same_as_the_preview(obj: Any) -> None:
     text = json.dumps(obj)
     result = CliRunner().invoke(main, ["preview", "-o", "json"], input=text)
-    assert json.loads(result.stdout) == [{**_shown(text), "source": "<stdin>:1"}]
+    assert json.loads(result.stdout)["items"] == [{**_shown(text), "source": {"file": "<stdin>", "line": 1}}]

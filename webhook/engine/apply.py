@@ -28,6 +28,8 @@ class Progress:
 
     Attributes:
         templates: the pod templates as they are by now, by their path in the object.
+        setters: by the path of what rules set, as `Merge.places` has them, the last such rule; None if
+            nobody asks.
     """
 
     templates: dict[Path, Json]
@@ -37,6 +39,7 @@ class Progress:
     refusing: list[str] = field(default_factory=list)
     additions: dict[Path, Additions] = field(default_factory=dict)
     clean: set[str] = field(default_factory=set)
+    setters: dict[Path, str] | None = None
 
 
 class _Ready(NamedTuple):
@@ -147,8 +150,11 @@ def _fire(ready: _Ready, progress: Progress) -> None:
     rule, after, merges = ready.rule, dict[Path, Json](), list[Merge]()
     for path, fragment in ready.fragments():
         merges.append(Merge(path, rule.on_conflict, progress.additions.setdefault(path, {})))
+        merges[-1].places = None if progress.setters is None else []
         after[path] = merges[-1].apply(progress.templates[path], fragment)
     progress.templates |= after
+    if progress.setters is not None:
+        progress.setters |= {merge.at + place: rule.name for merge in merges for place in merge.places or ()}
     progress.rules.append(RuleOutcome(rule.name, State.FIRED, rule.reason))
     if rule.warn:
         progress.warnings.append(render(rule.warn, ready.known))

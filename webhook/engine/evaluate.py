@@ -8,10 +8,11 @@ from typing import Final
 from contract import keys
 from webhook.engine.apply import Progress, apply_rules
 from webhook.engine.candidates import candidacy, devices, injection
+from webhook.engine.changes import changes
 from webhook.engine.identity import first_uid
 from webhook.engine.jobs import OpenJob, is_of, open_job, record_key, template_paths
 from webhook.engine.match import SWITCHED_OFF, Subject
-from webhook.engine.outcome import JobError, Outcome, Request, RuleOutcome, State, bounded, cut
+from webhook.engine.outcome import JobError, Kind, Outcome, Request, RuleOutcome, State, bounded, cut
 from webhook.engine.placing import said_by
 from webhook.engine.shapes import choose_shape
 from webhook.engine.values import placeholder_values
@@ -43,7 +44,8 @@ def evaluate(table: Table, request: Request) -> Outcome:
 def _decided(table: Table, request: Request) -> Outcome:
     obj = request.object
     if not table.workloads_of(kind_of(obj)):
-        return Outcome(table.revision, cut(f"no workload of the rule table matches kind {kind_of(obj)}"), obj)
+        reason = cut(f"no workload of the rule table matches kind {kind_of(obj)}")
+        return Outcome(table.revision, reason, obj, untouched=Kind.NO_WORKLOAD)
     if table.mode is Mode.OFF:
         return Outcome(table.revision, "the whole rule table is switched off", obj)
     try:
@@ -59,6 +61,7 @@ def _beside(served: Outcome, would: Outcome, table: Table) -> Outcome:
             served,
             reason=f"the whole rule table only reports; {would.reason}",
             facts=would.facts,
+            untouched=would.untouched,
             rules=tuple(row._replace(state=State.SKIPPED) for row in would.rules),
         )
     rules = tuple(map(_shadowed, served.rules, would.rules))
@@ -102,17 +105,21 @@ def _evaluate(table: Table, request: Request) -> Outcome:
     found = opened(table, request)
     if found is None:
         rows = " or ".join(row.name for row in table.workloads_of(kind_of(request.object)))
-        return Outcome(table.revision, f"it is no {rows} by their `when`", request.object)
+        reason = f"it is no {rows} by their `when`"
+        return Outcome(table.revision, reason, request.object, untouched=Kind.NO_WORKLOAD)
     job, records, ignored, claimed = found
     progress = Progress(
         {group.template: get(job.object, group.template) for group in job.groups}, warnings=ignored
     )
+    progress.setters = {} if request.explain else None
+    untouched = Kind.UNCHANGED
     opted = injection(job.object)
     facts = {"workload": job.workload.name}
     if opted is False:
-        reason = f"opted out by {keys.INJECT}"
+        reason, untouched = f"opted out by {keys.INJECT}", Kind.OPTED_OUT
     else:
         candidate, reason = candidacy(table, job, opted=bool(opted))
+        untouched = Kind.UNCHANGED if candidate else Kind.NO_CANDIDATE
         shape = choose_shape(table, job) if candidate and job.workload.takes_nodes else None
         uid = _first_uid(job, request, records)
         values = cache(partial(placeholder_values, table, job, shape, request, uid))
@@ -137,6 +144,8 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         denials=bounded(progress.denials),
         facts=facts,
         refusing=tuple(progress.refusing),
+        untouched=untouched,
+        changes=changes(request.object, after, progress.setters),
     )
 
 

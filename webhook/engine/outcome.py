@@ -33,6 +33,17 @@ class State(StrEnum):
     SHADOWED = "shadowed"
 
 
+class Kind(StrEnum):
+    """What came of an object, in a word."""
+
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    REFUSED = "refused"
+    NO_CANDIDATE = "no-candidate"
+    OPTED_OUT = "opted-out"
+    NO_WORKLOAD = "no-workload"
+
+
 class JobError(ValueError):
     """An invalid job; the message names the field, the value and the fix."""
 
@@ -47,6 +58,7 @@ class Request:
         uid: of the review; it stands for the name of a job that has none yet.
         username: who creates it.
         now: when, as Unix time; policies end.
+        explain: whether the outcome is to say who set each field, which no review needs.
     """
 
     object: Json
@@ -54,6 +66,24 @@ class Request:
     uid: str = ""
     username: str = ""
     now: float = inf
+    explain: bool = False
+
+
+class Change(NamedTuple):
+    """A field that was changed.
+
+    Attributes:
+        path: pointer to it in the object afterwards; to what was removed, in the object received.
+        before: what was received there; None where there was nothing.
+        after: what is there now; None where it was removed.
+        rule: that set it. None for what no rule sets: the record of what was added, and what is removed
+            because an earlier admission had added it.
+    """
+
+    path: str
+    before: Json
+    after: Json
+    rule: str | None
 
 
 class RuleOutcome(NamedTuple):
@@ -99,6 +129,8 @@ class Outcome:
         facts: what the webhook found out about the job (workload, shape, node config, workers, id).
         refusing: names of the rules and shapes that refuse it.
         would: what it would be if what is in shadow were enforced; None where nothing is in shadow.
+        untouched: its kind where nothing is done to it; ``UNCHANGED`` says that it is a candidate.
+        changes: every field that was changed, where the request asks to explain.
     """
 
     revision: str
@@ -111,6 +143,17 @@ class Outcome:
     facts: Mapping[str, str] = field(default_factory=dict)
     refusing: tuple[str, ...] = ()
     would: "Outcome | None" = None
+    untouched: Kind = Kind.UNCHANGED
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """What came of it: what was done to the object goes before what the object is."""
+        if self.denials:
+            return Kind.REFUSED
+        if self.operations:
+            return Kind.CHANGED
+        return self.untouched
 
     @property
     def verdict(self) -> Verdict:

@@ -58,6 +58,8 @@ ADDED_TO: Final = frozenset(
 The lists of affinity terms, tolerations, and of the security context capabilities and groups.
 """
 
+CONTAINERS: Final = ("containers", "initContainers")
+
 TERMS: Final = "nodeSelectorTerms"
 """Its elements are ORed, so a requirement is met only when every one of them carries it."""
 
@@ -88,6 +90,13 @@ def element(item: Json, path: Sequence[str | int]) -> tuple[str, ...]:
     if keys and isinstance(item, dict) and keys[0] in item:
         return tuple(canonical(key_of(item, key)) for key in keys)
     return "says", canonical(item)
+
+
+def step(item: Json, path: Sequence[str | int]) -> str:
+    """An element of the list at a path as a part of a path that stays true when elements move."""
+    if path[-1] in CONTAINERS and isinstance(item, dict):
+        return f"[{item.get('name')}]"
+    return f"[{','.join(element(item, path))}]"
 
 
 def paired(items: list[Json], others: list[Json], path: Sequence[str | int]) -> list[int | None]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from webhook.objects.lists import EXPRESSIONS, IDENTITY, Kind, key_of, kind
+from webhook.objects.lists import EXPRESSIONS, IDENTITY, Kind, key_of, kind, step
 from webhook.objects.tree import (
     Json,
     Path,
@@ -63,6 +63,7 @@ class Merge:
         at: path of the template in the object, for messages.
         on_conflict: whether the user's choice stays.
         additions: gets what is added.
+        places: gets the path in the template of all that is set, elements by `lists.step`; None if not asked.
     """
 
     at: Path
@@ -72,6 +73,7 @@ class Merge:
     missing: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     whole: Json = None
+    places: list[Path] | None = None
 
     @property
     def is_clean(self) -> bool:
@@ -107,6 +109,7 @@ class Merge:
             return theirs
         if theirs is None or theirs == UNSAID.get(path):
             self.additions[pointer(path)] = digest(ours)
+            self._placed(path)
             return ours
         return self._settle(theirs, ours, path)
 
@@ -122,6 +125,7 @@ class Merge:
                 else:
                     result = [*result, item]
                     self._note(pointer(path), item)
+                    self._placed(path, item)
             elif not same(result[found], item):
                 new = self._element(result[found], item, path)
                 result = [new if i == found else other for i, other in enumerate(result)]
@@ -143,11 +147,16 @@ class Merge:
         place = (*path, f"[{ours.get('name', next(iter(ours.values())))}]")
         if _is_amendment(ours, path):
             return self._map(theirs, ours, place)
+        if self.on_conflict is OnConflict.OVERRIDE:
+            self._placed(path, ours)
         return self._settle(theirs, ours, place)
 
     def _settle(self, theirs: Json, ours: Json, path: Path) -> Json:
         self.conflicts.append(Conflict(pointer(self.at + path), theirs, ours))
-        return ours if self.on_conflict is OnConflict.OVERRIDE else theirs
+        if self.on_conflict is not OnConflict.OVERRIDE:
+            return theirs
+        self._placed(path)
+        return ours
 
     def _terms(self, theirs: Json, ours: list[Json], path: Path) -> Json:
         old = as_list(theirs, self.at + path)
@@ -173,8 +182,14 @@ class Merge:
             if not any(same(item, expression) for item in old):
                 # Taking back leaves no empty list, so there is none in what it is compared with.
                 self._note(place, [term if old else with_entry(term, name, None), expression])
+                self._placed((*path, "", name), expression)
                 term = {**term, name: [*old, expression]}
         return term
+
+    def _placed(self, path: Path, item: Json = None) -> None:
+        """Says that the value at a path, or an element of the list there, is of the fragment now."""
+        if self.places is not None:
+            self.places.append(path if item is None else (*path, step(item, path)))
 
     def _note(self, place: str, value: Json) -> None:
         noted = self.additions.setdefault(place, [])

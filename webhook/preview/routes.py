@@ -18,6 +18,8 @@ TYPES: Final = {
     "application/yaml": "yaml",
     "text/x-diff": "diff",
     "application/json-patch+json": "patch",
+    "text/plain": "why",
+    "application/vnd.ultraserver-webhook.preview-old+json": "json-old",
 }
 """Media type -> format; the first is the answer to a client that takes anything."""
 
@@ -26,7 +28,8 @@ def preview_routes(source: TableSource, work: Work = here) -> Blueprint:
     """The route, for an app that serves reviews as well or for one of its own.
 
     One or many documents, YAML or JSON, up to `limits.PREVIEW`. ``?namespace=`` is for documents that name
-    none. A job that is denied is an answer (200); a text that cannot be read is 400.
+    none; ``?all-rules=true`` tells of rules for other objects too. A job that
+    is denied is an answer (200); a text that cannot be read is 400.
 
     Args:
         source: of the rule table.
@@ -44,7 +47,8 @@ def preview_routes(source: TableSource, work: Work = here) -> Blueprint:
         if len(body) > limits.PREVIEW:
             return refusal(413, f"a preview takes {limits.PREVIEW} bytes at most")
         namespace = request.args.get("namespace", "default")
-        code, text = work(len(body), shown, source.table(), body, TYPES[kind], namespace)
+        every = request.args.get("all-rules") == "true"
+        code, text = work(len(body), shown, source.table(), body, TYPES[kind], namespace, every)
         if code != HTTPStatus.OK:
             return refusal(code, text)
         return Response(text, content_type=f"{kind}; charset=utf-8")
@@ -52,10 +56,10 @@ def preview_routes(source: TableSource, work: Work = here) -> Blueprint:
     return routes
 
 
-def shown(table: Table, body: bytes, form: str, namespace: str) -> tuple[int, str]:
+def shown(table: Table, body: bytes, form: str, namespace: str, every: bool) -> tuple[int, str]:  # noqa: FBT001
     """HTTP status and text of the preview of a body; the text of a refusal is its reason."""
     try:
-        found = preview(table, read_documents(body, "request"), namespace)
+        found = preview(table, read_documents(body, "request"), namespace, all_rules=every)
     except DocumentError as error:
         return 400, str(error)
     if not found:

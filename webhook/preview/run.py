@@ -12,6 +12,8 @@ import jsonpatch
 from webhook.documents import Document, Json, dump_yaml, expand_lists
 from webhook.engine import Outcome, Request, evaluate
 from webhook.objects.tree import digest, get
+from webhook.preview.report import document
+from webhook.preview.why import as_why
 from webhook.rows.table import Table
 
 LINES = 20
@@ -33,12 +35,16 @@ class Preview:
 
     Attributes:
         source: where it was read, ``file:line``.
+        table: by which it was looked at.
+        all_rules: whether rules for other objects are to be told as well.
     """
 
     source: str
     object: Json
     namespace: str
     outcome: Outcome
+    table: Table
+    all_rules: bool = False
 
     @property
     def title(self) -> str:
@@ -54,7 +60,12 @@ class Preview:
 
 
 def preview(
-    table: Table, documents: Iterable[Document], namespace: str = "default", now: float | None = None
+    table: Table,
+    documents: Iterable[Document],
+    namespace: str = "default",
+    now: float | None = None,
+    *,
+    all_rules: bool = False,
 ) -> list[Preview]:
     """What the webhook would do to each document, Lists opened.
 
@@ -65,24 +76,25 @@ def preview(
         documents: as read from a file.
         namespace: for documents that name none.
         now: when the objects would be created, Unix time. Default: now.
+        all_rules: whether rules for other objects are to be told as well.
 
     Raises:
         DocumentError: if a document is no Kubernetes object.
         PatchError: if a patch does not give what it should.
     """
     when = time.time() if now is None else now
-    return [_one(table, document, namespace, when) for document in expand_lists(documents)]
+    return [_one(table, document, namespace, when, all_rules) for document in expand_lists(documents)]
 
 
-def _one(table: Table, document: Document, namespace: str, now: float) -> Preview:
+def _one(table: Table, document: Document, namespace: str, now: float, all_rules: bool) -> Preview:  # noqa: FBT001
     obj = document.value
     found = get(obj, ("metadata", "namespace"))
     there = found if isinstance(found, str) and found else namespace
-    outcome = evaluate(table, Request(obj, there, UID, now=now))
+    outcome = evaluate(table, Request(obj, there, UID, now=now, explain=True))
     verify(obj, outcome)
     if outcome.would:
         verify(obj, outcome.would)
-    return Preview(f"{document.source}:{document.line}", obj, there, outcome)
+    return Preview(f"{document.source}:{document.line}", obj, there, outcome, table, all_rules)
 
 
 def verify(received: Json, outcome: Outcome) -> None:
@@ -140,7 +152,12 @@ def as_yaml(previews: Iterable[Preview]) -> str:
 
 
 def as_json(previews: Iterable[Preview]) -> str:
-    """Everything about every document: verdict, rules, warnings, facts and patch."""
+    """Everything about every document, as `report.schema` describes it."""
+    return json.dumps(document(previews), indent=2, ensure_ascii=False) + "\n"
+
+
+def as_old_json(previews: Iterable[Preview]) -> str:
+    """The same as it was printed by 0.1.0; deprecated."""
     return json.dumps([explained(item) for item in previews], indent=2, ensure_ascii=False) + "\n"
 
 
@@ -170,6 +187,8 @@ FORMATS: Mapping[str, Callable[[Iterable[Preview]], str]] = {
     "diff": as_diff,
     "yaml": as_yaml,
     "json": as_json,
+    "json-old": as_old_json,
+    "why": as_why,
     "patch": as_patch,
 }
 """What ``-o`` takes."""

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import inf
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator
 from pydantic import Field as Limits
@@ -387,15 +387,30 @@ class File(Row):
     ] = field(default_factory=dict)
 
 
+class Origin(NamedTuple):
+    """A place where a row is written, and the keys that it has there."""
+
+    file: str
+    line: int
+    keys: frozenset[str]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Table(File):
     """A whole rule table, as the engine sees it.
 
     Attributes:
         revision: twelve hexadecimal digits that change with the table's content.
+        origins: by rule the places where it is written: the first that has it, then those that change it.
     """
 
     revision: str
+    origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict, compare=False)
+
+    def origin(self, rule: str, key: str) -> Origin | None:
+        """Where a rule got one of its keys: the last place that gives it, or else the rule's first."""
+        found = self.origins.get(rule, ())
+        return next((one for one in reversed(found) if key in one.keys), next(iter(found), None))
 
     def policy_for(self, obj: Json, namespace: str, now: float) -> Policy | None:
         """The first policy that is for an object in a namespace."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from webhook.documents import Document, Path
-from webhook.objects.tree import map_at, pointer
+from webhook.objects.tree import get, map_at, pointer
+from webhook.rows.table import Origin
 from webhook.rules.problems import Problem
 
 ROWS: Final[Mapping[str, AbstractSet[str]]] = {
@@ -72,6 +73,16 @@ class Draft:
         """A problem at a path of ``raw``, placed in the last file that has the value, or else its parent."""
         document, there = self._origin(path) if len(self.files) > 1 else (self.files[0], path)
         return Problem(document.source, document.line_of(there), pointer(there), message)
+
+    def origins(self) -> dict[str, list[Origin]]:
+        """The places that each rule is written in."""
+        return {
+            rule["name"]: [
+                Origin(document.source, document.line_of(path), frozenset(get(document.value, path)))
+                for document, path in written
+            ]
+            for rule, written in zip(self.raw["rules"], self.written("rules"), strict=True)
+        }
 
     def _origin(self, path: Path) -> tuple[Document, Path]:
         if path and path[0] in self.rows and len(path) > 1:

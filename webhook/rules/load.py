@@ -125,7 +125,7 @@ def build(draft: Draft) -> Table:
     Raises:
         TableError: with every problem that the schema cannot see.
     """
-    table = Table(revision=_revision(draft.raw), **vars(read(draft.raw)))
+    table = Table(revision=_revision(draft.raw), origins=draft.origins(), **vars(read(draft.raw)))
     problems = [draft.problem(path, message) for path, message in problems_of(table)]
     if problems:
         raise TableError(problems)

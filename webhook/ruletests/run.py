@@ -9,7 +9,8 @@ from webhook.documents import Json
 from webhook.engine import Outcome, evaluate, update
 from webhook.engine.outcome import State
 from webhook.preview.run import verify
-from webhook.rows.table import Mode, Table
+from webhook.rows.policies import Mode
+from webhook.rows.table import Table
 from webhook.ruletests.cases import Case
 from webhook.ruletests.expected import CHECKS, comparable
 

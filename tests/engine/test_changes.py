@@ -1,0 +1,167 @@
+"""Who set each field: what the outcome of a request that asks to be explained says of it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from contract import keys
+from testbed.mpijob import WORKER, mpijob
+from tests.engine.strategies import jobs
+from tests.helpers import examples
+from tests.rules.tables import extended
+from webhook.engine import Outcome, Request, evaluate
+from webhook.engine.changes import changes
+from webhook.engine.outcome import Kind
+from webhook.objects.tree import Json, get, parse_pointer, pointer, put, same
+from webhook.rows.table import Table
+from webhook.rules.load import load_default
+
+AT = pointer(WORKER)
+RECORD = f"{AT}/metadata/annotations/{keys.ADDED.replace('/', '~1')}"
+LIMITS = ("spec", "mpiReplicaSpecs", "Worker", "template", "spec", "containers", 0, "resources")
+
+
+def explained(table: Table, obj: Json) -> Outcome:
+    return evaluate(table, Request(obj, "default", "uid", explain=True))
+
+
+def who(found: Outcome) -> dict[str, tuple[Json, Json, str | None]]:
+    return {change.path: (change.before, change.after, change.rule) for change in found.changes}
+
+
+def adding(*rows: str) -> Table:
+    return extended(
+        "rules:\n" + "".join(f"  - {{reason: r, match: {{role: worker}}, {row}}}\n" for row in rows)
+    )
+
+
+def differing(old: Json, new: Json, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """The paths at which two objects differ, as far as maps go."""
+    if not (isinstance(old, dict | None) and isinstance(new, dict | None)) or old is new is None:
+        return [] if same(old, new) else [path]
+    pairs = (((old or {}).get(key), (new or {}).get(key), key) for key in {**(old or {}), **(new or {})})
+    return [found for a, b, key in pairs for found in differing(a, b, (*path, key))]
+
+
+def assert_whole(received: Json, found: Outcome) -> None:
+    """Every field that differs is a change or lies in one, or in it lies one; every value is the true one."""
+    paths = [parse_pointer(change.path) for change in found.changes]
+    for path in differing(received, found.after):
+        assert any(path[: len(one)] == one[: len(path)] for one in paths), path
+    for change in found.changes:
+        steps = [int(part) if part.isdigit() else part for part in parse_pointer(change.path)]
+        assert same(
+            get(received if change.after is None else found.after, steps), change.after or change.before
+        )
+        assert not same(change.before, change.after)
+        assert change.rule is None or change.rule in found.fired()
+
+
+@examples(10)
+@given(jobs())
+def test_every_field_that_differs_has_its_change_with_the_values_before_and_after(job: Any) -> None:
+    """No difference between received and stored goes without a change; nor when a job comes again."""
+    found = explained(load_default(), job)
+    assert_whole(job, found)
+    again = explained(extended("rules: [{name: job-label, mode: off}]\n"), found.after)
+    assert_whole(found.after, again)
+
+
+def test_each_kind_of_place_has_the_rule_that_set_it() -> None:
+    """Entries of maps, elements of lists, expressions of node selector terms and the record: each its own."""
+    found = who(explained(load_default(), mpijob()))
+    affinity = f"{AT}/spec/affinity"
+    terms = (
+        "nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchExpressions/0"
+    )
+    rules = {path.removeprefix(affinity): rule for path, (_, _, rule) in found.items()}
+    assert rules[f"{AT}/spec/nodeSelector/node.kubernetes.io~1instance-type"] == "ultraserver-nodes"
+    assert rules["/podAffinity/requiredDuringSchedulingIgnoredDuringExecution/0"] == "together-required"
+    assert rules[f"/{terms}"] == "nodes-with-server-id"
+    assert rules[RECORD] is None
+    assert {before for before, _, _ in found.values()} == {None}
+
+
+def test_the_value_before_is_the_users_and_the_last_rule_counts() -> None:
+    """A field that a rule overrides has what stood there, and of two such rules the last is named."""
+    row = "name: {}, onConflict: override, add: {{spec: {{hostname: {}}}}}"
+    table = adding(row.format("x", "h"), row.format("z", "i"))
+    found = who(explained(table, mpijob(worker_spec={"hostname": "mine"})))
+    assert found[f"{AT}/spec/hostname"] == ("mine", "i", "z")
+
+
+def test_what_a_rule_adds_to_a_container_of_another_is_told_apart() -> None:
+    """A container is the first rule's, and the variable in it the second's."""
+    own = "name: x, add: {spec: {initContainers: [{name: c, image: i, command: [a, b]}]}}"
+    more = "name: z, add: {spec: {initContainers: [{name: c, env: [{name: V, value: w}]}]}}"
+    found = who(explained(adding(own, more), mpijob()))
+    rules = {
+        path: (after, rule) for path, (_, after, rule) in found.items() if "Worker/template/spec/init" in path
+    }
+    at = f"{AT}/spec/initContainers/0"
+    assert rules == {
+        f"{at}/name": ("c", "x"),
+        f"{at}/image": ("i", "x"),
+        f"{at}/command": (["a", "b"], "x"),
+        f"{at}/env/0": ({"name": "V", "value": "w"}, "z"),
+    }
+
+
+def test_what_an_earlier_admission_added_is_no_change_while_it_stays_and_one_of_no_rule_when_it_goes() -> (
+    None
+):
+    """Taking back and adding again what is there is nothing; what no rule adds any more is removed."""
+    table = adding("name: x, add: {spec: {hostname: h}}")
+    stored = explained(table, mpijob()).after
+    assert explained(table, stored).changes == ()
+    found = who(explained(load_default(), stored))
+    assert found[f"{AT}/spec/hostname"] == ("h", None, None)
+    assert {path for path, (_, _, rule) in found.items() if rule} == set()
+
+
+def test_nothing_is_told_of_a_review_that_does_not_ask_nor_of_a_refused_or_shadowed_one() -> None:
+    """A live review does not pay for it; what is not done is no change."""
+    assert evaluate(load_default(), Request(mpijob())).changes == ()
+    assert explained(adding("name: x, deny: d"), mpijob()).changes == ()
+    shadow = explained(adding("name: x, mode: shadow, add: {spec: {hostname: h}}"), mpijob())
+    assert f"{AT}/spec/hostname" not in who(shadow)
+
+
+def test_a_long_key_is_not_repeated_for_all_that_is_taken_back_below_it() -> None:
+    """The text of all paths stays a small multiple of the object, whatever its keys and its record say."""
+    key, elements = 20_000 * "k", [{"key": str(number)} for number in range(1_000)]
+    found = changes({key: {"tolerations": elements}}, {key: {"tolerations": elements[:1]}}, {})
+    assert [len(change.path) for change in found] == [len(key) + 1]
+
+
+def test_elements_that_only_moved_are_a_change_of_their_list() -> None:
+    """An order may mean something, and the patch has it."""
+    old, new = ({"env": [{"name": name} for name in names]} for names in ("ab", "ba"))
+    assert [change.path for change in changes(old, new, {})] == ["/env"]
+
+
+OPTED = {keys.INJECT: "false"}
+
+
+@pytest.mark.parametrize(
+    ("table", "obj", "kind"),
+    [
+        ("", mpijob(), Kind.CHANGED),
+        ("", explained(load_default(), mpijob()).after, Kind.UNCHANGED),
+        ("mode: off\n", mpijob(), Kind.UNCHANGED),
+        ("mode: shadow\n", mpijob(), Kind.UNCHANGED),
+        ("", mpijob(-1), Kind.REFUSED),
+        ("", put(mpijob(), LIMITS, {}), Kind.NO_CANDIDATE),
+        ("", mpijob(annotations=OPTED), Kind.OPTED_OUT),
+        (
+            "",
+            put(explained(load_default(), mpijob()).after, ("metadata", "annotations"), OPTED),
+            Kind.CHANGED,
+        ),
+        ("", {"apiVersion": "v1", "kind": "ConfigMap"}, Kind.NO_WORKLOAD),
+    ],
+)
+def test_what_came_of_an_object_is_one_word(table: str, obj: Json, kind: Kind) -> None:
+    """The engine says it, and what is done goes before what the object is: opting out takes back."""
+    assert evaluate(extended(table), Request(obj)).kind is kind

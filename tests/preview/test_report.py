@@ -1,0 +1,141 @@
+"""``-o json`` and ``-o why``: who decided, for tools and for people."""
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner
+
+from contract import keys
+from testbed.mpijob import mpijob
+from webhook.cli import main
+from webhook.documents import dump_yaml
+from webhook.rules.load import load_default
+
+SCHEMA = json.loads(files("webhook.preview").joinpath("preview.schema.json").read_bytes())
+NAME = "node.kubernetes.io~1instance-type"
+OBJECTS: list[dict[str, Any]] = [
+    mpijob(),
+    mpijob(-1),
+    mpijob(annotations={keys.INJECT: "false"}),
+    mpijob(resource=None),
+    {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "p-"}},
+    {"apiVersion": "v1", "kind": "ConfigMap"},
+    {"kind": 7, "metadata": {"name": 7}},
+]
+TABLE = """\
+apiVersion: ultraserver-webhook.io/v1alpha1
+kind: RuleTable
+extends: default
+rules:
+  - name: job-label
+    mode: off
+  - name: ours
+    reason: Ours.
+    match: {role: worker}
+    onConflict: override
+    add: {spec: {hostname: h}}
+  - {name: ultraserver-nodes, onConflict: override}
+  - {name: together-required, add: {spec: {subdomain: s}}}
+"""
+
+
+def shown(form: str, *objects: Any, options: tuple[str, ...] = ()) -> str:
+    text = "---\n".join(map(dump_yaml, objects))
+    return CliRunner().invoke(main, ["preview", "-o", form, *options], input=text).stdout
+
+
+def items(*objects: Any, options: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(shown("json", *objects, options=options))["items"]
+    return found
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> tuple[str, str]:
+    (tmp_path / "ours.yaml").write_text(TABLE)
+    return "--rules", str(tmp_path / "ours.yaml")
+
+
+@pytest.mark.parametrize("options", [(), ("--all-rules",)])
+def test_what_is_printed_is_what_the_published_schema_says(options: tuple[str, ...]) -> None:
+    """Every outcome validates; the schema knows every key, for it allows no other."""
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    found = json.loads(shown("json", *OBJECTS, options=options))
+    jsonschema.validate(found, SCHEMA, cls=jsonschema.Draft202012Validator)
+    kinds = ["changed", "refused", "opted-out", "no-candidate", "unchanged", "no-workload", "no-workload"]
+    assert [item["outcome"] for item in found["items"]] == kinds
+
+
+def test_kind_namespace_and_name_stand_apart_and_numbers_are_numbers() -> None:
+    """Nobody has to take a title apart, or read a number out of a text."""
+    (item,) = items(mpijob())
+    assert item["object"] == {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "namespace": "default",
+        "name": "train",
+        "generateName": "",
+    }
+    assert item["job"] == {
+        "id": "default.train",
+        "shape": "four-node",
+        "workers": 4,
+        "nodes": 4,
+        "nodeConfig": 4,
+    }
+
+
+def test_a_rule_is_told_with_the_file_and_line_that_decided(ours: tuple[str, str]) -> None:
+    """A field by where what is added is written, a rule that is off by where it is switched off."""
+    (item,) = items(mpijob(worker_spec={"hostname": "mine"}), options=ours)
+    changes = {change["path"].rpartition("/")[2]: change for change in item["changes"]}
+    assert changes["hostname"] == {
+        "path": "/spec/mpiReplicaSpecs/Worker/template/spec/hostname",
+        "before": "mine",
+        "after": "h",
+        "rule": {"name": "ours", "source": {"file": ours[1], "line": 7}},
+    }
+    packaged = (files("webhook.rules") / "default.yaml").read_text().splitlines()
+    source = changes[NAME]["rule"]["source"]
+    assert (source["file"], packaged[source["line"] - 1].strip()) == (
+        "packaged default",
+        "- name: ultraserver-nodes",
+    )
+    assert changes["subdomain"]["rule"]["source"] == {"file": ours[1], "line": 13}
+    (label,) = [rule for rule in item["rules"] if rule["name"] == "job-label"]
+    assert label["source"] == {"file": ours[1], "line": 5}
+
+
+def test_only_rules_for_such_an_object_are_told_unless_all_are_asked_for() -> None:
+    """A job that is no candidate has no list of all that would be done to candidates."""
+    plain, other = mpijob(resource=None), {"apiVersion": "v1", "kind": "ConfigMap"}
+    match = {rule.name: rule.match for rule in load_default().rules}
+    few = [rule["name"] for rule in items(plain)[0]["rules"]]
+    assert few == [name for name in few if match[name].candidate is not True]
+    for item in items(plain, other, options=("--all-rules",)):
+        assert [rule["name"] for rule in item["rules"]] == list(match)
+        assert all(rule["why"] for rule in item["rules"])
+
+
+def test_people_read_who_set_what_and_which_condition_failed(ours: tuple[str, str]) -> None:
+    """The text has the outcome, a rule's place above the fields that it set, and why others are skipped."""
+    text = shown("why", mpijob(worker_spec={"hostname": "mine"}), mpijob(-1), options=ours)
+    job, refused = text.split("\n\n")
+    assert job.startswith("<stdin>:1: MPIJob default/train: changed: its workers ask for")
+    at = "/spec/mpiReplicaSpecs/Worker/template/spec/hostname"
+    assert f'  fired    ours ({ours[1]}:7): Ours.\n           {at}: "h", was "mine"\n' in job
+    assert f"  skipped  job-label ({ours[1]}:5): switched off in the table\n" in job
+    assert "shape four-node has together required, not preferred\n" in job
+    assert "  no rule  the webhook's record" in job
+    assert "MPIJob default/train: refused: invalid job\n  denied   " in refused
+
+
+def test_the_old_list_stays_for_one_release() -> None:
+    """``-o json-old`` prints what ``-o json`` of 0.1.0 did."""
+    (old,) = json.loads(shown("json-old", mpijob()))
+    assert (old["source"], old["object"]) == ("<stdin>:1", "MPIJob default/train")
+    assert (old["verdict"], old["facts"]["workers"]) == ("allowed", "4")
+    assert old["patch"] == items(mpijob())[0]["patch"]

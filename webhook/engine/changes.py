@@ -1,0 +1,89 @@
+"""Which fields an evaluation changed, and which rule set each: merging noted that, nothing is guessed."""
+
+from collections.abc import Iterator, Mapping
+
+from webhook.engine.outcome import Change
+from webhook.objects.lists import Kind, kind, paired, step
+from webhook.objects.tree import Json, Path, pointer, same
+
+LONGEST_PATH = 500
+"""Characters of a path; what differs further down is one change, so that keys of an author cost little."""
+
+
+def changes(received: Json, after: Json, setters: Mapping[Path, str] | None) -> tuple[Change, ...]:
+    """Every field in which an object differs from the one received, in the order of the object.
+
+    Args:
+        received: the object as it came.
+        after: as it is to be stored.
+        setters: see `Progress.setters`; None if nobody asks.
+    """
+    if setters is None:
+        return ()
+    parents = {place[:end] for place in setters for end in range(len(place))}
+    return tuple(_Comparison(setters, parents).of(received, after, (), (), None))
+
+
+class _Comparison:
+    """A walk along two objects that share what is the same in both."""
+
+    def __init__(self, setters: Mapping[Path, str], parents: set[Path]) -> None:
+        self._setters, self._parents = setters, parents
+
+    def of(self, old: Json, new: Json, at: Path, place: Path, rule: str | None) -> Iterator[Change]:
+        """The changes at a path, which is called a place where elements are told by what they are.
+
+        Args:
+            old: what was received.
+            new: what is there now.
+            at: the path.
+            place: the same as `Merge.places` has it.
+            rule: that set what this is a part of.
+        """
+        if old is new:
+            return
+        rule = self._setters.get(place, rule)
+        if not self._is_one(old, new, at, place, rule):
+            if isinstance(new, dict):
+                yield from self._map(old or {}, new, at, place, rule)
+            else:
+                yield from self._list(old or [], new, at, place, rule)
+        elif not same(old, new):
+            yield Change(pointer(at), old, new, rule)
+
+    def _is_one(self, old: Json, new: Json, at: Path, place: Path, rule: str | None) -> bool:
+        """Whether what changed here is one field, and not several inside of it."""
+        if not new or not isinstance(new, dict | list) or (old is not None and type(old) is not type(new)):
+            return True
+        if sum(len(str(part)) for part in at) > LONGEST_PATH:
+            return True
+        if isinstance(new, list) and kind(at) is Kind.VALUE:
+            return True
+        if place in self._parents:
+            return False
+        return place in self._setters or (old is None and (rule is not None or isinstance(new, list)))
+
+    def _map(
+        self, old: dict[str, Json], new: dict[str, Json], at: Path, place: Path, rule: str | None
+    ) -> Iterator[Change]:
+        for key, value in old.items():
+            if key not in new:
+                yield Change(pointer((*at, key)), value, None, None)
+        for key, value in new.items():
+            yield from self.of(old.get(key), value, (*at, key), (*place, key), rule)
+
+    def _list(
+        self, old: list[Json], new: list[Json], at: Path, place: Path, rule: str | None
+    ) -> Iterator[Change]:
+        terms = kind(at) is Kind.TERMS
+        pairs = [*range(len(new))] if terms and len(old) == len(new) else paired(new, old, at)
+        gone = sorted(set(range(len(old))).difference(pairs))
+        found = [Change(pointer((*at, index)), old[index], None, None) for index in gone]
+        for index, (item, pair) in enumerate(zip(new, pairs, strict=True)):
+            before = None if pair is None else old[pair]
+            inner = (*place, "" if terms else step(item, at))
+            found += self.of(before, item, (*at, index), inner, rule)
+        # Elements that only moved are a change of the list: their order may mean something.
+        if not found and pairs != [*range(len(old))]:
+            found = [Change(pointer(at), old, new, rule)]
+        yield from found

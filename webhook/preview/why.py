@@ -1,0 +1,47 @@
+"""Who decided, as text for people: each rule with the fields that it set, or why it set none."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from common.texts import printable
+from webhook.engine.outcome import State
+from webhook.objects.tree import shown
+from webhook.preview.report import item_of
+
+if TYPE_CHECKING:
+    from webhook.preview.run import Preview
+
+WIDEST: Final = 100
+"""Characters of a value."""
+
+
+def as_why(previews: Iterable["Preview"]) -> str:
+    """What came of every document and why, and each rule with what it set, or the condition that failed."""
+    return "\n".join("".join(f"{line}\n" for line in _lines(each)) for each in previews)
+
+
+def _lines(of: "Preview") -> Iterator[str]:
+    item = item_of(of)
+    yield f"{of.source}: {printable(of.title)}: {item['outcome']}: {item['reason']}"
+    if job := item["job"]:
+        size = "{workers} workers, {nodes} nodes, node config {nodeConfig}".format(**job)
+        yield f"  shape    {job['shape']} ({size})"
+    yield from (f"  warning  {text}" for text in item["warnings"])
+    yield from (f"  denied   {text}" for text in item["denials"])
+    fields: dict[str, list[str]] = {}
+    for change in item["changes"]:
+        fields.setdefault(change["rule"]["name"] if change["rule"] else "", []).append(_field(change))
+    for rule in sorted(item["rules"], key=lambda rule: rule["state"] is not State.FIRED):
+        where = " ({file}:{line})".format(**rule["source"]) if rule["source"] else ""
+        yield f"  {rule['state']:8} {rule['name']}{where}: {printable(rule['why'])}"
+        yield from fields.get(rule["name"], ())
+    if "" in fields:
+        yield "  no rule  the webhook's record of what it added, and what it takes back of an earlier one"
+        yield from fields[""]
+
+
+def _field(change: Mapping[str, Any]) -> str:
+    before, after = (
+        "nothing" if value is None else shown(value, WIDEST) for value in (change["before"], change["after"])
+    )
+    return f"           {printable(change['path'])}: {after}, was {before}"
