@@ -48,7 +48,18 @@ def item_of(shown: "Preview") -> dict[str, Any]:
         "warnings": list(outcome.warnings),
         "denials": list(outcome.denials),
         "patch": list(outcome.operations),
+        "policy": facts.get("policy"),
+        "shadow": _shadow(outcome),
     }
+
+
+def _shadow(outcome: Outcome) -> dict[str, Any] | None:
+    """What it would be if what is in shadow were enforced; None where that is the same."""
+    if not outcome.would or not outcome.shadow:
+        return None
+    would, found = outcome.would, outcome.shadow
+    told = {"denials": list(would.denials), "warnings": list(would.warnings), "patch": list(would.operations)}
+    return {"outcome": would.kind, "rules": list(found.rules), "refusing": list(found.refusing), **told}
 
 
 def _told(table: Table, rule: str, key: str) -> dict[str, Any]:

@@ -4,13 +4,14 @@ import json
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter, ValidationError
 
 from webhook.documents import Document, DocumentError, Json, Path, read_documents
 from webhook.engine import Request
-from webhook.engine.outcome import State
+from webhook.engine.outcome import Kind, State
 from webhook.objects.tree import get, map_at, pointer
 from webhook.preview.run import UID
 from webhook.rows.written import Row
@@ -37,7 +38,8 @@ _Object = Annotated[Any, AfterValidator(_an_object)]
 class Expect(Row):
     """What is to become of an object; what is not said may be anything."""
 
-    outcome: Literal["allowed", "warned", "denied", "no-workload"] | None = None
+    outcome: Literal["allowed", "warned", "denied"] | Kind | None = None
+    shadow: Kind | None = None
     rules: dict[str, State] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
     patch: list[dict[str, Any]] | None = None
@@ -163,8 +165,8 @@ class _Reading:
         namespace = own if isinstance(own, str) and own else settings.namespace or "default"
         if settings.namespace not in {"", namespace}:
             self.say(name, (at, "settings", "namespace"), f"the object says another one, {namespace!r}")
-        # An evaluation takes no time yet: where it does, it gets `row.now` here.
-        request = Request(obj, namespace, UID, settings.username)
+        now = row.now.timestamp() if row.now else inf
+        request = Request(obj, namespace, UID, settings.username, now)
         snapshots = posixpath.splitext(name)[0] + SNAPSHOTS
         kept = self.value(snapshots).get(row.name)
         return Case(row.name, source, row.expect, request, stored, kept, snapshots)

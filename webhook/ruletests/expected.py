@@ -7,8 +7,7 @@ from typing import Final
 from contract import keys
 from webhook.documents import Json
 from webhook.engine import Outcome
-from webhook.engine.evaluate import kind_of
-from webhook.engine.outcome import State, Verdict
+from webhook.engine.outcome import Kind, State, Verdict
 from webhook.objects.tree import is_empty, pointer, same
 from webhook.preview.run import abridged, unified
 from webhook.rows.table import Table
@@ -17,13 +16,8 @@ from webhook.ruletests.cases import Case
 RECORDS: Final = (keys.ADDED, keys.ADDED_TO_POD)
 """They name the revision of the table, which is another after every change."""
 
-WORDS: Final[Mapping[str, Callable[[Outcome, bool], bool]]] = {
-    "allowed": lambda outcome, _: outcome.verdict is Verdict.ALLOWED,
-    "warned": lambda outcome, _: outcome.verdict is Verdict.WARNED,
-    "denied": lambda outcome, _: outcome.verdict is Verdict.DENIED,
-    "no-workload": lambda _, known: not known,
-}
-"""What an outcome may be called: whether it is that, by itself and whether the table knows the kind."""
+VERDICTS: Final = {"allowed": Verdict.ALLOWED, "warned": Verdict.WARNED, "denied": Verdict.DENIED}
+"""What an outcome may be called beside its kind."""
 
 
 def comparable(value: Json) -> Json:
@@ -41,13 +35,23 @@ def _unrecorded(value: Json) -> Json:
     return {key: new for key, (old, new) in bare.items() if is_empty(old) or not is_empty(new)}
 
 
-def _outcome(table: Table, case: Case, outcome: Outcome) -> str:
-    wanted, known = case.expect.outcome, bool(table.workloads_of(kind_of(case.request.object)))
+def _outcome(_: Table, case: Case, outcome: Outcome) -> str:
+    wanted = case.expect.outcome
     # A kind that is misspelt would pass every other check, as nothing is done to it.
-    if WORDS[wanted](outcome, known) if wanted else known:
+    known = outcome.kind is not Kind.NO_WORKLOAD
+    if (wanted == outcome.kind or (known and VERDICTS.get(wanted) is outcome.verdict)) if wanted else known:
         return ""
     said = "; ".join((*outcome.denials, *outcome.warnings)) or outcome.reason
-    return f"expected {wanted or 'a kind of the table'}, was {outcome.verdict}: {said}"
+    return f"expected {wanted or 'a kind of the table'}, was {outcome.kind}, {outcome.verdict}: {said}"
+
+
+def _shadow(_: Table, case: Case, outcome: Outcome) -> str:
+    wanted, would = case.expect.shadow, outcome.would or outcome
+    if wanted in {None, would.kind}:
+        return ""
+    return (
+        f"expected {wanted} if it were enforced, was {would.kind}: {'; '.join(would.denials) or would.reason}"
+    )
 
 
 def _rules(table: Table, case: Case, outcome: Outcome) -> str:
@@ -96,6 +100,7 @@ def _difference(wanted: Json, found: Json) -> str:
 
 CHECKS: Final[Mapping[str, Callable[[Table, Case, Outcome], str]]] = {
     "outcome": _outcome,
+    "shadow": _shadow,
     "rules": _rules,
     "messages": _messages,
     "patch": _patch,
