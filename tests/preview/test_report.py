@@ -127,7 +127,7 @@ def test_people_read_who_set_what_and_which_condition_failed(ours: tuple[str, st
     assert job.startswith("<stdin>:1: MPIJob default/train: changed: its workers ask for")
     at = "/spec/mpiReplicaSpecs/Worker/template/spec/hostname"
     assert f'  fired    ours ({ours[1]}:7): Ours.\n           {at}: "h", was "mine"\n' in job
-    assert f"  skipped  job-label ({ours[1]}:5): switched off in the table\n" in job
+    assert f"  skipped  job-label ({ours[1]}:5): switched off\n" in job
     assert "shape four-node has together required, not preferred\n" in job
     assert "  no rule  the webhook's record" in job
     assert "MPIJob default/train: refused: invalid job\n  denied   " in refused
