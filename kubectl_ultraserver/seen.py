@@ -95,7 +95,7 @@ class Fleet:
         for entry, template, name in pod.claims:
             made = self._made.get((pod.namespace, pod.uid, entry))
             made = made or self.inventory.claims.get((pod.namespace, name))
-            wish = made.wish if made else self.inventory.templates.get((pod.namespace, template))
+            wish = (made and made.wish) or self.inventory.templates.get((pod.namespace, template))
             found[template or name] = wish.mode if wish else 0
         return found
 
