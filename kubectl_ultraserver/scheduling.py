@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 SILENT: Final = timedelta(minutes=1)
 """A Lease that was not renewed for so long is nobody's."""
+UNMADE: Final = "FailedResourceClaimCreation"
+"""The reason of the Event about a pod whose claims could not be made."""
 GRACE: Final = timedelta(seconds=15)
 """A job that is younger may just not have been looked at."""
 
@@ -105,14 +107,18 @@ def _unscheduled(case: Case, lacking: Sequence[Pod]) -> Iterator[Finding]:
         raw = work.raw[worker.name]
         found = condition(raw, "PodScheduled")
         who = text(raw, "spec", "schedulerName") or "default-scheduler"
-        if found.get("status") == "False":
+        if worker.problem and worker.claims:
+            why = worker.problem
+        elif found.get("status") == "False":
             why = text(found, "message") or text(found, "reason") or "no reason given"
         else:
             new = case.now - worker.created < GRACE
             why = f"scheduler {who} has not looked at it" + ("" if new else ": is it running?")
         said.setdefault(why, []).append(worker.name)
     for why, names in said.items():
-        yield Finding("pod", names[0], f"{few(names)}: {why}")
+        told = (event for event in case.told(names) if text(event, "reason") == UNMADE)
+        details = tuple(dict.fromkeys(text(event, "message") for event in told))
+        yield Finding("pod", names[0], f"{few(names)}: {why}", details)
     for job in dict.fromkeys(worker.job for worker in lacking):
         yield from _unplaced(case, work.jobs[job])
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from kube.api import Object
     from kubectl_ultraserver.names import JobName
+    from placement.claims import Claim
     from placement.model import Node, Pod, Taken
     from placement.topology import Topology
     from webhook.rows.table import Table
@@ -81,6 +82,30 @@ class Fleet:
     def claiming(self, pods: Iterable[Pod]) -> list[Pod]:
         """Pods with what they claim and have."""
         return self.inventory.pods(pods, self.now, Policy().bound)
+
+    @cached_property
+    def _made(self) -> dict[tuple[str, str, str], Claim]:
+        """Claims by namespace, uid of the pod that each was made for, and name of the pod's entry."""
+        claims = self.inventory.claims.items()
+        return {(there, claim.owner, claim.entry): claim for (there, _), claim in claims if claim.owner}
+
+    def wishes(self, pod: Pod) -> dict[str, int]:
+        """By what a pod claims, templates or claims, the node config that the driver is told; 0 for none."""
+        found = dict[str, int]()
+        for entry, template, name in pod.claims:
+            made = self._made.get((pod.namespace, pod.uid, entry))
+            made = made or self.inventory.claims.get((pod.namespace, name))
+            wish = (made and made.wish) or self.inventory.templates.get((pod.namespace, template))
+            found[template or name] = wish.mode if wish else 0
+        return found
+
+    @cached_property
+    def claims(self) -> dict[str, tuple[str, ...]]:
+        """By node the claims that have devices there."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for taken in self.taken:
+            found[taken.node].append(shown(taken.claim).removeprefix("claim "))
+        return {node: tuple(sorted(names)) for node, names in found.items()}
 
     @cached_property
     def taken(self) -> tuple[Taken, ...]:

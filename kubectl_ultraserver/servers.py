@@ -27,12 +27,14 @@ class Spot:
         number: Its node id; empty where it says none.
         state: ``ok``, ``cordoned``, ``not ready`` or ``missing``.
         tenants: The jobs, or pods of no job, that hold it.
+        claims: The ResourceClaims that have devices of it.
     """
 
     node: str
     number: str
     state: str
     tenants: tuple[str, ...]
+    claims: tuple[str, ...] = ()
 
     @property
     def healthy(self) -> bool:
@@ -140,4 +142,5 @@ def _server(fleet: Fleet, key: str, unit: str, nodes: Sequence[Node]) -> Server:
 
 def _spot(fleet: Fleet, node: Node, key: str) -> Spot:
     tenants = tuple(sorted(fleet.tenants.get(node.name, ())))
-    return Spot(node.name, node_number(node, key), unusable(node) or "ok", tenants)
+    claims = fleet.claims.get(node.name, ())
+    return Spot(node.name, node_number(node, key), unusable(node) or "ok", tenants, claims)

@@ -38,7 +38,9 @@ def drawn(found: Sequence[Server], width: int) -> Iterator[str]:
         signs = (_sign(spot, letters) for spot in server.spots)
         cells = "".join("| "[place % 2] + sign for place, sign in enumerate(signs))[1:]  # pairs stand apart
         beside = ids + 2 * len(server.spots) + 3
+        claimed = sum(bool(spot.claims) for spot in server.spots)
         said = [*(f"{letter} {tenant}" for tenant, letter in letters.items()), *server.troubles]
+        said += [f"{claimed} of {len(server.spots)} nodes claimed"] if claimed else []
         text = cut("; ".join(said), max(width - beside, 0))
         yield f"{cut((server.id or '-').ljust(ids), width)} [{cells}] {text}".rstrip()
 
@@ -47,12 +49,13 @@ def verified(verdict: Verification) -> Iterator[str]:
     """The workers as a table, then the verdict and its reasons."""
     keys = list(verdict.rows[0].labels) if verdict.rows else []
     short = [key.rpartition("/")[2].removeprefix("ultraserver-").upper() for key in keys]
-    table = [["RANK", "WORKER", "NODE", *short]]
+    claiming = any(row.claims for row in verdict.rows)
+    table = [["RANK", "WORKER", "NODE", *short, *(["CLAIMS"] if claiming else [])]]
     for row in verdict.rows:
         rank = "" if row.rank is None else str(row.rank)
-        table.append(
-            [printable(value) or "-" for value in (rank, row.worker, row.node, *row.labels.values())]
-        )
+        claims = [",".join(row.claims)] if claiming else []
+        values = (rank, row.worker, row.node, *row.labels.values(), *claims)
+        table.append([printable(value) or "-" for value in values])
     yield from columns(table)
     yield ""
     text = click.style(printable(verdict.text), fg="green" if verdict.whole else "red")

@@ -29,6 +29,7 @@ SAID: Final = {
     "straddles": "straddles UltraServers",
     "shares": "shares an UltraServer with another job",
     "node": "is on nodes that cannot work together",
+    "claim": "cannot work with what it claims",
 }
 """The kinds of `Fault` in a sentence."""
 
@@ -45,12 +46,14 @@ class Row:
         worker: The pod.
         node: Its node; empty while it has none.
         labels: What the node says of the units that it is in, the smallest first, and of its modes.
+        claims: The templates, or claims, by which it has devices.
     """
 
     rank: int | None
     worker: str
     node: str
     labels: dict[str, str]
+    claims: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,7 @@ def rows(work: Work) -> Iterator[Row]:
             ranked = rank if worker.node and worker.place else None
             node = work.node(worker)
             labels = {key: node.labels.get(key, "") if node else "" for key in work.fleet.shown}
-            yield Row(ranked, worker.name, worker.node, labels)
+            yield Row(ranked, worker.name, worker.node, labels, tuple(work.fleet.wishes(worker)))
 
 
 def unknown(work: Work) -> Iterator[Fault]:
@@ -140,7 +143,8 @@ def unknown(work: Work) -> Iterator[Fault]:
         yield Fault("place", text, lacking[0] if lacking else work.called.name)
     for worker in work.workers:
         if worker.problem:
-            yield Fault("place", f"{worker.name}: {worker.problem}", worker.name)
+            kind = "claim" if worker.place else "place"
+            yield Fault(kind, f"{worker.name}: {worker.problem}", worker.name)
 
 
 def waiting(work: Work) -> Iterator[Fault]:
@@ -161,6 +165,7 @@ def misplaced(work: Work) -> Iterator[Fault]:
         for worker in workers:
             if worker.node:
                 yield from _bad_node(work, worker, place)
+                yield from _bad_claim(work, worker, place)
         if place:
             yield from _straddles(work, workers, place)
 
@@ -214,6 +219,13 @@ def _bad_node(work: Work, worker: Pod, place: Place | None) -> Iterator[Fault]:
     mode = node.labels.get(MODE)
     if mode and place.size in TOKENS and not TOKENS[place.size] & set(mode.split("_")):
         yield Fault("node", f"{where}, whose mode {mode} has no node config {place.size}", node.name)
+
+
+def _bad_claim(work: Work, worker: Pod, place: Place | None) -> Iterator[Fault]:
+    for name, mode in work.fleet.wishes(worker).items():
+        if place and mode not in (0, place.size):
+            text = f"{worker.name} has its devices by {name}, which tells the driver node config {mode}"
+            yield Fault("claim", f"{text}; the job has {place.size}", worker.name)
 
 
 def _shared(work: Work, workers: Sequence[Pod], group: NodeGroup, size: int) -> Iterator[Fault]:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from kube.api import Object
     from kubectl_ultraserver.findings import Case
 
+_ABOUT = {"node": "node", "claim": "pod"}
+"""What a problem of `misplaced` is about, where that is no UltraServer."""
+
 ANEW = "delete the job and apply it again: the webhook acts on creation only"
 
 
@@ -36,7 +39,7 @@ def why(case: Case) -> list[Finding]:
 
 def _misplaced(case: Case) -> Iterator[Finding]:
     for problem in misplaced(case.work):
-        yield Finding("node" if problem.kind == "node" else "ultraserver", problem.name, problem.text)
+        yield Finding(_ABOUT.get(problem.kind, "ultraserver"), problem.name, problem.text)
 
 
 def unmutated(case: Case) -> Iterator[Finding]:

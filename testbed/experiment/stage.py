@@ -32,19 +32,14 @@ POLICIES = ("base", "placement", "claims", "kueue", "webhook", "document", "sele
 PLACING = ("base", "placement", "claims")
 """Those of which the program is a part."""
 KINDS = webhook.REPOSITORY / "manifests" / "components" / "kinds" / "mutating.yaml"
-OF_AWS = "efa-neurons-4-devices"
-"""The name of a claim template in AWS's document; in this cluster it takes a node of an UltraServer."""
 OWNED = ("jobs.batch", "services", "configmaps", "secrets")
 """What mpi-operator makes for a job beside its workers."""
 
 
 def table(policy: str) -> str:
     """The rule table of a policy."""
-    if policy == "placement":
+    if policy in {"placement", "claims"}:
         return placement.ROWS.read_text(encoding="utf-8")
-    if policy == "claims":
-        rows = yaml.safe_load(placement.ROWS.read_text(encoding="utf-8"))
-        return json.dumps(rows | {"candidates": {"claims": {OF_AWS: {"takes": "node", "nodeConfig": 4}}}})
     packaged = yaml.safe_load((webhook.REPOSITORY / "webhook/rules/default.yaml").read_text(encoding="utf-8"))
     off = []
     if policy == "selector":

@@ -81,11 +81,12 @@ def trn1_nodes(count: int) -> list[Node]:
     return [_node(_name(30, index), TRN1, {}, TRN1_CAPACITY) for index in range(count)]
 
 
-def driven(nodes: list[Node], published: str = WHOLE_NODE) -> list[Node]:
-    """Nodes with the Neuron DRA driver in place of the device plugin, and the ResourceSlice of each."""
+def driven(nodes: list[Node], published: str = WHOLE_NODE, *, beside: bool = False) -> list[Node]:
+    """Nodes with the Neuron DRA driver, in place of the plugin or beside; and the ResourceSlice of each."""
     found = []
     for node in nodes:
-        kept = {name: n for name, n in node["status"]["capacity"].items() if name not in DEVICES}
+        capacity = node["status"]["capacity"]
+        kept = {name: n for name, n in capacity.items() if beside or name not in DEVICES}
         found += [node | {"status": node["status"] | {"capacity": kept, "allocatable": kept}}]
         found += [_slice(node["metadata"]["name"], published)]
     return found
@@ -107,11 +108,19 @@ def template_name(mode: int) -> str:
     return f"us-{mode}-node-config"
 
 
-def claim_template(mode: int, name: str = "") -> Node:
-    """The installation's template of claims for a node config, or one of another name."""
+def claim_template(mode: int, name: str = "", *, told: bool = True) -> Node:
+    """The installation's template of claims for a node config, or one of another name.
+
+    Args:
+        mode: The node config.
+        name: Another name.
+        told: Whether the driver is told the node config.
+    """
     text = (CLAIMS / "templates.yaml").read_text(encoding="utf-8")
     every: list[Node] = list(yaml.safe_load_all(text))
     (found,) = (each for each in every if each["metadata"]["name"] == template_name(mode))
+    if not told:
+        del found["spec"]["spec"]["devices"]["config"]
     return found | {"metadata": {"name": name or template_name(mode)}}
 
 

@@ -5,11 +5,14 @@ from typing import Any
 import pytest
 
 from testbed.mpijob import mpijob
+from tests.docs.blocks import REPOSITORY
 from webhook.engine import Outcome, Request, evaluate
 from webhook.rules.load import load_default, load_texts
 
+INJECT = "ultraserver-webhook.io/inject"
 CONFIG = "ultraserver-webhook.io/node-config"
 PATH = "/spec/mpiReplicaSpecs/Worker/template/spec/resourceClaims/0/resourceClaimTemplateName"
+SHARED = {"name": "shared", "resourceClaimName": "one"}
 OWN = """
 apiVersion: ultraserver-webhook.io/v1alpha1
 kind: RuleTable
@@ -64,7 +67,11 @@ def test_a_claim_of_a_node_makes_a_candidate_of_its_node_config(
     [
         (by_template("few-neurons"), "its workers claim less than a node by the template few-neurons"),
         (by_template("strange"), "the template strange, which the table does not know"),
-        ({"resourceClaims": [{"name": "c", "resourceClaimName": "one"}]}, "its workers share the claim one"),
+        ({"resourceClaims": [SHARED]}, "its workers share the claim one"),
+        (
+            {"resourceClaims": [*by_template("us-4-node-config")["resourceClaims"], SHARED]},
+            "its workers share the claim one",
+        ),
         ({"resourceClaims": [{"name": "c"}, 7, None]}, "its workers ask for no Neuron resource"),
         ({"resourceClaims": {"name": "c"}}, "its workers ask for no Neuron resource"),
     ],
@@ -100,6 +107,36 @@ def test_where_the_driver_sets_the_mode_there_is_no_init_script_but_the_wait_sta
     ):
         launcher = outcome.after["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
         assert [container["name"] for container in launcher["initContainers"]] == expected
+
+
+def test_a_launcher_with_ranks_is_told_of_the_scripts_file_only_where_the_script_writes_one() -> None:
+    """Where the driver sets the mode there is none."""
+    for job, told in ((mpijob(3), True), (mpijob(3, resource=None, annotations={INJECT: "true"}), False)):
+        job["spec"]["runLauncherAsWorker"] = True
+        rows = (REPOSITORY / "docs/claims.md").read_text(encoding="utf-8")
+        rows = rows.partition("```yaml 41-claims-for-opted-in.yaml\n")[2].partition("```")[0]
+        assert any("launcher.env" in said for said in outcome_of(job, rows).warnings) is told
+
+
+@pytest.mark.parametrize(
+    ("spec", "waits"),
+    [
+        (by_template("us-4-node-config"), True),
+        (by_template("all-neurons"), True),
+        (by_template("strange"), False),
+        ({"resourceClaims": [*by_template("us-4-node-config")["resourceClaims"], SHARED]}, False),
+        ({}, False),
+    ],
+)
+def test_a_job_waits_whole_for_what_it_claims_as_for_what_it_requests(
+    spec: dict[str, Any], *, waits: bool
+) -> None:
+    job = mpijob(4, resource=None, worker_spec=spec, annotations={INJECT: "true"})
+    rows = (REPOSITORY / "manifests/base/placement/30-placement.yaml").read_text(encoding="utf-8")
+    table = load_texts([("placement.yaml", rows), ("own.yaml", OWN)], "own.yaml")
+    found = fired(evaluate(table, Request(job, "team")))
+    assert ({"whole-job-workers", "whole-job-launcher"} <= found) is waits
+    assert bool({"whole-job-workers", "whole-job-launcher"} & found) is waits
 
 
 def lws(leader: dict[str, Any], worker: dict[str, Any]) -> dict[str, Any]:

@@ -77,6 +77,15 @@ def workers(job: str, count: int, on: Iterable[str] = (), size: int = 4, **spec:
     return found
 
 
+def claiming(pods: Iterable[Object], template: str) -> list[Object]:
+    """Pods that claim by a template what they would request."""
+    found = copy.deepcopy(list(pods))
+    for made in found:
+        made["spec"]["containers"][0]["resources"] = {"claims": [{"name": "neurons"}]}
+        made["spec"]["resourceClaims"] = [{"name": "neurons", "resourceClaimTemplateName": template}]
+    return found
+
+
 def unscheduled(pods: Iterable[Object], message: str) -> list[Object]:
     """Pods that the scheduler found no node for."""
     said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}

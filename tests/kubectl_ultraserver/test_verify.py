@@ -9,12 +9,14 @@ import pytest
 
 from contract.keys import DRIVER, LOOSE, NO_SERVER, NODE_IDS, PLACE, SERVER_4
 from kubectl_ultraserver.servers import servers
+from kubectl_ultraserver.terminal import drawn, verified
 from kubectl_ultraserver.verify import verify
-from placement.claims import Inventory, read_claim
-from tests.kubectl_ultraserver.build import THREE, fleet, pod, stored, work, workers
+from placement.claims import Inventory, read_claim, read_template
+from tests.kubectl_ultraserver.build import THREE, claiming, fleet, pod, stored, work, workers
 from tests.placement.world import changed
 
 if TYPE_CHECKING:
+    from kube.api import Object
     from kubectl_ultraserver.verify import Verification
 
 FIRST = ["n1-0", "n1-1", "n1-2", "n1-3"]
@@ -120,6 +122,43 @@ def test_devices_that_only_a_claim_holds_are_named() -> None:
     found = replace(work(workers("train", 4, FIRST)), fleet=fleet_)
     assert said(verify(found)) == [("shares", "us-01 is shared with claim team/stray (devices on node n1-3)")]
     assert servers(fleet_)[0].tenants == ("claim team/stray",)
+    assert [spot.claims for spot in servers(fleet_)[0].spots] == [(), (), (), ("team/stray",)]
+    assert any("1 of 4 nodes claimed" in line for line in drawn(servers(fleet_), 120))
+
+
+@pytest.mark.parametrize(("mode", "whole"), [(4, True), (2, False), (None, True)])
+def test_a_claim_for_another_node_config_is_not_what_the_job_needs(mode: int | None, *, whole: bool) -> None:
+    """The driver goes by the claim, whatever the template is called; without a mode it is told nothing."""
+    template = read_template({"spec": asking(mode)})
+    inventory = Inventory(templates={("team", "us-4-node-config"): template})
+    pods = claiming(workers("train", 4, FIRST), "us-4-node-config")
+    verdict = verify(work(pods, inventory=inventory))
+    assert verdict.whole is whole
+    assert {row.claims for row in verdict.rows} == {("us-4-node-config",)}
+    assert "us-4-node-config" in "\n".join(verified(verdict))
+    if not whole:
+        assert verdict.problems[0].text == (
+            "train-worker-0 has its devices by us-4-node-config, which tells the driver node config 2; "
+            "the job has 4"
+        )
+
+
+def test_a_template_that_changed_says_nothing_of_a_claim_that_was_made_before() -> None:
+    owner = {"kind": "Pod", "uid": "team/train-worker-2"}
+    entry = {"resource.kubernetes.io/pod-claim-name": "neurons"}
+    claim = read_claim({"metadata": {"annotations": entry, "ownerReferences": [owner]}, **asking(2)})
+    template = read_template({"spec": asking(4)})
+    inventory = Inventory(claims={("team", "c"): claim}, templates={("team", "mine"): template})
+    pods = claiming(workers("train", 4, FIRST), "mine")
+    (problem,) = verify(work(pods, inventory=inventory)).problems
+    assert (problem.kind, problem.name) == ("claim", "train-worker-2")
+
+
+def asking(mode: int | None) -> Object:
+    """A claim, but for its name, that tells the driver a node config, or none."""
+    told = {"opaque": {"driver": DRIVER, "parameters": {"ultraserverMode": mode} if mode else {}}}
+    requests = [{"name": "neurons", "exactly": {"deviceClassName": DRIVER}}]
+    return {"spec": {"devices": {"requests": requests, "config": [told]}}}
 
 
 def test_a_pair_does_not_share_with_the_other_pair() -> None:

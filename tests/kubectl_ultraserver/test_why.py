@@ -10,10 +10,13 @@ import pytest
 
 from contract import keys
 from contract.keys import NODE_IDS, SERVER_4
+from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
+from placement.claims import Inventory, read_claim
 from tests.kubectl_ultraserver.build import (
     THREE,
     case,
+    claiming,
     event,
     gated,
     launcher,
@@ -154,6 +157,19 @@ def test_while_a_worker_is_being_deleted_no_room_is_looked_for() -> None:
     placed[1]["metadata"]["deletionTimestamp"] = "2026-11-21T11:59:00Z"
     pods = [*placed[:3], *unscheduled(placed[3:], NOBODY)]
     assert [finding.kind for finding in why(case(work(pods, job=stored())))] == ["pod", "pod"]
+
+
+def test_a_missing_claim_template_is_named_where_affinity_places_the_job() -> None:
+    """The scheduler says nothing before a Pod's claims are made; verify knows of a place all the same."""
+    pods = claiming(workers("train", 4), "mine")
+    message = "PodResourceClaim neurons: resource claim template not found"
+    told = event("Pod", "train-worker-0", "FailedResourceClaimCreation", message)
+    known = {"inventory": Inventory(claims={("other", "theirs"): read_claim({})})}
+    (finding, *_) = why(case(work(pods, job=stored(), **known), events=(told,)))
+    assert finding.text == f"{ALL}: there is no ResourceClaimTemplate mine in namespace team: create it"
+    assert finding.details == (message,)
+    verdict = verify(work(pods, job=stored(), **known))
+    assert (verdict.known, verdict.whole) == (True, False)
 
 
 def test_a_scheduler_that_does_not_run_is_named() -> None:

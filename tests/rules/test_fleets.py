@@ -145,6 +145,17 @@ def test_a_queue_or_toleration_of_other_nodes_leaves_a_job_alone_unless_it_is_op
     assert outcome(TABLE, mpijob(worker_spec=spec)).operations, "the packaged table knows of no such nodes"
 
 
+@pytest.mark.parametrize("kind", ["NeuronUltraServerWorkload", "NeuronUltraServer"])
+def test_what_awss_ultraserver_operator_made_is_left_alone(kind: str) -> None:
+    """It chooses the nodes itself; the same kind of another group is somebody else's."""
+    for group, alone in (("neuron.aws.com", True), ("example.com", False)):
+        job = mpijob()
+        job["metadata"]["ownerReferences"] = [{"apiVersion": f"{group}/v1beta1", "kind": kind, "name": "w"}]
+        found = outcome(TABLE, job)
+        assert bool(found.operations) is not alone
+        assert (f"it was made by a {kind} of {group}, which chooses its nodes" in found.reason) is alone
+
+
 def test_a_job_of_fewer_devices_than_a_node_has_is_left_alone_unless_it_or_the_table_says_otherwise() -> None:
     small = mpijob(amount=8)
     found = outcome(TABLE, small)

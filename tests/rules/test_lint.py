@@ -53,6 +53,14 @@ LINT: dict[str, tuple[str, Expected]] = {
         RULE + "    warn: $(shape.topologyKey)\n",
         [(8, "/rules/0/warn", "shape single-node has no topologyKey: match `shape` more narrowly")],
     ),
+    "a claim of a node config that no shape has": (
+        "candidates: {claims: {ours: {takes: node, nodeConfig: 3}}}\n",
+        [(4, "/candidates/claims/ours/nodeConfig", "no shape has node config 3; known are 1, 2, 4")],
+    ),
+    "a claim of any name": (
+        "candidates: {claims: {'': {takes: node}}}\n",
+        [(4, "/candidates/claims/", "'' says nothing of a name")],
+    ),
     "a rule that does nothing": (
         RULE,
         [(5, "/rules/0", "does nothing: give it add, warn, deny, placer or replaces")],

@@ -23,7 +23,7 @@ values: {a: b}
 candidates:
   wholeNode: {x: 1}
   nodeLabels: {a: [b, c]}
-  elsewhere: {labels: {a: b}, tolerations: {a: b}}
+  elsewhere: {labels: {a: b}, tolerations: {a: b}, owners: {a: b}}
 deviceCounts: {a: [1, 2], b: up to 16}
 workloads:
   - name: gang

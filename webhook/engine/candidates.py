@@ -5,7 +5,7 @@ from webhook.engine.claims import claimed_node, claims, left_alone
 from webhook.engine.jobs import OpenJob
 from webhook.engine.outcome import JobError, cut
 from webhook.objects.templates import admits, matches, requested, takes, tolerated
-from webhook.objects.tree import Json, Path, get, map_at, shown, text_of
+from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown, text_of
 from webhook.rows.table import Devices, Table
 from webhook.rows.workloads import DEVICES, WORKER, Candidates
 
@@ -43,7 +43,7 @@ def _by_content(wanted: Candidates, job: OpenJob) -> tuple[bool, str]:
     """Whether what a job says of itself makes it a candidate, where nobody opted it in or out."""
     templates = job.templates(WORKER)
     if elsewhere := _elsewhere(wanted, job):
-        return False, f"{elsewhere}, which is for other nodes than UltraServers; {keys.INJECT} opts it in"
+        return False, f"{elsewhere}; {keys.INJECT} opts it in"
     least = {name: wanted.whole_node.get(name, 0) for name in wanted.requests}
     asked = [job.asked(path) for path in job.paths(WORKER)]
     whole = [name for found in asked for name in least if takes(found, name, least[name])]
@@ -64,14 +64,19 @@ def _by_content(wanted: Candidates, job: OpenJob) -> tuple[bool, str]:
 
 
 def _elsewhere(wanted: Candidates, job: OpenJob) -> str | None:
-    """What says that a job is for other nodes; None if nothing does."""
+    """What says that somebody else sees to a job's nodes; None if nothing does."""
+    for owner in maps_at(job.object, ("metadata", "ownerReferences")):
+        group, kind = text_of(owner.get("apiVersion")).partition("/")[0], text_of(owner.get("kind"))
+        if matches(kind, wanted.elsewhere.owners.get(group, ())):
+            return f"it was made by a {cut(kind)} of {group}, which chooses its nodes"
+    others = "which is for other nodes than UltraServers"
     for key, values in wanted.elsewhere.labels.items():
         found = map_at(job.object, ("metadata", "labels")).get(key)
         if found is not None and matches(text_of(found), values):
-            return f"its label {key} is {shown(found, 40)}"
+            return f"its label {key} is {shown(found, 40)}, {others}"
     taints = (tolerated(template, wanted.elsewhere.tolerations) for template in job.templates(WORKER))
     taint = next(filter(None, taints), None)
-    return taint and f"its workers tolerate {cut(taint)}"
+    return taint and f"its workers tolerate {cut(taint)}, {others}"
 
 
 def job_types(table: Table, job: OpenJob, role: str = WORKER) -> tuple[str, ...]:
@@ -109,9 +114,11 @@ def devices(wanted: Candidates, job: OpenJob) -> Devices:
 
 
 def _devices(wanted: Candidates, job: OpenJob, path: Path) -> Devices:
+    found = list(claims(wanted, get(job.object, path)))
+    if any(claim.shared for claim in found):
+        return "unknown"  # whole-job admission does not know where a claim of several pods is
     if any(job.asked(path).get(name) for name in wanted.requests):
         return "requested"
-    found = list(claims(wanted, get(job.object, path)))
     if known := [claim.takes for claim in found if claim.takes]:
         return "configured" if any(takes.node_config for takes in known) else "claimed"
     return "unknown" if found else "none"

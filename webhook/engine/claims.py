@@ -38,8 +38,12 @@ def claims(wanted: Candidates, template: Json) -> Iterator[Claim]:
 
 
 def claimed_node(wanted: Candidates, template: Json) -> str | None:
-    """The ResourceClaimTemplate by which a template claims a whole node; None where it claims less."""
-    for claim in claims(wanted, template):
+    """The ResourceClaimTemplate by which a template claims a whole node; None where it claims less.
+
+    None as well where its pods share a claim beside: what that has may be on another node.
+    """
+    found = list(claims(wanted, template))
+    for claim in () if any(claim.shared for claim in found) else found:
         takes = claim.takes.takes if claim.takes else 0
         if takes == NODE or (takes and takes >= wanted.whole_node.get(NEURON, 0)):
             return claim.name
@@ -48,7 +52,7 @@ def claimed_node(wanted: Candidates, template: Json) -> str | None:
 
 def left_alone(wanted: Candidates, template: Json) -> str | None:
     """Why what a template claims is no whole node; None where it claims nothing."""
-    for claim in claims(wanted, template):
+    for claim in sorted(claims(wanted, template), key=lambda claim: not claim.shared):
         if claim.shared:
             return (
                 f"its workers share the claim {claim.name}: for a node each, use a resourceClaimTemplateName"

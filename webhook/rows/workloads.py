@@ -38,16 +38,18 @@ ANY = "any"
 
 @dataclass(frozen=True)
 class Elsewhere(Row):
-    """What else says that a job is for other nodes; such a job is left alone, unless it is annotated.
+    """What else says that somebody else sees to a job's nodes; it is left alone, unless it is annotated.
 
     Attributes:
         labels: Values of labels of the job, such as its queue; ``*`` and ``?`` as in file names.
         tolerations: Values of taints of other nodes: the job's workers tolerate one of these values of the
             key. A toleration without a value is the empty text.
+        owners: Kinds of what made the job, by API group, such as an operator that chooses nodes itself.
     """
 
     labels: Patterns = field(default_factory=dict)
     tolerations: Patterns = field(default_factory=dict)
+    owners: Patterns = field(default_factory=dict)
 
 
 NODE: Literal["node"] = "node"

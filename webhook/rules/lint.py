@@ -23,6 +23,7 @@ NAMED = 12
 def problems_of(table: Table) -> Found:
     """Every problem of a table whose fragments still quote the table's own values."""
     yield from _duplicates(table)
+    yield from _claims(table)
     broken = list(_workloads(table))
     yield from broken
     if not broken:  # what rules may quote follows from the workloads
@@ -43,6 +44,20 @@ def _duplicates(table: Table) -> Found:
         if seen.get(content, rule.name) != rule.name:
             yield ("rules", index), f"says the same as rule {seen[content]!r}; remove one"
         seen.setdefault(content, rule.name)
+
+
+def _claims(table: Table) -> Found:
+    """Claims of every name, or of a node config that no job can have."""
+    known = sorted({shape.node_config for shape in table.shapes})
+    for name, claimed in table.candidates.claims.items():
+        at: Path = ("candidates", "claims", name)
+        if not name.strip("*"):
+            yield at, f"{name!r} says nothing of a name: each claim of a job would be one of these"
+        if claimed.node_config not in (None, *known):
+            yield (
+                (*at, "nodeConfig"),
+                f"no shape has node config {claimed.node_config}; known are {listed(map(str, known))}",
+            )
 
 
 def _workloads(table: Table) -> Found:

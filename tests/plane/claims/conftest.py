@@ -13,15 +13,19 @@ from typing import NamedTuple
 import pytest
 
 from contract.keys import NEURON
-from testbed.experiment.stage import OF_AWS, TEAMS, Stage, staged
+from testbed.experiment.stage import TEAMS, Stage, staged
 from testbed.plane import nodes
 from testbed.plane.controllers import Controllers
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import end
 from testbed.plane.process import Program
 
-ULTRASERVERS, HALF, LAST = 24, 48, 44
-"""How many, and from which node on they have the driver, of which it publishes each device before."""
+ULTRASERVERS, HALF, LAST, BOTH = 24, 48, 44, 40
+"""How many, and from which node on they have the driver, of which it publishes each device before, and
+which it shares before that with the device plugin."""
+
+OF_AWS = "efa-neurons-4-devices"
+"""The name of a claim template in AWS's document, which leaves to a cluster what it says: here, a node."""
 
 
 class ClaimsPlane(ControlPlane):
@@ -41,15 +45,17 @@ class Fleet(NamedTuple):
     """The plane, as jobs of each sort see it.
 
     Attributes:
-        plugin: Twelve UltraServers with the device plugin; on one a DeviceClass serves what it would offer.
+        plugin: Eleven UltraServers with the device plugin; on one a DeviceClass serves what it would offer.
         driver: Twelve with the Neuron DRA driver, for jobs that claim nodes.
         served: The id of the UltraServer with that class.
+        both: The nodes of one with plugin and driver, which are cordoned.
         program: Whole-job admission.
     """
 
     plugin: Stage
     driver: Stage
     served: str
+    both: list[str]
     program: Program
 
 
@@ -63,19 +69,22 @@ def whole_fleet(
     made = nodes.ultraserver_nodes(ULTRASERVERS)
     names = {node["metadata"]["name"]: node["metadata"]["labels"] for node in made}
     plugin, driver = dict(list(names.items())[:HALF]), dict(list(names.items())[HALF:])
-    made = made[:LAST] + nodes.driven(made[LAST:HALF], nodes.DEVICE) + nodes.driven(made[HALF:])
+    served, both = list(plugin.values())[LAST][nodes.SERVER_ID_4], list(plugin)[BOTH:LAST]
+    plugin = {name: labels for name, labels in plugin.items() if name not in both}
+    shared = nodes.driven(made[BOTH:LAST], beside=True)
+    made = made[:BOTH] + shared + nodes.driven(made[LAST:HALF], nodes.DEVICE) + nodes.driven(made[HALF:])
     folder = tmp_path_factory.mktemp("claims")
     with staged(folder, "claims", made, plane=ClaimsPlane) as stage:
         stage.plane.kubectl.create(nodes.device_class(NEURON))
-        stage.plane.kubectl.in_namespace(TEAMS[0]).create(nodes.claim_template(4, OF_AWS))
+        stage.plane.kubectl.in_namespace(TEAMS[0]).create(nodes.claim_template(4, OF_AWS, told=False))
         evil = stage.plane.kubectl.create_namespace("claims-evil")
         evil.run("create", "rolebinding", "edit", "--clusterrole=edit", "--user=editor")
         evil.run("create", "role", "jobs", "--verb=*", "--resource=mpijobs.kubeflow.org")
         evil.run("create", "rolebinding", "jobs", "--role=jobs", "--user=editor")
         first = replace(stage, labels=plugin, claims=False)
         other = replace(stage, labels=driver, jobs={}, sick=set())
-        served = list(plugin.values())[LAST][nodes.SERVER_ID_4]
-        yield Fleet(first, other, served, stage.start_program(interval_seconds=1))
+        stage.plane.kubectl.run("cordon", *both)
+        yield Fleet(first, other, served, both, stage.start_program(interval_seconds=1))
 
 
 @pytest.fixture

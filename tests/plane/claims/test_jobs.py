@@ -11,19 +11,18 @@ import pytest
 
 from testbed.experiment.experiment import Result, burst
 from testbed.experiment.judge import all_whole
-from testbed.experiment.stage import OF_AWS, TEAMS, Stage, make_sick
+from testbed.experiment.stage import TEAMS, Stage, make_sick
 from testbed.kits import build
-from testbed.mpijob import LAUNCHER, mpijob
+from testbed.mpijob import mpijob
 from testbed.plane import nodes
-from testbed.plane.jobs import workers_of
+from testbed.plane.jobs import ROLE, end, workers_of
 from testbed.plane.kubectl import Object
 from testbed.plane.plugin import eventually
 from testbed.waiting import PATIENCE
 from tests.plane.bound import wait_bound, wait_count
-from tests.plane.claims.conftest import Fleet
+from tests.plane.claims.conftest import OF_AWS, Fleet
 from tests.plane.claims.pods import claiming, pod_with_claim
 from tests.plane.kinds.jobs import jobset
-from webhook.objects.tree import get
 
 SICK = 0.25
 GROUP = "leaderworkerset.sigs.k8s.io/group-index"
@@ -59,13 +58,25 @@ def units(stage: Stage, pods: list[Object], by: str, key: str = nodes.SERVER_ID_
     return list(found.values())
 
 
+def nemo() -> Object:
+    """The MPIJob of AWS's document on the driver, whose workers' containers mount shared memory as well."""
+    container, pod = claiming(OF_AWS)
+    mount = {"name": "dshm", "mountPath": "/dev/shm"}  # noqa: S108 - as the document has it
+    image = "123456789012.dkr.ecr.us-west-2.amazonaws.com/neuronx_nemo:latest"
+    more = {"image": image, "imagePullPolicy": "Always", "volumeMounts": [mount]}
+    containers = [{"name": "mpitest", **more, **container}]
+    volumes = [{"name": "dshm", "emptyDir": {"medium": "Memory"}}]
+    spec = {"containers": containers, "volumes": volumes, **pod}
+    return mpijob(4, name="nemo", worker_spec=spec, resource=None)
+
+
 def test_awss_mpijob_with_claims_stands_beside_one_of_the_plugin(fleet: Fleet) -> None:
+    """By the packaged table, which knows the document's name of the template."""
     fleet.plugin.apply("plain", 4)
-    _, stored = fleet.driver.create(mpijob(4, name="nemo", claim=OF_AWS))
+    key, _ = fleet.driver.create(nemo())
     for stage in (fleet.plugin, fleet.driver):
         stage.wait(all_whole)
-    added = [each["name"] for each in get(stored, LAUNCHER)["spec"].get("initContainers", ())]
-    assert "ultraserver-init-container" not in added, "the driver passes the mode itself"
+    assert all("ultraserver-webhook.io/opened" in str(pod) for pod in workers_of(fleet.driver.pods(key)))
 
 
 @pytest.mark.parametrize("size", [4, 2])
@@ -142,3 +153,26 @@ def test_a_strangers_claim_keeps_jobs_off_its_ultraserver_and_is_named(fleet: Fl
     assert not stage.standings()[key].nodes
     stranger.delete("pod", "stranger", at_once=True)
     stage.wait(all_whole)
+
+
+def test_of_nodes_with_plugin_and_driver_claimed_ones_are_kept_from_requests(fleet: Fleet) -> None:
+    """Their slices stand beside what the plugin's kubelets count: each is held by whichever takes it."""
+    inside = fleet.plugin.plane.kubectl.in_namespace(TEAMS[1])
+    (server,) = {
+        node["metadata"]["labels"][nodes.SERVER_ID_4]
+        for node in inside.get_json("nodes")["items"]
+        if node["metadata"]["name"] in fleet.both
+    }
+    inside.run("uncordon", *fleet.both)
+    try:
+        inside.create(pod_with_claim("stranger", fleet.both[0]))
+        wait_bound(inside, ["stranger"])
+        inside.create(mpijob(4, name="waits", worker_spec=on(server)))
+        said = f"held by {TEAMS[1]}/stranger"
+        eventually(inside, ["why", "waits"], lambda found: said in str(found["findings"]))
+        assert not [pod for pod in workers_of(inside.get_json("pods")["items"]) if "nodeName" in pod["spec"]]
+        inside.delete("pod", "stranger", at_once=True)
+        wait_count(inside, 4, "-l", f"{ROLE}=worker")
+    finally:
+        end(inside, "mpijobs")
+        inside.run("cordon", *fleet.both)
