@@ -224,7 +224,7 @@ def test_the_preview_has_a_plain_listener_of_its_own_that_takes_no_reviews(serve
         with urllib.request.urlopen(url, job, PATIENCE) as answer:
             return json.load(answer)
 
-    assert asked("preview")[0]["facts"]["shape"] == "few"
+    assert asked("preview")["items"][0]["job"]["shape"] == "few"
     with pytest.raises(urllib.error.HTTPError) as refused:
         asked("mutate")
     assert refused.value.code == 404

@@ -79,7 +79,10 @@ def test_an_update_is_what_the_cluster_does_with_one(tmp_path: Path) -> None:
 
 
 DIFFERENT: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "outcome": ({"outcome": "denied"}, ["outcome: expected denied, was allowed: its workers ask for"]),
+    "outcome": (
+        {"outcome": "denied"},
+        ["outcome: expected denied, was changed, allowed: its workers ask for"],
+    ),
     "rule": ({"rules": {"job-label": "skipped"}}, ["rules: job-label: expected skipped, was fired: Says in"]),
     "unknown rule": (
         {"rules": {"job-lable": "skipped"}},
@@ -91,7 +94,7 @@ DIFFERENT: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["patch: --- expected", "+    node.kubernetes.io/instance-type: trn2u."],
     ),
     "missing snapshot": ({"snapshot": True}, ["snapshot: there is none yet; --update writes"]),
-    "no workload": ({"outcome": "no-workload"}, ["outcome: expected no-workload, was allowed"]),
+    "no workload": ({"outcome": "no-workload"}, ["outcome: expected no-workload, was changed, allowed"]),
 }
 
 
@@ -121,7 +124,7 @@ def test_an_object_of_a_kind_that_the_table_does_not_know_passes_only_where_that
     known = case("two", obj={**wrong, "metadata": {"namespace": {}}}, expect={"outcome": "no-workload"})
     two = [case(obj=wrong, expect={"patch": []}), known]
     done = ran(files(tmp_path, a=two))
-    assert "outcome: expected a kind of the table, was allowed: no workload" in done.stdout
+    assert "outcome: expected a kind of the table, was no-workload, allowed: no workload" in done.stdout
     assert "2 cases, 1 failed" in done.stdout
 
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter, Validati
 
 from webhook.documents import Document, DocumentError, Json, Path, read_documents
 from webhook.engine import Request
-from webhook.engine.outcome import Kind, State
+from webhook.engine.outcome import State
 from webhook.objects.tree import get, map_at, pointer
 from webhook.preview.run import UID
 from webhook.rows.written import Row
@@ -34,12 +34,16 @@ def _an_object(value: Json) -> Json:
 _Object = Annotated[Any, AfterValidator(_an_object)]
 
 
+_Word = Literal["changed", "unchanged", "refused", "no-candidate", "opted-out", "no-workload"]
+"""As `webhook.engine.outcome.Kind`."""
+
+
 @dataclass(frozen=True)
 class Expect(Row):
     """What is to become of an object; what is not said may be anything."""
 
-    outcome: Literal["allowed", "warned", "denied"] | Kind | None = None
-    shadow: Kind | None = None
+    outcome: Literal["allowed", "warned", "denied", _Word] | None = None
+    shadow: _Word | None = None
     rules: dict[str, State] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
     patch: list[dict[str, Any]] | None = None
