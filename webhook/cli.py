@@ -90,7 +90,7 @@ def preview_command(
         table = load_file(rules) if rules else load_default()
         texts = [_read(path) for each in given for path in _files(each)]
         documents = expand_lists(each for source, text in texts for each in read_documents(text, source))
-        shown = preview(table, documents, **how)
+        shown = preview(table, documents, now=time.time(), **how)
     except TableError as error:
         told = ((each.source, each.line, f"{each.path}: {each.message}") for each in error.problems)
         _stop(form, _refused(error), *told)

@@ -1,5 +1,6 @@
 """``POST /preview``: documents in, the answer out as the client accepts it."""
 
+import time
 from http import HTTPStatus
 from typing import Final
 
@@ -59,7 +60,7 @@ def preview_routes(source: TableSource, work: Work = here) -> Blueprint:
 def shown(table: Table, body: bytes, form: str, namespace: str, every: bool) -> tuple[int, str]:  # noqa: FBT001
     """HTTP status and text of the preview of a body; the text of a refusal is its reason."""
     try:
-        found = preview(table, read_documents(body, "request"), namespace, all_rules=every)
+        found = preview(table, read_documents(body, "request"), namespace, time.time(), all_rules=every)
     except DocumentError as error:
         return 400, str(error)
     if not found:

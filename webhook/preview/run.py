@@ -2,9 +2,9 @@
 
 import difflib
 import json
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import jsonpatch
@@ -63,7 +63,7 @@ def preview(
     table: Table,
     documents: Iterable[Document],
     namespace: str = "default",
-    now: float | None = None,
+    now: float = inf,
     *,
     all_rules: bool = False,
 ) -> list[Preview]:
@@ -75,15 +75,14 @@ def preview(
         table: the rules.
         documents: as read from a file.
         namespace: for documents that name none.
-        now: when the objects would be created, Unix time. Default: now.
+        now: when the objects would be created, Unix time. Default: after the end of every policy.
         all_rules: whether rules for other objects are to be told as well.
 
     Raises:
         DocumentError: if a document is no Kubernetes object.
         PatchError: if a patch does not give what it should.
     """
-    when = time.time() if now is None else now
-    return [_one(table, document, namespace, when, all_rules) for document in expand_lists(documents)]
+    return [_one(table, document, namespace, now, all_rules) for document in expand_lists(documents)]
 
 
 def _one(table: Table, document: Document, namespace: str, now: float, all_rules: bool) -> Preview:  # noqa: FBT001
