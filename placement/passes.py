@@ -77,6 +77,7 @@ class Passes:
     _memory: Memory = field(default_factory=Memory, init=False)
     _written: dict[str, Pod] = field(default_factory=dict, init=False)
     _topology: Topology = field(default_factory=lambda: Topology(()), init=False)
+    _shown: tuple[object, ...] = field(default=(), init=False)
 
     def __call__(self) -> float:
         """Do a pass; returns the seconds until the next one."""
@@ -120,9 +121,12 @@ class Passes:
     def _decide(self) -> Decision:
         lost = next((mirror.lost for mirror in self.claims if mirror.lost), "")
         inventory = Inventory(*(mirror.items() for mirror in self.claims), lost=lost)
-        nodes = inventory.nodes({name: node for (_, name), node in self.nodes.items().items()})
-        if nodes != self._topology.nodes:
-            self._topology = Topology(nodes.values())
+        bare = {name: node for (_, name), node in self.nodes.items().items()}
+        # What has not changed is the same object, so this costs little; all devices of a fleet do not.
+        offered = bare, inventory.slices, inventory.classes, lost
+        if offered != self._shown:
+            self._topology, self._shown = Topology(inventory.nodes(bare).values()), offered
+        nodes = self._topology.nodes
         seen = list(self.pods.items().values())
         known = {pod.uid for pod in seen}
         self._written = {uid: pod for uid, pod in self._written.items() if uid in known}
