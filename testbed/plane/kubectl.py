@@ -125,6 +125,7 @@ class Kubectl:
             check=False,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=LONGEST,
         )
         if check and done.returncode:

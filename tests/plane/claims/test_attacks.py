@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -83,11 +85,26 @@ def a_template_that_is_missing(tenant: Tenant) -> None:
     tenant.kubectl.wait_for(lambda found: f"there is no ResourceClaimTemplate {NAME}" in str(found), "events")
 
 
+def claims_that_are_no_text_or_too_deep(tenant: Tenant) -> None:
+    """The API server gives the bytes of a driver's parameters as they came."""
+    for name, value in (("bytes", b'"\xff"'), ("deep", b"[" * 5000 + b"]" * 5000)):
+        claim = nodes.claim_template(4) | {"kind": "ResourceClaim", "metadata": {"name": name}}
+        claim["spec"] = claim["spec"]["spec"]
+        claim["spec"]["devices"]["config"] = [{"opaque": {"driver": "x.y", "parameters": {"a": "HERE"}}}]
+        raw = json.dumps(claim).encode().replace(b'"HERE"', value)
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(raw)
+            file.flush()
+            path = f"{CLAIMS[0]}/namespaces/{EVIL}/{CLAIMS[1]}"
+            tenant.kubectl.run("create", "--raw", path, "-f", file.name)
+
+
 ATTACKS: tuple[Callable[[Tenant], None], ...] = (
     a_thousand_claims_without_a_pod,
     claims_that_are_never_freed,
     a_template_that_changes,
     a_template_that_is_missing,
+    claims_that_are_no_text_or_too_deep,
 )
 
 
