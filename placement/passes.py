@@ -195,8 +195,8 @@ class Passes:
 
     def _delete(self, deletion: Deletion) -> None:
         _log.warning("%s: %s", shown(deletion.job.key), deletion.why)
-        self.reporter.tell(deletion.job, "MadeAnew", deletion.why, self.clock(), "Warning")
         for pod in deletion.pods:
             write.delete(self.api, pod)
             self._written[pod.uid] = replace(pod, deleting=True)
             self.metrics.deleted()
+        self.reporter.tell(deletion.job, "MadeAnew", deletion.why, self.clock(), "Warning")

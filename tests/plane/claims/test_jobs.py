@@ -15,7 +15,7 @@ from testbed.experiment.stage import TEAMS, Stage, make_sick
 from testbed.kits import build
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
-from testbed.plane.jobs import ROLE, end, workers_of
+from testbed.plane.jobs import ROLE, clear, workers_of
 from testbed.plane.kubectl import Object
 from testbed.plane.plugin import eventually
 from testbed.waiting import PATIENCE
@@ -174,5 +174,5 @@ def test_of_nodes_with_plugin_and_driver_claimed_ones_are_kept_from_requests(fle
         inside.delete("pod", "stranger", at_once=True)
         wait_count(inside, 4, "-l", f"{ROLE}=worker")
     finally:
-        end(inside, "mpijobs")
+        clear(inside)
         inside.run("cordon", *fleet.both)

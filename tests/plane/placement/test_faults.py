@@ -14,6 +14,7 @@ from contract.keys import JOB, OPENED
 from kube.api import ApiError, Object
 from testbed.experiment.judge import Key, all_whole
 from testbed.experiment.stage import Stage
+from testbed.mpijob import mpijob
 from testbed.plane import nodes
 from testbed.plane.jobs import ROLE
 from testbed.plane.webhook import REPOSITORY
@@ -115,6 +116,17 @@ def test_a_node_that_turns_sick_between_opening_and_binding_costs_a_little_time(
         stage.cordon(members(stage, pinned)[2])
     stage.wait(all_whole)
     assert pinned not in units(stage, key)
+
+
+def test_a_job_that_nobody_can_bind_is_given_up_also_after_the_scheduler_said_why(stage: Stage) -> None:
+    """What the scheduler writes into a pod is another version of it, by which it is deleted."""
+    stage.start_program(bound_seconds=4, interval_seconds=1)
+    spec = mpijob(4, worker_spec={"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "none"}}]})
+    key = stage.apply("stuck", 4, mpiReplicaSpecs=spec["spec"]["mpiReplicaSpecs"])
+    first = {pod["metadata"]["uid"] for pod in gated(stage, key, 4)}
+    stage.follow(
+        key, lambda found: first.isdisjoint(pod["metadata"]["uid"] for pod in named(found, "-worker-"))
+    )
 
 
 def test_a_worker_that_is_deleted_while_it_waits_is_made_anew_and_waits(stage: Stage) -> None:
