@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,7 @@ def test_policies_that_ended_are_counted_and_the_next_end_is_a_time_stamp(told: 
         for index, end in enumerate(ends)
     )
     assert told.value("policies_ended") == 0
+    assert told.value("policy_until_timestamp_seconds") == inf
     told.rules.write_text(EXTENDS + "policies:\n" + rows)
     assert told.value("policies_ended") == 2
     assert told.value("policy_until_timestamp_seconds") == datetime(2998, 1, 1, tzinfo=UTC).timestamp()

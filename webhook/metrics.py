@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from http import HTTPStatus
+from math import inf
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -143,9 +144,8 @@ class Metrics(Collector):
             "Policies whose `until` is past, which count for nothing.",
             value=sum(end <= now for end in ends),
         )
-        if ahead := [end for end in ends if end > now]:
-            yield GaugeMetricFamily(
-                f"{PREFIX}_policy_until_timestamp_seconds",
-                "The next `until` of a policy, Unix time.",
-                value=min(ahead),
-            )
+        yield GaugeMetricFamily(
+            f"{PREFIX}_policy_until_timestamp_seconds",
+            "The next `until` of a policy, Unix time; infinite where there is none.",
+            value=min((end for end in ends if end > now), default=inf),
+        )
