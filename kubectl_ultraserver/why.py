@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from common.times import time_of
@@ -63,16 +64,16 @@ def _reason(case: Case, job: Object) -> tuple[str, str]:
         remedy = f"kubectl label namespace {there} {keys.INJECT}-; {ANEW}"
         return f": namespace {there} is opted out by label {keys.INJECT}={label}", remedy
     table, whose, note = table_of(case.rules)
-    outcome = evaluate(table, Request(job, there))
+    made = time_of(metadata(job).get("creationTimestamp"))
+    outcome = evaluate(table, Request(job, there, now=made.timestamp() if made else inf))
+    note = f"{note}, by the policy: {outcome.facts['policy']}" if "policy" in outcome.facts else note
     if outcome.denials:
         return f", and {whose} would refuse the job: {outcome.denials[0]}{note}", ANEW
     if not outcome.operations:
         return f": {outcome.reason}{note}", ""
     if case.registration is None:
         return f": no MutatingWebhookConfiguration sends {job.get('kind')}s to it", ANEW
-    made, registered = (
-        time_of(metadata(found).get("creationTimestamp")) for found in (job, case.registration)
-    )
+    registered = time_of(metadata(case.registration).get("creationTimestamp"))
     if made and registered and made < registered:
         return ": it was registered after the job was created", ANEW
     written = (time_of(entry.get("time")) for entry in maps(case.rules, "metadata", "managedFields"))

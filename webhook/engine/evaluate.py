@@ -36,7 +36,7 @@ def evaluate(table: Table, request: Request) -> Outcome:
     outcome = _decided(table.served, request)
     if table.shadows:
         outcome = _beside(outcome, _decided(table.would, request), table)
-    if policy and outcome.facts:
+    if policy and outcome.untouched is not Kind.NO_WORKLOAD:
         outcome = replace(outcome, facts={**outcome.facts, "policy": policy.reason})
     return outcome
 
