@@ -6,7 +6,7 @@ import base64
 import contextlib
 import subprocess
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,9 @@ def development_certificates(folder: Path) -> None:
         raise ClusterError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
 
 
-def start(programs: Programs, folder: Path, rules: Path | None = None, name: str = NAME) -> RunningWebhook:
+def start(
+    programs: Programs, folder: Path, rules: Path | None = None, name: str = NAME, more: Sequence[str] = ()
+) -> RunningWebhook:
     """Starts a webhook and waits until it says that it is ready.
 
     Args:
@@ -65,6 +67,7 @@ def start(programs: Programs, folder: Path, rules: Path | None = None, name: str
         folder: gets the development certificates.
         rules: a table other than the packaged one.
         name: names the log, when there are several.
+        more: options of the command.
     """
     development_certificates(folder)
     (port,) = free_ports(1)
@@ -72,7 +75,7 @@ def start(programs: Programs, folder: Path, rules: Path | None = None, name: str
     command += ["--tls-cert", str(folder / "tls.crt"), "--tls-key", str(folder / "tls.key")]
     if rules is not None:
         command += ["--rules", str(rules)]
-    program = programs.start(name, command, cwd=REPOSITORY)
+    program = programs.start(name, [*command, *more], cwd=REPOSITORY)
     url, ca = f"https://127.0.0.1:{port}", folder / "ca.crt"
     program.wait_ready(lambda: answers_ok(f"{url}/readyz", ca), PATIENCE)
     return RunningWebhook(program, url, ca)

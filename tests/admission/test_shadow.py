@@ -18,6 +18,7 @@ TABLE = extended("""
 mode: shadow
 rules:
   - {name: large, reason: r, match: {role: worker, workers: {atLeast: 16}}, deny: too large}
+  - {name: huge, reason: r, match: {role: worker, namespace: enforced, workers: {atLeast: 16}}, mode: shadow, deny: much too large}
 policies:
   - {namespaces: enforced, mode: enforce, reason: The first team.}
 """)
@@ -65,7 +66,7 @@ def test_audit_annotations_say_what_is_in_shadow_and_by_which_policy_it_is_not()
     notes = json.loads(json.dumps(shadowed["auditAnnotations"]))
     assert notes["shadow-denials"] == "too large"
     assert "large" in notes["shadow-rules"].split(",")
-    (enforced,), metrics = reviewed(TABLE, "enforced", 16)
+    (enforced,), metrics = reviewed(TABLE, "enforced", 16)  # where a rule in shadow is no news: it is refused
     notes = json.loads(json.dumps(enforced["auditAnnotations"]))
     assert notes["policy"] == "The first team."
     assert not {"shadow-rules", "shadow-denials"} & notes.keys()

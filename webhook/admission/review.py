@@ -145,8 +145,7 @@ def in_shadow(outcome: Outcome) -> dict[str, str]:
     """What is not done because it is in shadow: the rules that would fire, and why it would be refused."""
     if not outcome.shadow or not outcome.would:
         return {}
-    new = [denial for denial in outcome.would.denials if denial not in outcome.denials]
-    found = {"rules": ",".join(outcome.shadow.rules), "denials": "; ".join(new)}
+    found = {"rules": ",".join(outcome.shadow.rules), "denials": "; ".join(outcome.would.denials)}
     return {name: text for name, text in found.items() if text}
 
 

@@ -173,12 +173,11 @@ class Outcome:
 
     @property
     def shadow(self) -> Summary | None:
-        """What was not done because it is in shadow; None where that is nothing."""
+        """What was not done because it is in shadow; None where that is nothing, or it is refused anyway."""
         rules, would = self.fired(State.SHADOWED), self.would
-        if not would or not (rules or would.denials):
+        if not would or self.denials or not (rules or would.denials):
             return None
-        refusing = tuple(name for name in would.refusing if name not in self.refusing)
-        return Summary(str(would.verdict), rules, refusing)
+        return Summary(str(would.verdict), rules, would.refusing)
 
 
 def cut(message: str) -> str:
