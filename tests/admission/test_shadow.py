@@ -18,7 +18,7 @@ TABLE = extended("""
 mode: shadow
 rules:
   - {name: large, reason: r, match: {role: worker, workers: {atLeast: 16}}, deny: too large}
-  - {name: huge, reason: r, match: {role: worker, namespace: enforced, workers: {atLeast: 16}}, mode: shadow, deny: much too large}
+  - {name: huge, reason: r, match: {role: worker, namespace: enforced}, mode: shadow, deny: huge}
 policies:
   - {namespaces: enforced, mode: enforce, reason: The first team.}
 """)
