@@ -1,5 +1,6 @@
 """Policies: for which objects a table is meant how strictly, until when, and what is refused of them."""
 
+import pickle
 from math import inf
 from typing import Any
 
@@ -108,13 +109,32 @@ def test_a_policy_of_a_later_file_comes_before_one_of_an_earlier_and_says_why() 
     assert served(found(table)) is Mode.SHADOW
 
 
-def test_a_whole_name_counts_before_globs_and_these_in_their_order() -> None:
+def test_an_object_that_only_what_is_in_shadow_cannot_read_is_served_and_told_as_without_it() -> None:
+    add = "add: {spec: {tolerations: [{key: a, operator: Exists}]}}"
+    table = extended(f"rules: [{{name: x, reason: r, match: {{role: worker}}, mode: shadow, {add}}}]\n")
+    job = mpijob(worker_spec={"tolerations": {"a": 1}})
+    done, plain = found(table, obj=job), found(extended(""), obj=job)
+    assert (done.fired(), done.operations != ()) == (plain.fired(), True)
+    assert done.would
+    assert done.would.denials
+
+
+def test_a_table_goes_to_another_process_without_what_it_knows_of_namespaces() -> None:
+    table = policies("mode: shadow, namespaces: default")
+    before = len(pickle.dumps(table))
+    for number in range(50):
+        found(table, f"n{number}")
+    found(table)
+    assert len(pickle.dumps(table)) < 1.5 * before
+
+
+def test_a_whole_name_counts_before_globs_and_the_longest_of_these() -> None:
     """A table that only refuses: all rules off but one's own."""
     mine = "rules:\n  - {name: mine, reason: r, match: {role: worker}, deny: refused}\n"
     done = found(policies('rules: {"*": off, mine: enforce}', rest=mine))
     assert done.denials == ("refused",)
     assert done.fired() == ("mine",)
-    done = found(policies('rules: {"m*": enforce, "*": off}', rest=mine))
+    done = found(policies('rules: {"*": off, "m*": enforce}', rest=mine))
     assert done.fired() == ("mine",)
 
 
@@ -197,6 +217,16 @@ def test_what_a_verdict_may_look_at(condition: str, refused: list[Json], allowed
         ("{mode: off, reason: r, until: 2027-01-15}", "/until", "'2027-01-15' has no time zone"),
         ("{mode: off, reason: r, until: 1800000000}", "/until", "1800000000 is no text: write it as"),
         ("{mode: off, reason: r, until: tomorrow}", "/until", "'tomorrow' is no date with a time"),
+        (
+            "{mode: off, reason: r, until: 0001-01-01T00:00:00+14:00}",
+            "/until",
+            "0001-01-01T00:00:00+14:00 is long",
+        ),
+        (
+            "{mode: off, reason: r, labels: {ultraserver-webhook.io/job: x}}",
+            "/labels/ultraserver-webhook.io~1job",
+            "rule job-label sets this label",
+        ),
         ("{mode: off, reason: r, untl: x}", "/untl", "unknown key 'untl'; did you mean 'until'?"),
     ],
 )
@@ -214,6 +244,9 @@ def test_a_policy_that_cannot_be_meant_is_refused(row: str, at: str, message: st
         ("namespaces: a-*, mode: off", "namespaces: [a-b, b], mode: shadow", False),
         ("namespaces: a?, mode: off", "namespaces: a*, mode: shadow", False),
         ("namespaces: a, mode: off", "mode: shadow", False),
+        ("namespaces: [a-*, '!a-b'], mode: off", "namespaces: a-b, mode: shadow", False),
+        ("namespaces: '!a-*', mode: off", "namespaces: '!a-b', mode: shadow", False),
+        ("namespaces: '!a', mode: off", "namespaces: '!a', mode: shadow", True),
         ("labels: {a: b}, mode: off", "labels: {a: b, c: d}, mode: shadow", True),
         ("labels: {a: b}, mode: off", "mode: shadow", False),
         (f"mode: off, until: '{UNTIL}'", "mode: shadow", False),

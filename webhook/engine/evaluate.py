@@ -64,7 +64,8 @@ def _beside(served: Outcome, would: Outcome, table: Table) -> Outcome:
             untouched=would.untouched,
             rules=tuple(row._replace(state=State.SKIPPED) for row in would.rules),
         )
-    rules = tuple(map(_shadowed, served.rules, would.rules))
+    # Of an object that only what is in shadow cannot read nothing is known of what it would be.
+    rules = tuple(map(_shadowed, served.rules, would.rules)) if would.rules else served.rules
     return replace(served, rules=rules, would=would)
 
 

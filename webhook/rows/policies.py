@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AwareDatetime, BeforeValidator
 from pydantic import Field as Limits
@@ -43,6 +43,15 @@ def _text(said: Any) -> Any:  # noqa: ANN401 - whatever is written
     return said
 
 
+def _unix(moment: Any) -> float:  # noqa: ANN401 - a datetime, a module that has a clock
+    if moment.year < FIRST_YEAR:
+        raise ValueError(f"{moment.isoformat()} is long past: a policy ends in {FIRST_YEAR} at the earliest")
+    return float(moment.timestamp())
+
+
+FIRST_YEAR: Final = 2000
+
+
 @dataclass(frozen=True, kw_only=True)
 class Policy(Row):
     """How strictly the table is meant for some objects. The first policy that is for an object counts.
@@ -52,7 +61,7 @@ class Policy(Row):
         labels: Allowed values by key of a label of the object, as in match.labels of a rule.
         mode: Takes the place of the table's mode.
         rules: By name of a rule the mode that takes the place of the rule's own. ``*`` and ``?`` as in file
-            names; a rule's whole name counts before them, then the first that fits.
+            names; a rule's whole name counts before them, then the longest that fits.
         reason: Why, in plain words.
         until: From this time on the policy counts for nothing: a date and a time with its zone, such as
             2026-12-31T18:00:00Z; here as Unix time.
@@ -67,7 +76,7 @@ class Policy(Row):
         float | None,
         written(
             Annotated[AwareDatetime, BeforeValidator(_text, json_schema_input_type=AwareDatetime)],
-            lambda moment: moment.timestamp(),
+            _unix,
         ),
     ] = None
 
@@ -82,8 +91,8 @@ class Policy(Row):
 
     def mode_of(self, rule: str) -> Mode | None:
         """The mode that it gives a rule; None where it gives none."""
-        fits = (mode for pattern, mode in self.rules.items() if matches(rule, (pattern,)))
-        return self.rules.get(rule) or next(fits, None)
+        fitting = [pattern for pattern in self.rules if matches(rule, (pattern,))]
+        return self.rules.get(rule) or (self.rules[max(fitting, key=len)] if fitting else None)
 
 
 class Policies:

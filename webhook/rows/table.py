@@ -457,6 +457,11 @@ class Table(File):
     def _others(self) -> dict[tuple[Mode, ...], "Table"]:
         return {}
 
+    def __getstate__(self) -> dict[str, object]:
+        """Without what was found out about policies: a process for one long review needs none of it."""
+        known = {"_policies_of", "_under", "_others"}
+        return {name: value for name, value in vars(self).items() if name not in known}
+
     @cached_property
     def shadows(self) -> bool:
         """Whether something of it is in shadow."""

@@ -1,15 +1,17 @@
 """What is wrong with policies, and what is worth a note: policies that ended, and rules that are idle."""
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from math import inf
 from typing import TYPE_CHECKING
 
+from webhook.documents import Json
 from webhook.objects.templates import is_glob
+from webhook.objects.tree import map_at
 from webhook.rows.policies import Mode, Policy
-from webhook.rows.table import Table
+from webhook.rows.table import Rule, Table
 from webhook.rules.draft import Draft
 from webhook.rules.lint_rules import Found
 from webhook.rules.problems import Problem
@@ -30,10 +32,18 @@ def policy_problems(table: Table) -> Found:
                 close = difflib.get_close_matches(pattern, names, n=1)
                 hint = f"; did you mean {close[0]!r}?" if close else ""
                 yield (*at, "rules", pattern), f"no rule is called {pattern!r}{hint}"
+        for key in policy.labels:
+            if setter := next((rule.name for rule in table.rules if key in _labels(rule)), None):
+                why = f"rule {setter} sets this label: ask for one that authors set"
+                yield (*at, "labels", key), why
         hiding = next((number for number in range(index) if _hides(table.policies[number], policy)), None)
         if hiding is not None:
             why = f"the policy before it for {_whom(table.policies[hiding])} counts for all of these"
             yield at, f"unreachable: {why} (/policies/{hiding}); put this one first"
+
+
+def _labels(rule: Rule) -> Mapping[str, Json]:
+    return map_at(rule.add, ("metadata", "labels"))
 
 
 def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
@@ -77,16 +87,17 @@ def _said(mode: Mode) -> str:
 
 def _hides(first: Policy, later: Policy) -> bool:
     """Whether a policy is for everything that a later one is for, for as long."""
-    return (
-        (first.until or inf) >= (later.until or inf)
-        and all(first.labels[key] == later.labels.get(key) for key in first.labels)
-        and (
-            not first.namespaces
-            or (
-                bool(later.namespaces)
-                and all(any(_covers(wide, one) for wide in first.namespaces) for one in later.namespaces)
-            )
+    wide, narrow = first.namespaces, later.namespaces
+    if any(text.startswith("!") for text in (*wide, *narrow)):
+        covered = set(wide) in (set(), set(narrow))
+    else:
+        covered = not wide or (
+            bool(narrow) and all(any(_covers(each, one) for each in wide) for one in narrow)
         )
+    return (
+        covered
+        and (first.until or inf) >= (later.until or inf)
+        and all(first.labels[key] == later.labels.get(key) for key in first.labels)
     )
 
 
