@@ -39,6 +39,9 @@ MOST_CONDITIONS: Final = 16
 MOST_TEXT: Final = 1000
 """Characters of one selector."""
 
+MOST_NAME: Final = 253
+"""Characters of a name, or a uid, that are kept: what a claim says of its pod has no bound elsewhere."""
+
 MOST_KEPT: Final = 2000
 """Characters of all conditions of a claim: claims are tenants', and many."""
 
@@ -198,12 +201,12 @@ def read_claim(found: Object) -> Claim:
     annotations = metadata.get("annotations") or {}
     owners = (item for item in metadata.get("ownerReferences") or () if item.get("kind") == "Pod")
     results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
-    owner = next((item.get("uid", "") for item in owners), "")
+    owner = next((item.get("uid", "")[:MOST_NAME] for item in owners), "")
     wish = _wish(found.get("spec") or {})
     return Claim(
         wish=wish if owner and not results else replace(wish, requests=(), problem=""),
         owner=owner,
-        entry=annotations.get(_POD_CLAIM, ""),
+        entry=annotations.get(_POD_CLAIM, "")[:MOST_NAME],
         devices=tuple(
             (item.get("driver", ""), item.get("pool", ""), item.get("device", ""))
             for item in results

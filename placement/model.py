@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from contract.keys import DEVICES, DRIVER, GATE, NO_NODE, NO_SERVER, NODE_IDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from contract.place import Place
 
@@ -160,20 +160,22 @@ def are_neuron(conditions: Iterable[tuple[str, str | int | bool]]) -> bool:
     return DRIVER in drivers if drivers else any(key.startswith(f"{DRIVER}/") for key, _ in conditions)
 
 
-def unmet(asks: Iterable[Ask], devices: Iterable[Device], used: Mapping[str, int]) -> Ask | None:
+def unmet(asks: Sequence[Ask], devices: Sequence[Device], used: Mapping[str, int]) -> Ask | None:
     """The first of a pod's asks for which too few devices are left of a node's; None where there are enough.
 
-    The asks that say most choose first. Of all that there are, none may be used.
+    The asks that say most choose first, and what suits the fewest. Of all that there are, none may be used.
     """
-    left = list(devices)
-    for ask in sorted(asks, key=lambda ask: -len(ask.conditions)):
-        suiting = [device for device in left if ask.conditions <= device.attributes]
-        free = [device.key for device in suiting if device.key not in used]
+    given: set[str] = set()
+    first = sorted(asks, key=lambda ask: -len(ask.conditions))
+    for ask in first:
+        suiting = [device for device in devices if ask.conditions <= device.attributes]
+        free = [device for device in suiting if device.key not in used and device.key not in given]
         count = ask.count or max(len(suiting), 1)
         if len(free) - used.get(ask.key, 0) // 1000 < count:
             return ask
-        given = set(free[:count])
-        left = [device for device in left if device.key not in given]
+        if len(first) > 1:
+            free.sort(key=lambda device: sum(other.conditions <= device.attributes for other in first))
+        given.update(device.key for device in free[:count])
     return None
 
 

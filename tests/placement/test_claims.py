@@ -10,6 +10,7 @@ import pytest
 from contract.keys import DRIVER, NEURON
 from placement.claims import API, read_claim, read_class, read_slice, read_template
 from placement.fit import lacking
+from placement.model import Ask, Device, unmet
 from tests.kube.fake import FakeApi
 from tests.placement.stored import Program, path_of, state, store_job, store_nodes, told, worker
 
@@ -243,6 +244,25 @@ def test_a_claim_that_cannot_be_compared_makes_its_job_wait_and_is_told(
     assert pinned(api, "a-worker") == {""}
     assert said in next(message for name, _, message in told(api) if name.startswith("a-"))
     assert pinned(api, "other-worker") == {"us-01"}
+
+
+@pytest.mark.parametrize(
+    ("asks", "fits"),
+    [
+        ([("a", 1), ("b", 1)], True),
+        ([("", 0), ("a", 1)], False),
+        ([("", 2)], True),
+        ([("", 1), ("a", 1)], True),
+        ([("a", 2), ("b", 1)], False),
+    ],
+)
+def test_what_a_pod_asks_for_is_had_together_or_not_at_all(
+    asks: list[tuple[str, int]], *, fits: bool
+) -> None:
+    """Of two devices, one of which is a and b."""
+    devices = [Device("one", frozenset({("a", 1), ("b", 1)})), Device("two", frozenset({("a", 1)}))]
+    wanted = [Ask("x", frozenset({(name, 1)} if name else ()), count) for name, count in asks]
+    assert (unmet(wanted, devices, {}) is None) is fits
 
 
 @pytest.mark.parametrize(

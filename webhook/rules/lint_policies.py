@@ -62,6 +62,10 @@ def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
             ended = datetime.fromtimestamp(policy.until, UTC)
             found.append((path, f"ended at {ended:%Y-%m-%dT%H:%M:%SZ} and counts for nothing: remove it"))
             continue
+        if policy.labels:
+            found.append(
+                (path, "is for labels: Pods are decided by theirs, so pod templates need them as well")
+            )
         found += [(path, text) for at, text in _idle(table.under(policy)) if (at, text) not in always]
     return (draft.problem(path, text) for path, text in found)
 
