@@ -21,10 +21,10 @@ def test_a_hardening_row_is_switched_off_by_its_name_and_nothing_else_goes(name:
     (row,) = [rule for rule in DEFAULT.rules if rule.name == name]
     by_default = set(outcome(DEFAULT, mpijob(4)).fired())
     off = outcome(extended(IMAGE + f"rules: [{{name: {name}, mode: off}}]"), mpijob(4))
-    # What it replaces comes back where no other row takes its place, and what needs it goes with it.
-    back = set(row.replaces) & set(DOCUMENTED)
-    needing = {rule.name for rule in DEFAULT.rules if rule.needs == (name,)}
-    assert set(off.fired()) == (by_default - {name} - needing) | back
+    # What needs it goes with it, and what these replace comes back where no other row takes its place.
+    gone = [row, *(rule for rule in DEFAULT.rules if rule.needs == (name,))]
+    back = {replaced for rule in gone for replaced in rule.replaces} & set(DOCUMENTED)
+    assert set(off.fired()) == (by_default - {rule.name for rule in gone}) | back
     assert [rule.why for rule in off.rules if rule.name == name] == ["switched off"]
 
 

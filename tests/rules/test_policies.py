@@ -17,6 +17,7 @@ from webhook.rows.policies import Mode
 from webhook.rows.table import MOST_NAMESPACES, Table
 from webhook.rules.lint_policies import notes
 from webhook.rules.load import build, draft_of
+from webhook.rules.show import overview
 
 
 def labelled(**labels: str) -> Any:
@@ -117,6 +118,14 @@ def test_an_object_that_only_what_is_in_shadow_cannot_read_is_served_and_told_as
     assert (done.fired(), done.operations != ()) == (plain.fired(), True)
     assert done.would
     assert done.would.denials
+
+
+@pytest.mark.parametrize("mode", ["off", "shadow"])
+def test_a_rule_whose_need_is_not_enforced_replaces_nothing(mode: str) -> None:
+    """Else a job would have no term at all that keeps others off its UltraServer."""
+    done = found(policies(f"rules: {{job-label: {mode}}}"))
+    assert "apart-from-other-jobs" in done.fired()
+    assert "apart-across-namespaces" not in done.fired()
 
 
 def test_a_table_goes_to_another_process_without_what_it_knows_of_namespaces() -> None:
@@ -294,3 +303,10 @@ def test_lint_notes_rules_that_do_nothing_for_want_of_another_and_policies_that_
     assert {line for line, _ in found[2:]} == {11}
     ended = [(note.line, note.message) for note in notes(draft, table, NOON)]
     assert ended[-1] == (12, "ended at 2027-01-15T08:00:00Z and counts for nothing: remove it")
+
+
+def test_policies_are_shown() -> None:
+    rows = overview(
+        policies(f"namespaces: [a, b], mode: shadow, rules: {{job-label: off}}, until: {UNTIL}", "mode: off")
+    )
+    assert " ".join(rows.split()).count(f"a|b any shadow, job-label off {UNTIL} r every any off - r") == 1

@@ -77,8 +77,13 @@ def apply_rules(subject: Subject, values: Values, progress: Progress) -> None:
         progress.denials.append(render(shape.deny, values()))
         progress.refusing.append(shape.name)
     subject, rules = _matched(subject, values)
+    # One that needs what cannot fire replaces nothing: else neither of the two would do anything.
+    able = {rule.name for rule, ready in rules if isinstance(ready, _Ready)}
     by_whom = {
-        name: rule.name for rule, ready in rules if isinstance(ready, _Ready) for name in rule.replaces
+        name: rule.name
+        for rule, _ in rules
+        if rule.name in able and (not rule.needs or not able.isdisjoint(rule.needs))
+        for name in rule.replaces
     }
     for rule, ready in rules:
         if isinstance(ready, str):

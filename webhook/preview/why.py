@@ -26,8 +26,11 @@ def _lines(of: "Preview") -> Iterator[str]:
     if job := item["job"]:
         size = "{workers} workers, {nodes} nodes, node config {nodeConfig}".format(**job)
         yield f"  shape    {job['shape']} ({size})"
+    if item["policy"]:
+        yield f"  policy   {printable(item['policy'])}"
     yield from (f"  warning  {text}" for text in item["warnings"])
     yield from (f"  denied   {text}" for text in item["denials"])
+    yield from (f"  shadow   would be refused: {text}" for text in (item["shadow"] or {}).get("denials", ()))
     fields: dict[str, list[str]] = {}
     for change in item["changes"]:
         fields.setdefault(change["rule"]["name"] if change["rule"] else "", []).append(_field(change))

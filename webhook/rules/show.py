@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, fields
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic.alias_generators import to_camel
 
 from common.texts import columns
 from webhook.engine.devices import ranges
-from webhook.rows.policies import Mode
+from webhook.rows.policies import Mode, Policy
 from webhook.rows.table import Match, MountFree, Rule, Table
 
 
@@ -21,14 +22,26 @@ def overview(table: Table, width: int = 0) -> str:
     devices = [(name, ranges(counts)) for name, counts in table.device_counts.items()]
     head = ("SHAPE", "WORKERS", "NODE CONFIG", "TOGETHER", "APART", "TOPOLOGY KEY")
     rules = [(row.name, row.mode, row.match.role, _when(row), row.reason) for row in table.rules]
+    policies = [_policy(row) for row in table.policies]
+    whom = [("NAMESPACES", "LABELS", "MODES", "UNTIL", "REASON"), *policies] if policies else []
     return (
         f"revision {table.revision}\n\n"
         + _block([head, *shapes], width)
         + "\n"
         + _block([("RULE", "MODE", "ROLE", "WHEN", "REASON"), *rules], width)
         + "\n"
+        + (_block(whom, width) + "\n" if whom else "")
         + _block([("INSTANCE TYPE", "DEVICES OF A CONTAINER"), *devices], width)
     )
+
+
+def _policy(row: Policy) -> tuple[str, ...]:
+    labels = ", ".join(f"{key} {_any(values)}" for key, values in row.labels.items())
+    modes = ", ".join(
+        [*([row.mode] if row.mode else []), *(f"{name} {mode}" for name, mode in row.rules.items())]
+    )
+    until = f"{datetime.fromtimestamp(row.until, UTC):%Y-%m-%dT%H:%M:%SZ}" if row.until else "-"
+    return _any(row.namespaces) or "every", labels or "any", modes, until, row.reason
 
 
 def _when(rule: Rule) -> str:
