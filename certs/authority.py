@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from common.times import stamp
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -174,11 +176,6 @@ def serves(leaf: x509.Certificate, name: str) -> bool:
     return not _held(leaf).isdisjoint({name, f"*.{name.partition('.')[2]}"})
 
 
-def at(instant: datetime) -> str:
-    """An instant, for people."""
-    return f"{instant:%Y-%m-%dT%H:%M:%SZ}"
-
-
 def _check_lifetime(lifetime: timedelta) -> None:
     if lifetime <= timedelta(seconds=1):  # certificates count whole seconds
         raise CertificateError(f"lifetime must exceed 1s, not {lifetime}")
@@ -188,7 +185,7 @@ def _check_authority(authority: x509.Certificate, now: datetime) -> None:
     if not is_authority(authority):
         raise CertificateError(f"{authority.subject.rfc4514_string()} is not a CA")
     if not in_time(authority, now):
-        begin, end = at(authority.not_valid_before_utc), at(authority.not_valid_after_utc)
+        begin, end = stamp(authority.not_valid_before_utc), stamp(authority.not_valid_after_utc)
         raise CertificateError(f"the authority is good from {begin} to {end}, and it is {now}")
 
 

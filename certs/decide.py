@@ -23,8 +23,9 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from certs.authority import BACKDATE, at, is_authority, lacking
+from certs.authority import BACKDATE, is_authority, lacking
 from certs.inputs import good, last_served, renewal, still_good, unusable, verifies
+from common.times import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +85,9 @@ def _no_authority(inputs: Inputs) -> NextStep | None:
         ca = held.pair.certificate
         if good(ca, inputs.now):
             return None
-        why = f"the authority is good from {at(ca.not_valid_before_utc)} to {at(ca.not_valid_after_utc)}"
+        why = (
+            f"the authority is good from {stamp(ca.not_valid_before_utc)} to {stamp(ca.not_valid_after_utc)}"
+        )
         why = f"{why} only" if is_authority(ca) else "the certificate in the authority's Secret is not a CA"
         known = held.bundle
     else:
@@ -101,7 +104,7 @@ def _old_authority(inputs: Inputs) -> NextStep | None:
     if signer in inputs.forced:
         why = "a new authority was asked for"
     elif inputs.now >= renewal(signer):
-        why = f"the authority reached its renewal time at {at(renewal(signer))}"
+        why = f"the authority reached its renewal time at {stamp(renewal(signer))}"
     else:
         return None
     return NextStep(Action.NEW_AUTHORITY, why, still_good(inputs.bundle | {signer}, inputs.now))
@@ -165,7 +168,9 @@ def _leaf_of_old_authority(inputs: Inputs) -> NextStep | None:
     if inputs.now >= settled:
         return _another_leaf(inputs, "the new authority is trusted everywhere")
     if leaf.not_valid_after_utc <= settled:
-        return _another_leaf(inputs, f"the leaf ends at {at(leaf.not_valid_after_utc)}, before all settles")
+        return _another_leaf(
+            inputs, f"the leaf ends at {stamp(leaf.not_valid_after_utc)}, before all settles"
+        )
     return NextStep(Action.WAIT, "API servers are learning to trust the new authority", until=settled)
 
 
@@ -178,7 +183,7 @@ def _old_leaf(inputs: Inputs) -> NextStep | None:
     if leaf in inputs.forced:
         return NextStep(Action.ISSUE, "a new leaf was asked for")
     if inputs.now >= renewal(leaf):
-        return NextStep(Action.ISSUE, f"the leaf reached its renewal time at {at(renewal(leaf))}")
+        return NextStep(Action.ISSUE, f"the leaf reached its renewal time at {stamp(renewal(leaf))}")
     return None
 
 

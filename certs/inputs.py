@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from certs.authority import BACKDATE, at, in_time, is_authority, serves, signed_by
+from certs.authority import BACKDATE, in_time, is_authority, serves, signed_by
+from common.times import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -114,7 +115,7 @@ class Inputs:
         if not serves(leaf, policy.names[0]):
             return f"it lacks the name {policy.names[0]}"
         if self.now >= last_served(leaf, policy):
-            return f"it ends at {at(leaf.not_valid_after_utc)}, in less than {policy.least_life}"
+            return f"it ends at {stamp(leaf.not_valid_after_utc)}, in less than {policy.least_life}"
         return ""
 
     @property
@@ -159,7 +160,7 @@ def unusable(serving: PairSecret, bundle: Bundle, now: datetime) -> str:
         return serving.problem
     leaf = serving.pair.certificate
     if not in_time(leaf, now):
-        return f"it is good from {at(leaf.not_valid_before_utc)} to {at(leaf.not_valid_after_utc)} only"
+        return f"it is good from {stamp(leaf.not_valid_before_utc)} to {stamp(leaf.not_valid_after_utc)} only"
     if not verifies(leaf, serving.pair.intermediates, bundle, now):
         return "no trusted authority signed it"
     return ""

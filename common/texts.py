@@ -1,7 +1,8 @@
 """Texts that anybody may have written, for terminals, logs and Events."""
 
+import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from textwrap import TextWrapper
 from typing import Final
@@ -23,6 +24,12 @@ def printable(text: str, longest: int = 0) -> str:
     if not kept.isprintable():
         kept = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in kept)
     return f"{kept[: longest - 1]}…" if 0 < longest < len(kept) else kept
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest one that is known, or nothing."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def columns(rows: Sequence[Sequence[str]], width: int = 0) -> Iterator[str]:

@@ -3,6 +3,12 @@
 from datetime import UTC, datetime
 
 
+def stamp(when: datetime | float) -> str:
+    """A time in UTC, or a Unix time, as the API server writes it."""
+    moment = when if isinstance(when, datetime) else datetime.fromtimestamp(when, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
 def time_of(found: object) -> datetime | None:
     """A time as the API server writes it; None for anything else."""
     try:

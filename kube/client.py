@@ -53,6 +53,9 @@ _READ_BYTES = 65536
 _DEEPEST = 100
 """Levels of an object that are read: a Pod has about fifteen."""
 
+_DIGITS = 20
+"""Of a whole number that is read: none of Kubernetes has more than 64 bits."""
+
 _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]')
 """Of JSON; those in texts are passed over."""
 
@@ -301,14 +304,18 @@ def _loaded(data: bytes) -> Object:
 
     What the API server does not look into (``RawExtension``) is passed on as it came: with bytes that are no
     UTF-8, which are replaced here, and nested as deep as anybody likes; what is deeper than `_DEEPEST` is
-    null here.
+    null here, and so is a number of more digits than Python converts.
     """
     text = data.decode(errors="replace")
     try:
         found: Object = json.loads(text)
-    except RecursionError:
-        found = json.loads(_without_depths(text))
+    except (RecursionError, ValueError):  # JSON that is none raises ValueError again
+        found = json.loads(_without_depths(text), parse_int=_integer)
     return found
+
+
+def _integer(digits: str) -> int | None:
+    return int(digits) if len(digits) <= _DIGITS else None
 
 
 def _without_depths(text: str) -> str:

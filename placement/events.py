@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from common.times import stamp
 from kube.api import ApiError, ForbiddenError
 from placement.model import COMPONENT
 
@@ -101,7 +102,7 @@ class Reporter:
         return told is None or now - told.at >= (AGAIN if told.text == why else LEAST)
 
     def _event(self, pod: Pod, reason: str, text: str, now: datetime, kind: str) -> Object:
-        at = f"{now:%Y-%m-%dT%H:%M:%SZ}"
+        at = stamp(now)
         return {
             "apiVersion": "v1",
             "kind": "Event",

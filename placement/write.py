@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from common.times import stamp
 from contract.keys import GATE, OPENED
 from placement.read import read_pod
 
@@ -44,7 +45,7 @@ def pin(api: KubernetesApi, wanted: Pin, now: datetime) -> Pod | None:
             {
                 "op": "add",
                 "path": f"/metadata/annotations/{_escaped(OPENED)}",
-                "value": f"{now:%Y-%m-%dT%H:%M:%SZ}",
+                "value": stamp(now),
             },
             {"op": "add", "path": add, "value": value},
         ],

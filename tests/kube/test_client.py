@@ -247,6 +247,7 @@ def test_a_watch_gives_events_whole_however_they_arrive(server: Server, api: Kub
         (b'"]}\\""', ']}"'),
         (b"[" * 90 + b"]" * 90, None),
         (b"[" * 5000 + b"]" * 5000, None),
+        (b"[" + b"1" * 5000 + b"]", None),
     ],
 )
 def test_what_one_object_holds_keeps_nobody_from_reading_the_others(

@@ -20,6 +20,7 @@ from typing import Final
 
 from flask import Flask, Response, json, request
 
+from common.times import stamp
 from webhook import limits
 from webhook.admission.answer import HANDLERS, Answer, answer
 from webhook.endpoints import LIVEZ, READYZ, RULE_TABLE
@@ -60,7 +61,7 @@ def ready(state: CurrentState) -> Response:
     detail = {"status": "ok", "table": state.table.revision}
     ends = state.certificate_ends
     if ends is not None:
-        detail["certificate"] = f"{ends:%Y-%m-%dT%H:%M:%SZ}"
+        detail["certificate"] = stamp(ends)
         if ends - datetime.now(UTC) < EXPIRY_MARGIN:
             detail["status"] = "the serving certificate is about to end"
     problems = [f"unusable {file} files: {problem}" for file, problem in state.problems().items() if problem]

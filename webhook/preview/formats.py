@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
+from xml.etree.ElementTree import SubElement
 
+from common.junit import as_xml, testcase
 from common.texts import printable
 from webhook.preview.cases import FAILURES, Case
 
@@ -31,16 +32,15 @@ def _escaped(text: str, more: str = "") -> str:
 
 
 def as_junit(cases: Sequence[Case]) -> str:
-    """A test case for each document: failed, in error, skipped as no candidate, or passed.
-
-    XML has no way to write control characters, so they stand there as Python writes them.
-    """
-    root = Element("testsuites")
-    suite = SubElement(root, "testsuite", name="ultraserver-webhook preview", tests=str(len(cases)))
+    """A test case for each document: failed, in error, skipped as no candidate, or passed."""
+    tests = []
     for case in cases:
-        file, title = printable(case.file), printable(case.title)
-        test = SubElement(suite, "testcase", classname=file, name=title, file=file, line=str(case.line))
-        said = [f"{file}:{found.line}: {found.about}: {printable(found.text)}" for found in case.findings]
+        test = testcase(case.file, case.line, case.title)
+        tests.append(test)
+        said = [
+            f"{printable(case.file)}:{found.line}: {found.about}: {printable(found.text)}"
+            for found in case.findings
+        ]
         if failures := case.about(*FAILURES):
             name = "error" if failures[0].about == "unreadable" else "failure"
             SubElement(test, name, type=failures[0].about, message=printable(failures[0].text))
@@ -48,10 +48,7 @@ def as_junit(cases: Sequence[Case]) -> str:
             SubElement(test, "skipped", message=printable(case.skipped))
         if said:
             SubElement(test, "system-out").text = "\n".join(said)
-    for name, element in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        suite.set(name, str(len(suite.findall(f"testcase/{element}"))))
-    indent(root)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
+    return as_xml("ultraserver-webhook preview", tests)
 
 
 PIPELINES: Final[Mapping[str, Callable[[Sequence[Case]], str]]] = {

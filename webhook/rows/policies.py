@@ -15,7 +15,7 @@ from pydantic import Field as Limits
 
 from webhook.objects.templates import is_glob, matches
 from webhook.objects.tree import Json, map_at, text_of
-from webhook.rows.written import Row, SomePatterns, Texts, written
+from webhook.rows.written import Row, SomePatterns, one_or_more, written
 
 
 class Mode(StrEnum):
@@ -51,6 +51,9 @@ def _unix(moment: Any) -> float:  # noqa: ANN401 - a datetime, a module that has
 
 FIRST_YEAR: Final = 2000
 
+_NAMESPACE: Final = r"^!?[a-z0-9*?\[\]!-]+$"
+"""What can be for a namespace, whose name is a label of DNS (RFC 1123)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(Row):
@@ -68,7 +71,7 @@ class Policy(Row):
     """
 
     reason: Annotated[str, Limits(min_length=1)]
-    namespaces: Texts = ()
+    namespaces: Annotated[tuple[str, ...], one_or_more(Annotated[str, Limits(pattern=_NAMESPACE)])] = ()
     labels: SomePatterns = field(default_factory=dict)
     mode: Annotated[Mode | None, written(ModeKey)] = None
     rules: Annotated[Mapping[str, ModeKey], Limits(min_length=1)] = field(default_factory=dict)

@@ -1,12 +1,12 @@
 """A rule table as written: one file, or several laid over each other, with the line of every value."""
 
-import difflib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from common.texts import did_you_mean
 from webhook.documents import Document, Path
 from webhook.objects.tree import get, map_at, pointer
 from webhook.rows.table import Origin
@@ -104,8 +104,7 @@ def strays(base: Draft, over: Document) -> Iterator[Problem]:
         for at, row in enumerate(over.value.get(section, [])):
             name = row["name"]
             if name not in there and not needed & row.keys():
-                close = difflib.get_close_matches(name, there, n=1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
+                hint = did_you_mean(name, there)
                 hint = f"; {GONE[name]}" if section == "rules" and name in GONE else hint
                 path = (section, at)
                 told = f"no row is called {name!r}{hint}; a new one says {' and '.join(sorted(needed))}"

@@ -1,12 +1,12 @@
 """What is wrong with policies, and what is worth a note: policies that ended, and rules that are idle."""
 
-import difflib
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from math import inf
 from typing import TYPE_CHECKING
 
+from common.texts import did_you_mean
+from common.times import stamp
 from webhook.documents import Json
 from webhook.objects.templates import is_glob
 from webhook.objects.tree import map_at
@@ -29,9 +29,7 @@ def policy_problems(table: Table) -> Found:
             yield at, "does nothing: give it mode or rules"
         for pattern in policy.rules:
             if not any(fnmatchcase(name, pattern) for name in names):
-                close = difflib.get_close_matches(pattern, names, n=1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
-                yield (*at, "rules", pattern), f"no rule is called {pattern!r}{hint}"
+                yield (*at, "rules", pattern), f"no rule is called {pattern!r}{did_you_mean(pattern, names)}"
         for key in policy.labels:
             if setter := next((rule.name for rule in table.rules if key in _labels(rule)), None):
                 why = f"rule {setter} sets this label: ask for one that authors set"
@@ -59,8 +57,7 @@ def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
     for index, policy in enumerate(table.policies):
         path: Path = ("policies", index)
         if policy.until is not None and policy.ended(now):
-            ended = datetime.fromtimestamp(policy.until, UTC)
-            found.append((path, f"ended at {ended:%Y-%m-%dT%H:%M:%SZ} and counts for nothing: remove it"))
+            found.append((path, f"ended at {stamp(policy.until)} and counts for nothing: remove it"))
             continue
         if policy.labels:
             found.append(

@@ -1,6 +1,5 @@
 """What may stand in a rule table: checked and built by its rows' types, and published as a JSON Schema."""
 
-import difflib
 import json
 import re
 from collections import defaultdict
@@ -15,6 +14,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails, core_schema
 
+from common.texts import did_you_mean
 from webhook.documents import Json, Path
 from webhook.objects.tree import get
 from webhook.rows.table import File
@@ -175,9 +175,8 @@ def _in_fragment(node: Json, schema: Mapping[str, Any], path: Path) -> Found:
 
 
 def _unknown(key: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(key, known := sorted(known), n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known[:12])}"
-    return f"unknown key {key!r}; {hint}"
+    hint = did_you_mean(key, known := sorted(known)) or f"; known are {', '.join(known[:12])}"
+    return f"unknown key {key!r}{hint}"
 
 
 def _short(message: str) -> str:

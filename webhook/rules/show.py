@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, fields
-from datetime import UTC, datetime
 from typing import Any
 
 from pydantic.alias_generators import to_camel
 
 from common.texts import columns
+from common.times import stamp
 from webhook.engine.devices import ranges
 from webhook.rows.policies import Mode, Policy
 from webhook.rows.table import Match, MountFree, Rule, Table
@@ -40,7 +40,7 @@ def _policy(row: Policy) -> tuple[str, ...]:
     modes = ", ".join(
         [*([row.mode] if row.mode else []), *(f"{name} {mode}" for name, mode in row.rules.items())]
     )
-    until = f"{datetime.fromtimestamp(row.until, UTC):%Y-%m-%dT%H:%M:%SZ}" if row.until else "-"
+    until = stamp(row.until) if row.until else "-"
     return _any(row.namespaces) or "every", labels or "any", modes, until, row.reason
 
 

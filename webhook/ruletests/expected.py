@@ -1,9 +1,9 @@
 """How an outcome is held to what a case expects, key by key."""
 
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Final
 
+from common.texts import did_you_mean
 from contract import keys
 from webhook.documents import Json
 from webhook.engine import Outcome
@@ -66,10 +66,7 @@ def _rules(table: Table, case: Case, outcome: Outcome) -> str:
     for name, state in case.expect.rules.items():
         was, why = found.get(name, (State.SKIPPED, "it is for other objects"))
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            told.append(
-                f"the table has no rule {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
-            )
+            told.append(f"the table has no rule {name!r}{did_you_mean(name, known)}")
         elif was != state:
             told.append(f"{name}: expected {state}, was {was}: {why}")
     return "\n".join(told)

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from xml.etree import ElementTree as ET
+from xml.etree.ElementTree import SubElement
 
+from common.junit import as_xml, testcase
 from common.texts import printable
 from webhook.documents import Json
 from webhook.engine import Outcome, evaluate, update
@@ -81,17 +82,11 @@ def as_text(results: Sequence[Result]) -> str:
 
 
 def as_junit(results: Sequence[Result]) -> str:
-    """The same as JUnit has it, for what shows the results of pipelines."""
-    failed = sum(bool(result.differences) for result in results)
-    root = ET.Element("testsuites")
-    suite = ET.SubElement(root, "testsuite", name="ultraserver-webhook rules test", tests=str(len(results)))
-    suite.attrib |= {"failures": str(failed), "errors": "0", "skipped": "0"}
+    """The same as JUnit has it."""
+    cases = []
     for result in results:
-        file, _, line = printable(result.case.source).rpartition(":")
-        name = {"classname": file, "name": printable(result.case.name), "file": file, "line": line}
-        case = ET.SubElement(suite, "testcase", name)
+        file, _, line = result.case.source.rpartition(":")
+        cases.append(testcase(file, line, result.case.name))
         if result.differences:
-            failure = ET.SubElement(case, "failure", message=", ".join(result.differences))
-            failure.text = str(result)
-    ET.indent(root)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+            SubElement(cases[-1], "failure", message=", ".join(result.differences)).text = str(result)
+    return as_xml("ultraserver-webhook rules test", cases)

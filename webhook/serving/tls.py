@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from cryptography import x509
 from gevent import ssl
 
+from common.times import stamp
 from webhook.watched import UnusableError, Watched
 
 if TYPE_CHECKING:
@@ -144,9 +145,9 @@ class TlsFiles:
         found = Served(context, leaf.not_valid_before_utc, leaf.not_valid_after_utc)
         now, served = datetime.now(UTC), self._served
         if served and served.is_valid(now) and not found.is_valid(now):
-            why = f"is not valid before {found.begins:%Y-%m-%dT%H:%M:%SZ}"
+            why = f"is not valid before {stamp(found.begins)}"
             if found.expires <= now:
-                why = f"has expired on {found.expires:%Y-%m-%dT%H:%M:%SZ}"
+                why = f"has expired on {stamp(found.expires)}"
             again = found.begins if found.begins > now else served.expires
             message = f"{self.certificate} {why}, and the one in use is valid"
             raise UnusableError(message, min(again, served.expires).timestamp())
