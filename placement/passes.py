@@ -162,9 +162,10 @@ class Passes:
 
     def _open(self, opening: Opening) -> None:
         now = self.clock()
-        pods = {pod.uid: pod for pod in opening.gated}
-        pods |= self._stored(lambda pin: write.pin(self.api, pin, now), opening.pins)
-        self._stored(lambda pod: write.release(self.api, pod), pods.values())
+        begun = self._stored(lambda pin: write.pin(self.api, pin, now), opening.first)
+        late = {pin.pod.uid: write.pinned(pin, now) for pin in opening.pins if pin.pod.uid not in begun}
+        gated = [begun.get(pod.uid, pod) for pod in opening.gated]
+        self._stored(lambda pod: write.release(self.api, pod, late.get(pod.uid, ())), gated)
         units = " ".join(dict.fromkeys(pin.value for pin in opening.pins))
         text = f"opened onto {units}" if units else "opened: its workers have their nodes"
         self.metrics.opened()

@@ -140,10 +140,20 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A job that is let through: first every pin, then, when all are stored, every gate."""
+    """A job that is let through: first a unit for every block, then, when all are stored, every pod.
+
+    Attributes:
+        job: Which.
+        pins: Of every worker that has none.
+    """
 
     job: Job
     pins: tuple[Pin, ...]
+
+    @property
+    def first(self) -> tuple[Pin, ...]:
+        """A pin for each block: once it is stored, the others of the block can go nowhere else."""
+        return tuple({pin.pod.block: pin for pin in reversed(self.pins)}.values())
 
     @property
     def gated(self) -> tuple[Pod, ...]:

@@ -1,4 +1,4 @@
-"""What a decision says, written to the API server: pins, then gates, and deletions.
+"""What a decision says, written to the API server: pins and gates, and deletions.
 
 Every write names the pod's uid, so that a pod of the same name that was made since is not meant. The API
 server itself refuses to pin what has no gate any more, and to change a pin.
@@ -13,6 +13,7 @@ from contract.keys import GATE, OPENED
 from placement.read import read_pod
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from kube.api import Object
@@ -35,38 +36,29 @@ def pin(api: KubernetesApi, wanted: Pin, now: datetime) -> Pod | None:
     Raises:
         ApiError: It cannot be done: it is another pod, has no gate any more or has another pin.
     """
-    selector = wanted.pod.demand.selector
-    add = f"/spec/nodeSelector/{_escaped(wanted.key)}" if selector else "/spec/nodeSelector"
-    value = wanted.value if selector else {wanted.key: wanted.value}
-    return _patched(
-        api,
-        wanted.pod,
-        [
-            {
-                "op": "add",
-                "path": f"/metadata/annotations/{_escaped(OPENED)}",
-                "value": stamp(now),
-            },
-            {"op": "add", "path": add, "value": value},
-        ],
-    )
+    return _patched(api, wanted.pod, pinned(wanted, now))
 
 
-def release(api: KubernetesApi, pod: Pod) -> Pod | None:
+def release(api: KubernetesApi, pod: Pod, also: Sequence[Object] = ()) -> Pod | None:
     """Take the gate off a pod.
+
+    Args:
+        api: The API server.
+        pod: One that has the gate.
+        also: Operations of the same patch, as of `pinned`.
 
     Returns:
         The pod as it is stored now; None if it has ended.
 
     Raises:
-        ApiError: It cannot be done: it is another pod, or its gates are others.
+        ApiError: It cannot be done: it is another pod, has another pin, or its gates are others.
     """
     gate = f"/spec/schedulingGates/{pod.gates.index(GATE)}"
-    return _patched(
-        api,
-        pod,
-        [{"op": "test", "path": f"{gate}/name", "value": GATE}, {"op": "remove", "path": gate}],
-    )
+    operations: list[Object] = [
+        {"op": "test", "path": f"{gate}/name", "value": GATE},
+        {"op": "remove", "path": gate},
+    ]
+    return _patched(api, pod, [*operations, *also])
 
 
 def delete(api: KubernetesApi, pod: Pod) -> None:
@@ -77,6 +69,15 @@ def delete(api: KubernetesApi, pod: Pod) -> None:
         ApiError: It cannot be deleted.
     """
     api.delete(path_of(pod), {"uid": pod.uid, "resourceVersion": pod.version})
+
+
+def pinned(wanted: Pin, now: datetime) -> list[Object]:
+    """The operations of a patch that pins a pod to its unit and notes when."""
+    selector = wanted.pod.demand.selector
+    add = f"/spec/nodeSelector/{_escaped(wanted.key)}" if selector else "/spec/nodeSelector"
+    value = wanted.value if selector else {wanted.key: wanted.value}
+    opened = f"/metadata/annotations/{_escaped(OPENED)}"
+    return [{"op": "add", "path": opened, "value": stamp(now)}, {"op": "add", "path": add, "value": value}]
 
 
 def _patched(api: KubernetesApi, pod: Pod, operations: list[Object]) -> Pod | None:

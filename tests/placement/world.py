@@ -10,11 +10,12 @@ from contract.keys import GATE, HOSTNAME, INSTANCE_TYPE, NODE_IDS, SERVER_2, SER
 from contract.place import Place, Placer
 from placement.cluster import shown
 from placement.model import Demand, JobKey, Node, Pod
+from placement.plan import Pin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from placement.plan import Decision, Deletion, Opening, Pin
+    from placement.plan import Decision, Deletion, Opening
     from placement.topology import Topology
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -141,9 +142,10 @@ def on(nodes: Mapping[str, Node], *names: str) -> list[Node]:
 
 
 def patches(opening: Opening) -> list[tuple[str, Pod | Pin]]:
-    """The writes of an opening, in order."""
-    pins: list[tuple[str, Pod | Pin]] = [("pin", pin) for pin in opening.pins]
-    return pins + [("open", pod) for pod in opening.gated]
+    """The writes of an opening, in order; a pod whose pin is not the first of its block has one for both."""
+    first: list[tuple[str, Pod | Pin]] = [("pin", pin) for pin in opening.first]
+    late = {pin.pod.uid: pin for pin in opening.pins if pin not in opening.first}
+    return first + [("open", late.get(pod.uid, pod)) for pod in opening.gated]
 
 
 def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writes: int = 10**9) -> list[Pod]:
@@ -156,6 +158,8 @@ def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writ
     for verb, what in todo[:writes]:
         if verb == "pin":
             world[what.pod.uid] = pinned(world[what.pod.uid], what.key, what.value, now)
+        elif verb == "open" and isinstance(what, Pin):
+            world[what.pod.uid] = opened(pinned(world[what.pod.uid], what.key, what.value, now))
         elif verb == "open":
             world[what.uid] = opened(world[what.uid])
         else:
