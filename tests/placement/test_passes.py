@@ -67,7 +67,7 @@ def test_several_pods_are_written_at_a_time(monkeypatch: pytest.MonkeyPatch, api
 
 
 def test_every_block_has_its_unit_before_the_first_gate_goes(api: FakeApi) -> None:
-    """Of a large job each worker but one of a block is written once: the API server computes for each write."""
+    """The other workers of a block are written once: the API server computes for each write."""
     store_job(api, "a", 8)
     Program(api).run()
     patches = [write for write in api.writes if write.startswith("PATCH")]
