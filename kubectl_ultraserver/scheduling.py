@@ -17,7 +17,7 @@ from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.kueue import GATES as KUEUES
 from kubectl_ultraserver.objects import at, condition, name_of, text
 from kubectl_ultraserver.verify import few
-from placement.choose import Shelf
+from placement.choose import Ranking
 from placement.decide import decide
 from placement.model import COMPONENT
 from placement.plan import Policy
@@ -39,7 +39,7 @@ GRACE: Final = timedelta(seconds=15)
 """A job that is younger may just not have been looked at."""
 
 
-def homeless(case: Case) -> Iterator[Finding]:
+def unplaced(case: Case) -> Iterator[Finding]:
     """Why pods of a job have no node."""
     pods = [pod for raw in case.work.pods if (pod := read_pod(raw)) and not pod.node and not pod.deleting]
     if gated := [pod for pod in pods if pod.gated]:
@@ -168,7 +168,7 @@ def _why(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple[s
     if not waiting.why.startswith("needs "):  # it is not the groups that it waits for
         return waiting.why, ()
     demands = tuple(dict.fromkeys(pod.demand for pod in job.unpinned))
-    found = list(causes(decision.cluster, Shelf(decision.cluster, job.place, demands), job))
+    found = list(causes(decision.cluster, Ranking(decision.cluster, job.place, demands), job))
     lines = [f"{unit}: {cause.detail}" for unit, cause in found]
     if job.place.size > 1:
         lines += [

@@ -11,7 +11,7 @@ from kubectl_ultraserver.containers import launcher, missing, unstarted
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.kueue import queued
 from kubectl_ultraserver.objects import labels, maps, metadata, templates, text
-from kubectl_ultraserver.scheduling import homeless
+from kubectl_ultraserver.scheduling import unplaced
 from kubectl_ultraserver.seen import table_of
 from kubectl_ultraserver.verify import misplaced
 from webhook.engine import Request, evaluate
@@ -88,4 +88,4 @@ def _policy(case: Case) -> str:
     return " (its failurePolicy is Ignore)" if "Ignore" in policies else ""
 
 
-_LOOKS = (queued, missing, unmutated, homeless, unstarted, _misplaced, launcher)
+_LOOKS = (queued, missing, unmutated, unplaced, unstarted, _misplaced, launcher)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from placement.choose import Shelf
+from placement.choose import Ranking
 from placement.cluster import shown
 from placement.fit import lacking, misfit, unusable
 from placement.plan import Opening, Pin
@@ -39,7 +39,7 @@ class Allocator:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._shelves: dict[tuple[str, int, tuple[Demand, ...]], Shelf] = {}
+        self._rankings: dict[tuple[str, int, tuple[Demand, ...]], Ranking] = {}
         self._compared: Counter[str] = Counter()
         self.keeper: JobKey | None = None
 
@@ -52,26 +52,26 @@ class Allocator:
             patient: Whether others may pass it.
         """
         pins: list[Pin] = []
-        homeless: list[Sequence[Pod]] = []
-        tangled = self._tangled(job)
-        if tangled is not None:
-            return tangled
+        unplaced: list[Sequence[Pod]] = []
+        contradiction = self._contradiction(job)
+        if contradiction is not None:
+            return contradiction
         for pods in job.blocks.values():
             rejoined = self._rejoin(job, pods)
             if isinstance(rejoined, str):
                 return rejoined
             if rejoined is None:
-                homeless.append(pods)
+                unplaced.append(pods)
             else:
                 pins += rejoined
-        if homeless:
-            settled = self._settle(job, homeless, failure, patient=patient)
+        if unplaced:
+            settled = self._settle(job, unplaced, failure, patient=patient)
             if isinstance(settled, str | Shortage):
                 return settled
             pins += settled
         return Opening(job, tuple(pins))
 
-    def _tangled(self, job: Job) -> str | None:
+    def _contradiction(self, job: Job) -> str | None:
         """Which pins of two leaders at a time contradict each other; they cannot be taken back."""
         owners: dict[str, int] = {}
         for block, pods in job.blocks.items():
@@ -102,15 +102,15 @@ class Allocator:
 
     def _crowded(self, job: Job, unit: str, there: Sequence[Pod], coming: Sequence[Pod]) -> str | None:
         """Why those of a block that have no node yet cannot all get one in a unit; None where they can."""
-        homeless = [pod for pod in (*there, *coming) if not pod.node]
+        unplaced = [pod for pod in (*there, *coming) if not pod.node]
         group = self._cluster.topology.groups(job.place.unit).get(unit)
         taken = {pod.node for pod in there}
         nodes = [node for node in group.nodes if node.name not in taken] if group else []
-        whys = [why for node in nodes if (why := self._unfit(job, node, homeless))]
-        if len(nodes) - len(whys) >= len(homeless):
+        whys = [why for node in nodes if (why := self._unfit(job, node, unplaced))]
+        if len(nodes) - len(whys) >= len(unplaced):
             return None
         why = whys[0] if whys else f"it has {len(nodes)} more nodes"
-        return f"{homeless[0].name} has to go to {unit}, where its block is: {why}"
+        return f"{unplaced[0].name} has to go to {unit}, where its block is: {why}"
 
     def _unfit(self, job: Job, node: Node, pods: Iterable[Pod]) -> str | None:
         """Why a node of a job's own unit does not suit its pods."""
@@ -133,38 +133,38 @@ class Allocator:
         self, job: Job, blocks: Sequence[Sequence[Pod]], failure: Failure | None, *, patient: bool
     ) -> list[Pin] | str | Shortage:
         """Pins of whole blocks into free groups."""
-        place, shelf = job.place, self._shelf(job)
-        if isinstance(shelf, str):
-            return shelf
-        groups, free = shelf.take(job.key, len(blocks), failure.units if failure else ())
+        place, ranking = job.place, self._ranking(job)
+        if isinstance(ranking, str):
+            return ranking
+        groups, free = ranking.take(job.key, len(blocks), failure.units if failure else ())
         if not groups:
             if not patient:
-                self._keep(job, shelf, len(blocks))
-            return Shortage(len(blocks), free, shelf, keeps=self.keeper == job.key)
+                self._keep(job, ranking, len(blocks))
+            return Shortage(len(blocks), free, ranking, keeps=self.keeper == job.key)
         for group, pods in zip(groups, blocks, strict=True):
             self._cluster.hold(group, job.key, place.size, pods[0].demand)
-            for other in self._shelves.values():
+            for other in self._rankings.values():
                 other.touched(group.nodes)
         return [
             Pin(pod, place.unit, group.id) for group, pods in zip(groups, blocks, strict=True) for pod in pods
         ]
 
-    def _keep(self, job: Job, shelf: Shelf, count: int) -> None:
+    def _keep(self, job: Job, ranking: Ranking, count: int) -> None:
         """Keep groups for a job that nobody may pass any longer, if it can have enough of them one day."""
-        if self.keeper is not None or len(shelf.possible) < count:
+        if self.keeper is not None or len(ranking.possible) < count:
             return
         self.keeper = job.key
-        groups, self._cluster.kept_inside = shelf.nearest(count, job.key[0])
+        groups, self._cluster.kept_inside = ranking.nearest(count, job.key[0])
         for group in groups:
             self._cluster.kept.update((node.name, job.key) for node in group.nodes)
 
-    def _shelf(self, job: Job) -> Shelf | str:
+    def _ranking(self, job: Job) -> Ranking | str:
         """The groups that suit a job, or why they are not looked for: it or its namespace asks too much."""
         place = job.place
         demands = tuple(dict.fromkeys(pod.demand for pod in job.unpinned))
         if len(demands) > MOST_DEMANDS:
             return f"its workers ask for {len(demands)} different kinds of node: at most {MOST_DEMANDS}"
-        found = self._shelves.get((place.unit, place.size, demands))
+        found = self._rankings.get((place.unit, place.size, demands))
         if found is None:
             namespace = job.key[0]
             parts = OF_A_KIND + sum(demand.parts for demand in demands)
@@ -175,6 +175,6 @@ class Allocator:
                     f"names {parts} more: at most {MOST_COMPARED} are compared at a time"
                 )
             self._compared[namespace] += parts
-            found = Shelf(self._cluster, place, demands)
-            self._shelves[(place.unit, place.size, demands)] = found
+            found = Ranking(self._cluster, place, demands)
+            self._rankings[(place.unit, place.size, demands)] = found
         return found

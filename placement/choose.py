@@ -27,7 +27,7 @@ Entry = tuple[Rank, tuple[str, str, str]]
 """Rank, then UltraServer, pair and unit: of equals those beside each other are taken."""
 
 
-class Shelf:
+class Ranking:
     """The groups that suit pods of equal demands, the least loss first.
 
     A heap whose entries go out of date: one whose rank is no longer the group's is dropped when it comes up,
@@ -86,7 +86,7 @@ class Shelf:
         return ([self.fitting[names[-1]] for _, names in both] if len(both) == count else []), len(both)
 
     def touched(self, nodes: Iterable[Node]) -> None:
-        """Rank the groups of some nodes' UltraServers anew: these nodes were taken."""
+        """Rank the groups of some nodes' UltraServers again: these nodes were taken."""
         for server in {_server(node) for node in nodes}:
             for group in self._inside.get(server, ()):
                 if not self._cluster.is_held(group, self.place.size):

@@ -1,6 +1,6 @@
 """Which jobs are opened now, onto which groups, and why the others wait. Pure: no clock, no network.
 
-Decided anew from what is seen, every time. A job that was opened in part is finished before anything else;
+Every decision is made from what is seen. A job that was opened in part is finished before anything else;
 then it goes by priority, then age. Younger jobs may pass one that does not fit, for as long as its patience
 lasts; from then on the groups nearest to free are kept for it (for one job at a time, the first in turn, and
 not for ever, whichever jobs come and go). What one job asks, or how it fails, costs no other its turn.
@@ -128,7 +128,7 @@ class _Round:
     def _turn(self, job: Job) -> tuple[bool, tuple[int, datetime, JobKey], Job]:
         """What jobs are sorted by, and the job with its workers that have ended, if it goes on without them.
 
-        While all are made anew, after a failure or by a new job of the same name, those from before may
+        While all are recreated, after a failure or by a new job of the same name, those from before may
         still be there: they count where another is at work, or none has come for as long as an opened job
         may take.
         """
@@ -181,13 +181,13 @@ class _Round:
         """The workers of a job that was opened and did not get its nodes in time, as far as none started."""
         if job.opened is None or job.settled:
             return ()
-        homeless = frozenset(pod.uid for pod in job.workers if not pod.node)
+        unplaced = frozenset(pod.uid for pod in job.workers if not pod.node)
         before = self._memory.unsettled.get(job.key)
-        same = before is not None and before.pods == homeless
-        state = before if before is not None and same else Unsettled(self._now, homeless)
+        same = before is not None and before.pods == unplaced
+        state = before if before is not None and same else Unsettled(self._now, unplaced)
         self._unsettled[job.key] = state
         # Those that are not there get no node by taking it from others, which may still pull their images.
-        if not homeless or self._now - state.since < self._policy.bound:
+        if not unplaced or self._now - state.since < self._policy.bound:
             return ()
         return tuple(pod for pod in job.workers if pod.opened and not pod.started)
 
@@ -199,7 +199,7 @@ class _Round:
             self._failures[job.key] = Failure(1, self._now, units)
         elif self._now - before.at >= self._policy.bound:  # else a deletion is tried again that was refused
             self._failures[job.key] = Failure(before.count + 1, self._now, before.units | units)
-        self._deletions.append(Deletion(job, pods, f"opened, but not whole within {seconds} s: {why}"))
+        self._deletions.append(Deletion(job, pods, f"admitted, but not whole within {seconds} s: {why}"))
 
     def _pause(self, job: Job) -> str | None:
         """Until when a job has to wait that was opened in vain more than once, or could not be written to."""
@@ -212,7 +212,7 @@ class _Round:
         what = (
             f"the API server refused to change its pods: {failure.refused}"
             if failure.refused
-            else f"opened {failure.count} times without getting its nodes"
+            else f"admitted {failure.count} times without getting its nodes"
         )
         return f"{what}; tried again at {again:%H:%M:%S} UTC"
 

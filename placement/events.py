@@ -82,7 +82,7 @@ class Reporter:
         An API server that keeps its Events elsewhere may take the whole time of a call to fail, and jobs
         would not be opened meanwhile. So after a failure none is written for a while.
         """
-        for pod in _spokesmen(job):
+        for pod in _pods_with_events(job):
             if self._silent_until is not None and now < self._silent_until:
                 return False
             try:
@@ -126,7 +126,7 @@ class Reporter:
         }
 
 
-def _spokesmen(job: Job) -> list[Pod]:
+def _pods_with_events(job: Job) -> list[Pod]:
     """The pods that people look at: the first worker, and the first pod beside the workers."""
     waiting = [pod for pod in job.pods if pod.gated] or list(job.pods)
     workers = [pod for pod in waiting if pod.place is not None]

@@ -108,7 +108,7 @@ class Job:
             if pod.problem:
                 return f"{pod.name}: {pod.problem}"
             if pod.gated and not pod.job:
-                return f"{pod.name} has the gate {GATE} but no job label: delete it, so that it is made anew"
+                return f"{pod.name} has the gate {GATE} but no job label: delete it, so that it is recreated"
             if pod.gated and pod.place and pod.place.placer is not Placer.GATE:
                 placer = pod.place.placer
                 return (

@@ -42,7 +42,7 @@ class Metrics:
         )
         self._openings = Counter(f"{PREFIX}_openings", "Jobs that were opened.", registry=self.registry)
         self._deletions = Counter(
-            f"{PREFIX}_deletions", "Workers deleted to be made anew.", registry=self.registry
+            f"{PREFIX}_deletions", "Workers deleted to be recreated.", registry=self.registry
         )
         self._failures = Counter(
             f"{PREFIX}_failures", "What failed, by kind.", ["kind"], registry=self.registry

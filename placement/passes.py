@@ -167,10 +167,10 @@ class Passes:
         gated = [begun.get(pod.uid, pod) for pod in opening.gated]
         self._stored(lambda pod: write.release(self.api, pod, late.get(pod.uid, ())), gated)
         units = " ".join(dict.fromkeys(pin.value for pin in opening.pins))
-        text = f"opened onto {units}" if units else "opened: its workers have their nodes"
+        text = f"admitted to {units}" if units else "admitted: its workers have their nodes"
         self.metrics.opened()
         _log.info("%s: %s", shown(opening.job.key), text)
-        self.reporter.tell(opening.job, "Opened", text, now)
+        self.reporter.tell(opening.job, "Admitted", text, now)
 
     def _stored(self, put: Callable[[T], Pod | None], wanted: Iterable[T]) -> dict[str, Pod]:
         """Write several at a time; what was stored is remembered, also where others failed.
@@ -200,4 +200,4 @@ class Passes:
             write.delete(self.api, pod)
             self._written[pod.uid] = replace(pod, deleting=True)
             self.metrics.deleted()
-        self.reporter.tell(deletion.job, "MadeAnew", deletion.why, self.clock(), "Warning")
+        self.reporter.tell(deletion.job, "Recreated", deletion.why, self.clock(), "Warning")

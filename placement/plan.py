@@ -163,7 +163,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A job's pods that are to be made anew by their operator: none of them ever started."""
+    """A job's pods that their operator is to recreate: none of them ever started."""
 
     job: Job
     pods: tuple[Pod, ...]

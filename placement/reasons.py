@@ -11,7 +11,7 @@ from common.texts import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from placement.choose import Shelf
+    from placement.choose import Ranking
     from placement.cluster import Cluster
     from placement.jobs import Job
     from placement.topology import Cause
@@ -32,26 +32,26 @@ class Shortage:
     Attributes:
         wanted: How many are needed.
         free: How many of them there are.
-        shelf: Where they were looked for.
+        ranking: Where they were looked for.
         keeps: Whether groups are kept for the job.
     """
 
     wanted: int
     free: int
-    shelf: Shelf
+    ranking: Ranking
     keeps: bool
 
 
 def explain(cluster: Cluster, waiting: Iterable[tuple[Job, str | Shortage]]) -> Iterator[tuple[Job, str]]:
     """Reasons as text; what is the same for many jobs is looked up once."""
-    known: dict[tuple[Shelf, bool], str] = {}
+    known: dict[tuple[Ranking, bool], str] = {}
     for job, why in waiting:
         if isinstance(why, str):
             yield job, printable(why, LONGEST)
             continue
-        key = (why.shelf, why.keeps)
+        key = (why.ranking, why.keeps)
         if key not in known:
-            known[key] = listed(causes(cluster, why.shelf, job))
+            known[key] = listed(causes(cluster, why.ranking, job))
         yield job, printable("; ".join(part for part in (_headline(why), known[key]) if part), LONGEST)
 
 
@@ -75,18 +75,18 @@ def units(count: int, size: int) -> str:
 
 
 def _headline(why: Shortage) -> str:
-    size = why.shelf.place.size
+    size = why.ranking.place.size
     text = f"needs {units(why.wanted, size)}; {why.free} free"
-    if len(why.shelf.possible) < why.wanted:
-        return f"{text}; at most {len(why.shelf.possible)} can become free as things are"
+    if len(why.ranking.possible) < why.wanted:
+        return f"{text}; at most {len(why.ranking.possible)} can become free as things are"
     return f"{text}; what becomes free is kept for it" if why.keeps else text
 
 
-def causes(cluster: Cluster, shelf: Shelf, job: Job) -> Iterator[tuple[str, Cause]]:
+def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, Cause]]:
     """Why a job cannot have groups, by id: first those that do not suit its pods."""
-    yield from shelf.unfit.items()
-    for group in shelf.fitting.values():
-        cause = cluster.cause(group, shelf.place.size, shelf.demands, job.key)
+    yield from ranking.unfit.items()
+    for group in ranking.fitting.values():
+        cause = cluster.cause(group, ranking.place.size, ranking.demands, job.key)
         if cause is not None:
             yield group.id, cause
 

@@ -531,7 +531,7 @@ def test_a_job_that_was_opened_has_its_time_to_bind() -> None:
 def test_after_that_what_has_not_started_is_deleted() -> None:
     decision = ask(SICK, HALF, remembered(ADRIFT[2:], 2 * MINUTE))
     assert deleted(decision) == ["a-worker-0", "a-worker-1", "a-worker-2", "a-worker-3"]
-    assert decision.deletions[0].why == "opened, but not whole within 120 s: not every worker got a node"
+    assert decision.deletions[0].why == "admitted, but not whole within 120 s: not every worker got a node"
 
 
 def test_what_started_is_never_deleted() -> None:

@@ -47,8 +47,8 @@ def test_a_job_is_pinned_and_opened_with_its_launcher(api: FakeApi) -> None:
         "2026-11-21T12:00:00Z"
     ] * 4
     assert told(api) == [
-        ("a-worker-0", "Opened", "opened onto us-01"),
-        ("a-launcher", "Opened", "opened onto us-01"),
+        ("a-worker-0", "Admitted", "admitted to us-01"),
+        ("a-launcher", "Admitted", "admitted to us-01"),
     ]
 
 
@@ -214,8 +214,8 @@ def test_workers_without_a_node_are_deleted_in_time_and_made_anew_elsewhere(api:
     assert list(state(api)) == ["a-launcher"]
     assert (
         "a-worker-0",
-        "MadeAnew",
-        "opened, but not whole within 120 s: not every worker got a node",
+        "Recreated",
+        "admitted, but not whole within 120 s: not every worker got a node",
     ) in told(api)
     for index in range(4):
         again = worker("a", index, 4)

@@ -160,7 +160,7 @@ def test_a_mistake_about_where_a_pod_stands_is_one_about_its_job(monkeypatch: py
 def test_pods_that_cannot_be_looked_at_hold_their_nodes_and_their_pins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Or the next job would be opened onto them, in vain."""
+    """Or the next job would be admitted to them, in vain."""
     runs, waits = fleet("runs", "team", 1), job("waits", 4)
     comes = [pinned(pod, SERVER_4, "us-02") for pod in job("comes", 4, namespace="team")]
     bare = without_devices(fleet("bare", "evil", 3))
