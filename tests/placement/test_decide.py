@@ -603,7 +603,7 @@ def test_a_job_that_fails_again_and_again_is_tried_less_and_less(count: int, pau
     early = after(pause - SECOND)
     assert not early.openings
     assert waiting(early) == {
-        "a": f"opened {count} times without getting its nodes; tried again at 12:00:01 UTC"
+        "a": f"admitted {count} times without getting its nodes; tried again at 12:00:01 UTC"
     }
 
 
