@@ -66,7 +66,7 @@ test-nodes: can-have-nodes node-tools images sbom release-before ## Run the test
 
 .PHONY: test-soak
 test-soak: cluster-tools can-have-nodes node-tools images sbom release-before ## Run what takes hours, chance or a busy machine, and write its record: dist/soak
-	@KUBERNETES=1.34 $(BIN)/python -m testbed.kits.build cluster-tools
+	@for version in 1.34 1.35 1.37; do KUBERNETES=$$version $(BIN)/python -m testbed.kits.build cluster-tools || exit; done
 	@$(BIN)/python -m testbed.release.release --dirty --keep
 	@$(BIN)/python -m tests.soak $(ARGS)
 

@@ -22,12 +22,12 @@ else:  # run as a script: the folder of this file is the import path
 
 HERE = Path(__file__).resolve().parent
 CRD = "kubeflow.org_mpijobs.yaml"
-OLDER = os.environ.get("KUBERNETES", "")
-"""An older Kubernetes, for the control plane alone: 1.34, say, for the folder ``kubernetes-1.34`` here."""
+OTHER = os.environ.get("KUBERNETES", "")
+"""Another Kubernetes, for the control plane alone: 1.34, say, for the folder ``kubernetes-1.34`` here."""
 
 CONTROL_PLANE = Kit(
     name="cluster-tools",
-    folder=HERE / (f"kubernetes-{OLDER}" if OLDER else "kubernetes"),
+    folder=HERE / (f"kubernetes-{OTHER}" if OTHER else "kubernetes"),
     main="k8s.io/kubernetes",
     programs={
         "kubectl": "k8s.io/kubernetes/cmd/kubectl",

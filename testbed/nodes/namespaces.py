@@ -27,8 +27,8 @@ FOLDERS = CACHE / "real-nodes"
 
 def unusable() -> str:
     """Why this machine cannot have real nodes; empty where it can."""
-    if build.OLDER:
-        return f"KUBERNETES={build.OLDER} is for a control plane alone"
+    if build.OTHER:
+        return f"KUBERNETES={build.OTHER} is for a control plane alone"
     if os.geteuid():
         return "namespaces, mounts and control groups need root"
     lacking = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]

@@ -29,6 +29,8 @@ PYTEST = (sys.executable, "-m", "pytest", "--quiet")
 BUSY = (sys.executable, "-c", "while True: pass")
 CHANCE = ("--hypothesis-profile=soak", "--hypothesis-seed={seed}")
 REPEATS = 10
+OTHERS = ("1.34", "1.35", "1.37")
+"""Kubernetes beside the one of all tests: the oldest that EKS supports with claims, up to the newest."""
 """Rounds of the three tiers beside busy neighbours: what fails once in ten is a finding."""
 
 
@@ -61,7 +63,7 @@ PHASES = {
     "mutation": Phase((sys.executable, "-m", "tests.soak.mutation")),
     "quick, busy": Phase(tier("quick"), REPEATS, neighbours=2),
     "plane, busy": Phase(tier("plane"), REPEATS, neighbours=2),
-    "plane, 1.34": Phase(tier("plane"), kubernetes="1.34"),
+    **{f"plane, {version}": Phase(tier("plane"), kubernetes=version) for version in OTHERS},
     "nodes, busy": Phase(tier("nodes"), REPEATS, neighbours=2),
 }
 
