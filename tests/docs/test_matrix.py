@@ -1,4 +1,4 @@
-"""The support matrices of CONTRIBUTING.md: that of the kinds is complete, and every test they name is there."""
+"""The support matrices of CONTRIBUTING.md: that of the kinds is complete, and every named test exists."""
 
 import ast
 import re
