@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -25,15 +24,14 @@ if TYPE_CHECKING:
     from testbed.plane.kubectl import Kubectl
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-DOCS = REPOSITORY / "docs" / "certificates.md"
+RIGHTS = Path(__file__).with_name("rights.yaml")
 POLICY = REPOSITORY / "manifests" / "base" / "certificates" / "policy.yaml"
 NAMES = "ultraserver-webhook"
 
 
 def rights(name: str) -> list[dict[str, Any]]:
-    """The rights that the docs grant, and what bounds them, for an installation that is called ``name``."""
-    (block,) = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
-    texts = (block, POLICY.read_text(encoding="utf-8"))
+    """The program's rights, and what bounds them, for an installation that is called ``name``."""
+    texts = (path.read_text(encoding="utf-8") for path in (RIGHTS, POLICY))
     return [each for text in texts for each in yaml.safe_load_all(text.replace(NAMES, name))]
 
 
