@@ -98,7 +98,7 @@ def _of_components(packaged: set[str]) -> Iterator[str]:
     """The rules that the other tables of an installation add, each table under a heading."""
     for path in sorted((REPOSITORY / "manifests").rglob("[0-9]*-*.yaml"), key=lambda path: path.name):
         rules = [rule for rule in load_file(path).rules if rule.name not in packaged]
-        yield f"\n### Of {path.name}\n\n{_rules(rules)}"
+        yield f"\n### Added by {path.stem.partition('-')[2]}\n\n{_rules(rules)}"
 
 
 def _keys() -> Iterator[str]:
