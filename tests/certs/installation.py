@@ -18,6 +18,7 @@ from certs import objects
 from certs.inputs import Inputs, Wanted, unusable
 from certs.rotate import Rotator, Target
 from kube.client import connect
+from testbed import chart
 
 if TYPE_CHECKING:
     from kube.client import KubernetesApi
@@ -26,14 +27,19 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs" / "certificates.md"
-POLICY = REPOSITORY / "manifests" / "base" / "certificates" / "policy.yaml"
 NAMES = "ultraserver-webhook"
 
 
 def rights(name: str) -> list[dict[str, Any]]:
     """The rights that the docs grant, and what bounds them, for an installation that is called ``name``."""
     (block,) = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
-    texts = (block, POLICY.read_text(encoding="utf-8"))
+    bounds = [
+        found
+        for found in chart.objects()
+        if found["kind"].startswith("ValidatingAdmissionPolicy")
+        and found["metadata"]["name"] == f"{NAMES}-certs"
+    ]
+    texts = (block, yaml.safe_dump_all(bounds))
     return [each for text in texts for each in yaml.safe_load_all(text.replace(NAMES, name))]
 
 
