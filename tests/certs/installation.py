@@ -17,6 +17,7 @@ from certs import objects
 from certs.inputs import Inputs, Wanted, unusable
 from certs.rotate import Rotator, Target
 from kube.client import connect
+from testbed import chart
 
 if TYPE_CHECKING:
     from kube.client import KubernetesApi
@@ -25,13 +26,18 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RIGHTS = Path(__file__).with_name("rights.yaml")
-POLICY = REPOSITORY / "manifests" / "base" / "certificates" / "policy.yaml"
 NAMES = "ultraserver-webhook"
 
 
 def rights(name: str) -> list[dict[str, Any]]:
     """The program's rights, and what bounds them, for an installation that is called ``name``."""
-    texts = (path.read_text(encoding="utf-8") for path in (RIGHTS, POLICY))
+    bounds = [
+        found
+        for found in chart.objects()
+        if found["kind"].startswith("ValidatingAdmissionPolicy")
+        and found["metadata"]["name"] == f"{NAMES}-certs"
+    ]
+    texts = (RIGHTS.read_text(encoding="utf-8"), yaml.safe_dump_all(bounds))
     return [each for text in texts for each in yaml.safe_load_all(text.replace(NAMES, name))]
 
 

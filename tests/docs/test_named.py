@@ -1,9 +1,12 @@
-"""Documents name tests that are there, and every overlay."""
+"""Documents name tests that are there, and every value of the chart."""
 
+import json
 import re
 
 import pytest
+import yaml
 
+from testbed import chart
 from tests.docs.blocks import REPOSITORY, text_of
 
 TEST = re.compile(r"^def (test_\w+)", re.MULTILINE)
@@ -24,20 +27,15 @@ def test_every_test_of_the_good_practices_is_named() -> None:
     assert {*tests} <= set(re.findall(r"`(test_\w+)`", text_of("CONTRIBUTING.md")))
 
 
-@pytest.mark.parametrize(
-    "overlay",
-    [
-        "cert-manager",
-        "bring-your-own-certificate",
-        "hyperpod",
-        "monitoring",
-        "guard-warn",
-        "without-placement",
-        "kinds",
-        "neuron-scheduler",
-        "opt-in",
-        "failclosed",
-    ],
-)
-def test_the_document_says_what_an_overlay_is_for(overlay: str) -> None:
-    assert f"| `{overlay}` |" in text_of("docs/install.md")
+def test_the_document_says_what_each_value_is_for() -> None:
+    values = yaml.safe_load((chart.CHART / "values.yaml").read_text(encoding="utf-8"))
+    assert re.findall(r"^\| `(\w+)` \|", text_of("docs/install.md"), re.MULTILINE) == [*values]
+    schema = json.loads((chart.CHART / "values.schema.json").read_text(encoding="utf-8"))
+    assert {*schema["properties"]} == {*values, "global"}
+
+
+def test_the_document_names_every_file_of_recommended_values() -> None:
+    listed = (
+        text_of("docs/install.md").partition("file for each of these sets of values:")[2].partition(".")[0]
+    )
+    assert set(re.findall(r"`([a-z-]+)`", listed)) == {*chart.RECOMMENDED, "pods"}
