@@ -95,14 +95,18 @@ lock: .venv/.dev ## Write what pyproject.toml needs into locks/, with the hash o
 	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
 	    | $(LOCK) - --constraint locks/dev.txt --output-file locks/build.txt
 
+.PHONY: manifests
+manifests: control-plane ## Write manifests/install.yaml: the chart's default as Helm renders it
+	@$(BIN)/python -m testbed.chart
+
 .PHONY: cluster-tools
-cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller manager, kubectl, mpi-operator, Kueue and other kinds' controllers (minutes, once)
+cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller manager, kubectl, mpi-operator, Helm, Kueue and other kinds' controllers (minutes, once)
 	@$(BIN)/python -m testbed.kits.build
 
 # Without the controllers of other kinds of job.
 .PHONY: control-plane
 control-plane: .venv/.dev
-	@$(BIN)/python -m testbed.kits.build cluster-tools
+	@$(BIN)/python -m testbed.kits.build cluster-tools helm
 
 # Asked first, and not after minutes of building.
 .PHONY: can-have-nodes

@@ -14,14 +14,14 @@ NODE_CONFIG: Final = PREFIX + "node-config"
 """Annotation on the job: the node config (``"4"``, ``"2"`` or ``"1"``) to use whatever the table says."""
 
 JOB: Final = PREFIX + "job"
-"""Label on what takes nodes: unique to a job in the cluster, always computed, never taken over.
+"""Label on what takes nodes: unique to a job in the cluster; always computed, never copied.
 
 An annotation on pods that take no node: (anti)affinity selects pods that have the label, and they are not
 among these.
 """
 
 PLACE: Final = PREFIX + "place"
-"""Annotation on what takes nodes: how it is placed (see ``place.py``)."""
+"""Annotation on what takes nodes: who places it, how many workers there are, and on which units."""
 
 OPENED: Final = PREFIX + "opened"
 """Annotation on a Pod: when placement pinned it."""
@@ -39,7 +39,7 @@ ADDED: Final = PREFIX + "added"
 """Annotation on a pod template: the record of what the webhook added to it."""
 
 ADDED_TO_POD: Final = PREFIX + "added-to-pod"
-"""The same on a Pod: what was added to its template beforehand is not this evaluation's to take back."""
+"""The same on a Pod: what was added to the Pod itself, not to its template."""
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 """The node label that pins a pod of node config 1; every kubelet sets it."""

@@ -18,7 +18,12 @@ from testbed.kits import nodes as node_build
 from testbed.nodes import namespaces
 from tests.plane.initscript import machine
 
-KITS = {"tools": build.CONTROL_PLANE, "kueue_tools": build.KUEUE, "controller_tools": build.CONTROLLERS}
+KITS = {
+    "tools": build.CONTROL_PLANE,
+    "kueue_tools": build.KUEUE,
+    "controller_tools": build.CONTROLLERS,
+    "helm": build.HELM,
+}
 """The programs that a test needs which asks for one of these fixtures."""
 
 
@@ -87,6 +92,11 @@ def kueue_tools(tools: Path) -> None:
 @pytest.fixture(scope="session")
 def controller_tools(tools: Path) -> None:
     """Asked for by what needs the controllers of other kinds of job beside ``tools``."""
+
+
+@pytest.fixture(scope="session")
+def helm(tools: Path) -> None:
+    """Asked for by what renders the chart with values, or installs it, beside ``tools``."""
 
 
 @pytest.fixture(scope="session")

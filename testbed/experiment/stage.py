@@ -31,7 +31,6 @@ WORKERS = f"/api/v1/pods?labelSelector={quote(WORKER, safe='')}"
 POLICIES = ("base", "placement", "claims", "kueue", "webhook", "document", "selector")
 PLACING = ("base", "placement", "claims")
 """Those of which the program is a part."""
-KINDS = webhook.REPOSITORY / "manifests" / "components" / "kinds" / "mutating.yaml"
 OWNED = ("jobs.batch", "services", "configmaps", "secrets")
 """What mpi-operator makes for a job beside its workers."""
 
@@ -295,17 +294,16 @@ def staged(
         for team in TEAMS:
             inside = running.kubectl.create_namespace(team)
             if claims:
-                inside.run("apply", "-k", str(nodes.CLAIMS))
+                inside.run("apply", "-f", str(nodes.CLAIMS))
         running.kubectl.create_namespace(NAMESPACE)
         if policy == "base":
             rules = placement.install(running)
         else:
-            for part in ("rbac.yaml", "policy.yaml"):
-                running.kubectl.run("create", "-f", str(placement.ROWS.with_name(part)))
+            placement.install_rights(running)
             rules = folder / "rules.yaml"
             rules.write_text(table(policy), encoding="utf-8")
         server = webhook.start(running.programs, folder / "webhook", rules)
-        document = webhook.configuration(server, component=KINDS if claims else None)
+        document = webhook.configuration(server, values={"kinds": ["all"]} if claims else None)
         stack.enter_context(webhook.registered(running.kubectl.in_namespace(TEAMS[0]), document))
         found = [node["metadata"] for node in fleet if node["kind"] == "Node"]
         labels = {each["name"]: each["labels"] for each in found}

@@ -107,7 +107,21 @@ CONTROLLERS = Kit(
     },
 )
 
-KITS: dict[str, Kit] = {each.name: each for each in (CONTROL_PLANE, KUEUE, CONTROLLERS)}
+HELM = Kit(
+    name="helm",
+    folder=HERE / "helm",
+    main="helm.sh/helm/v3",
+    programs={"helm": "helm.sh/helm/v3/cmd/helm"},
+    # The Kubernetes that `helm template` takes a chart to be for, as Helm's own builds say it.
+    stamps={
+        "helm.sh/helm/v3/internal/version.version": "{version}",
+        "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor": "36",
+        "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor": "36",
+    },
+    variable="HELM_ASSETS",
+)
+
+KITS: dict[str, Kit] = {each.name: each for each in (CONTROL_PLANE, KUEUE, CONTROLLERS, HELM)}
 
 
 def _kit(name: str) -> Kit:

@@ -83,12 +83,12 @@ class Kit:
         main: the module whose version is the kit's.
         programs: package by name of the program.
         stamps: variables of packages that hold what the programs say their version is.
-        edited: the module of which a file is edited, and something is carried.
+        variable: an environment variable that says where the programs are.
+        edited: the module of which a file is edited, and something is carried, if any.
         file: the file in it.
         edits: what stands there once, and what is to stand there instead.
         carried: a file or folder of that module that is copied beside the programs, so that the tests need
             neither Go nor a network afterwards.
-        variable: an environment variable that says where the programs are.
         more: further folders that are copied, by their name there: a module and a path in it each.
     """
 
@@ -97,11 +97,11 @@ class Kit:
     main: str
     programs: Mapping[str, str]
     stamps: Mapping[str, str]
-    edited: str
-    file: str
-    edits: Mapping[str, str]
-    carried: str
     variable: str
+    edited: str = ""
+    file: str = ""
+    edits: Mapping[str, str] = field(default_factory=dict)
+    carried: str = ""
     more: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def version(self) -> str:
@@ -119,7 +119,7 @@ class Kit:
 
     def contents(self) -> list[str]:
         """What a whole directory has: the programs, and what is carried."""
-        return [*self.programs, Path(self.carried).name, *self.more]
+        return [*self.programs, *([Path(self.carried).name] if self.carried else []), *self.more]
 
     def recipe(self) -> str:
         """The hash of all that decides what is built."""
@@ -161,18 +161,17 @@ class Kit:
         report = progress.Progress(len(self.programs) + 1)
         modules = go.command("list", "-deps", "-f", "{{.ImportPath}}", "tool")
         report.phase("modules", modules, cwd=self.folder, env=go.env, counted=progress.PACKAGES)
-        source = self._editable(go, staging)
         out = staging / "out"
         out.mkdir()
+        flags = self.build_flags()
+        if self.edited:
+            source = self._editable(go, staging)
+            flags.insert(0, f"-modfile={staging / 'modfile' / 'go.mod'}")
+            copy = shutil.copytree if (source / self.carried).is_dir() else shutil.copyfile
+            copy(source / self.carried, out / Path(self.carried).name)
         for name, package in self.programs.items():
-            flags = [f"-modfile={staging / 'modfile' / 'go.mod'}", *self.build_flags()]
             command = go.command("build", "-v", *flags, "-o", str(out / name), package)
             report.phase(name, command, cwd=self.folder, env=go.env, counted=progress.PACKAGES)
-        carried = out / Path(self.carried).name
-        if (source / self.carried).is_dir():
-            shutil.copytree(source / self.carried, carried)
-        else:
-            shutil.copyfile(source / self.carried, carried)
         for name, (module, path) in self.more.items():
             # Files as new ones: what is in the module cache is read-only.
             shutil.copytree(self._source(go, module) / path, out / name, copy_function=shutil.copyfile)

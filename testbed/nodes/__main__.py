@@ -7,6 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from testbed import chart
 from testbed.images import product
 from testbed.kits.progress import say
 from testbed.nodes import story
@@ -41,13 +42,13 @@ def _serve(folder: Path, count: int, driven: int) -> None:
         say(f"\n  export KUBECONFIG={shlex.quote(str(running.kubeconfig))}")
         say(f"  alias kubectl={shlex.quote(str(running.kubectl.binary))}")
         say("\nThe product is not installed. In the repository:\n")
-        say(f"  kubectl apply -k {story.OVERLAY.relative_to(story.REPOSITORY)}")
+        say(f"  kubectl apply -f {chart.INSTALL.relative_to(chart.REPOSITORY)}")
         job = story.JOB.relative_to(story.REPOSITORY)
         waits = "" if count == NODES_PER_ULTRASERVER else "  # waits: it is for four nodes"
         say(f"  kubectl apply -f {job}{waits}\n")
         if driven:
             say(f"{driven} others are claimed: docs/claims.md; their templates are applied with")
-            say("  kubectl apply -k manifests/claims\n")
+            say("  kubectl apply -f manifests/chart/claims.yaml\n")
         say(f"logs are in {running.programs.logs}; Ctrl-C stops everything")
         wait_for_ctrl_c()
 

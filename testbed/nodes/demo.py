@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+from testbed import chart
 from testbed.images import product
 from testbed.kits.progress import say
 from testbed.nodes import story
@@ -37,7 +38,7 @@ def main() -> int:
 def _tell(folder: Path) -> bool:
     with story.plane(folder, product.archives(), say=say) as (plane, _):
         kubectl = plane.kubectl
-        say(f"\n$ kubectl apply -k {story.OVERLAY.relative_to(story.REPOSITORY)}")
+        say(f"\n$ kubectl apply -f {chart.INSTALL.relative_to(chart.REPOSITORY)}")
         story.install(kubectl)
         story.all_offered(kubectl, plane.nodes)
         say("the webhook serves, and all devices are offered")

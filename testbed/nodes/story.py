@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from testbed import chart
 from testbed.images import images, product
 from testbed.kits import nodes as build
 from testbed.nodes.plane import RealPlane
@@ -16,7 +17,6 @@ from testbed.plane.load import places
 from testbed.waiting import PATIENCE, until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-OVERLAY = REPOSITORY / "manifests" / "overlays" / "eks"
 JOB = REPOSITORY / "examples" / "four-node.yaml"
 NAMESPACE = "ultraserver-webhook"
 ADDED = "ultraserver-webhook.io/added"
@@ -59,7 +59,7 @@ def install(kubectl: Kubectl) -> Kubectl:
         KubectlError: it was refused.
         NotYetError: a Deployment is not there in time, or does not place jobs.
     """
-    kubectl.run("apply", "-k", str(OVERLAY))
+    kubectl.run("apply", "-f", str(chart.INSTALL))
     own = kubectl.in_namespace(NAMESPACE)
     for name in ("ultraserver-webhook-certs", "ultraserver-webhook", "ultraserver-placement"):
         rolled_out(own, name)

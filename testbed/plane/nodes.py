@@ -47,7 +47,7 @@ TRN1_CAPACITY = {
 WHOLE_NODE, DEVICE = "neuron_node", "neuron_device"
 """What the Neuron DRA driver publishes: a node of an UltraServer as one device, or each of its 16 devices."""
 DRA = "resource.k8s.io/v1"
-CLAIMS = Path(__file__).resolve().parents[2] / "manifests" / "claims"
+CLAIMS = Path(__file__).resolve().parents[2] / "manifests" / "chart" / "claims.yaml"
 """The claim templates that are installed for a namespace."""
 PLAIN_CAPACITY = {"cpu": "16", "memory": "65536Mi", "pods": "110"}
 
@@ -116,7 +116,7 @@ def claim_template(mode: int, name: str = "", *, told: bool = True) -> Node:
         name: Another name.
         told: Whether the driver is told the node config.
     """
-    text = (CLAIMS / "templates.yaml").read_text(encoding="utf-8")
+    text = CLAIMS.read_text(encoding="utf-8")
     every: list[Node] = list(yaml.safe_load_all(text))
     (found,) = (each for each in every if each["metadata"]["name"] == template_name(mode))
     if not told:

@@ -6,28 +6,29 @@ import os
 import sys
 from pathlib import Path
 
+from testbed import chart
 from testbed.plane import managers, webhook
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import text, together
 from testbed.plane.process import Program
 
-BASE = webhook.REPOSITORY / "manifests" / "base"
-ROWS = BASE / "placement" / "30-placement.yaml"
+ROWS = chart.RULES / "30-placement.yaml"
 """The rows that put the gate on a job's pods."""
 NAMESPACE = "ultraserver-webhook"
 ACCOUNT = "ultraserver-placement"
+COMPONENT = "app.kubernetes.io/component"
 POLICY = "ValidatingAdmissionPolicy"
 STORED = {*managers.RIGHTS, POLICY, f"{POLICY}Binding", "ConfigMap"}
 """What an installation is beside its programs, and how they are reached."""
 
 
 def install(plane: ControlPlane) -> Path:
-    """Applies of the base all that needs no kubelet: rights, the guard and the other policies, the table.
+    """Applies of the default all that needs no kubelet: rights, the guard and the other policies, the table.
 
     Returns:
         A folder with the files of the table, as it is mounted.
     """
-    parts = [part for part in managers.manifests(plane, BASE) if part["kind"] in STORED]
+    parts = [part for part in chart.objects() if part["kind"] in STORED]
     plane.kubectl.run("apply", "-f", "-", stdin=text(together(*parts)))
     folder = plane.folder / "rules"
     folder.mkdir()
@@ -35,6 +36,13 @@ def install(plane: ControlPlane) -> Path:
     for name, rows in table.items():
         (folder / name).write_text(rows, encoding="utf-8")
     return folder
+
+
+def install_rights(plane: ControlPlane) -> None:
+    """Creates what the program may do, and what bounds that; its namespace is there."""
+    parts = [part for part in chart.objects() if part["kind"] in STORED and part["kind"] != "Namespace"]
+    own = [part for part in parts if part["metadata"]["labels"].get(COMPONENT) == "placement"]
+    plane.kubectl.create(together(*own))
 
 
 def start(

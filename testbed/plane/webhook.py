@@ -6,13 +6,12 @@ import base64
 import contextlib
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from testbed import chart
 from testbed.plane.controlplane import answers_ok
 from testbed.plane.kubectl import Kubectl, KubectlError
 from testbed.plane.process import ClusterError, Program, Programs, free_ports
@@ -21,9 +20,6 @@ from testbed.waiting import PATIENCE, NotYetError, until
 NAME = "ultraserver-webhook"
 INJECT = "ultraserver-webhook.io/inject"
 REPOSITORY = Path(__file__).resolve().parents[2]
-
-REGISTRATION = REPOSITORY / "manifests" / "base" / "mutating.yaml"
-"""What an installation registers; the tests register the same, for a process on loopback."""
 
 _POD = {"spec": {"containers": [{"name": "probe", "image": "example.invalid/probe"}]}}
 PROBE = {
@@ -86,19 +82,19 @@ def configuration(
     name: str = NAME,
     namespaces: dict[str, Any] | None = None,
     *,
-    component: Path | None = None,
+    values: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The MutatingWebhookConfiguration of the manifests, for a running webhook.
+    """The MutatingWebhookConfiguration of an installation, for a running webhook.
 
     Args:
         running: what is to be asked.
         name: of the configuration; the webhook in it is called ``mpijobs.<name>.io``.
         namespaces: a selector of namespaces other than "all that are not opted out".
-        component: a file of operations that each add a webhook, as the manifests' components have them.
+        values: of the chart, other than the default, which needs no Helm.
     """
-    document: dict[str, Any] = yaml.safe_load(REGISTRATION.read_text(encoding="utf-8"))
-    added = yaml.safe_load(component.read_text(encoding="utf-8")) if component else []
-    document["webhooks"] += [operation["value"] for operation in added]
+    (document,) = (
+        found for found in chart.objects(values) if found["kind"] == "MutatingWebhookConfiguration"
+    )
     document["metadata"]["name"] = name
     for hook in document["webhooks"]:
         hook["name"] = hook["name"].replace(f".{NAME}.", f".{name}.")

@@ -5,19 +5,21 @@ import threading
 from pathlib import Path
 from typing import Self
 
-import yaml
-
+from testbed import chart
 from testbed.plane.process import memory, most_memory
 
 ROOT = Path(__file__).parents[2]
-DEPLOYMENT = ROOT / "manifests" / "base" / "deployment.yaml"
 UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 SAMPLE_SECONDS = 0.2
 
 
 def memory_limit() -> int:
     """Bytes that the manifests allow the webhook's container."""
-    deployment = yaml.safe_load(DEPLOYMENT.read_text(encoding="utf-8"))
+    (deployment,) = (
+        found
+        for found in chart.objects()
+        if (found["kind"], found["metadata"]["name"]) == ("Deployment", chart.NAME)
+    )
     text: str = deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"]
     return int(text[:-2]) * UNITS[text[-2:]]
 

@@ -48,7 +48,7 @@ def test_live_reviews_are_answered_beside(attack: Attack, subject: Subject) -> N
 def test_live_reviews_pass_in_time_beside(
     attack: Attack, record_property: Callable[[str, object], None]
 ) -> None:
-    """No live review takes longer than two seconds, see docs/attacks.md for why none.
+    """No live review takes longer than two seconds, see README.md for why none.
 
     Time in which the server's loop could run and had no processor is not counted; without that the slowest of
     thousands took 1.6 s beside a load of 16 on two cores.
@@ -59,7 +59,7 @@ def test_live_reviews_pass_in_time_beside(
         f"| {attack.name} | {live.failed}, {live.slow}, of {live.reviews}; {found.peak >> 20} |"
         f" slowest {live.slowest_ms:.0f} ms"
     )
-    print(row)  # noqa: T201 - a row of docs/attacks.md, shown by -rP
+    print(row)  # noqa: T201 - a row of README.md, shown by -rP
     record_property("measured", row)
     assert live.reviews >= SECONDS  # one a second; a hundred are due
     assert (live.failed, live.slow, live.probes_failed) == (0, 0, 0), f"{live}\n{found.log[-3000:]}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from certs import objects
 from certs.inputs import Inputs, Wanted, unusable
 from certs.rotate import Rotator, Target
 from kube.client import connect
+from testbed import chart
 
 if TYPE_CHECKING:
     from kube.client import KubernetesApi
@@ -25,15 +25,19 @@ if TYPE_CHECKING:
     from testbed.plane.kubectl import Kubectl
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-DOCS = REPOSITORY / "docs" / "certificates.md"
-POLICY = REPOSITORY / "manifests" / "base" / "certificates" / "policy.yaml"
+RIGHTS = Path(__file__).with_name("rights.yaml")
 NAMES = "ultraserver-webhook"
 
 
 def rights(name: str) -> list[dict[str, Any]]:
-    """The rights that the docs grant, and what bounds them, for an installation that is called ``name``."""
-    (block,) = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
-    texts = (block, POLICY.read_text(encoding="utf-8"))
+    """The program's rights, and what bounds them, for an installation that is called ``name``."""
+    bounds = [
+        found
+        for found in chart.objects()
+        if found["kind"].startswith("ValidatingAdmissionPolicy")
+        and found["metadata"]["name"] == f"{NAMES}-certs"
+    ]
+    texts = (RIGHTS.read_text(encoding="utf-8"), yaml.safe_dump_all(bounds))
     return [each for text in texts for each in yaml.safe_load_all(text.replace(NAMES, name))]
 
 

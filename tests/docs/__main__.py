@@ -1,6 +1,8 @@
-"""Writes the tables of the README anew, after the packaged rule table has changed."""
+"""Writes what the documents say about the packaged rule table, after it has changed."""
 
-from tests.docs.blocks import REPOSITORY, text_of
-from tests.docs.tables import updated
+from tests.docs.blocks import REPOSITORY
+from tests.docs.tables import WRITTEN
 
-(REPOSITORY / "README.md").write_text(updated(text_of("README.md")), encoding="utf-8")
+for document, made in WRITTEN.items():
+    path = REPOSITORY / document
+    path.write_text(made(path.read_text(encoding="utf-8") if path.exists() else ""), encoding="utf-8")

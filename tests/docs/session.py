@@ -23,6 +23,7 @@ PROGRAM = "ultraserver-webhook"
 CI = {
     "make lint": ".ci/run",
     "make cluster-tools": ".ci/run",
+    "make manifests": "tests/plane/manifests compares what it writes",
     "make node-tools images": ".ci/run",
     "make demo": ".ci/run",
     "make release": ".ci/run",
@@ -40,7 +41,7 @@ HOURS = {"make test-soak": "a release needs its record, see CONTRIBUTING.md"}
 ON_LOOPBACK = ("make run", "curl ", "ultraserver-webhook review ")
 """Beginnings of commands that need the webhook of ``make run``: tests/docs/test_commands.py has one."""
 
-ON_A_CLUSTER = ("make cluster", "export KUBECONFIG=", "alias kubectl=", "kubectl ")
+ON_A_CLUSTER = ("make cluster", "export KUBECONFIG=", "alias kubectl=", "kubectl ", "helm ")
 """Beginnings of commands that need a control plane: tests/plane/test_readme.py has one."""
 
 SETUP = ("python3 -m venv ", "git clone ", "docker build ", ".venv/bin/pytest", ".venv/bin/pip install")

@@ -1,17 +1,44 @@
-"""The tables of the README made from the packaged rule table; ``python -m tests.docs`` writes them."""
+"""The parts of the documents made from the packaged rule table; ``python -m tests.docs`` writes them."""
 
-from collections.abc import Sequence
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
 
-from webhook.rules.load import load_default
+from contract import keys
+from tests.docs.blocks import REPOSITORY
+from webhook.rows.policies import Mode
+from webhook.rows.table import Rule, Table
+from webhook.rules.load import load_default, load_file
+from webhook.rules.schema import bundled
+from webhook.rules.show import when
 
 SHAPES = ("shape", "workers", "node config", "together", "apart", "topology key")
-RULES = ("rule", "on", "why")
+RULES = ("rule", "on", "when", "why")
+INTRODUCTION = """\
+# Reference of the rule table
+
+`python -m tests.docs` writes this page from the packaged table and its JSON Schema.
+[The rule table](rule-table.md) explains how to change it; `ultraserver-webhook rules show` prints the rules
+of yours.
+
+## Shapes
+
+The first shape that fits the number of workers is used.
+
+"""
+OF_RULES = """
+## Rules
+
+*On* is the role: `worker` is every group of pods that takes nodes, `pod` is a Pod when it is created, `any`
+is every group. In *when*, `?*` means that a value is set, and `""` that it is not.
+
+"""
 
 
-def tables() -> dict[tuple[str, ...], str]:
-    """Each table as Markdown, by its head."""
-    table = load_default()
-    shapes = [
+def shapes(table: Table) -> str:
+    """The shapes as Markdown."""
+    rows = [
         (
             f"`{shape.name}`",
             str(shape.workers),
@@ -22,18 +49,107 @@ def tables() -> dict[tuple[str, ...], str]:
         )
         for shape in table.shapes
     ]
-    rules = [(f"`{rule.name}`", rule.match.role, rule.reason) for rule in table.rules]
-    return {SHAPES: _markdown(SHAPES, shapes), RULES: _markdown(RULES, rules)}
+    return _markdown(SHAPES, rows)
+
+
+def reference() -> str:
+    """The page that has every rule, key and annotation."""
+    packaged = load_default()
+    return "".join(
+        [
+            INTRODUCTION,
+            shapes(packaged),
+            OF_RULES,
+            _rules(packaged.rules),
+            *_of_components({rule.name for rule in packaged.rules}),
+            "\n## Keys of a table\n\n*Globs* are `*` and `?` as in file names. Keys in bold are required.\n",
+            *_keys(),
+            "\n## Labels, annotations and the gate\n\n",
+            _markdown(("key", "meaning"), [*_contract()]),
+        ]
+    )
 
 
 def updated(text: str) -> str:
-    """A document with every such table as it is now."""
-    for head, table in tables().items():
-        before, start, rest = text.partition(_row(head))
-        while rest.startswith("|"):
-            rest = rest.partition("\n")[2]
-        text = before + (table if start else "") + rest
-    return text
+    """The README with the shapes as they are now."""
+    before, start, rest = text.partition(_row(SHAPES))
+    while rest.startswith("|"):
+        rest = rest.partition("\n")[2]
+    return before + (shapes(load_default()) if start else "") + rest
+
+
+def _rules(rules: Sequence[Rule]) -> str:
+    rows = []
+    for rule in rules:
+        fires = when(rule).replace("|", " or ")
+        off = "; off by default" if rule.mode is Mode.OFF else ""
+        rows.append(
+            (
+                f"`{rule.name}`",
+                rule.match.role,
+                (fires if fires == "always" else f"`{fires}`") + off,
+                rule.reason,
+            )
+        )
+    return _markdown(RULES, rows)
+
+
+def _of_components(packaged: set[str]) -> Iterator[str]:
+    """The rules that the other tables of an installation add, each table under a heading."""
+    for path in sorted((REPOSITORY / "manifests").rglob("[0-9]*-*.yaml"), key=lambda path: path.name):
+        rules = [rule for rule in load_file(path).rules if rule.name not in packaged]
+        yield f"\n### Added by {path.stem.partition('-')[2]}\n\n{_rules(rules)}"
+
+
+def _keys() -> Iterator[str]:
+    """Every row of a table with its keys, from the published schema."""
+    schema = bundled()
+    yield from _keys_of("Table", schema)
+    for name, row in _reached(schema, schema["$defs"], {}).items():
+        yield from _keys_of(name, row)
+
+
+def _reached(part: Any, rows: Mapping[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """The rows that a part of the schema mentions, in the order in which they are mentioned."""
+    if isinstance(part, dict):
+        name = str(part.get("$ref", "")).rpartition("/")[2]
+        if name in rows and name not in found and _described(rows[name]):
+            found[name] = rows[name]
+            _reached(rows[name], rows, found)
+        for key, value in part.items():
+            if key not in {"$defs", "add"}:  # a pod template is Kubernetes' own
+                _reached(value, rows, found)
+    elif isinstance(part, list):
+        for value in part:
+            _reached(value, rows, found)
+    return found
+
+
+def _described(row: Mapping[str, Any]) -> bool:
+    return "description" in row and "properties" in row
+
+
+def _keys_of(name: str, row: Mapping[str, Any]) -> Iterator[str]:
+    required = row.get("required", ())
+    described = [
+        (f"**`{key}`**" if key in required else f"`{key}`", said["description"])
+        for key, said in row["properties"].items()
+        if "description" in said
+    ]
+    yield f"\n### {name}\n\n{row['description']}\n\n{_markdown(('key', 'meaning'), described)}"
+
+
+def _contract() -> Iterator[tuple[str, str]]:
+    """What this project writes on objects, and the first sentence about each."""
+    source = (REPOSITORY / "contract" / "keys.py").read_text(encoding="utf-8")
+    body = ast.parse(source).body
+    for said, about in pairwise(body):
+        if isinstance(said, ast.AnnAssign) and isinstance(said.target, ast.Name):
+            value = getattr(keys, said.target.id)
+            if str(value).startswith(keys.PREFIX) and value != keys.PREFIX:
+                assert isinstance(about, ast.Expr), f"{said.target.id} has no text"
+                text = str(ast.literal_eval(about.value)).partition("\n\n")[0]
+                yield f"`{value}`", text.replace("``", "`")
 
 
 def _markdown(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
@@ -42,3 +158,10 @@ def _markdown(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 def _row(cells: tuple[str, ...]) -> str:
     return "| " + " | ".join(cells) + " |\n"
+
+
+WRITTEN: Mapping[str, Callable[[str], str]] = {
+    "README.md": updated,
+    "docs/reference.md": lambda _: reference(),
+}
+"""By document, what it is to be, made of what it is."""

@@ -30,7 +30,8 @@ def test_links_resolve(document: str) -> None:
             assert anchor in anchors(name), f"{document}: {target}: no such heading"
 
 
-def test_every_record_is_in_the_index() -> None:
-    index = text_of("docs/adr/README.md")
-    for path in (REPOSITORY / "docs" / "adr").glob("[0-9]*.md"):
-        assert f"]({path.name})" in index, f"docs/adr/README.md does not link {path.name}"
+@pytest.mark.parametrize(("folder", "pages"), [("docs", "[!R]*.md"), ("docs/adr", "[0-9]*.md")])
+def test_every_page_is_in_the_index(folder: str, pages: str) -> None:
+    index = text_of(f"{folder}/README.md")
+    for path in (REPOSITORY / folder).glob(pages):
+        assert f"]({path.name})" in index, f"{folder}/README.md does not link {path.name}"

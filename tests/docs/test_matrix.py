@@ -1,4 +1,4 @@
-"""The support matrices: that of docs/kinds.md is complete, and every test that one names is there."""
+"""The support matrices of CONTRIBUTING.md: that of the kinds is complete, and every named test exists."""
 
 import ast
 import re
@@ -12,13 +12,10 @@ WHAT = ["one UltraServer", "several UltraServers", "its own controller", "update
 ROW = re.compile(r"^\| `([^`]+/[A-Za-z]+)` \| ([^|`]+) \| ([^|]+) \|$", re.MULTILINE)
 MADE_INTO_ANOTHER = {"trainer.kubeflow.org/v1alpha1/TrainJob"}
 """Kinds without a row of their own: what they are made into is sent."""
-ROWS = ROW.findall(text_of("docs/kinds.md"))
+MATRICES = text_of("CONTRIBUTING.md")
+ROWS = ROW.findall(MATRICES)
 HELD = re.compile(r"^\| ([^|]+) \| (`tests/[^`]+`|cannot be: [^|]+|not yet: [^|]+) \|$", re.MULTILINE)
-OTHERS = [
-    (page, what, held)
-    for page in ("docs/neuron-scheduler.md", "docs/hyperpod.md")
-    for what, held in HELD.findall(text_of(page))
-]
+OTHERS = [("nodes of every sort", *row) for row in HELD.findall(MATRICES)]
 
 
 def test_every_kind_of_the_packaged_table_has_every_row_once() -> None:
@@ -27,8 +24,8 @@ def test_every_kind_of_the_packaged_table_has_every_row_once() -> None:
     assert sorted((kind, what) for kind, what, _ in ROWS) == sorted(expected)
 
 
-def test_the_pages_about_nodes_of_every_sort_have_a_matrix_each() -> None:
-    assert {page for page, _, _ in OTHERS} == {"docs/neuron-scheduler.md", "docs/hyperpod.md"}
+def test_there_is_a_matrix_about_nodes_of_every_sort() -> None:
+    assert len(OTHERS) > 10
 
 
 @pytest.mark.parametrize(("kind", "what", "held"), [*ROWS, *OTHERS])

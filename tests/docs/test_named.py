@@ -1,16 +1,19 @@
-"""Documents name tests that are there, and every overlay."""
+"""Documents name tests that are there, and every value of the chart."""
 
+import json
 import re
 
 import pytest
+import yaml
 
+from testbed import chart
 from tests.docs.blocks import REPOSITORY, text_of
 
 TEST = re.compile(r"^def (test_\w+)", re.MULTILINE)
 GOOD_PRACTICES = REPOSITORY / "tests/plane/manifests/test_good_practices.py"
 
 
-@pytest.mark.parametrize("document", ["docs/threat-model.md", "docs/good-practices.md"])
+@pytest.mark.parametrize("document", ["docs/threat-model.md", "CONTRIBUTING.md"])
 def test_every_test_that_a_document_names_is_there(document: str) -> None:
     named = set(re.findall(r"`(test_\w+)`", text_of(document)))
     assert len(named) > 15
@@ -19,25 +22,20 @@ def test_every_test_that_a_document_names_is_there(document: str) -> None:
     assert named <= there, named - there
 
 
-def test_every_test_of_the_good_practices_is_named_by_their_document() -> None:
+def test_every_test_of_the_good_practices_is_named() -> None:
     tests = TEST.findall(GOOD_PRACTICES.read_text(encoding="utf-8"))
-    assert {*tests} <= set(re.findall(r"`(test_\w+)`", text_of("docs/good-practices.md")))
+    assert {*tests} <= set(re.findall(r"`(test_\w+)`", text_of("CONTRIBUTING.md")))
 
 
-@pytest.mark.parametrize(
-    "overlay",
-    [
-        "cert-manager",
-        "bring-your-own-certificate",
-        "hyperpod",
-        "monitoring",
-        "guard-warn",
-        "without-placement",
-        "kinds",
-        "neuron-scheduler",
-        "opt-in",
-        "failclosed",
-    ],
-)
-def test_the_document_says_what_an_overlay_is_for(overlay: str) -> None:
-    assert f"| `{overlay}` |" in text_of("docs/install.md")
+def test_the_document_says_what_each_value_is_for() -> None:
+    values = yaml.safe_load((chart.CHART / "values.yaml").read_text(encoding="utf-8"))
+    assert re.findall(r"^\| `(\w+)` \|", text_of("docs/install.md"), re.MULTILINE) == [*values]
+    schema = json.loads((chart.CHART / "values.schema.json").read_text(encoding="utf-8"))
+    assert {*schema["properties"]} == {*values, "global"}
+
+
+def test_the_document_names_every_file_of_recommended_values() -> None:
+    listed = (
+        text_of("docs/install.md").partition("file for each of these sets of values:")[2].partition(".")[0]
+    )
+    assert set(re.findall(r"`([a-z-]+)`", listed)) == {*chart.RECOMMENDED, "pods"}

@@ -132,7 +132,7 @@ def test_a_job_waits_whole_for_what_it_claims_as_for_what_it_requests(
     spec: dict[str, Any], *, waits: bool
 ) -> None:
     job = mpijob(4, resource=None, worker_spec=spec, annotations={INJECT: "true"})
-    rows = (REPOSITORY / "manifests/base/placement/30-placement.yaml").read_text(encoding="utf-8")
+    rows = (REPOSITORY / "manifests/chart/rules/30-placement.yaml").read_text(encoding="utf-8")
     table = load_texts([("placement.yaml", rows), ("own.yaml", OWN)], "own.yaml")
     found = fired(evaluate(table, Request(job, "team")))
     assert ({"whole-job-workers", "whole-job-launcher"} <= found) is waits

@@ -7,13 +7,12 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from contract import keys
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.listing import Lister
-from tests.docs.blocks import REPOSITORY
+from testbed import chart
 from tests.kube.fake import FakeApi
 from tests.kubectl_ultraserver.build import NAMESPACE, rules, run, stored, workers
 from tests.placement.stored import path_of, store_nodes
@@ -137,9 +136,8 @@ def test_pods_that_hold_no_neuron_node_are_not_kept(api: FakeApi) -> None:
 
 
 def test_why_asks_the_rule_table_where_the_manifests_put_it(api: FakeApi) -> None:
-    built = yaml.safe_load((REPOSITORY / "manifests/base/kustomization.yaml").read_text(encoding="utf-8"))
-    (name,) = [made["name"] for made in built["configMapGenerator"]]
-    api.put(f"/api/v1/namespaces/{built['namespace']}/configmaps/{name}", rules("mode: off\n"))
+    (made,) = [found["metadata"] for found in chart.objects() if found["kind"] == "ConfigMap"]
+    api.put(f"/api/v1/namespaces/{made['namespace']}/configmaps/{made['name']}", rules("mode: off\n"))
     api.put(f"{MPIJOBS}/train", stored(mutated=False))
     for pod in workers("train", 4, ["n1-0", "n1-1", "n1-2", "n1-3"]):
         del pod["metadata"]["labels"][keys.JOB]

@@ -1,1 +1,1 @@
-"""What the manifests hold that needs no kubectl: their rule tables."""
+"""What the manifests hold that needs no Helm: their rule tables."""

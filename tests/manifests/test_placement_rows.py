@@ -1,6 +1,6 @@
 """The rows of whole-job admission and its program mean the same.
 
-That kustomize puts these rows beside the base's is in tests/plane/manifests/test_placement.py.
+That Helm puts these rows beside the installation's is in tests/plane/manifests/test_placement.py.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from placement.plan import Policy
 from placement.read import read_pod
 from placement.topology import UNITS, Topology
 from placement.units import Followed
+from testbed import chart
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
-from tests.docs.blocks import REPOSITORY
 from tests.engine.strategies import jobs, without_claims
 from tests.helpers import examples, requested
 from tests.placement.world import CAPACITY, NOW
@@ -39,9 +39,8 @@ INDEX = Index((Term("labels/training.kubeflow.org/replica-index"),))
 @pytest.fixture(scope="module")
 def files() -> dict[str, str]:
     """The files of the table of an installation."""
-    folder = REPOSITORY / "manifests"
-    paths = (folder / "base/placement/30-placement.yaml", folder / "base/rules.yaml")
-    return {path.name: path.read_text(encoding="utf-8") for path in paths}
+    (found,) = (item["data"] for item in chart.objects() if item["kind"] == "ConfigMap")
+    return dict(found)
 
 
 @pytest.fixture(scope="module")

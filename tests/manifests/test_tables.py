@@ -1,4 +1,4 @@
-"""The rule tables of base and components."""
+"""The rule tables that values of the chart bring."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ import pytest
 from tests.docs.blocks import REPOSITORY
 from webhook.rules.load import load_text
 
-TABLES = sorted(
-    path
-    for path in (REPOSITORY / "manifests").rglob("*.yaml")
-    if "kind: RuleTable" in path.read_text(encoding="utf-8")
-)
+TABLES = sorted(path for path in (REPOSITORY / "manifests" / "chart" / "rules").iterdir())
 
 
-@pytest.mark.parametrize("path", TABLES, ids=lambda path: str(path.parent.name))
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: str(path.name))
 def test_a_rule_table_of_the_manifests_is_sound(path: Path) -> None:
     assert load_text(path.read_text(encoding="utf-8"), str(path)).rules

@@ -1,4 +1,4 @@
-"""The components pods and neuron-scheduler on a real API server.
+"""The values pods and neuronScheduler on a real API server.
 
 The webhook here is asked about namespaces that the other tests' webhook leaves out.
 """
@@ -13,14 +13,14 @@ import pytest
 import yaml
 
 from contract import keys
+from testbed import chart
 from testbed.mpijob import mpijob
 from testbed.plane import nodes, webhook
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.kubectl import Kubectl, KubectlError, Object
 
 NAME = "bare-pods-test"
-COMPONENTS = webhook.REPOSITORY / "manifests" / "components"
-ROWS = ("pods/20-pods.yaml", "neuron-scheduler/30-neuron-scheduler.yaml")
+ROWS = ("20-pods.yaml", "30-neuron-scheduler.yaml")
 NEURON = "aws.amazon.com/neuron"
 ON_TRN1 = {"nodeSelector": {"node.kubernetes.io/instance-type": "trn1.32xlarge"}}
 BARE_PODS = f"bare-pods.{NAME}.io"
@@ -41,22 +41,21 @@ def batch_job(name: str, devices: int) -> Object:
 
 
 @pytest.fixture(scope="module")
-def asked(control_plane: ControlPlane) -> Iterator[None]:
-    """The webhook with the components' rows, asked about namespaces that are opted out."""
+def asked(control_plane: ControlPlane, helm: None) -> Iterator[None]:
+    """The webhook with their rows, asked about namespaces that are opted out."""
+    assert helm is None
     folder = control_plane.folder / NAME
     folder.mkdir()
     rules = folder / "rules"
     rules.mkdir()
     for row in ROWS:
-        shutil.copy(COMPONENTS / row, rules)
+        shutil.copy(chart.RULES / row, rules)
     running = webhook.start(control_plane.programs, folder, rules, NAME)
     theirs = {"matchLabels": {webhook.INJECT: "disabled"}}
-    pods, kinds = (
-        webhook.configuration(running, NAME, theirs, component=COMPONENTS / name / "mutating.yaml")
-        for name in ("pods", "kinds")
-    )
-    jobs = [hook for hook in kinds["webhooks"] if hook["name"].startswith("kinds-jobs")]
-    document = {**pods, "webhooks": [*pods["webhooks"], *jobs]}
+    values = {"pods": True, "kinds": ["jobs.v1.batch"]}
+    document = webhook.configuration(running, NAME, theirs, values=values)
+    beside = ("kinds-pods", "kinds-updates")
+    document["webhooks"] = [hook for hook in document["webhooks"] if not hook["name"].startswith(beside)]
     inside = control_plane.kubectl.create_namespace(NAME, {webhook.INJECT: "disabled"})
     with webhook.registered(inside, document):
         yield

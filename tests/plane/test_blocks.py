@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-import yaml
 
 from kube.api import Object
 from kube.client import connect
+from testbed import chart
 from testbed.experiment.judge import Key
 from testbed.experiment.stage import MPIJOBS, TEAMS, Stage
 from testbed.mpijob import mpijob
@@ -23,7 +22,6 @@ from tests.plane.short import modes, short_run
 ULTRASERVERS = 6
 BLOCK = "ultraserver-webhook.io/block"
 INDEX = "training.kubeflow.org/replica-index"
-COMPONENT = webhook.REPOSITORY / "manifests" / "components" / "missed-jobs"
 
 
 @pytest.fixture(scope="module")
@@ -129,15 +127,13 @@ def test_a_job_of_one_ultraserver_has_no_blocks_and_its_pods_are_not_sent(stage:
 
 
 @pytest.fixture
-def sends_missed_jobs(stage: Stage) -> Iterator[None]:
-    """A webhook with the component's rows, asked about the Pods that its condition selects only."""
+def sends_missed_jobs(stage: Stage, helm: None) -> Iterator[None]:
+    """A webhook with the rows of missedJobs, asked about the Pods that its condition selects only."""
+    assert helm is None
     folder, programs = stage.plane.folder / "missed-jobs", stage.plane.programs
-    running = webhook.start(programs, folder, COMPONENT / "40-missed-jobs.yaml", "missed-jobs")
-    text = (COMPONENT / "kustomization.yaml").read_text(encoding="utf-8")
-    operations: list[dict[str, Any]] = yaml.safe_load(yaml.safe_load(text)["patches"][0]["patch"])
-    document = webhook.configuration(running, "missed-jobs")
-    document["webhooks"][1]["matchConditions"][1] = operations[-1]["value"]
-    document["webhooks"] = document["webhooks"][1:2]
+    running = webhook.start(programs, folder, chart.RULES / "40-missed-jobs.yaml", "missed-jobs")
+    document = webhook.configuration(running, "missed-jobs", values={"missedJobs": True})
+    document["webhooks"] = [hook for hook in document["webhooks"] if hook["name"].startswith("pods.")]
     stage.plane.kubectl.create(document)
     yield
     stage.plane.kubectl.delete(document["kind"], document["metadata"]["name"])

@@ -12,7 +12,7 @@ from webhook.ruletests.folder import read, write
 from webhook.ruletests.run import outdated, run
 
 CASES = Path(__file__).parent / "cases"
-MANIFESTS = Path(__file__).parents[2] / "manifests"
+RULES = Path(__file__).parents[2] / "manifests" / "chart" / "rules"
 HARDENING = ("apart-across-namespaces", "wait-for-all-workers", "init-in-job-image")
 OFF = "".join(f"  - {{name: {name}, mode: off}}\n" for name in HARDENING)
 ON = """
@@ -25,9 +25,8 @@ rules:
 
 
 def laid_over(pattern: str, text: str) -> Table:
-    """The packaged table with files of the manifests and a text laid over it."""
-    files = sorted(MANIFESTS.rglob(pattern), key=lambda path: path.name)
-    texts = [(path.name, path.read_bytes()) for path in files if path.parent.parent.name != "overlays"]
+    """The packaged table with files of the chart and a text laid over it."""
+    texts = [(path.name, path.read_bytes()) for path in sorted(RULES.glob(pattern))]
     return load_texts([*texts, ("rules.yaml", EXTENDS + text)], pattern)
 
 
@@ -39,7 +38,7 @@ def documented() -> Table:
 
 @cache
 def components() -> Table:
-    """All that the manifests have, and what it waits for."""
+    """All that the chart has, and what it waits for."""
     return laid_over("[0-9]*.yaml", ON)
 
 

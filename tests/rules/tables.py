@@ -57,8 +57,8 @@ def extended(text: str) -> Table:
 
 @cache
 def with_component(name: str, text: str = "") -> Table:
-    """The same with the rows that a component of the manifests brings below the text."""
-    (rows,) = (REPOSITORY / "manifests" / "components" / name).glob("[0-9]*.yaml")
+    """The same with the rows that a value of the chart brings below the text."""
+    (rows,) = (REPOSITORY / "manifests" / "chart" / "rules").glob(f"[0-9]*-{name}.yaml")
     return load_texts([(rows.name, rows.read_bytes()), (SOURCE, EXTENDS + text)], name)
 
 

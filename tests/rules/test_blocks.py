@@ -15,7 +15,7 @@ from webhook.objects.tree import Json, get
 from webhook.rules.load import load_default, load_texts
 
 DEFAULT = load_default()
-COMPONENT = Path("manifests/components/missed-jobs/40-missed-jobs.yaml")
+COMPONENT = Path("manifests/chart/rules/40-missed-jobs.yaml")
 MISSED = load_texts([(COMPONENT.name, COMPONENT.read_text(encoding="utf-8"))], "rules")
 OURS = keys.PREFIX
 MPI = keys.TRAINING

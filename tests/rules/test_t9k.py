@@ -18,7 +18,7 @@ MODES = {
         "pause": {"enabled": True, "resumeSpecs": [{"type": "worker", "command": ["/usr/bin/sshd"]}]},
     },
 }
-PLACEMENT = REPOSITORY / "manifests" / "base" / "placement" / "30-placement.yaml"
+PLACEMENT = REPOSITORY / "manifests" / "chart" / "rules" / "30-placement.yaml"
 
 
 def stored(job: dict[str, Any]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def test_a_go_that_is_too_old_or_broken_is_not_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "names"),
-    [([], ["cluster-tools", "kueue", "controllers"]), (["kueue"], ["kueue"])],
+    [([], ["cluster-tools", "kueue", "controllers", "helm"]), (["kueue"], ["kueue"])],
     ids=["all", "a kit"],
 )
 def test_the_kits_that_are_named_are_built_and_all_where_none_is(
@@ -65,7 +65,7 @@ def test_a_kit_that_there_is_not_is_refused_with_those_that_there_are(
 ) -> None:
     with pytest.raises(SystemExit):
         build.main(["kubelet"])
-    assert "'kubelet' is none of cluster-tools, kueue, controllers" in capsys.readouterr().err
+    assert "'kubelet' is none of cluster-tools, kueue, controllers, helm" in capsys.readouterr().err
 
 
 # ---- What whoever waits for a build is told ----------------------------------------------------------------

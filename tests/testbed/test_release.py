@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from testbed import chart
 from testbed.images import product
 from testbed.kits.progress import Progress
 from testbed.release import release, source
@@ -16,14 +17,13 @@ OURS = re.compile(r"\bultraserver-webhook(?:-controllers)?:[0-9][\w.]*")
 
 def test_the_version_is_the_tag_of_every_image_and_nothing_else_has_one() -> None:
     version = product.version()
-    base = yaml.safe_load((REPOSITORY / "manifests" / "base" / "kustomization.yaml").read_text("utf-8"))
-    assert {(row["newName"], row["newTag"]) for row in base["images"]} == {
-        (name, version) for name in product.TARGETS.values()
-    }
-    elsewhere = [*(REPOSITORY / "manifests").rglob("*.yaml"), REPOSITORY / "Dockerfile"]
+    about = yaml.safe_load((chart.CHART / "Chart.yaml").read_text("utf-8"))
+    assert (about["version"], about["appVersion"]) == (version, version)
+    rendered = set(OURS.findall(chart.INSTALL.read_text(encoding="utf-8")))
+    assert rendered == {f"{name}:{version}" for name in product.TARGETS.values()}
+    elsewhere = [*chart.CHART.rglob("*.yaml"), REPOSITORY / "Dockerfile"]
     texts = [path.read_text(encoding="utf-8") for path in elsewhere] + [*map(text_of, documents())]
     assert [found for text in texts for found in OURS.findall(text)] == []
-    assert sum("newTag" in text for text in texts) == 1
 
 
 def test_the_changelog_speaks_of_this_version() -> None:

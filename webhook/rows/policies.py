@@ -57,17 +57,18 @@ _NAMESPACE: Final = r"^!?[a-z0-9*?\[\]!-]+$"
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(Row):
-    """How strictly the table is meant for some objects. The first policy that is for an object counts.
+    """Modes for some objects. The first policy that is for an object counts.
 
     Attributes:
-        namespaces: The object is in one of these; ``*`` and ``?`` as in file names. Default: every namespace.
-        labels: Allowed values by key of a label of the object, as in match.labels of a rule.
-        mode: Takes the place of the table's mode.
-        rules: By name of a rule the mode that takes the place of the rule's own. ``*`` and ``?`` as in file
-            names; a rule's whole name counts before them, then the longest that fits.
-        reason: Why, in plain words.
-        until: From this time on the policy counts for nothing: a date and a time with its zone, such as
-            2026-12-31T18:00:00Z; here as Unix time.
+        namespaces: Names, with globs. Default: every namespace.
+        labels: Allowed values by key of a label of the object, as in match.labels; not labels that rules set.
+            A Pod's are its own: put the label on the pod templates, too.
+        mode: Replaces the mode of the table.
+        rules: By name of a rule, the mode that replaces its own. Globs are allowed: the whole name counts
+            first, then the longest glob that fits.
+        reason: Why; it is in the log, the audit annotations and previews.
+        until: From then on the policy has no effect: a date and time with its zone, such as
+            2026-12-31T18:00:00Z.
     """
 
     reason: Annotated[str, Limits(min_length=1)]

@@ -85,12 +85,14 @@ class Shape(Row):
     Attributes:
         name: Unique among shapes.
         workers: A number of workers, or ``multiple of N``.
-        node_config: How many nodes make one unit: 4, 2 or 1 on UltraServers.
+        node_config: How many nodes make one unit: 1, 2 or 4 on UltraServers, another number for other
+            machines.
         topology_key: The node label whose value the nodes of one unit share.
-        together: How strictly workers of the job share a unit.
-        apart: How strictly workers of other jobs are kept off it.
-        warn: A message for a person whose job has this shape.
-        deny: A message with which a job of this shape is refused.
+        together: How strictly workers of the job share a unit. Default: none. It does nothing by itself:
+            rules match it.
+        apart: The same, for keeping workers of other jobs off the unit.
+        warn: Message of a warning for jobs of this shape.
+        deny: Message with which jobs of this shape are refused.
     """
 
     name: Name
@@ -150,11 +152,11 @@ templates differ."""
 
 @dataclass(frozen=True)
 class MountFree(Row):
-    """A place that a rule has for itself, or adds nothing.
+    """A mount that the job must not use for another volume; if it does, the rule adds nothing and warns.
 
     Attributes:
-        mount_path: Of the mount.
-        name: Of the volume.
+        mount_path: Path of the mount.
+        name: Name of the only volume that may be mounted there.
         container: Whose mount it is. Default: the first container's.
     """
 
@@ -179,44 +181,46 @@ def _as_it_is(mount: Mapping[str, str], _: object) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class Match(Row):
-    """When the rule fires. Every condition that is given must hold.
+    """When the rule fires. All given conditions must hold; of a list one value is enough.
+
+    Conditions on templates (requests, image, instanceType, volume, template, unsupportedCount) hold for each
+    template by itself.
 
     Attributes:
-        role: The pods that the rule speaks about: a group of the workload, ``worker`` for every group that
-            takes nodes, or ``any`` for every group.
-        candidate: Whether the object is a candidate, see the section candidates. Default: true. ``any`` and
-            ``false`` are for rules about other objects too, which have no shape; opted-out objects never get
-            anything.
+        role: The pods that the rule is for: a group of the workload, ``worker`` for every group that takes
+            nodes, or ``any`` for every group.
+        candidate: Whether the object is a candidate, see Candidates. Default: true. Objects that are not
+            candidates have no shape, job label or instance type. Opted-out objects never get anything.
         workload: Names of workloads.
-        shape: Allowed values by fact of the shape.
-        named: Whether the job has its name already; a generateName job has none at admission.
-        numbered: Whether each pod that takes a node has a number of its own, by ``index``.
-        placer: Who finds the nodes of the job; of a Pod, what its annotation says.
-        devices: How the workers get their devices: configured, by templates of candidates.claims with a
-            nodeConfig; claimed, by those without; requested; unknown, by other claims; none; or mixed, where
-            their templates differ.
-        requests: The template asks for one of these resources; a map says how many of it a pod asks for: at
-            least a number, or a range.
-        image: A container, or an init container, has one of these images; ``*`` and ``?`` as in file names,
-            and a ``!`` before one means every other image.
-        instance_type: The template names one of these instance types in its node selector or affinity; what
-            names none is the empty text.
+        shape: Allowed values of the shape's name, nodeConfig, together or apart.
+        named: true: the job has a name; false: it has a generateName.
+        numbered: true: each pod that takes a node has a number of its own, by ``index``; false: not each.
+        placer: Who finds the nodes of the job: affinity (the scheduler), kueue, or gate (whole-job
+            admission); of a Pod, what its annotation place says.
+        devices: How the workers get their devices: configured (claim templates of candidates.claims with a
+            nodeConfig), claimed (those without), requested, unknown (other claims), none, or mixed (the
+            templates differ).
+        requests: The pod requests one of these resources. A map gives the least number of each, or a range;
+            the containers of a pod count together.
+        image: A container or init container has one of these images; globs; ``!`` before a value means every
+            other image.
+        instance_type: The node selector or affinity names one of these instance types; the empty text: it
+            names none.
         volume: The template has a volume of this name.
-        template: Allowed values by JSON pointer into the template; ``*`` and ``?`` as in file names. What is
-            not there, or empty, is the empty text.
-        every: Whether all templates of the role have to meet the conditions on templates. Default: false, the
-            rule is for those that do.
-        unsupported_count: A container asks for a number of one of these resources that none of the instance
-            types that its pod may get accepts, see deviceCounts.
-        fields: Allowed values by name of a field of the workload; ``*`` and ``?`` as in file names.
-        workers: The object has so many pods that take nodes.
-        labels: Allowed values by key of a label of the object; ``*`` and ``?`` as in file names, and a ``!``
-            before a value means every other one. A label that is not there is the empty text: "?*" means
-            that it is there, "" that it is not.
-        annotations: As labels, for annotations of the object.
-        namespace: The object is in one of these namespaces; ``*`` and ``?`` as in file names.
-        mount_free: The first container, or the one named by ``container``, mounts at this mountPath nothing
-            but the volume of this name. Where it does, the rule adds nothing, and a warning says so.
+        template: Allowed values by JSON pointer into the template; globs. A value that is missing or empty is
+            the empty text.
+        every: true: all templates of the role must meet the conditions on templates, else the rule is for
+            none of them. Default: false, the rule is for those that do.
+        unsupported_count: A container requests a number of one of these resources that no instance type
+            accepts which its pod may get, see deviceCounts.
+        fields: Allowed values by name of a field of the workload; globs. A workload without such a field is
+            not matched.
+        workers: How many of the object's pods take a node: atLeast, atMost, or both.
+        labels: Allowed values by key of a label of the object; globs; ``!`` before a value means every other
+            value. A missing label is the empty text: "?*" matches if it is set, "" if it is not.
+        annotations: The same for annotations of the object.
+        namespace: The object is in one of these namespaces; globs.
+        mount_free: This container mounts nothing but this volume at this path.
     """
 
     role: Role | Literal["any"]
@@ -277,20 +281,25 @@ class Match(Row):
 class Rule(Row):
     """One row of the table: when it fires, what it adds, and why.
 
+    It needs at least one of add, warn, deny, placer and replaces.
+
     Attributes:
-        name: Unique among rules; it appears in outcomes, warnings and audit annotations.
-        reason: Why, in plain words.
-        match: When the rule fires.
-        add: A part of a pod template, as ordinary Kubernetes YAML; may quote placeholders.
-        on_conflict: What happens where the user chose differently. Default: keep, with a warning.
-        mode: Default: enforce. shadow reports and changes nothing; off may be bare.
-        replaces: Rules that do not fire where this one does; it is applied in the place of the first.
-        needs: Rules before this one, of which one must have fired and met no conflict.
-        warn: A message for a person whose job the rule fires for.
-        deny: A message with which such a job is refused.
-        quiet: Say nothing about conflicts: they are what the rule is for.
-        placer: Who finds the nodes of the jobs that the rule fires for. The first such rule counts; where
-            there is none it is affinity.
+        name: Unique among rules; it appears in previews, warnings and audit annotations.
+        reason: Why; previews print it.
+        match: When the rule fires, see Match.
+        add: A part of a pod template, as ordinary Kubernetes YAML, with placeholders; checked against the pod
+            template of Kubernetes 1.36.
+        on_conflict: What happens where the job has another value. keep (default): the job's value stays, with
+            a warning; override: it is replaced, with a warning; deny: the job is refused.
+        mode: Default: enforce. shadow reports and changes nothing; off skips the rule, and may be written
+            without quotes.
+        replaces: Rules that are skipped where this one fires; this one is applied in the place of the first.
+        needs: Earlier rules, one of which must have fired without a conflict.
+        warn: Message of a warning for the job.
+        deny: Message with which the job is refused.
+        quiet: true: no warnings about conflicts, for rules whose purpose is to override.
+        placer: Who finds the nodes of the jobs that the rule fires for: affinity, kueue or gate. The first
+            such rule counts; without one it is affinity.
     """
 
     name: Name
@@ -348,20 +357,21 @@ class File(Row):
 
     Attributes:
         api_version: The version of this format.
-        extends: Start from the packaged table. Rows with a name it has change that row, key by key; other
-            shapes are tried before its own; other rules are applied after its own.
-        mode: Of the whole table. Default: enforce. shadow reports and changes nothing; off (or a bare off,
-            which is false) does not even look.
-        values: Texts that fragments quote as $(value.NAME). They may quote placeholders themselves, but no
-            value.
-        candidates: Which jobs the table speaks about.
-        device_counts: By instance type, how many devices a container may ask for: a list, or ``up to N``. Of
-            a type that is not here nothing is known.
-        workloads: Kinds that the webhook knows how to open.
-        shapes: Rows about job size. The first that fits the number of workers is taken.
-        rules: What is added to a pod template, and when. Applied in this order.
-        policies: For which objects the table, or some of its rules, are meant more or less strictly. The
-            first that is for an object counts; those of a table that extends another come first.
+        extends: ``default``: start from the packaged table. A row with the name of a packaged row changes
+            that row, key by key; a new shape is tried before the packaged ones; a new rule is applied after
+            them.
+        mode: Mode of the whole table. Default: enforce. shadow reports what it would do and changes nothing;
+            off ignores every object.
+        values: Texts that fragments use as $(value.NAME). They may contain other placeholders, but no value.
+            A rule that uses an empty value is skipped.
+        candidates: Which jobs are placed.
+        device_counts: By instance type, how many devices a container may request: a list of numbers, or ``up
+            to N``. Of a type that is not listed nothing is refused.
+        workloads: Kinds of job: where their pod templates, worker counts and fields are.
+        shapes: Sizes of jobs. The first that fits the number of workers is used.
+        rules: What is added to which pod template. Applied in this order.
+        policies: Modes for some namespaces or labels. The first policy that is for an object counts; those of
+            a table that extends another come first.
     """
 
     api_version: Literal["ultraserver-webhook.io/v1alpha1"]

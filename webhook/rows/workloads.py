@@ -38,13 +38,14 @@ ANY = "any"
 
 @dataclass(frozen=True)
 class Elsewhere(Row):
-    """What else says that somebody else sees to a job's nodes; it is left alone, unless it is annotated.
+    """What else says that a job is for other nodes; such a job is left alone, unless it is opted in.
 
     Attributes:
-        labels: Values of labels of the job, such as its queue; ``*`` and ``?`` as in file names.
-        tolerations: Values of taints of other nodes: the job's workers tolerate one of these values of the
-            key. A toleration without a value is the empty text.
-        owners: Kinds of what made the job, by API group, such as an operator that chooses nodes itself.
+        labels: Values of labels of the job, such as its queue, by key; globs.
+        tolerations: Values of tolerations of the job's workers, by the taint's key; globs; the empty text for
+            a toleration without a value.
+        owners: Kinds of what made the job, by API group, such as an operator that chooses nodes itself;
+            globs.
     """
 
     labels: Patterns = field(default_factory=dict)
@@ -61,8 +62,10 @@ class Claimed(Row):
     """What a pod takes by a claim that is made from one template.
 
     Attributes:
-        takes: ``node`` for a whole node, or a number of devices.
-        node_config: The node config that the template asks the driver for; missing where it asks for none.
+        takes: ``node`` for a whole node, or a number of devices; it is a whole node if it equals wholeNode of
+            aws.amazon.com/neuron.
+        node_config: The node config that the template asks the driver for. It counts as the annotation does;
+            a job that says another one is refused. Missing where the template asks for none.
     """
 
     takes: Positive | Literal["node"]
@@ -71,23 +74,24 @@ class Claimed(Row):
 
 @dataclass(frozen=True)
 class Candidates(Row):
-    """Which jobs the table speaks about.
+    """Which jobs the table is for.
 
-    A job is a candidate if its workers ask for a whole node of one of the resources, or claim one, or select
+    A job is a candidate if its workers request a whole node of one of the resources, or claim one, or select
     one of the instance types, or if it is annotated ``ultraserver-webhook.io/inject: "true"``; unless it
     points to other nodes.
 
     Attributes:
-        requests: Resources; a job whose workers ask for one of them is a candidate.
+        requests: Resources; a job whose workers request one of them is a candidate.
         instance_type_label: The node label that holds the instance type.
-        instance_types: UltraServer instance types. The first is chosen for a job that names none.
-        whole_node: How much of a resource a node has. A job whose workers ask for less is left alone, unless
-            it is annotated. A resource that is not here has no such amount; {} switches it off.
-        claims: By name of a ResourceClaimTemplate, what a pod takes that claims by it; ``*`` and ``?`` as in
-            file names, and the first that fits counts. A worker claims a node with ``takes: node``, or with
-            as many devices as whole_node says of aws.amazon.com/neuron.
-        node_labels: What UltraServer nodes have as other labels; ``*`` and ``?`` as in file names. A job
-            whose own node selector or required node affinity admits none of these values is left alone.
+        instance_types: UltraServer instance types. A job whose own node selector or required node affinity
+            excludes all of them is left alone. $(job.instanceType) is the first that the job does not
+            exclude.
+        whole_node: How much of a resource a node has. A job whose workers request less is left alone, unless
+            it is opted in. A resource that is not listed counts in any amount; {} takes every amount.
+        claims: What a pod takes by a claim, by name of the ResourceClaimTemplate; globs; the first that fits
+            counts. Names of a table that extends another are tried first.
+        node_labels: Other labels of UltraServer nodes: values by label; globs. A job whose own selection
+            allows none of the values of one of them is left alone.
         elsewhere: What else says that a job is for other nodes.
     """
 
@@ -102,14 +106,14 @@ class Candidates(Row):
 
 @dataclass(frozen=True)
 class Field(Row):
-    """A text of the object that fragments may quote as ``$(field.NAME)``.
+    """A text of the object that fragments use as ``$(field.NAME)``; at most one of the flags.
 
     Attributes:
-        path: Where it is in the object; with [*] in the first element that has it.
-        default: What stands for it where the job does not say.
-        parent: It is a file path, and the directory that it is in is meant.
-        smaller: It is a quantity, and the smaller of it and the default is meant.
-        counted: It is a list, and the number of its elements is meant.
+        path: JSON pointer; with [*] the first list element that has it.
+        default: The text where the job has none; may contain $(value.NAME).
+        parent: true: the text is a file path, and its directory is used.
+        smaller: true: the smaller of two quantities, the text and the default.
+        counted: true: the number of elements of a list.
     """
 
     path: Pointer
@@ -121,11 +125,11 @@ class Field(Row):
 
 @dataclass(frozen=True)
 class Factor(Row):
-    """A number of a job: one that it says, or a constant.
+    """A number of a job, or a constant.
 
     Attributes:
-        path: Where the job says it; None for a constant.
-        default: The constant, and what stands for a number that the job does not say.
+        path: JSON pointer to the number.
+        default: The number where the job has none.
     """
 
     path: Annotated[ObjectPath | None, written(Pointer)]
@@ -144,11 +148,11 @@ Factors = Annotated[tuple[Factor, ...], one_or_more(Whole | Pointer | Factor, _f
 
 @dataclass(frozen=True)
 class Number(Row):
-    """A number that a pod has, as a term of its index.
+    """One term of the sum that is a pod's number.
 
     Attributes:
         source: ``labels/KEY``, or ``name`` for the number at the end of the pod's name.
-        times: What it is multiplied by, as replicas.
+        times: A factor, written as replicas.
     """
 
     source: Annotated[str, Limits(pattern="^(name|labels/[^ =*+]+)$")]
@@ -161,23 +165,24 @@ DEVICES: Literal["devices"] = "devices"
 
 @dataclass(frozen=True)
 class Group(Row):
-    """One set of equal pods of a workload, or several where the template's path is for all of a list.
+    """One set of identical pods of a workload; several if the pointer to the template has [*].
 
     Attributes:
-        role: What rules call it. Rules for ``worker`` are for every group that takes nodes.
-        template: Where its pod template is; an empty text where the object is a Pod itself. A list element is
-            selected by a key: /spec/replicatedJobs[name=workers]/template; [*] is every element, in
-            ``replicas`` and ``index`` the same one.
-        replicas: How many pods: a number, where the job says it (not said is 0), or a list whose product is
-            meant. Default: 1.
-        takes_nodes: Whether each of its pods takes a node: true, false (default), where the job says
-            ``true``, or with the word devices where they ask for a whole node's, or select an instance type,
-            of the section candidates.
-        otherwise: The role of pods that take no nodes for want of devices.
-        index: Where a pod's number is, from 0 among those that take nodes: the sum of these.
-        continues: The number is one among the group's own pods, and those of the groups before it come first.
-        numbers: How many numbers its pods have in turn, as replicas, where that may differ from the pods at a
-            time; as many, where the job does not say.
+        role: Its name in rules. ``worker`` in a rule is every group that takes nodes.
+        template: JSON pointer to its pod template; the empty text where the object is a Pod itself.
+            LIST[KEY=VALUE] selects a list element by a key; LIST[*] is every element, and the same element in
+            replicas, times and numbers.
+        replicas: How many pods: a number, a JSON pointer (0 if the field is missing), {path, default}, or a
+            list of these, which are multiplied. Default: 1.
+        takes_nodes: Whether each pod takes a node: true, false (default), a JSON pointer to a boolean field,
+            or ``devices``: if the pods request a whole node of candidates, or select one of its instance
+            types. In a job that is opted in and has no such pods: those that request any devices, or else
+            all.
+        otherwise: With ``takesNodes: devices``, the role of pods that take no nodes.
+        index: Where a pod's number is, from 0 among those that take nodes: a sum of up to four terms.
+        continues: true: the number counts within the group; pods of the groups before it come first.
+        numbers: How many numbers there are, written as replicas, if that can differ from the number of pods.
+            Then not all pods exist at once, and the job has no whole-job admission.
     """
 
     role: Role
@@ -197,15 +202,15 @@ class Group(Row):
 
 @dataclass(frozen=True)
 class Suspending(Row):
-    """Where an object of a kind that can be suspended says that its pods are still to come.
+    """Where an object that can be suspended says that its pods are still to come.
 
     Attributes:
-        suspend: true where it is, or is to be, suspended.
-        started: There once the operator has found it not suspended for the first time.
-        stopped: The text True once the pods of an object that was suspended later are gone.
-        active: How many pods it has: a map of groups with active each.
-        keeps: The role whose Job, NAME-ROLE, is made while the object is suspended: after a change of size
-            it is one of the old size.
+        suspend: JSON pointer: true while the object is, or is to be, suspended.
+        started: JSON pointer: present once the operator has seen the object not suspended.
+        stopped: JSON pointer: "True" once the pods of an object that was suspended later are gone.
+        active: JSON pointer to a map of groups with the number of active pods of each.
+        keeps: Role whose Job, NAME-ROLE, is created while the object is suspended; after a change of size a
+            warning says to delete it.
     """
 
     suspend: Pointer
@@ -227,25 +232,22 @@ ALWAYS: Literal["always"] = "always"
 
 @dataclass(frozen=True)
 class Workload(Row):
-    """A kind that the webhook knows how to open.
+    """A kind of job.
 
     Attributes:
-        name: Unique among its kind of row; it appears in outcomes, warnings and audit annotations.
-        kinds: group/version/Kind each.
-        groups: Its sets of equal pods.
-        when: An object is this workload only if its fields have these values; ``*`` and ``?`` as in file
-            names. So workloads can share a kind; one without ``when`` takes what the others leave.
-        fields: Texts of the job that fragments quote as $(field.NAME).
-        peers: Labels that the pods of a named job that take nodes have, and no other pods of its namespace; a
-            value may be $(job.name). Default: the job label.
-        group: A label whose value tells apart the units of one object, each a job of its own to whatever
-            places it.
-        place: For Pods that say no place of their own: the annotation ultraserver-webhook.io/place that they
-            would have.
-        node_config_env: An environment variable by which a job's own container names its node config.
-        updates: When an update of a stored object gets back what it takes out: always, where pods are made of
-            the stored template at any time or the template cannot be changed; or while its pods are still to
-            come, by where the object says so. Never where this is missing.
+        name: Unique among workloads.
+        kinds: ``group/version/Kind`` each.
+        groups: Its sets of identical pods.
+        when: An object is this workload only if its fields have these values; globs. So workloads can share a
+            kind: the first that matches is used, and last one without ``when``.
+        fields: Texts of the job, used as $(field.NAME) and in match.fields.
+        peers: Labels that the pods of a named job which take nodes have, and no other pods of its namespace;
+            a value may be $(job.name). Default: the job label.
+        group: A label whose value tells apart the units of one object: each is a job of its own.
+        place: Of a workload of Pods: the annotation ultraserver-webhook.io/place of those that have none.
+        node_config_env: Environment variable with which a job's containers choose the node config.
+        updates: When an update of a stored object gets back what it takes out: ``always``, or while its pods
+            are still to come. Default: never.
     """
 
     name: Name

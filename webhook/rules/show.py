@@ -21,7 +21,7 @@ def overview(table: Table, width: int = 0) -> str:
     ]
     devices = [(name, ranges(counts)) for name, counts in table.device_counts.items()]
     head = ("SHAPE", "WORKERS", "NODE CONFIG", "TOGETHER", "APART", "TOPOLOGY KEY")
-    rules = [(row.name, row.mode, row.match.role, _when(row), row.reason) for row in table.rules]
+    rules = [(row.name, row.mode, row.match.role, when(row), row.reason) for row in table.rules]
     policies = [_policy(row) for row in table.policies]
     whom = [("NAMESPACES", "LABELS", "MODES", "UNTIL", "REASON"), *policies] if policies else []
     return (
@@ -44,7 +44,8 @@ def _policy(row: Policy) -> tuple[str, ...]:
     return _any(row.namespaces) or "every", labels or "any", modes, until, row.reason
 
 
-def _when(rule: Rule) -> str:
+def when(rule: Rule) -> str:
+    """When a rule fires, in short."""
     parts = [part for each in fields(Match) for part in _said(rule.match, each)]
     parts += [f"{rule.waits_for} given"] if rule.waits_for else []
     parts += [f"replaces {'|'.join(rule.replaces)}"] if rule.replaces and rule.mode is not Mode.OFF else []

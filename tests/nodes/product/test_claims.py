@@ -55,7 +55,7 @@ def test_a_job_that_claims_nodes_runs_beside_one_that_requests_devices_and_has_w
     driven: set[str], plugins: dict[str, NeuronPlugin], here: Kubectl
 ) -> None:
     """Real kubelets prepare claims, containerd reads the CDI spec, and whole jobs share a mixed fleet."""
-    here.run("apply", "-k", str(nodes.CLAIMS))
+    here.run("apply", "-f", str(nodes.CLAIMS))
     for name, template in ((CLAIMS, nodes.template_name(PAIR)), (REQUESTS, None)):
         here.create(mpijob(PAIR, name=name, claim=template, launcher_spec=LAUNCHER))
     on, told = {}, {}

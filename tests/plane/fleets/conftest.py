@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed import chart
 from testbed.plane import nodes, webhook
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import clear
@@ -19,8 +20,9 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="package")
-def plane(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def plane(tools: Path, helm: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """Three UltraServers, a trn1 node, and a plain machine."""
+    assert helm is None
     with ControlPlane(tmp_path_factory.mktemp("fleets"), tools) as running:
         found = nodes.ultraserver_nodes(ULTRASERVERS) + nodes.trn1_nodes(1) + nodes.plain_nodes(1)
         nodes.create(running.kubectl, found)
@@ -32,7 +34,7 @@ def plane(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Con
 @pytest.fixture(scope="package")
 def running(plane: ControlPlane) -> RunningWebhook:
     """The webhook with the rows of the component pods; nobody asks it yet."""
-    rows = webhook.REPOSITORY / "manifests" / "components" / "pods" / "20-pods.yaml"
+    rows = chart.RULES / "20-pods.yaml"
     return webhook.start(plane.programs, plane.folder / "webhook", rows)
 
 

@@ -1,19 +1,15 @@
-"""What kustomize builds of base and components, registered for a webhook on loopback."""
+"""What the chart registers with values, registered for a webhook on loopback."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import json
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-
-import yaml
 
 from certs.objects import webhook_configuration
 from kube.client import connect
+from testbed import chart
 from testbed.plane import webhook
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import together
@@ -26,31 +22,19 @@ AWAY = "https://127.0.0.1:1"
 """Where nobody listens."""
 
 
-def registrations(plane: ControlPlane, folder: Path, components: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The webhook configurations of the base with these components, in this order."""
-    shutil.copytree(webhook.REPOSITORY / "manifests", folder / "manifests")
-    own = folder / "manifests" / "own"
-    own.mkdir()
-    listed = [f"../components/{name}" for name in components]
-    (own / "kustomization.yaml").write_text(json.dumps({"resources": ["../base"], "components": listed}))
-    built = yaml.safe_load_all(plane.kubectl.run("kustomize", str(own)).stdout)
-    return [found for found in built if found["kind"] in KINDS]
-
-
 @contextlib.contextmanager
 def installed(
-    plane: ControlPlane, running: RunningWebhook, folder: Path, *components: str, away: bool = False
+    plane: ControlPlane, running: RunningWebhook, values: dict[str, Any], *, away: bool = False
 ) -> Iterator[set[str]]:
     """Registers them and waits until the API server asks; yields the names of the webhooks.
 
     Args:
         plane: the control plane.
         running: what is asked.
-        folder: a new one, for the manifests.
-        components: names of components, in their order.
+        values: of the chart.
         away: whether nobody answers.
     """
-    found = registrations(plane, folder, components)
+    found = [each for each in chart.objects(values) if each["kind"] in KINDS]
     hooks = [hook for configuration in found for hook in configuration["webhooks"]]
     bundle = base64.b64encode(running.ca.read_bytes()).decode()
     for hook in hooks:

@@ -24,11 +24,9 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module", autouse=True)
-def components(
-    plane: ControlPlane, running: RunningWebhook, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[None]:
-    """The base with other kinds and bare Pods."""
-    with installed(plane, running, tmp_path_factory.mktemp("components"), "kinds", "pods"):
+def more_is_sent(plane: ControlPlane, running: RunningWebhook) -> Iterator[None]:
+    """The default with other kinds and bare Pods."""
+    with installed(plane, running, {"kinds": ["all"], "pods": True}):
         yield
 
 

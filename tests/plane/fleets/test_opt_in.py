@@ -1,10 +1,9 @@
-"""The component ``opt-in``: namespaces that ask, and elsewhere jobs that ask."""
+"""The value ``optIn``: namespaces that ask, and elsewhere jobs that ask."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from contract import keys
@@ -16,6 +15,9 @@ from testbed.plane.kubectl import Kubectl
 from testbed.plane.webhook import RunningWebhook
 from testbed.waiting import until
 from tests.plane.fleets.installed import installed, nothing_mutated
+
+OPT_IN = {"optIn": True}
+CLOSED = {"optIn": True, "failurePolicy": "Fail"}
 
 
 def tried(inside: Kubectl, job: dict[str, Any] | None = None, **annotations: str) -> tuple[Any, str]:
@@ -32,7 +34,7 @@ def is_placed(inside: Kubectl, **annotations: str) -> bool:
 
 
 def test_only_namespaces_that_ask_and_jobs_that_ask_are_sent(
-    plane: ControlPlane, running: RunningWebhook, tmp_path: Path, namespace: Callable[..., Kubectl]
+    plane: ControlPlane, running: RunningWebhook, namespace: Callable[..., Kubectl]
 ) -> None:
     enabled, true, plain, off = (
         namespace(inject="enabled"),
@@ -40,7 +42,7 @@ def test_only_namespaces_that_ask_and_jobs_that_ask_are_sent(
         namespace(),
         namespace(inject="disabled"),
     )
-    with installed(plane, running, tmp_path, "opt-in") as hooks:
+    with installed(plane, running, OPT_IN) as hooks:
         assert is_placed(enabled)
         assert is_placed(true)
         assert not is_placed(enabled, inject="false")
@@ -63,16 +65,16 @@ def test_only_namespaces_that_ask_and_jobs_that_ask_are_sent(
 
 
 def test_failing_closed_is_for_those_that_ask_only(
-    plane: ControlPlane, running: RunningWebhook, tmp_path: Path, namespace: Callable[..., Kubectl]
+    plane: ControlPlane, running: RunningWebhook, namespace: Callable[..., Kubectl]
 ) -> None:
     enabled, plain = namespace(inject="enabled"), namespace()
-    with installed(plane, running, tmp_path / "away", "failclosed", "opt-in", away=True):
+    with installed(plane, running, CLOSED, away=True):
         assert not is_placed(plain)
         for inside, asks in ((enabled, {}), (plain, {"inject": "true"})):
             refused, said = tried(inside, **asks)
             assert refused is None
             assert "failed calling webhook" in said
-    with installed(plane, running, tmp_path / "closed", "failclosed", "opt-in"):
+    with installed(plane, running, CLOSED):
         nothing_mutated(plane)
         for inside, asks in ((enabled, {}), (plain, {"inject": "true"})):
             until(lambda inside=inside, asks=asks: tried(inside, **asks)[0] is None, "a refusal")

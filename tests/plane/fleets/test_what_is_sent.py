@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,18 +77,17 @@ BASE = {
 
 
 @pytest.mark.parametrize(
-    ("components", "more"), [((), {}), (("pods",), {"bare-pods": 4})], ids=["base", "pods"]
+    ("values", "more"), [({}, {}), ({"pods": True}, {"bare-pods": 4})], ids=["default", "pods"]
 )
-def test_what_is_sent_is_what_may_be_changed(  # noqa: PLR0913, PLR0917
+def test_what_is_sent_is_what_may_be_changed(
     plane: ControlPlane,
     running: RunningWebhook,
-    tmp_path: Path,
     namespace: Callable[..., Kubectl],
-    components: tuple[str, ...],
+    values: dict[str, Any],
     more: dict[str, int],
 ) -> None:
     people = namespace()
-    with installed(plane, running, tmp_path, *components) as hooks:
+    with installed(plane, running, values) as hooks:
         before = {name: webhook.requests(plane.kubectl, name) for name in hooks}
         people.create(a_day())
         people.run("create", "job", "nightly", "--from=cronjob/nightly")

@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
-
-import yaml
 
 from contract import keys
 from contract.keys import GATE, JOB, NODE_CONFIG, PLACE
 from contract.place import OLD
+from testbed import chart
 from testbed.experiment.attacks import repelling
 from testbed.mpijob import mpijob
 from testbed.plane import webhook
@@ -21,7 +19,6 @@ from testbed.plane.jobs import ROLE, template, text, together
 from testbed.plane.kubectl import Kubectl, KubectlError, Object
 from testbed.waiting import until
 
-GUARD = Path(__file__).resolve().parents[3] / "manifests" / "base" / "guard"
 OF = "app.kubernetes.io/component"
 ADA = "ada"
 WEAK = "weak"
@@ -83,24 +80,30 @@ def take_rights(kubectl: Kubectl) -> None:
 
 
 @contextlib.contextmanager
-def guarding(kubectl: Kubectl, probe: Kubectl, *forged: Object, built: Path = GUARD) -> Iterator[None]:
+def guarding(
+    kubectl: Kubectl, probe: Kubectl, *forged: Object, values: Object | None = None
+) -> Iterator[None]:
     """The guard is installed, and everybody has their rights; it is waited for as ``wait_refusal`` does.
 
     Args:
         kubectl: an administrator's.
         probe: for a namespace where it is waited for.
         forged: what it has to refuse there.
-        built: what has it, alone or among other things.
+        values: of the chart, other than the default.
     """
     give_rights(kubectl)
     kubectl.run("apply", "-f", "-", stdin=text(together(*TABLE)))
-    found = yaml.load_all(kubectl.run("kustomize", str(built)).stdout, yaml.CSafeLoader)
-    guard = [item for item in found if item["metadata"].get("labels", {}).get(OF) == "guard"]
+    guard = of_guard(values)
     kubectl.run("apply", "-f", "-", stdin=text(together(*guard)))
     wait_refusal(probe, *forged)
     yield
     kubectl.run("delete", "-f", "-", stdin=text(together(*guard)))
     take_rights(kubectl)
+
+
+def of_guard(values: Object | None = None) -> list[Object]:
+    """What of an installation with these values is the guard; of the default without."""
+    return [item for item in chart.objects(values) if item["metadata"]["labels"].get(OF) == "guard"]
 
 
 def pod(name: str = "bare", labels: dict[str, str] | None = None, **marks: Any) -> Object:

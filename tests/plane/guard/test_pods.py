@@ -23,7 +23,6 @@ from tests.plane.guard.people import assert_done, assert_refused, patches, pod, 
 
 WORKER = "pod/train-worker-0"
 INDEX = "training.kubeflow.org/replica-index"
-WARNING = people.GUARD.parents[1] / "overlays" / "guard-warn"
 DOORS = ["pods/{}/binding", "bindings"]
 FORGED = {ROLE: "worker", keys.JOB: "team-b.victim"}
 
@@ -136,9 +135,9 @@ def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone_or_a_node_without_
 
 
 def test_anti_affinity_of_ones_own_namespace_and_of_who_uses_a_unit_stays_allowed(ada: Kubectl) -> None:
-    rules = yaml.safe_load(
-        (REPOSITORY / "manifests/components/pods/20-pods.yaml").read_text(encoding="utf-8")
-    )["rules"]
+    rules = yaml.safe_load((REPOSITORY / "manifests/chart/rules/20-pods.yaml").read_text(encoding="utf-8"))[
+        "rules"
+    ]
     (loose,) = (rule["add"]["spec"]["affinity"] for rule in rules)
     own = {"namespaces": [ada.namespace]}
     near = [
@@ -346,20 +345,19 @@ def test_an_administrator_may_make_a_worker(ada: Kubectl, namespace: Kubectl) ->
     assert_done(tries(namespace, people.WORKER))
 
 
-def test_the_overlay_for_a_staged_rollout_warns_and_refuses_nothing(guarded: Kubectl, ada: Kubectl) -> None:
-    built = yaml.safe_load_all(guarded.run("kustomize", str(WARNING)).stdout)
-    bindings = [item for item in built if item["kind"] == "ValidatingAdmissionPolicyBinding"]
-    of_guard = [
-        item for item in bindings if item["metadata"]["name"].startswith("ultraserver-webhook-guard-")
-    ]
+def test_the_value_for_a_staged_rollout_warns_and_refuses_nothing(
+    guarded: Kubectl, ada: Kubectl, helm: None
+) -> None:
+    assert helm is None
+    warning, refusing = (people.of_guard(values) for values in ({"guard": "warn"}, None))
     dry = ("create", "--dry-run=server")
     try:
-        guarded.run("apply", "-f", "-", stdin=jobs.text(jobs.together(*of_guard)))
+        guarded.run("apply", "-f", "-", stdin=jobs.text(jobs.together(*warning)))
         until(lambda: not people.is_refused(ada, people.WORKER), "the guard to refuse nothing")
         assert (
             "Warning: Validation failed for ValidatingAdmissionPolicy"
             in tries(ada, people.WORKER, *dry).stderr
         )
     finally:
-        guarded.run("apply", "-k", str(people.GUARD))
+        guarded.run("apply", "-f", "-", stdin=jobs.text(jobs.together(*refusing)))
         people.wait_refusal(guarded.in_namespace("guard-probe"))

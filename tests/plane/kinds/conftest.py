@@ -1,4 +1,4 @@
-"""One control plane with the controllers of the other kinds, and webhook and guard as the component has them.
+"""One control plane with the controllers of other kinds; webhook and guard are as the value kinds has them.
 
 mpi-operator is missing, as its MPIJob and training-operator's are two definitions of one name. T9k's operator
 is not public: ``test_t9k.py`` makes its Pods.
@@ -26,8 +26,7 @@ from tests.plane.kinds.jobs import CONTAINER, RUNTIME, labelled_set, named, temp
 ULTRASERVERS = 6
 OWN = webhook.REPOSITORY / "tests" / "data" / "kinds"
 """Definitions that this project wrote itself, as the real ones are not public."""
-COMPONENT = webhook.REPOSITORY / "manifests" / "components" / "kinds"
-OVERLAY = webhook.REPOSITORY / "manifests" / "overlays" / "kinds"
+VALUES = {"kinds": ["all"]}
 T9K = "mpijobs.batch.tensorstack.dev"
 MAKERS = (
     *("trainjobs", "jobsets", "leaderworkersets", "pytorchjobs", "mpijobs.kubeflow.org"),
@@ -40,7 +39,7 @@ _numbers = itertools.count()
 
 
 class KindsPlane(ControlPlane):
-    """A control plane whose kinds of job are those of the component."""
+    """A control plane whose kinds of job are those of the value."""
 
     def _define_jobs(self) -> None:
         self._others = Controllers(self)
@@ -55,16 +54,16 @@ class KindsPlane(ControlPlane):
 
 @pytest.fixture(scope="package")
 def plane(
-    tools: Path, controller_tools: None, tmp_path_factory: pytest.TempPathFactory
+    tools: Path, controller_tools: None, helm: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
     """The control plane with six UltraServers and two plain machines."""
-    assert controller_tools is None
+    assert (controller_tools, helm) == (None, None)
     with KindsPlane(tmp_path_factory.mktemp("kinds"), tools) as running:
         nodes.create(running.kubectl, nodes.ultraserver_nodes(ULTRASERVERS) + nodes.plain_nodes(2))
         asked = webhook.start(running.programs, running.folder / "webhook")
         inside = running.kubectl.create_namespace("webhook-probe")
         probe = {**webhook.PROBE, "apiVersion": "kubeflow.org/v1"}
-        document = webhook.configuration(asked, component=COMPONENT / "mutating.yaml")
+        document = webhook.configuration(asked, values=VALUES)
         for hook in document["webhooks"]:
             without = {"key": WHOLE, "operator": "DoesNotExist"}
             hook["namespaceSelector"] = {
@@ -73,7 +72,7 @@ def plane(
         probes = (people.WORKER, labelled_set("another.job"))
         with (
             webhook.registered(inside, document, probe),
-            people.guarding(running.kubectl, inside, *probes, built=OVERLAY),
+            people.guarding(running.kubectl, inside, *probes, values=VALUES),
         ):
             yield running
 
@@ -84,7 +83,7 @@ def whole(plane: ControlPlane) -> Iterator[None]:
     asked = webhook.start(plane.programs, plane.folder / "whole", placement.ROWS, "whole-webhook")
     inside = plane.kubectl.create_namespace("whole-probe", {WHOLE: ""})
     selected = {"matchLabels": {WHOLE: ""}}
-    document = webhook.configuration(asked, "whole", selected, component=COMPONENT / "mutating.yaml")
+    document = webhook.configuration(asked, "whole", selected, values=VALUES)
     with webhook.registered(inside, document, {**webhook.PROBE, "apiVersion": "kubeflow.org/v1"}):
         # The guard's tests may have made it.
         plane.kubectl.apply(

@@ -1,1 +1,1 @@
-"""The manifests as kustomize builds them, without a cluster."""
+"""The chart as Helm renders it, without a cluster, and as it installs it."""

@@ -1,4 +1,4 @@
-"""Finding things in what kustomize built."""
+"""Finding things in what Helm rendered."""
 
 from __future__ import annotations
 

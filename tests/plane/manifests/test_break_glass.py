@@ -1,4 +1,4 @@
-"""The documented way to fail open, on what each overlay registers, as a real API server keeps it."""
+"""The documented way to fail open, on what values register, as a real API server keeps it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from testbed import chart
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import text
 from testbed.plane.kubectl import Kubectl
 from tests.docs import session
-from tests.docs.blocks import REPOSITORY
 from tests.nodes.commands import steps
 from tests.plane.manifests.conftest import Build
 from tests.plane.manifests.objects import one, webhooks
@@ -19,8 +19,8 @@ from tests.plane.manifests.objects import one, webhooks
 KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 INSTALLED, HERE = "ultraserver-webhook", "break-glass"
 """What the configurations are called, and what they are called here: other tests have theirs registered."""
-COMBINED = ["failclosed", "kinds", "pods", "opt-in", "opt-in-kinds"]
-"""All components that register webhooks, or change how they fail."""
+COMBINED = {"failurePolicy": "Fail", "kinds": ["all"], "pods": True, "optIn": True, "optInKinds": True}
+"""All values that register webhooks, or change how they fail."""
 
 
 @pytest.fixture
@@ -57,17 +57,17 @@ def fail_open(kubectl: Kubectl, folder: Path) -> None:
     assert (status, said.count("patched")) == (0, len(KINDS)), said
 
 
-def test_failing_open_opens_every_webhook_of_every_overlay_that_fails_closed(
-    kubectl: Kubectl, built: Callable[[str], Build], combined: Callable[..., str], tmp_path: Path
+def test_failing_open_opens_every_webhook_of_all_values_that_fail_closed(
+    kubectl: Kubectl, built: Callable[..., Build], tmp_path: Path
 ) -> None:
-    overlays = [f"overlays/{path.name}" for path in (REPOSITORY / "manifests" / "overlays").iterdir()]
-    closed = [path for path in (*overlays, combined(*COMBINED)) if "Fail" in policies(built(path))]
-    assert len(closed) == 2, "an overlay that fails closed, and all components that can go with it"
-    for path in closed:
-        before = register(kubectl, built(path))
+    recommended = [*chart.RECOMMENDED.values(), COMBINED]
+    closed = [built(**values) for values in recommended if "Fail" in policies(built(**values))]
+    assert len(closed) == 2, "a recommended set that fails closed, and all values that can go with it"
+    for objects in closed:
+        before = register(kubectl, objects)
         fail_open(kubectl, tmp_path)
         assert registered(kubectl) == dict.fromkeys(before, "Ignore")
-        assert register(kubectl, built(path)) == before, "applying it again, as for Restore, closes it again"
+        assert register(kubectl, objects) == before, "applying it again, as for Restore, closes it again"
     assert {"asked.ultraserver-webhook.io", "verify-asked.ultraserver-webhook.io"} < before.keys()
 
 

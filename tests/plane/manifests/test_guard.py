@@ -28,9 +28,9 @@ def of_guard(objects: Build) -> Build:
 
 
 @pytest.fixture
-def guard(built: Callable[[str], Build]) -> Build:
-    """The base's, and what the component ``kinds`` adds to it."""
-    return of_guard(built("overlays/kinds"))
+def guard(built: Callable[..., Build]) -> Build:
+    """The default's, and what the value ``kinds`` adds to it."""
+    return of_guard(built(kinds=["all"]))
 
 
 def test_every_policy_is_bound_and_refuses(guard: Build) -> None:
@@ -54,12 +54,12 @@ def test_the_guard_knows_the_units_of_the_packaged_table(guard: Build) -> None:
     }
 
 
-@pytest.mark.parametrize("components", [[], ["kinds"]], ids=["base", "kinds"])
-def test_the_component_for_a_staged_rollout_differs_in_what_the_guard_does_only(
-    components: list[str], built: Callable[[str], Build], combined: Callable[..., str]
+@pytest.mark.parametrize("kinds", [[], ["all"]], ids=["default", "kinds"])
+def test_the_value_for_a_staged_rollout_differs_in_what_the_guard_does_only(
+    kinds: list[str], built: Callable[..., Build]
 ) -> None:
-    expected = copy.deepcopy(built(f"overlays/{components[0]}" if components else "base"))
-    warning = built(combined(*components, "guard-warn"))
+    expected = copy.deepcopy(built(kinds=kinds))
+    warning = built(kinds=kinds, guard="warn")
     for item in of_kind(of_guard(expected), BINDING):
         item["spec"]["validationActions"] = ["Warn", "Audit"]
     assert warning == expected
@@ -68,15 +68,15 @@ def test_the_component_for_a_staged_rollout_differs_in_what_the_guard_does_only(
     assert all(item["spec"]["validationActions"] == ["Deny"] for item in others)
 
 
-def test_the_component_that_takes_it_out_takes_nothing_else(
-    base: Build, built: Callable[[str], Build], combined: Callable[..., str]
+@pytest.mark.parametrize("off", ["off", False], ids=["as --set", "as YAML reads it"])
+def test_the_value_that_takes_it_out_takes_nothing_else(
+    off: object, base: Build, built: Callable[..., Build]
 ) -> None:
-    guard = of_guard(base)
-    assert built(combined("without-guard")) == tuple(item for item in base if item not in guard)
-    # What the component kinds has for it goes as well.
-    rest = built(combined("kinds", "without-guard"))
-    assert [(item["kind"], item["metadata"]["name"]) for item in rest] == [
-        (item["kind"], item["metadata"]["name"]) for item in base if item not in guard
+    rest = tuple(item for item in base if item not in of_guard(base))
+    assert built(guard=off) == rest
+    # What the value kinds has for it goes as well.
+    assert [(item["kind"], item["metadata"]["name"]) for item in built(kinds=["all"], guard=off)] == [
+        (item["kind"], item["metadata"]["name"]) for item in rest
     ]
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 
+import yaml
+
 from contract import keys
 from placement.__main__ import main
 from placement.claims import READERS
-from tests.docs.blocks import REPOSITORY
+from testbed import chart
 from tests.plane.manifests.conftest import Build
 from tests.plane.manifests.objects import one, pod_specs
 
@@ -62,18 +64,15 @@ def test_the_program_knows_every_argument_it_is_given(base: Build) -> None:
 
 def test_the_table_is_the_installations_file_and_the_rows_of_whole_job_admission(base: Build) -> None:
     files = one(base, "ConfigMap", "ultraserver-webhook-rules")["data"]
-    folder = REPOSITORY / "manifests" / "base"
-    paths = (folder / "placement" / ROWS, folder / "rules.yaml")
-    assert files == {path.name: path.read_text(encoding="utf-8") for path in paths}
+    own = yaml.safe_load((chart.CHART / "values.yaml").read_text(encoding="utf-8"))["table"]
+    assert files == {ROWS: (chart.RULES / ROWS).read_text(encoding="utf-8"), "rules.yaml": own}
 
 
-def test_the_component_that_takes_it_out_takes_nothing_else(
-    base: Build, built: Callable[[str], Build]
-) -> None:
+def test_the_value_that_takes_it_out_takes_nothing_else(base: Build, built: Callable[..., Build]) -> None:
     labels = {"app.kubernetes.io/component": "placement"}
     rest = [item for item in copy.deepcopy(base) if not labels.items() <= item["metadata"]["labels"].items()]
     del one(rest, "ConfigMap", "ultraserver-webhook-rules")["data"][ROWS]
-    without = built("overlays/without-placement")
+    without = built(placement=False)
     assert [*without] == rest
     assert NAME not in str(without)
     assert keys.GATE not in str([item for item in without if item["kind"] == "ConfigMap"])

@@ -1,4 +1,4 @@
-"""The component ``pods``: which Pods it has the API server ask about, and that others fit beside it."""
+"""The value ``pods``: which Pods it has the API server ask about, and that others fit beside it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from tests.rules.tables import with_component
 NAME = "bare-pods.ultraserver-webhook.io"
 
 
-def test_it_is_appended_leaves_out_what_the_base_does_and_fails_open(
-    built: Callable[[str], Build], base: Build
-) -> None:
-    hooks = webhooks(built("overlays/neuron-scheduler"))
+def test_it_leaves_out_what_the_base_does_and_fails_open(built: Callable[..., Build], base: Build) -> None:
+    hooks = webhooks(built(pods=True))
     hook = hooks.pop(NAME)
     assert hooks == webhooks(base)
     usual = webhooks(base)["pods.ultraserver-webhook.io"]
@@ -24,16 +22,15 @@ def test_it_is_appended_leaves_out_what_the_base_does_and_fails_open(
     assert hook["failurePolicy"] == "Ignore"
 
 
-def test_it_stands_beside_every_component_that_changes_the_registration(
-    built: Callable[[str], Build], combined: Callable[..., str]
+def test_it_stands_beside_every_value_that_changes_the_registration(
+    built: Callable[..., Build],
 ) -> None:
-    path = combined("failclosed", "missed-jobs", "kinds", "pods", "neuron-scheduler")
-    together = webhooks(built(path))
-    assert together[NAME] == webhooks(built("overlays/neuron-scheduler"))[NAME]
+    values = {"failurePolicy": "Fail", "missedJobs": True, "kinds": ["all"], "neuronScheduler": "mine"}
+    assert webhooks(built(pods=True, **values))[NAME] == webhooks(built(pods=True))[NAME]
 
 
-def test_no_pod_is_sent_twice_and_only_those_that_a_rule_may_be_about(built: Callable[[str], Build]) -> None:
-    hook = webhooks(built("overlays/neuron-scheduler"))[NAME]
+def test_no_pod_is_sent_twice_and_only_those_that_a_rule_may_be_about(built: Callable[..., Build]) -> None:
+    hook = webhooks(built(pods=True))[NAME]
     for operator in ("mpi-operator", "mpijob-controller"):
         assert not selects(hook["objectSelector"], {"training.kubeflow.org/operator-name": operator})
     assert selects(hook["objectSelector"], {"training.kubeflow.org/operator-name": "pytorchjob-controller"})

@@ -9,7 +9,7 @@ import click
 import pytest
 import yaml
 
-from tests.docs.blocks import blocks_of
+from tests.certs.installation import RIGHTS
 from tests.plane.manifests.conftest import Build
 from tests.plane.manifests.objects import NAMESPACE, of_kind, one, pod_specs, selects, webhooks
 from webhook.admission.answer import HANDLERS
@@ -100,9 +100,8 @@ def test_every_webhook_calls_an_endpoint_that_there_is(base: Build) -> None:
     assert {hook["clientConfig"]["service"]["namespace"] for hook in webhooks(base).values()} == {NAMESPACE}
 
 
-def test_the_certificate_program_may_do_what_its_document_says(base: Build) -> None:
-    (shown,) = [block for block in blocks_of("docs/certificates.md") if "kind: ClusterRole\n" in block.text]
-    for said in yaml.safe_load_all(shown.text):
+def test_the_certificate_program_may_do_what_its_tests_run_it_with(base: Build) -> None:
+    for said in yaml.safe_load_all(RIGHTS.read_text(encoding="utf-8")):
         found = one(base, said["kind"], said["metadata"]["name"])
         key = "rules" if "rules" in said else "roleRef"
         assert canonical(found[key]) == canonical(said[key])

@@ -1,0 +1,99 @@
+"""The chart: its values rendered by Helm, and what of it stands in the repository as files.
+
+As a program, ``python -m testbed.chart``, it writes ``manifests/install.yaml``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from testbed.kits import build
+
+Object = dict[str, Any]
+REPOSITORY = Path(__file__).resolve().parents[1]
+CHART = REPOSITORY / "manifests" / "chart"
+RULES = CHART / "rules"
+"""The files of the rule table that values bring."""
+INSTALL = REPOSITORY / "manifests" / "install.yaml"
+"""The default as Helm renders it, for whoever has no Helm."""
+NAME: Final = "ultraserver-webhook"
+"""Of the release, and of its namespace."""
+RECOMMENDED: Final[dict[str, dict[str, Any]]] = {
+    "cert-manager": {"certificates": "certManager"},
+    "failclosed": {"failurePolicy": "Fail"},
+    "guard-warn": {"guard": "warn"},
+    "hyperpod": {"hyperpod": True},
+    "kinds": {"kinds": ["all"]},
+    "monitoring": {"monitoring": {"enabled": True}},
+    "neuron-scheduler": {"pods": True, "neuronScheduler": "my-scheduler"},
+    "opt-in": {"optIn": True},
+    "without-placement": {"placement": False},
+}
+"""Values, by the name of the file that a release has of them beside the default's."""
+
+
+class ChartError(RuntimeError):
+    """Helm does not render the chart with these values; the message is Helm's."""
+
+
+def helm() -> Path:
+    """The helm of the testbed, or else the machine's own.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    built = build.HELM.directory() / "helm"
+    found = str(built) if built.exists() else shutil.which("helm")
+    if found is None:
+        raise FileNotFoundError("there is no helm: make cluster-tools")
+    return Path(found)
+
+
+def rendered(values: Mapping[str, Any] | None = None, chart: Path = CHART) -> str:
+    """What ``helm template`` prints, with the namespace: what kubectl applies.
+
+    Args:
+        values: other than the chart's own.
+        chart: its folder.
+
+    Raises:
+        ChartError: the chart or its schema refuses the values.
+        FileNotFoundError: there is no helm.
+    """
+    return _rendered(json.dumps({"createNamespace": True} | dict(values or {})), chart)
+
+
+@cache
+def _rendered(values: str, chart: Path) -> str:
+    command = [str(helm()), "template", NAME, str(chart), "--namespace", NAME, "--values", "-"]
+    done = subprocess.run(command, input=values, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise ChartError(done.stderr.strip())
+    return done.stdout
+
+
+def objects(values: Mapping[str, Any] | None = None) -> list[Object]:
+    """The objects of an installation with these values; of the default's without, which needs no Helm.
+
+    Raises:
+        ChartError: see ``rendered``.
+        FileNotFoundError: there is no helm.
+    """
+    text = rendered(values) if values else INSTALL.read_text(encoding="utf-8")
+    return [found for found in yaml.load_all(text, yaml.CSafeLoader) if found]
+
+
+if __name__ == "__main__":
+    try:
+        INSTALL.write_text(rendered(), encoding="utf-8")
+    except (ChartError, FileNotFoundError) as error:
+        sys.exit(f"manifests: {error}")

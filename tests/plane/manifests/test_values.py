@@ -1,0 +1,251 @@
+"""Every recommended set of values, and what contradicts itself."""
+
+from __future__ import annotations
+
+import base64
+import re
+import subprocess
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from certs import development
+from certs.metrics import Metrics as CertificateMetrics
+from placement.metrics import Metrics as PlacementMetrics
+from testbed import chart
+from tests.docs.blocks import text_of
+from tests.plane.manifests.conftest import Build
+from tests.plane.manifests.objects import of_kind, one, pod_specs, webhooks
+from webhook.metrics import Metrics
+from webhook.rules.load import load_default, load_text, load_texts
+from webhook.rules.source import TableSource
+from webhook.serving.tls import TlsFiles
+from webhook.state import CurrentState
+
+RULES = "ultraserver-webhook-rules"
+PEM = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"
+PROVIDED = {"certificates": "provided", "provided": dict.fromkeys(("crt", "key", "ca"), PEM)}
+FROM_ELSEWHERE = {"certManager": {"certificates": "certManager"}, "provided": PROVIDED}
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "opt-in with missed jobs": ({"optIn": True, "missedJobs": True}, "set one of them to false"),
+    "narrowed kinds without opt-in": (
+        {"optInKinds": True, "kinds": ["all"]},
+        "set optIn: true and kinds, or optInKinds: false",
+    ),
+    "narrowed kinds without kinds": ({"optInKinds": True, "optIn": True}, "set optIn: true and kinds"),
+    "a certificate of one's own without its key": (
+        PROVIDED | {"provided": {"crt": PEM, "ca": PEM}},
+        "has no provided.key: add --set-file provided.key=FILE",
+    ),
+    "a certificate that nothing uses": ({"provided": {"crt": PEM}}, "set certificates: provided, or take it"),
+    "more replicas than at most": ({"replicas": {"min": 7}}, "replicas.max 6: raise the maximum"),
+    "one replica that all jobs need": (
+        {"replicas": {"min": 1}, "failurePolicy": "Fail"},
+        "set replicas.min to 2 or more",
+    ),
+    "a table that is none": (
+        {"table": "rules: []"},
+        "begins with `apiVersion: ultraserver-webhook.io/v1alpha1`",
+    ),
+    "the kind that is always sent": ({"kinds": ["mpijobs.v2beta1.kubeflow.org"]}, "/kinds/0"),
+    "a kind without a version": ({"kinds": ["jobs.batch"]}, "does not match pattern"),
+    "a value that is misspelt": ({"optin": True}, "additional properties 'optin' not allowed"),
+    "replicas beside the autoscaler": ({"programs": {"serving": {"replicas": 3}}}, "/programs/serving"),
+    "a guard that is neither": ({"guard": "maybe"}, "/guard"),
+    "the scheduler that there is anyway": ({"neuronScheduler": "default-scheduler"}, "/neuronScheduler"),
+    "a digest that is none": ({"image": {"serving": {"digest": "sha256:1"}}}, "/image/serving/digest"),
+}
+
+
+def identities(objects: Build) -> set[tuple[str, str]]:
+    return {(item["kind"], item["metadata"]["name"]) for item in objects}
+
+
+@pytest.mark.usefixtures("helm")
+def test_what_is_applied_without_helm_is_the_default() -> None:
+    committed = chart.INSTALL.read_text(encoding="utf-8")
+    assert committed == chart.rendered(), "python -m testbed.chart writes it"
+
+
+@pytest.mark.usefixtures("helm")
+def test_helm_finds_nothing_wrong_with_the_chart() -> None:
+    command = [chart.helm(), "lint", "--strict", "--namespace", chart.NAME, chart.CHART]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert "1 chart(s) linted, 0 chart(s) failed" in done.stdout
+
+
+@pytest.mark.usefixtures("helm")
+@pytest.mark.parametrize(("values", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_contradicts_itself_is_refused_with_the_way_out(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(chart.ChartError, match=re.escape(said)):
+        chart.rendered(values)
+
+
+@pytest.mark.usefixtures("helm")
+def test_another_namespace_is_refused() -> None:
+    command = [chart.helm(), "template", chart.NAME, chart.CHART, "--namespace", "elsewhere"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert "add --namespace ultraserver-webhook --create-namespace" in done.stderr
+
+
+@pytest.mark.parametrize("name", chart.RECOMMENDED)
+def test_a_recommended_set_serves_as_the_default_does(name: str, built: Callable[..., Build]) -> None:
+    objects = built(**chart.RECOMMENDED[name])
+    assert one(objects, "Deployment") == one(built(), "Deployment")
+    added = {"kinds": ("kinds",), "neuron-scheduler": ("bare-pods",), "opt-in": ("asked", "verify-asked")}
+    beginning = added.get(name, ("none",))
+    more = {hook for hook in webhooks(objects) if hook.startswith(beginning)}
+    assert set(webhooks(objects)) == set(webhooks(built())) | more
+    assert len(identities(objects)) == len(objects)
+
+
+def test_images_pods_and_programs_are_as_the_values_say(built: Callable[..., Build]) -> None:
+    digest = "sha256:" + "a" * 64
+    env = {"name": "ULTRASERVER_CERTS_INTERVAL_SECONDS", "value": "1"}
+    toleration = {"key": "reserved", "operator": "Exists"}
+    image = {"registry": "registry.example.com/team", "tag": "9", "pullSecrets": ["mine"]}
+    objects = built(
+        image=image | {"serving": {"digest": digest}},
+        programs={"certificates": {"env": [env]}, "placement": {"replicas": 3}},
+        replicas={"min": 3},
+        priorityClassName="",
+        nodeSelector={"pool": "system"},
+        tolerations=[toleration],
+        units=["example.com/rack", "example.com/row"],
+    )
+    specs = pod_specs(objects)
+    for spec in specs.values():
+        assert spec["nodeSelector"] == {"pool": "system"}
+        assert spec["imagePullSecrets"] == [{"name": "mine"}]
+        assert toleration in spec["tolerations"]
+        assert "priorityClassName" not in spec
+    assert len(specs["ultraserver-webhook"]["tolerations"]) == 3
+    images = {name: spec["containers"][0]["image"] for name, spec in specs.items()}
+    assert images["ultraserver-webhook"] == f"registry.example.com/team/ultraserver-webhook:9@{digest}"
+    others = {images["ultraserver-webhook-certs"], images["ultraserver-placement"]}
+    assert others == {"registry.example.com/team/ultraserver-webhook-controllers:9"}
+    assert env in specs["ultraserver-webhook-certs"]["containers"][0]["env"]
+    assert one(objects, "Deployment", "ultraserver-placement")["spec"]["replicas"] == 3
+    assert one(objects, "HorizontalPodAutoscaler")["spec"]["minReplicas"] == 3
+    assert one(objects, "ConfigMap", RULES)["data"]["units"] == "example.com/rack example.com/row"
+
+
+def test_claim_templates_come_to_the_namespaces_that_are_named(built: Callable[..., Build]) -> None:
+    found = of_kind(built(claims=["team-a", "team-b"]), "ResourceClaimTemplate")
+    places = {(item["metadata"]["namespace"], item["metadata"]["name"]) for item in found}
+    modes = [f"us-{mode}-node-config" for mode in (1, 2, 4)]
+    assert places == {(team, mode) for team in ("team-a", "team-b") for mode in modes}
+
+
+def test_without_its_value_the_namespace_is_helms_to_make(built: Callable[..., Build]) -> None:
+    assert identities(built()) - identities(built(createNamespace=False)) == {("Namespace", chart.NAME)}
+
+
+def test_the_neuron_scheduler_is_a_table_of_its_own_beside_the_installations(
+    built: Callable[..., Build],
+) -> None:
+    config = one(built(pods=True, neuronScheduler="theirs"), "ConfigMap", RULES)
+    text, _ = (config["data"].pop(name) for name in ("30-neuron-scheduler.yaml", "20-pods.yaml"))
+    assert config == one(built(), "ConfigMap", RULES)
+    table = load_text(text, "neuron-scheduler")
+    (rule,) = [rule for rule in table.rules if rule.name == "neuron-scheduler"]
+    assert rule.add == {"spec": {"schedulerName": "theirs"}}
+
+
+def test_the_defaults_table_is_the_packaged_one(base: Build) -> None:
+    table = load_text(one(base, "ConfigMap", RULES)["data"]["rules.yaml"], "base")
+    assert table.rules == load_default().rules
+
+
+def test_on_hyperpod_the_prefixed_instance_type_is_the_first(built: Callable[..., Build]) -> None:
+    config = one(built(hyperpod=True), "ConfigMap", RULES)
+    assert config["metadata"]["labels"]["ultraserver-webhook.io/rules"] == "true"
+    assert sorted(config["data"]) == ["10-hyperpod.yaml", "30-placement.yaml", "rules.yaml"]
+    table = load_texts([*config["data"].items()], "hyperpod")
+    assert table.candidates.instance_types[0] == "ml.trn2u.48xlarge"
+
+
+@pytest.mark.parametrize("values", FROM_ELSEWHERE.values(), ids=FROM_ELSEWHERE)
+def test_a_certificate_from_elsewhere_is_one_more_secret_and_no_other_writer(
+    values: dict[str, Any], built: Callable[..., Build]
+) -> None:
+    objects, base = built(**values), built()
+    assert all(item in objects for item in base)
+    more = {kind for kind, _ in identities(objects) - identities(base)}
+    assert more <= {"Secret", "Certificate", "Issuer"}
+    written = ("ultraserver-webhook-tls", "ultraserver-webhook-ca")
+    assert not any(name in str(item) for name in written for item in objects if item["kind"] in more)
+
+
+def test_cert_manager_keeps_the_provided_certificate_for_the_services_name(
+    built: Callable[..., Build],
+) -> None:
+    leaf = one(built(certificates="certManager"), "Certificate")
+    assert leaf["spec"]["secretName"] == "ultraserver-webhook-provided"
+    assert "ultraserver-webhook.ultraserver-webhook.svc" in leaf["spec"]["dnsNames"]
+
+
+def test_ones_own_files_become_the_provided_certificate(built: Callable[..., Build], own: Path) -> None:
+    files = {name: (own / name).read_text("utf-8") for name in ("tls.crt", "tls.key", "ca.crt")}
+    provided = {"crt": files["tls.crt"], "key": files["tls.key"], "ca": files["ca.crt"]}
+    secret = one(built(certificates="provided", provided=provided), "Secret", "ultraserver-webhook-provided")
+    assert secret["type"] == "kubernetes.io/tls"
+    assert {name: base64.b64decode(text).decode() for name, text in secret["data"].items()} == files
+
+
+def test_no_manifest_sets_a_ca_bundle(built: Callable[..., Build]) -> None:
+    for values in chart.RECOMMENDED.values():
+        for hook in webhooks(built(**values)).values():
+            assert "caBundle" not in hook["clientConfig"]
+
+
+def test_every_metric_of_an_alert_is_one_that_is_exported(
+    built: Callable[..., Build], tmp_path: Path
+) -> None:
+    (rule,) = of_kind(built(monitoring={"enabled": True}), "PrometheusRule")
+    alerts = [alert for group in rule["spec"]["groups"] for alert in group["rules"]]
+    named = {name for alert in alerts for name in re.findall(r"ultraserver_\w+", alert["expr"])}
+    assert named <= exported(tmp_path)
+    kinds = {alert["alert"] for alert in alerts}
+    assert {"UltraserverWebhookCertificateEnds", "UltraserverWebhookTableStale"} <= kinds
+    assert {"UltraserverWebhookFails", "UltraserverWebhookSlow"} <= kinds
+    # A row by the name in an alert is one that the installation has.
+    config = one(built(), "ConfigMap", RULES)["data"]
+    rows = {rule.name for rule in load_texts([*config.items()], "base").rules}
+    assert {row for alert in alerts for row in re.findall(r'rule="([^"]+)"', alert["expr"])} <= rows
+
+
+def exported(folder: Path) -> set[str]:
+    """The names of all samples that a program can have."""
+    names: set[str] = set()
+    development.ensure(folder, ["localhost"], datetime.now(UTC))
+    state = CurrentState(TableSource(), TlsFiles(folder / "tls.crt", folder / "tls.key"))
+    webhook = Metrics(state)
+    registries = (webhook.registry, CertificateMetrics().registry, PlacementMetrics().registry)
+    for metric in (metric for registry in registries for metric in registry.collect()):
+        endings = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}.get(metric.type, ("",))
+        names |= {metric.name + ending for ending in endings}
+    return names | {metric.name for metric in webhook.collect()}
+
+
+def test_every_alert_leads_to_a_heading_of_the_document(built: Callable[..., Build]) -> None:
+    (rule,) = of_kind(built(monitoring={"enabled": True}), "PrometheusRule")
+    for alert in (alert for group in rule["spec"]["groups"] for alert in group["rules"]):
+        document, _, heading = alert["annotations"]["runbook"].partition(": ")
+        assert f"## {heading}\n" in text_of(document)
+
+
+def test_the_monitor_finds_the_metrics_ports(built: Callable[..., Build]) -> None:
+    objects = built(monitoring={"enabled": True})
+    service = one(objects, "Service", "ultraserver-webhook-metrics")
+    (monitor,) = of_kind(objects, "ServiceMonitor")
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert monitor["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
+    for deployment in of_kind(objects, "Deployment"):
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        assert f"--metrics-port={ports['metrics']}" in container["args"]
