@@ -9,12 +9,10 @@ commit gives the same files, but for the images, whose Debian is that of the day
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import os
 import shutil
 import sys
-import tarfile
 import tempfile
 import time
 from pathlib import Path
@@ -24,7 +22,7 @@ from testbed.images import layout, product
 from testbed.kits import kit, progress
 from testbed.plane import kubectl
 from testbed.plane.process import ClusterError, end_as_by_ctrl_c
-from testbed.release import provenance, record, signature, source
+from testbed.release import installs, provenance, record, signature, source
 
 DIST = product.REPOSITORY / "dist"
 BILL = DIST / "sbom.cdx.json"
@@ -92,44 +90,8 @@ class Writer:
         self._report.phase("wheel, sdist", command, cwd=self._files, env=self._env)
 
     def manifests(self) -> None:
-        """The chart, whose values have the images' digests, and what Helm renders of recommended values."""
-        folder = self._files / "manifests" / "chart"
-        values = (folder / "values.yaml").read_text(encoding="utf-8")
-        for image, path in self.archives().items():
-            name = image.partition(":")[0]
-            unpinned = f'{{repository: {name}, digest: ""}}'
-            if unpinned not in values:
-                raise source.ReleaseError(f"values.yaml of the chart lacks {unpinned}")
-            values = values.replace(unpinned, f"{{repository: {name}, digest: {layout.digest(path)}}}")
-        (folder / "values.yaml").write_text(values, encoding="utf-8")
-        self._chart(folder)
-        for name, chosen in {"": {}, **chart.RECOMMENDED}.items():
-            path = self._out / (f"install-{name}.yaml" if name else "install.yaml")
-            path.write_text(chart.rendered(chosen, folder), encoding="utf-8")
-
-    def _chart(self, folder: Path) -> None:
-        """The chart as ``helm package`` writes it, but for its times: a commit always gives the same file."""
-        path = self._out / f"{chart.NAME}-chart-{product.version(self._files)}.tgz"
-
-        def dated(member: tarfile.TarInfo) -> tarfile.TarInfo:
-            member.mtime, member.uid, member.gid, member.uname, member.gname = (
-                int(self._state.date()),
-                0,
-                0,
-                "",
-                "",
-            )
-            member.mode = 0o755 if member.isdir() else 0o644
-            return member
-
-        with (
-            path.open("wb") as file,
-            gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed,
-            tarfile.open(fileobj=packed, mode="w") as archive,
-        ):
-            for each in sorted(folder.rglob("*")):
-                name = f"{chart.NAME}/{each.relative_to(folder)}"
-                archive.add(each, name, recursive=False, filter=dated)
+        """The chart with the images' digests, and what Helm renders of it."""
+        installs.write(self._files, self._out, self.archives(), int(self._state.date()))
 
     def kustomized(self) -> None:
         """The same of the release before, which had no chart: its overlay ``eks``; images by digest."""
