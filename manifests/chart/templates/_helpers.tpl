@@ -83,7 +83,7 @@ spec:
   policyName: {{ index . 0 }}
   validationActions: {{ index . 2 }}
 {{- end }}
-{{/* The Deployment of a program, up to its volumes, which may follow: (list ROOT NAME PROGRAM). */}}
+{{/* The Deployment of a program, but for what comes last in its pods: (list ROOT NAME PROGRAM). */}}
 {{- define "deployment" -}}
 {{- $v := (index . 0).Values }}{{ $program := index . 2 }}{{ $serving := eq $program "serving" -}}
 apiVersion: apps/v1
@@ -128,12 +128,17 @@ spec:
                 matchExpressions: [{key: node.kubernetes.io/instance-type, operator: NotIn, values: [trn2u.48xlarge, ml.trn2u.48xlarge]}]
               weight: 100
       volumes:
-        - {name: tmp, emptyDir: {sizeLimit: 16Mi}}
+        {{- if $serving }}
+        - name: tls
+          # Made by the certificate program; the pod starts when it exists.
+          secret: {secretName: ultraserver-webhook-tls, defaultMode: 0440, items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}]}
+        {{- end }}
         {{- if ne $program "certificates" }}
         - {name: rules, configMap: {name: ultraserver-webhook-rules}}
         {{- end }}
+        - {name: tmp, emptyDir: {sizeLimit: 16Mi}}
 {{- end }}
-{{/* Its container, up to the mounts, which may follow: (list ROOT PROGRAM IMAGE). */}}
+{{/* Its container, but for the command and what goes with it: (list ROOT PROGRAM IMAGE). */}}
 {{- define "container" -}}
 {{- $v := (index . 0).Values }}{{ $own := index $v.programs (index . 1) }}{{ $image := index $v.image (index . 2) -}}
 image: {{ with $v.image.registry }}{{ . }}/{{ end }}{{ $image.repository }}:{{ $v.image.tag | default (index . 0).Chart.AppVersion }}{{ with $image.digest }}@{{ . }}{{ end }}
@@ -157,10 +162,13 @@ env:
 resources: {{- toYaml $own.resources | nindent 2 }}
 securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
 volumeMounts:
-  - {name: tmp, mountPath: /tmp}
+  {{- if eq (index . 1) "serving" }}
+  - {name: tls, mountPath: /etc/ultraserver-webhook/tls, readOnly: true}
+  {{- end }}
   {{- if ne (index . 1) "certificates" }}
   - {name: rules, mountPath: /etc/ultraserver-webhook/rules, readOnly: true}
   {{- end }}
+  - {name: tmp, mountPath: /tmp}
 {{- end }}
 {{/* The kinds that are asked for, `all` written out. */}}
 {{- define "kinds" }}
