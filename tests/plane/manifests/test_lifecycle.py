@@ -29,7 +29,10 @@ KUSTOMIZED = REPOSITORY / "tests" / "data" / "kustomized-0.2.0.jsonl"
 """What the overlay ``eks`` of 0.2.0 was, an object a line, before there was a chart."""
 CLUSTER = "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings"
 HOOKS = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
-OWN = "all,configmaps,serviceaccounts,roles,rolebindings,networkpolicies,pdb,hpa,resourceclaimtemplates"
+OWN = (
+    "deployments,services,poddisruptionbudgets,horizontalpodautoscalers,"
+    "configmaps,serviceaccounts,roles,rolebindings,networkpolicies"
+)
 OURS = ("-l", "app.kubernetes.io/part-of=ultraserver-webhook")
 UPGRADE = f"helm upgrade {chart.NAME} manifests/chart --namespace {chart.NAME}"
 
@@ -46,14 +49,10 @@ def person(control_plane: ControlPlane, tmp_path: Path) -> Iterator[tuple[Kubect
 
 
 def stored(kubectl: Kubectl) -> dict[str, Object]:
-    """All of ours, by kind and name; Pods and ReplicaSets excepted, which are made of it."""
+    """All of ours, by kind and name."""
     found = kubectl.get_json(f"{CLUSTER},{HOOKS}", *OURS)["items"]
     found += kubectl.in_namespace(chart.NAME).get_json(OWN, *OURS)["items"]
-    return {
-        f"{item['kind']}/{item['metadata']['name']}": item
-        for item in found
-        if item["kind"] not in {"Pod", "ReplicaSet"}
-    }
+    return {f"{item['kind']}/{item['metadata']['name']}": item for item in found}
 
 
 def typed(person: tuple[Kubectl, Path], command: str) -> str:
