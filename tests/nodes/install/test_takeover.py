@@ -32,7 +32,12 @@ def test_helm_takes_over_upgrades_and_rolls_back_without_a_lost_admission(instal
     before = installed.bundles()
     with jobs_keep_coming(installed.control_plane.kubeconfig, TEAM) as load:
         load.more(5)
-        for heading in ("From what kubectl has installed", "See whom the guard would refuse", "Roll back"):
+        for heading in (
+            "Without Helm",
+            "From what kubectl has installed",
+            "See whom the guard would refuse",
+            "Roll back",
+        ):
             installed.run(INSTALL, heading)
             for name in PROGRAMS:
                 story.rolled_out(installed.own, name)
