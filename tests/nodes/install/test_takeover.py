@@ -12,7 +12,7 @@ from testbed.plane.jobs import text, together
 from testbed.plane.kubectl import Object
 from testbed.plane.load import jobs_keep_coming
 from tests.nodes.install.installation import INSTALL, NAMESPACE, TEAM, Installation
-from tests.plane.manifests.test_lifecycle import KUSTOMIZED
+from tests.plane.manifests.objects import KUSTOMIZED
 
 PROGRAMS = ("ultraserver-webhook-certs", "ultraserver-webhook", "ultraserver-placement")
 

@@ -20,13 +20,10 @@ from testbed.plane.jobs import text, together
 from testbed.plane.kubectl import Kubectl, KubectlError, Object
 from testbed.waiting import until
 from tests.docs import session
-from tests.docs.blocks import REPOSITORY
 from tests.nodes.commands import type_in
-from tests.plane.manifests.objects import of_kind, webhooks
+from tests.plane.manifests.objects import KUSTOMIZED, of_kind, webhooks
 
 INSTALL = "docs/install.md"
-KUSTOMIZED = REPOSITORY / "tests" / "data" / "kustomized-0.2.0.jsonl"
-"""What the overlay ``eks`` of 0.2.0 was, an object a line, before there was a chart."""
 CLUSTER = "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings"
 HOOKS = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
 OWN = (
