@@ -60,7 +60,7 @@ test-plane: cluster-tools ## Run the tests on a real control plane, with real op
 	@$(TIER) -m plane $(ARGS)
 
 .PHONY: test-nodes
-test-nodes: can-have-nodes node-tools images sbom release-before ## Run the tests on real nodes (needs root)
+test-nodes: can-have-nodes node-tools helm images sbom release-before ## Run the tests on real nodes (needs root)
 	@$(BIN)/python -m testbed.release.release --dirty --keep
 	@$(TIER) -m nodes $(ARGS)
 
@@ -96,7 +96,7 @@ lock: .venv/.dev ## Write what pyproject.toml needs into locks/, with the hash o
 	    | $(LOCK) - --constraint locks/dev.txt --output-file locks/build.txt
 
 .PHONY: manifests
-manifests: control-plane ## Write manifests/install.yaml: the chart's default as Helm renders it
+manifests: helm ## Write manifests/install.yaml: the chart's default as Helm renders it
 	@$(BIN)/python -m testbed.chart
 
 .PHONY: cluster-tools
@@ -106,7 +106,11 @@ cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller m
 # Without the controllers of other kinds of job.
 .PHONY: control-plane
 control-plane: .venv/.dev
-	@$(BIN)/python -m testbed.kits.build cluster-tools helm
+	@$(BIN)/python -m testbed.kits.build cluster-tools
+
+.PHONY: helm
+helm: .venv/.dev
+	@$(BIN)/python -m testbed.kits.build helm
 
 # Asked first, and not after minutes of building.
 .PHONY: can-have-nodes
@@ -143,7 +147,7 @@ dist/sbom.cdx.json: pyproject.toml locks/controllers.txt .venv/.dev
 	@rm -rf dist/.sbom
 
 .PHONY: release
-release: control-plane images sbom ## Write a release into dist/release-VERSION; needs a soak record of its commit (DIRTY=1: to try it out; RELEASE_KEY=FILE: signed)
+release: helm images sbom ## Write a release into dist/release-VERSION; needs a soak record of its commit (DIRTY=1: to try it out; RELEASE_KEY=FILE: signed)
 	@$(BIN)/python -m testbed.release.release $(if $(DIRTY),--dirty) $(if $(RELEASE_KEY),--key "$(RELEASE_KEY)")
 
 .PHONY: release-before

@@ -1,9 +1,9 @@
 """Writes what a release is: ``python -m testbed.release.release [--dirty [--keep] | --before] [--key FILE]``.
 
 A release is a folder with all that an installation needs, so that nobody needs a clone: wheel and sdist,
-the two images as archives, the bill of materials, a file for ``kubectl apply`` for each overlay, what all
-this was made of, checksums and their signature. The same commit gives the same files, but for the images,
-whose Debian is that of the day, and what names them by digest.
+the two images as archives, the bill of materials, the chart, a file for ``kubectl apply`` of its default
+and of each recommended set of values, what all this was made of, checksums and their signature. The same
+commit gives the same files, but for the images, whose Debian is that of the day, and what has their digests.
 """
 
 from __future__ import annotations
@@ -15,21 +15,19 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
+from testbed import chart
 from testbed.images import layout, product
 from testbed.kits import kit, progress
 from testbed.plane import kubectl
 from testbed.plane.process import ClusterError, end_as_by_ctrl_c
-from testbed.release import provenance, record, signature, source
+from testbed.release import installs, provenance, record, signature, source
 
 DIST = product.REPOSITORY / "dist"
 BILL = DIST / "sbom.cdx.json"
 SUMS = "SHA256SUMS"
 ABOUT = "release.json"
-OWN_FILES = frozenset({"bring-your-own-certificate"})
-"""Overlays that need files of the user; docs/install.md has another way for each."""
 BEFORE = "603d9fda2c928e9cdd75d1f7ad77697f4b3069c4"
 """The commit of the release before this one: 0.1.0."""
 
@@ -91,18 +89,19 @@ class Writer:
         command = [sys.executable, "-m", "hatchling", "build", "--directory", str(self._out)]
         self._report.phase("wheel, sdist", command, cwd=self._files, env=self._env)
 
-    def manifests(self, overlays: Sequence[str]) -> None:
-        """What ``kubectl apply --kustomize`` would apply, as a file for each overlay; images by digest."""
-        binary = str(kubectl.program())
-        by_digest = {image: f"{image}@{layout.digest(path)}" for image, path in self.archives().items()}
-        for name in overlays:
-            path = self._out / f"install-{name}.yaml"
-            command = [binary, "kustomize", f"manifests/overlays/{name}", f"--output={path}"]
-            self._report.phase(path.name, command, cwd=self._files, env=self._env)
-            text = path.read_text(encoding="utf-8")
-            for image, pinned in by_digest.items():
-                text = text.replace(f" image: {image}\n", f" image: {pinned}\n")
-            path.write_text(text, encoding="utf-8")
+    def manifests(self) -> None:
+        """The chart with the images' digests, and what Helm renders of it."""
+        installs.write(self._files, self._out, self.archives(), int(self._state.date()))
+
+    def kustomized(self) -> None:
+        """The same of the release before, which had no chart: its overlay ``eks``; images by digest."""
+        path = self._out / "install-eks.yaml"
+        command = [str(kubectl.program()), "kustomize", "manifests/overlays/eks", f"--output={path}"]
+        self._report.phase(path.name, command, cwd=self._files, env=self._env)
+        text = path.read_text(encoding="utf-8")
+        for image, archive in self.archives().items():
+            text = text.replace(f" image: {image}\n", f" image: {image}@{layout.digest(archive)}\n")
+        path.write_text(text, encoding="utf-8")
 
     def archives(self) -> dict[str, Path]:
         """Where the archives of the product's images are, by name and tag of the image."""
@@ -137,12 +136,6 @@ class Writer:
         return self._out / SUMS
 
 
-def overlays(files: Path) -> list[str]:
-    """The overlays that a release has a file of."""
-    found = {path.name for path in (files / "manifests" / "overlays").iterdir()}
-    return sorted(found - OWN_FILES)
-
-
 def write(state: source.Source, soak: Path | None = None, key: Path | None = None) -> Path:
     """Writes the release of this checkout, whose images and bill of materials are there.
 
@@ -159,11 +152,11 @@ def write(state: source.Source, soak: Path | None = None, key: Path | None = Non
     with tempfile.TemporaryDirectory(prefix=".release-", dir=DIST) as scratch:
         files, out = state.export(Path(scratch) / "source"), Path(scratch) / "out"
         out.mkdir()
-        names = overlays(files)
-        writer = Writer(state, files, out, progress.Progress(1 + len(names)))
+        writer = Writer(state, files, out, progress.Progress(1))
         writer.images(product.directory())
         writer.packages()
-        writer.manifests(names)
+        progress.say("chart and manifests")
+        writer.manifests()
         progress.say("bill of materials, provenance and checksums")
         shutil.copyfile(BILL, out / BILL.name)
         if soak:
@@ -208,7 +201,7 @@ def write_before() -> Path:
         writer = Writer(commit, files, out, report)
         writer.images(built)
         writer.packages()
-        writer.manifests(["eks"])
+        writer.kustomized()
         writer.about()
         writer.sums()
         before().parent.mkdir(exist_ok=True)
@@ -251,7 +244,13 @@ def main() -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (progress.PhaseError, ClusterError, source.ReleaseError, FileNotFoundError) as error:
+    except (
+        progress.PhaseError,
+        ClusterError,
+        chart.ChartError,
+        source.ReleaseError,
+        FileNotFoundError,
+    ) as error:
         sys.exit(f"release: {error}")
     except KeyboardInterrupt:
         sys.exit(130)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from testbed.kits import build
 from testbed.plane.kubectl import Kubectl
 from tests.docs import session
 from tests.docs.blocks import Block, Step, blocks_of, text_of
@@ -33,8 +35,17 @@ def _line(block: Block) -> int:
     return int(block.where.rpartition(":")[2])
 
 
-def type_in(document: str, heading: str, folder: Path, kubectl: Kubectl) -> str:
+def type_in(
+    document: str, heading: str, folder: Path, kubectl: Kubectl, renamed: Mapping[str, str] | None = None
+) -> str:
     """Runs in a folder what a document shows under a heading; returns what was printed.
+
+    Args:
+        document: its path.
+        heading: in it.
+        folder: where it is run.
+        kubectl: whose cluster it is run on.
+        renamed: words of the commands that are others here.
 
     Raises:
         AssertionError: It shows no command there, or one fails.
@@ -43,8 +54,12 @@ def type_in(document: str, heading: str, folder: Path, kubectl: Kubectl) -> str:
     printed = ""
     found = steps(document, heading)
     assert found, f"{document} shows no command under {heading!r}"
+    programs = [str(kubectl.binary.parent), str(build.HELM.directory())]
     for step in found:
-        said, status = session.run(step.command, folder, path=[str(kubectl.binary.parent)], env=env)
+        command = step.command
+        for word, other in (renamed or {}).items():
+            command = command.replace(word, other)
+        said, status = session.run(command, folder, path=programs, env=env)
         assert status == 0, f"{step.where}\n{said}"
         printed += said
     return printed

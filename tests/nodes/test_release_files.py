@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from testbed import chart
 from testbed.images import layout, product
 from testbed.kits.progress import Progress
 from testbed.release import provenance, release, source
@@ -36,10 +37,15 @@ def member(archive: Path, name: str) -> bytes:
         return found.read()
 
 
-def test_a_release_has_a_file_for_every_overlay_that_needs_no_files_of_the_user(release_folder: Path) -> None:
-    overlays = {path.name for path in (REPOSITORY / "manifests" / "overlays").iterdir()}
-    there = {path.name for path in release_folder.glob("install-*.yaml")}
-    assert there == {f"install-{name}.yaml" for name in overlays - {"bring-your-own-certificate"}}
+def test_a_release_has_a_file_for_the_default_and_for_every_recommended_set(release_folder: Path) -> None:
+    there = {path.name for path in release_folder.glob("install*.yaml")}
+    assert there == {"install.yaml", *(f"install-{name}.yaml" for name in chart.RECOMMENDED)}
+
+
+def test_its_chart_renders_its_files(release_folder: Path) -> None:
+    (archive,) = release_folder.glob("*.tgz")
+    for name, values in {"install.yaml": {}, "install-kinds.yaml": chart.RECOMMENDED["kinds"]}.items():
+        assert chart.rendered(values, archive) == (release_folder / name).read_text(encoding="utf-8")
 
 
 def test_its_manifests_run_the_images_that_it_has(release_folder: Path) -> None:
@@ -49,15 +55,15 @@ def test_its_manifests_run_the_images_that_it_has(release_folder: Path) -> None:
         (loaded,) = json.loads(member(archive, "manifest.json"))
         assert loaded["RepoTags"] == [f"{name}:{product.version()}"]
         have.add(f"{name}:{product.version()}@{layout.digest(archive)}")
-    for overlay in release_folder.glob("install-*.yaml"):
+    for overlay in release_folder.glob("install*.yaml"):
         assert images_of(overlay) == have, overlay.name
 
 
 def test_without_its_digests_a_manifest_runs_what_the_tags_name(release_folder: Path, tmp_path: Path) -> None:
-    shutil.copy(release_folder / "install-eks.yaml", tmp_path)
+    shutil.copy(release_folder / "install.yaml", tmp_path)
     (step,) = steps("docs/install.md", "Images by digest")
     assert session.run(step.command, tmp_path) == ("", 0)
-    assert images_of(tmp_path / "install-eks.yaml") == {
+    assert images_of(tmp_path / "install.yaml") == {
         f"{name}:{product.version()}" for name in product.TARGETS.values()
     }
 
@@ -73,11 +79,11 @@ def test_every_file_has_a_checksum_that_is_its_own(release_folder: Path) -> None
 
 
 def test_another_registry_is_named_by_what_the_document_shows(release_folder: Path, tmp_path: Path) -> None:
-    for path in release_folder.glob("install-*.yaml"):
+    for path in release_folder.glob("install*.yaml"):
         shutil.copy(path, tmp_path)
     (step,) = steps("docs/install.md", "A registry of your own")
     assert session.run(step.command, tmp_path) == ("", 0)
-    for path in release_folder.glob("install-*.yaml"):
+    for path in release_folder.glob("install*.yaml"):
         before = path.read_text(encoding="utf-8").splitlines()
         after = (tmp_path / path.name).read_text(encoding="utf-8").splitlines()
         changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
@@ -100,7 +106,7 @@ def test_the_provenance_names_every_file_every_image_and_every_package(release_f
     sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
     subjects = {each["name"]: each["digest"]["sha256"] for each in said["subject"]}
     images = {f"{image}@sha256:{digest}" for image, digest in subjects.items() if image not in sums}
-    assert images == images_of(release_folder / "install-eks.yaml")
+    assert images == images_of(release_folder / "install.yaml")
     assert {name: subjects.get(name) for name in sums if name != provenance.NAME}.items() <= sums.items()
     # What pip said that it installed is what the lock allows, and all of it.
     wheels = {
@@ -126,9 +132,9 @@ def test_the_same_source_gives_the_same_packages_and_manifests(release_folder: P
     for archive in writer.archives().values():
         shutil.copy(release_folder / archive.name, out)
     writer.packages()
-    writer.manifests(release.overlays(files))
+    writer.manifests()
     again = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in out.iterdir()}
     lines = (release_folder / release.SUMS).read_text(encoding="utf-8").splitlines()
     first = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-    assert len(again) == 14
+    assert len(again) == 15
     assert again.items() <= first.items()

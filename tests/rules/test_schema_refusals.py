@@ -40,7 +40,7 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
     ),
     "a change of a row of 0.1.0": (
         "rules:\n  - {name: healthy-nodes, mode: enforce}\n",
-        [(5, "/rules/0", "no row is called 'healthy-nodes'; it comes with the component hyperpod")],
+        [(5, "/rules/0", "no row is called 'healthy-nodes'; it comes with the value hyperpod of the chart")],
     ),
     "a role that is no name": (
         RULE.replace("worker", "the-boss") + "    warn: w\n",

@@ -31,12 +31,13 @@ GONE: Final = {
     "hostfile-mount": "hostfile mounts it now",
     "output-directory-taken": "hostfile-for-launcher has `mountFree` now",
     "t9k-shared-memory-mount": "t9k-shared-memory mounts it now",
-    "loose-pods-share": "it is part of loose-pod now, which comes with the component pods",
-    "loose-pod": "it comes with the component pods",
-    "block-of-missed-job": "it comes with the component missed-jobs",
-    "neuron-scheduler": "it comes with the component neuron-scheduler",
+    "loose-pods-share": "it is part of loose-pod now, which comes with the value pods of the chart",
+    "loose-pod": "it comes with the value pods of the chart",
+    "block-of-missed-job": "it comes with the value missedJobs of the chart",
+    "neuron-scheduler": "it comes with the value neuronScheduler of the chart",
     **dict.fromkeys(
-        ["image-pull-secret", "gpu-instance-type", "healthy-nodes"], "it comes with the component hyperpod"
+        ["image-pull-secret", "gpu-instance-type", "healthy-nodes"],
+        "it comes with the value hyperpod of the chart",
     ),
 }
 """Rules of 0.1.0 that are not in the packaged table any more, and where to look."""

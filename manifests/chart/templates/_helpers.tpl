@@ -2,32 +2,24 @@
 {{- define "refuse" }}
 {{- $v := .Values }}
 {{- if ne .Release.Namespace "ultraserver-webhook" }}
-{{- fail "one installation serves a cluster, and its programs, rights and policies know each other by their namespace: add --namespace ultraserver-webhook --create-namespace" }}
-{{- end }}
+{{- fail "one installation serves a cluster, and its programs, rights and policies know each other by their namespace: add --namespace ultraserver-webhook --create-namespace" }}{{ end }}
 {{- if and $v.optIn $v.missedJobs }}
-{{- fail "optIn and missedJobs: the Pods of all jobs that did not ask would be taken for those of missed ones; set one of them to false" }}
-{{- end }}
+{{- fail "optIn and missedJobs: the Pods of all jobs that did not ask would be taken for those of missed ones; set one of them to false" }}{{ end }}
 {{- if and $v.optInKinds (not (and $v.optIn $v.kinds)) }}
-{{- fail "optInKinds narrows `kinds` to the namespaces that optIn leaves: set optIn: true and kinds, or optInKinds: false" }}
-{{- end }}
+{{- fail "optInKinds narrows `kinds` to the namespaces that optIn leaves: set optIn: true and kinds, or optInKinds: false" }}{{ end }}
 {{- range $name, $pem := $v.provided }}
 {{- if and (eq $v.certificates "provided") (not $pem) }}
 {{- fail (printf "certificates: provided has no provided.%s: add --set-file provided.%s=FILE; or, to keep the key out of Helm's release, make the Secret ultraserver-webhook-provided yourself (docs/install.md) and set certificates: program, which serves it" $name $name) }}
 {{- else if and $pem (ne $v.certificates "provided") }}
-{{- fail (printf "provided.%s is set, and certificates: %s does not use it: set certificates: provided, or take it out" $name $v.certificates) }}
-{{- end }}
+{{- fail (printf "provided.%s is set, and certificates: %s does not use it: set certificates: provided, or take it out" $name $v.certificates) }}{{ end }}
 {{- end }}
 {{- if gt (int $v.replicas.min) (int $v.replicas.max) }}
-{{- fail (printf "replicas.min is %v and replicas.max %v: raise the maximum" $v.replicas.min $v.replicas.max) }}
-{{- end }}
+{{- fail (printf "replicas.min is %v and replicas.max %v: raise the maximum" $v.replicas.min $v.replicas.max) }}{{ end }}
 {{- if and (eq $v.failurePolicy "Fail") (lt (int $v.replicas.min) 2) }}
-{{- fail "failurePolicy: Fail with one replica refuses every job while its node is drained: set replicas.min to 2 or more" }}
-{{- end }}
+{{- fail "failurePolicy: Fail with one replica refuses every job while its node is drained: set replicas.min to 2 or more" }}{{ end }}
 {{- if ne (get (fromYaml $v.table) "kind") "RuleTable" }}
-{{- fail "table is not a RuleTable: it begins with `apiVersion: ultraserver-webhook.io/v1alpha1` and `kind: RuleTable` (docs/rule-table.md); `ultraserver-webhook rules lint FILE` says what is wrong" }}
+{{- fail "table is not a RuleTable: it begins with `apiVersion: ultraserver-webhook.io/v1alpha1` and `kind: RuleTable` (docs/rule-table.md); `ultraserver-webhook rules lint FILE` says what is wrong" }}{{ end }}
 {{- end }}
-{{- end }}
-
 {{/* Metadata of an object of a component: (list NAME COMPONENT), in the namespace or, "wide", in none. */}}
 {{- define "wide" -}}
 {name: {{ index . 0 }}, labels: {{ include "labels" (index . 1) }}}
@@ -38,7 +30,6 @@
 {{- define "labels" -}}
 {app.kubernetes.io/name: ultraserver-webhook, app.kubernetes.io/part-of: ultraserver-webhook{{ with . }}, app.kubernetes.io/component: {{ . }}{{ end }}}
 {{- end }}
-
 {{/* An account, bound to the Role and the ClusterRole of its name: (list NAME COMPONENT). */}}
 {{- define "account" -}}
 apiVersion: v1
@@ -60,7 +51,6 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {{ index
 subjects:
   - {kind: ServiceAccount, name: {{ index . 0 }}, namespace: ultraserver-webhook}
 {{- end }}
-
 {{/* A policy of the guard, bound, up to the resourceRules: (list ROOT NAME). */}}
 {{- define "guard" -}}
 {{- $name := printf "ultraserver-webhook-guard-%s" (index . 1) -}}
@@ -84,7 +74,6 @@ spec:
     namespaceSelector:
       matchExpressions: [{{ include "system" . }}]
 {{- end }}
-
 {{/* The binding of an admission policy: (list NAME COMPONENT ACTIONS). */}}
 {{- define "bound" -}}
 apiVersion: admissionregistration.k8s.io/v1
@@ -94,8 +83,7 @@ spec:
   policyName: {{ index . 0 }}
   validationActions: {{ index . 2 }}
 {{- end }}
-
-{{/* The Deployment of a program, up to its volumes, which may follow: (list ROOT NAME PROGRAM). */}}
+{{/* The Deployment of a program, but for what comes last in its pods: (list ROOT NAME PROGRAM). */}}
 {{- define "deployment" -}}
 {{- $v := (index . 0).Values }}{{ $program := index . 2 }}{{ $serving := eq $program "serving" -}}
 apiVersion: apps/v1
@@ -120,15 +108,6 @@ spec:
       serviceAccountName: {{ index . 1 }}
       automountServiceAccountToken: {{ not $serving }}
       enableServiceLinks: false
-      {{- with $v.priorityClassName }}
-      priorityClassName: {{ . }}
-      {{- end }}
-      {{- with $v.image.pullSecrets }}
-      imagePullSecrets: [{{ range $i, $name := . }}{{ if $i }}, {{ end }}{name: {{ $name }}}{{ end }}]
-      {{- end }}
-      {{- with $v.nodeSelector }}
-      nodeSelector: {{- toYaml . | nindent 8 }}
-      {{- end }}
       {{- $tolerations := $v.tolerations }}
       {{- if $serving }}
       # A dead node's replica is replaced half a minute after the node was found NotReady, not five minutes.
@@ -136,47 +115,38 @@ spec:
       {{- $tolerations = append $tolerations (dict "key" (printf "node.kubernetes.io/%s" .) "operator" "Exists" "effect" "NoExecute" "tolerationSeconds" 30) }}
       {{- end }}
       {{- end }}
-      {{- with $tolerations }}
-      tolerations: {{- toYaml . | nindent 8 }}
+      {{- $secrets := list }}{{ range $v.image.pullSecrets }}{{ $secrets = append $secrets (dict "name" .) }}{{ end }}
+      {{- range $key, $asked := dict "imagePullSecrets" $secrets "nodeSelector" $v.nodeSelector "priorityClassName" $v.priorityClassName "tolerations" $tolerations }}
+      {{- if $asked }}{{ dict $key $asked | toYaml | nindent 6 }}{{ end }}
       {{- end }}
-      securityContext:
-        runAsNonRoot: true
-        runAsUser: 65532
-        runAsGroup: 65532
-        fsGroup: 65532
-        seccompProfile: {type: RuntimeDefault}
+      securityContext: {runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, fsGroup: 65532, seccompProfile: {type: RuntimeDefault}}
       affinity:
         nodeAffinity:
           # UltraServer nodes are for jobs.
           preferredDuringSchedulingIgnoredDuringExecution:
-            - weight: 100
-              preference:
-                matchExpressions:
-                  - {key: node.kubernetes.io/instance-type, operator: NotIn, values: [trn2u.48xlarge, ml.trn2u.48xlarge]}
+            - preference:
+                matchExpressions: [{key: node.kubernetes.io/instance-type, operator: NotIn, values: [trn2u.48xlarge, ml.trn2u.48xlarge]}]
+              weight: 100
       volumes:
-        - name: tmp
-          emptyDir: {sizeLimit: 16Mi}
-        {{- if ne $program "certificates" }}
-        - name: rules
-          configMap: {name: ultraserver-webhook-rules}
+        {{- if $serving }}
+        - name: tls
+          # Made by the certificate program; the pod starts when it exists.
+          secret: {secretName: ultraserver-webhook-tls, defaultMode: 0440, items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}]}
         {{- end }}
+        {{- if ne $program "certificates" }}
+        - {name: rules, configMap: {name: ultraserver-webhook-rules}}
+        {{- end }}
+        - {name: tmp, emptyDir: {sizeLimit: 16Mi}}
 {{- end }}
-
-{{/* Its container, up to the mounts, which may follow: (list ROOT PROGRAM IMAGE). */}}
+{{/* Its container, but for the command and what goes with it: (list ROOT PROGRAM IMAGE). */}}
 {{- define "container" -}}
 {{- $v := (index . 0).Values }}{{ $own := index $v.programs (index . 1) }}{{ $image := index $v.image (index . 2) -}}
 image: {{ with $v.image.registry }}{{ . }}/{{ end }}{{ $image.repository }}:{{ $v.image.tag | default (index . 0).Chart.AppVersion }}{{ with $image.digest }}@{{ . }}{{ end }}
 {{- if eq (index . 2) "controllers" }}
 ports:
   - {name: metrics, containerPort: 9090}
-livenessProbe:
-  httpGet: {path: /metrics, port: metrics}
-  initialDelaySeconds: 10
-  periodSeconds: 20
-  timeoutSeconds: 5
-readinessProbe:
-  httpGet: {path: /metrics, port: metrics}
-  timeoutSeconds: 5
+livenessProbe: {httpGet: {path: /metrics, port: metrics}, initialDelaySeconds: 10, periodSeconds: 20, timeoutSeconds: 5}
+readinessProbe: {httpGet: {path: /metrics, port: metrics}, timeoutSeconds: 5}
 {{- end }}
 {{- if or $own.env (eq (index . 1) "certificates") }}
 env:
@@ -190,17 +160,16 @@ env:
   {{- end }}
 {{- end }}
 resources: {{- toYaml $own.resources | nindent 2 }}
-securityContext:
-  allowPrivilegeEscalation: false
-  readOnlyRootFilesystem: true
-  capabilities: {drop: [ALL]}
+securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
 volumeMounts:
-  - {name: tmp, mountPath: /tmp}
+  {{- if eq (index . 1) "serving" }}
+  - {name: tls, mountPath: /etc/ultraserver-webhook/tls, readOnly: true}
+  {{- end }}
   {{- if ne (index . 1) "certificates" }}
   - {name: rules, mountPath: /etc/ultraserver-webhook/rules, readOnly: true}
   {{- end }}
+  - {name: tmp, mountPath: /tmp}
 {{- end }}
-
 {{/* The kinds that are asked for, `all` written out. */}}
 {{- define "kinds" }}
 {{- $kinds := .Values.kinds }}
@@ -209,7 +178,6 @@ volumeMounts:
 {{- end }}
 {{- toJson $kinds }}
 {{- end }}
-
 {{/* Rules for RESOURCE.VERSION.GROUPs: (list OPERATIONS KINDS). */}}
 {{- define "rules" }}
 {{- $operations := index . 0 }}
@@ -218,7 +186,6 @@ volumeMounts:
 - {apiGroups: [{{ $part._2 | quote }}], apiVersions: [{{ $part._1 }}], resources: [{{ $part._0 }}], operations: {{ $operations }}, scope: Namespaced}
 {{- end }}
 {{- end }}
-
 {{/* Namespaces that nobody is asked about, whatever their labels. */}}
 {{- define "system" -}}
 {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, kube-public, kube-node-lease, ultraserver-webhook]}

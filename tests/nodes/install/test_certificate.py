@@ -110,7 +110,7 @@ def test_whoever_was_named_last_wins_however_hastily_it_changes(installed: Insta
 
 def new_certificate(installed: Installation) -> Path:
     """Another certificate of another authority, where the document wants it."""
-    folder = installed.folder / "manifests" / "components" / "bring-your-own-certificate"
+    folder = installed.folder
     fresh = installed.folder / "fresh"
     host = f"--host=ultraserver-webhook.{NAMESPACE}.svc"
     command = [sys.executable, "-m", "certs", "dev", "--dir", str(fresh), host]

@@ -18,9 +18,9 @@ NOW, OTHER = product.version(), "0.0.1"
 def next_version(installed: Installation) -> Iterator[Installation]:
     """An installation whose manifests name another version, which is this one under another name."""
     story.tag(installed.control_plane, OTHER)
-    file = installed.folder / "manifests" / "base" / "kustomization.yaml"
+    file = installed.folder / "manifests" / "chart" / "Chart.yaml"
     before = file.read_text(encoding="utf-8")
-    file.write_text(before.replace(f"newTag: {NOW}", f"newTag: {OTHER}"), encoding="utf-8")
+    file.write_text(before.replace(f"appVersion: {NOW}", f"appVersion: {OTHER}"), encoding="utf-8")
     yield installed
     file.write_text(before, encoding="utf-8")
     installed.run(OPERATIONS, "Switch the table on again")
@@ -30,7 +30,7 @@ def test_another_version_goes_out_and_back(next_version: Installation) -> None:
     installed = next_version
     with jobs_keep_coming(installed.control_plane.kubeconfig, TEAM) as load:
         load.more(1)
-        assert f"+        image: ultraserver-webhook:{OTHER}" in installed.run(INSTALL, "Upgrade")
+        assert f"+          image: ultraserver-webhook:{OTHER}" in installed.run(INSTALL, "Upgrade")
         assert story.serving(installed.own) == {f"ultraserver-webhook:{OTHER}"}
         installed.run(INSTALL, "Roll back")
         assert story.serving(installed.own) == {f"ultraserver-webhook:{NOW}"}

@@ -1,4 +1,4 @@
-"""What each overlay says that a cluster is like, asked of one with the product installed."""
+"""What each recommended set of values says that a cluster is like, asked of one where it is installed."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.plane.guard.people import WORKER
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where an overlay is installed.
+    """Where it is installed.
 
     Attributes:
         own: kubectl for the product's namespace.
-        here: for one with jobs, which no overlay knows.
+        here: for one with jobs, which no set knows.
         asking: for one that asks to be touched.
     """
 
@@ -82,7 +82,7 @@ def without_placement(cluster: Cluster) -> bool:
 
 
 def whole(cluster: Cluster) -> bool:
-    """What the base is: a job waits for whole-job admission, which places it; the guard refuses."""
+    """What the default is: a job waits for whole-job admission, which places it; the guard refuses."""
     if {"name": GATE} not in cluster.job()["spec"].get("schedulingGates", ()):
         return False
     cluster.here.create(mpijob(2))
@@ -116,8 +116,8 @@ def opt_in(cluster: Cluster) -> bool:
 
 
 SAYS: dict[str, Callable[[Cluster], bool]] = {
+    "": whole,
     "cert-manager": cert_manager,
-    "eks": whole,
     "failclosed": base,
     "guard-warn": guard_warn,
     "hyperpod": hyperpod,
@@ -127,5 +127,5 @@ SAYS: dict[str, Callable[[Cluster], bool]] = {
     "opt-in": opt_in,
     "without-placement": without_placement,
 }
-"""Whether a cluster is as an overlay says; false of one with eks alone, but for eks, and failclosed: that one
-refuses jobs while no replica serves is shown in tests/nodes/install."""
+"""Whether a cluster is as a set says; false of the default, but for its own, and failclosed: that one refuses
+jobs while no replica serves is shown in tests/nodes/install."""

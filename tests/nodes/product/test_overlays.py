@@ -1,4 +1,4 @@
-"""Every overlay's file of the release, over a running installation, does what it says; then it goes again.
+"""Every file of the release, over a running installation, does what it says; then it goes again.
 
 Of cert-manager and the Prometheus operator only the kinds are there, not what acts on them.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from testbed import chart
 from testbed.nodes import story
 from testbed.nodes.plane import RealPlane
 from testbed.nodes.plugin import NeuronPlugin
@@ -22,9 +23,7 @@ from testbed.plane.jobs import text, together
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.managers import definition
 from testbed.plane.webhook import INJECT
-from testbed.release import release
 from testbed.waiting import until
-from tests.docs.blocks import REPOSITORY
 from tests.nodes.person import Person
 from tests.nodes.product.overlays import SAYS, Cluster, base
 from tests.nodes.replicas import restarts, wait_for_table
@@ -37,9 +36,9 @@ KINDS = {
 }
 
 
-def objects(folder: Path, overlay: str) -> list[Object]:
-    """What is in the file of an overlay."""
-    content = (folder / f"install-{overlay}.yaml").read_text(encoding="utf-8")
+def objects(folder: Path, name: str = "") -> list[Object]:
+    """What is in the file of a recommended set of values; in the default's without."""
+    content = (folder / (f"install-{name}.yaml" if name else "install.yaml")).read_text(encoding="utf-8")
     return list(yaml.safe_load_all(content))
 
 
@@ -79,13 +78,13 @@ def sound(cluster: Cluster, earlier: dict[str, int]) -> None:
 
 @pytest.fixture(scope="module")
 def plain(installed: Kubectl, release_folder: Path) -> Iterator[Kubectl]:
-    """The installation, and the kinds that overlays name; afterwards it is as it was."""
+    """The installation, and the kinds that they name; afterwards it is as it was."""
     definitions = [definition(group, kind) for group, found in KINDS.items() for kind in found]
     installed.run("apply", "-f", "-", stdin=text(together(*definitions)))
     for one in definitions:
         installed.wait_for(established, "crd", one["metadata"]["name"])
     yield installed
-    settled(Cluster(installed, installed, installed), objects(release_folder, "eks"))
+    settled(Cluster(installed, installed, installed), objects(release_folder))
     installed.run("delete", "-f", "-", stdin=text(together(*definitions)))
 
 
@@ -98,23 +97,25 @@ def cluster(plain: Kubectl, here: Kubectl) -> Iterator[Cluster]:
     plain.run("delete", "namespace", name, "--wait=false")
 
 
-@pytest.mark.parametrize("overlay", release.overlays(REPOSITORY))
-def test_an_overlay_over_a_running_installation_does_what_it_says(
+@pytest.mark.parametrize("overlay", ["", *chart.RECOMMENDED])
+def test_a_recommended_set_over_a_running_installation_does_what_it_says(
     overlay: str, cluster: Cluster, release_folder: Path, mended: dict[str, NeuronPlugin]
 ) -> None:
     story.all_offered(cluster.own, mended)
-    if overlay not in {"eks", "failclosed"}:
+    if overlay not in {"", "failclosed"}:
         assert not SAYS[overlay](cluster)
-    before = {*map(identity, objects(release_folder, "eks"))}
+    before = {*map(identity, objects(release_folder))}
     parts, earlier = objects(release_folder, overlay), restarts(cluster.pods())
-    cluster.own.run("apply", "-f", str(release_folder / f"install-{overlay}.yaml"))
+    cluster.own.run(
+        "apply", "-f", str(release_folder / (f"install-{overlay}.yaml" if overlay else "install.yaml"))
+    )
     try:
         settled(cluster, parts)
-        until(lambda: SAYS[overlay](cluster), f"a cluster as {overlay} says")
+        until(lambda: SAYS[overlay](cluster), f"a cluster as {overlay or 'the default'} says")
         sound(cluster, earlier)
     finally:
         cluster.here.run("delete", "mpijobs", "--all")
-        cluster.own.run("apply", "-f", str(release_folder / "install-eks.yaml"))
+        cluster.own.run("apply", "-f", str(release_folder / "install.yaml"))
         added = [part for part in parts if identity(part) not in before]
         if added:
             cluster.own.run("delete", "-f", "-", stdin=text(together(*added)))

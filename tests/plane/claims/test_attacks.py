@@ -116,7 +116,7 @@ def tenant(fleet: Fleet, seed: int) -> Iterator[Tenant]:
     make_sick(stage, 1, random.Random(seed))  # noqa: S311 - no secret
     for name in stage.sick & set(free):
         stage.cordon(name, cordoned=False)
-    inside.run("apply", "-k", str(nodes.CLAIMS))
+    inside.run("apply", "-f", str(nodes.CLAIMS))
     made = Tenant(inside.acting_as("editor"), free)
     yield made
     made.for_ever(*PODS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from testbed import chart
+from testbed.plane.controlplane import ControlPlane
 from tests.docs.blocks import REPOSITORY
 
 Object = dict[str, Any]
@@ -29,6 +30,16 @@ def built(helm: None) -> Callable[..., Build]:
         return tuple(chart.objects({"createNamespace": True} | json.loads(values)))
 
     return lambda **values: build_one(json.dumps(values, sort_keys=True))
+
+
+@pytest.fixture(scope="package")
+def control_plane(
+    tools: Path, helm: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """A control plane without nodes; every test leaves it with nothing of ours."""
+    assert helm is None
+    with ControlPlane(tmp_path_factory.mktemp("chart"), tools) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

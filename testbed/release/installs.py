@@ -1,0 +1,69 @@
+"""What a release installs: the chart, and what Helm renders of it for whoever has no Helm."""
+
+from __future__ import annotations
+
+import gzip
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from testbed import chart
+from testbed.images import layout, product
+from testbed.release.source import ReleaseError
+
+
+def write(files: Path, out: Path, archives: Mapping[str, Path], date: int) -> None:
+    """Writes the chart, ``install.yaml`` and one such file for each recommended set of values.
+
+    Args:
+        files: what the release is made of; its chart gets the digests.
+        out: the folder of the release.
+        archives: of the images, by their names and tags.
+        date: of the commit, in seconds since 1970: the same commit gives the same files.
+
+    Raises:
+        ReleaseError: the chart has no place for a digest.
+        ChartError: Helm does not render it.
+    """
+    folder = files / "manifests" / "chart"
+    pin(folder / "values.yaml", archives)
+    pack(folder, out / f"{chart.NAME}-chart-{product.version(files)}.tgz", date)
+    for name, values in {"install": {}, **_named()}.items():
+        (out / f"{name}.yaml").write_text(chart.rendered(values, folder), encoding="utf-8")
+
+
+def _named() -> dict[str, dict[str, object]]:
+    return {f"install-{name}": values for name, values in chart.RECOMMENDED.items()}
+
+
+def pin(values: Path, archives: Mapping[str, Path]) -> None:
+    """Writes the digests of images into the values of a chart; every comment stays.
+
+    Raises:
+        ReleaseError: there is no place for one.
+    """
+    text = values.read_text(encoding="utf-8")
+    for image, path in archives.items():
+        name = image.partition(":")[0]
+        empty = f'{{repository: {name}, digest: ""}}'
+        if empty not in text:
+            raise ReleaseError(f"values.yaml of the chart has no {empty}")
+        text = text.replace(empty, f"{{repository: {name}, digest: {layout.digest(path)}}}")
+    values.write_text(text, encoding="utf-8")
+
+
+def pack(folder: Path, target: Path, date: int) -> None:
+    """Writes a chart as ``helm package`` does, whose archives differ by the time of packing."""
+
+    def dated(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.mtime, member.uid, member.gid, member.uname, member.gname = date, 0, 0, "", ""
+        member.mode = 0o755 if member.isdir() else 0o644
+        return member
+
+    with (
+        target.open("wb") as file,
+        gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w") as archive,
+    ):
+        for each in sorted(folder.rglob("*")):
+            archive.add(each, f"{chart.NAME}/{each.relative_to(folder)}", recursive=False, filter=dated)

@@ -1,0 +1,47 @@
+"""Helm takes over what kubectl installed before there was a chart, and goes on and back, under a load."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from testbed.images import product
+from testbed.nodes import story
+from testbed.plane.jobs import text, together
+from testbed.plane.kubectl import Object
+from testbed.plane.load import jobs_keep_coming
+from tests.nodes.install.installation import INSTALL, NAMESPACE, TEAM, Installation
+from tests.plane.manifests.objects import KUSTOMIZED
+
+PROGRAMS = ("ultraserver-webhook-certs", "ultraserver-webhook", "ultraserver-placement")
+
+
+@pytest.mark.limit(
+    150, "an installation anew, and three rollouts of Pods that wait ten seconds before they end"
+)
+def test_helm_takes_over_upgrades_and_rolls_back_without_a_lost_admission(installed: Installation) -> None:
+    def gone(found: Object) -> bool:
+        return NAMESPACE not in [each["metadata"]["name"] for each in found["items"]]
+
+    installed.run(INSTALL, "Uninstall")
+    installed.kubectl.wait_for(gone, "namespaces")
+    lines = KUSTOMIZED.read_text(encoding="utf-8").replace(":0.2.0", f":{product.version()}").splitlines()
+    installed.kubectl.run("apply", "-f", "-", stdin=text(together(*map(json.loads, lines))))
+    installed.wait_places()
+    before = installed.bundles()
+    with jobs_keep_coming(installed.control_plane.kubeconfig, TEAM) as load:
+        load.more(5)
+        for heading in (
+            "Without Helm",
+            "From what kubectl has installed",
+            "See whom the guard would refuse",
+            "Roll back",
+        ):
+            installed.run(INSTALL, heading)
+            for name in PROGRAMS:
+                story.rolled_out(installed.own, name)
+            load.more(5)
+    assert load.lost == []
+    assert installed.bundles() == before
+    installed.wait_places()
