@@ -95,6 +95,31 @@ class KubernetesApi:
         """
         return _checked("POST", path, *self._call("POST", path, document))
 
+    def try_create(self, path: str, document: Object) -> tuple[int, Object]:
+        """Have an object created in the collection ``path`` as a dry run: nothing is stored.
+
+        Returns:
+            The HTTP status, and the object as it would be stored, or a ``Status`` that says why not.
+
+        Raises:
+            ApiError: The API server cannot be reached.
+        """
+        return self._call("POST", _with_query(path, dryRun="All", fieldValidation="Strict"), document)
+
+    def text(self, path: str) -> str:
+        """Read what is no object, such as ``/metrics``.
+
+        Raises:
+            ApiError: It cannot be read.
+        """
+        response = self._send("GET", path)
+        with _errors("GET", path):
+            data: bytes = response.response.read()
+        response.response.release_conn()
+        if response.status >= HTTPStatus.BAD_REQUEST:
+            _checked("GET", path, *_decoded(response.status, data))
+        return data.decode(errors="replace")
+
     def replace(self, path: str, document: Object) -> Object:
         """Replace an object, if it still has the ``resourceVersion`` of ``document``.
 

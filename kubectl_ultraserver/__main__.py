@@ -19,17 +19,20 @@ from kube.api import ApiError
 from kube.command import connect_as_user
 from kubectl_ultraserver.listing import Lister, UnknownJobError
 from kubectl_ultraserver.names import JobName, parse
+from kubectl_ultraserver.preview import Asker, lines, report
 from kubectl_ultraserver.servers import is_asked_for, servers
 from kubectl_ultraserver.svg import svg
 from kubectl_ultraserver.terminal import drawn, explained, verified
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
+from webhook.cli import files_of, read_text
+from webhook.documents import DocumentError, read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 WHOLE, NOT_WHOLE, FAILED = 0, 1, 2
-"""Exit codes of ``verify``; the other commands have 0 and 2 only."""
+"""Exit codes of ``verify`` and, in its words, of ``preview``; the other commands have 0 and 2 only."""
 
 _OPTIONS = (
     click.option(
@@ -104,6 +107,37 @@ def why_command(lister: Lister, job: JobName, form: str) -> None:
         _json({"job": title, "findings": [asdict(finding) for finding in findings], "unseen": unseen})
     else:
         _lines(explained(title, findings, unseen))
+
+
+@main.command("preview")
+@click.option(
+    "-f", "--filename", "files", multiple=True, required=True, help="File or directory; - is stdin."
+)
+@click.option("--fit", "fits", is_flag=True, help="Say which UltraServers it would get now, or why it waits.")
+@connected
+def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: bool) -> NoReturn:
+    """Show what the cluster would make of objects: by its rule table, and by a dry run on its API server.
+
+    Exits with 0 if both say the same (and --fit finds nodes), 1 if not, 2 if one is refused or not read.
+    """
+    try:
+        texts = [read_text(file) for path in files for file in files_of(Path(path))]
+        documents = [each for source, text in texts for each in read_documents(text, source)]
+        asker = Asker(lister.api, lister.namespace, lister.progress)
+        found = list(asker.look(documents, fits=fits))
+    except DocumentError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}")
+    if not found:
+        _fail("no objects to look at")
+    if form == "json":
+        _json({"items": [report(*each) for each in found]})
+    else:
+        _lines(line for each in found for line in lines(*each))
+    differs = any(findings or (fit and not fit.fits) for _, findings, fit in found)
+    refused = any(asked.stored is None for asked, *_ in found)
+    sys.exit(FAILED if refused else NOT_WHOLE if differs else WHOLE)
 
 
 @main.command()

@@ -26,7 +26,9 @@ from placement.reasons import causes, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
 
+    from kube.api import Object
     from kubectl_ultraserver.findings import Case
     from placement.model import Pod
     from placement.plan import Decision, Opening, Waiting
@@ -64,18 +66,18 @@ def unplaced(case: Case) -> Iterator[Finding]:
 def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
     """Why the placement program does not open a job; of several groups each by itself."""
     keys = {pod.key for pod in pods}
-    decision = _decision(case, case.work.fleet.pods, Policy().patience)
+    decision = decision_of(case, case.work.fleet.pods, Policy().patience)
     told = [text(event, "message") for event in case.told([pod.name for pod in pods], component=COMPONENT)]
-    silent = _silent(case)
+    silent = silence(case.lease, case.now)
     for waiting in decision.waiting:
         if waiting.job.key in keys:
-            why, details = _why(case, decision, waiting)
+            why, details = reason(case, decision, waiting)
             yield Finding("program", COMPONENT, f"keeps the job: {why}", details)
     age = case.now - min(pod.created for pod in pods)
     for opening in decision.openings:
         if opening.job.key not in keys:
             continue
-        there = _units(opening) or "where its workers are"
+        there = units_of(opening) or "where its workers are"
         if silent:
             yield Finding("program", COMPONENT, f"would open the job onto {there}")
         elif age < GRACE:
@@ -89,13 +91,18 @@ def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
         yield Finding("program", COMPONENT, silent, (), "kubectl -n ultraserver-webhook get pods")
 
 
-def _silent(case: Case) -> str:
-    """That the program does not run; empty where it does, or nobody may say."""
-    if case.lease is None:
+def silence(lease: Object | None, now: datetime) -> str:
+    """That the program does not run; empty where it does, or nobody may say.
+
+    Args:
+        lease: Its Lease; None where there is none, empty where it may not be read.
+        now: The time.
+    """
+    if lease is None:
         return "does not run: there is no Lease of it, and pods with its gate wait for ever"
-    renewed = time_of(at(case.lease, "spec", "renewTime"))
-    if renewed and case.now - renewed > SILENT:
-        holder = text(case.lease, "spec", "holderIdentity") or "nobody"
+    renewed = time_of(at(lease, "spec", "renewTime"))
+    if renewed and now - renewed > SILENT:
+        holder = text(lease, "spec", "holderIdentity") or "nobody"
         return f"does not run: its Lease was last renewed at {renewed:%H:%M:%S} UTC by {holder}"
     return ""
 
@@ -139,18 +146,18 @@ def _unplaced(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
     ]
     keys, uids = {pod.key for pod in own}, {pod.uid for pod in own}
     others = (pod for pod in work.fleet.pods if pod.uid not in uids and not pod.gated)
-    decision = _decision(case, [*others, *own], timedelta.max)
+    decision = decision_of(case, [*others, *own], timedelta.max)
     for waiting in decision.waiting:
         if waiting.job.key in keys and not waiting.job.trouble():
-            yield Finding("ultraserver", work.called.name, *_why(case, decision, waiting))
+            yield Finding("ultraserver", work.called.name, *reason(case, decision, waiting))
     for opening in decision.openings:
         if opening.job.key in keys:
-            there = _units(opening) or "where the others are"
+            there = units_of(opening) or "where the others are"
             text_ = f"by nodes and devices there is room for it: {there}; something else keeps its pods off"
             yield Finding("ultraserver", work.called.name, text_)
 
 
-def _decision(case: Case, pods: Iterable[Pod], patience: timedelta) -> Decision:
+def decision_of(case: Case, pods: Iterable[Pod], patience: timedelta) -> Decision:
     """What the placement program decides, of what it would see now."""
     fleet = case.work.fleet
     ended = (found for raw in case.work.pods if (found := read_ended(raw)))
@@ -158,11 +165,12 @@ def _decision(case: Case, pods: Iterable[Pod], patience: timedelta) -> Decision:
     return decide(fleet.topology, [*pods, *ended, *fleet.taken], case.now, policy)
 
 
-def _units(opening: Opening) -> str:
+def units_of(opening: Opening) -> str:
+    """The units that a job is opened onto."""
     return " ".join(dict.fromkeys(pin.value for pin in opening.pins))
 
 
-def _why(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple[str, ...]]:
+def reason(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple[str, ...]]:
     """Why a job waits: in short, and what keeps each group from it, and which nodes are in none."""
     job, fleet = waiting.job, case.work.fleet
     if not waiting.why.startswith("needs "):  # it is not the groups that it waits for

@@ -11,7 +11,7 @@ from common.texts import columns, printable
 from kubectl_ultraserver.servers import MISSING, counts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kubectl_ultraserver.findings import Finding
     from kubectl_ultraserver.servers import Server, Spot
@@ -73,6 +73,13 @@ def explained(title: str, findings: Sequence[Finding], unseen: str) -> Iterator[
         yield f"{title}: {click.style('waits for nothing', fg='green')}: its workers have their nodes"
     else:
         yield f"{title}:"
+    yield from listed(findings)
+    if unseen:
+        yield click.style(f"note: {printable(unseen)}", fg="yellow")
+
+
+def listed(findings: Iterable[Finding]) -> Iterator[str]:
+    """Findings, each with its details and what to do."""
     for finding in findings:
         name = click.style(printable(f"{finding.kind} {finding.name}"), bold=True)
         yield f"* {name}: {printable(finding.text)}"
@@ -81,8 +88,6 @@ def explained(title: str, findings: Sequence[Finding], unseen: str) -> Iterator[
             yield f"    and {len(finding.details) - LISTED} more: --output json has all"
         if finding.remedy:
             yield f"  {click.style('try', fg='green')} {printable(finding.remedy)}"
-    if unseen:
-        yield click.style(f"note: {printable(unseen)}", fg="yellow")
 
 
 def cut(text: str, width: int) -> str:

@@ -88,7 +88,7 @@ def preview_command(
     given = (*files, *more) or (Path("-"),)
     try:
         table = load_file(rules) if rules else load_default()
-        texts = [_read(path) for each in given for path in _files(each)]
+        texts = [read_text(path) for each in given for path in files_of(each)]
         documents = expand_lists(each for source, text in texts for each in read_documents(text, source))
         shown = preview(table, documents, now=time.time(), **how)
     except TableError as error:
@@ -131,7 +131,7 @@ def review(file: Path, url: str, ca: Path, namespace: str, wait: float) -> None:
     from webhook.client import ReviewError, send_review  # noqa: PLC0415
 
     try:
-        source, text = _read(file)
+        source, text = read_text(file)
         for document in expand_lists(read_documents(text, source)):
             click.echo(send_review(document, url, ca, namespace, wait), nl=False)
     except (DocumentError, ReviewError, OSError) as error:
@@ -253,14 +253,15 @@ def _refused(error: TableError) -> str:
     return f"{error}\nthe rule table is wrong in {count} place{'s' if count > 1 else ''}"
 
 
-def _files(path: Path) -> list[Path]:
+def files_of(path: Path) -> list[Path]:
     """A directory's files as kubectl takes them, anything else as it is."""
     if not path.is_dir():
         return [path]
     return sorted(file for file in path.iterdir() if file.suffix in {".yaml", ".yml", ".json"})
 
 
-def _read(path: Path) -> tuple[str, bytes]:
+def read_text(path: Path) -> tuple[str, bytes]:
+    """What a file is called in messages, and its content; - is standard input."""
     if str(path) == "-":
         return "<stdin>", sys.stdin.buffer.read()
     return str(path), path.read_bytes()

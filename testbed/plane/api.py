@@ -9,7 +9,6 @@ import functools
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -170,11 +169,7 @@ class Client:
         Raises:
             ApiError: it says nothing there.
         """
-        response = self._api._send("GET", path)  # noqa: SLF001 - as above
-        text: str = response.response.read().decode()
-        if response.status != HTTPStatus.OK:
-            raise ApiError(f"{path}: {text}")
-        return text
+        return self._api.text(path)
 
     def get(self, wanted: Wanted, namespace: str | None) -> Object | None:
         """One object, or a List of all there are.

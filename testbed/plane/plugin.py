@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ import yaml
 from click.testing import CliRunner
 
 from kubectl_ultraserver.__main__ import FAILED, main
-from testbed.plane.kubectl import Kubectl
+from testbed.plane.jobs import text, together
+from testbed.plane.kubectl import Kubectl, Object
 from testbed.waiting import NotYetError, until
 
 
@@ -53,6 +54,15 @@ def eventually(inside: Kubectl, words: list[str], holds: Callable[[Any], object]
         return until(found, f"what kubectl ultraserver {' '.join(words)} says")
     except NotYetError as error:
         raise NotYetError(f"{error}; it says:\n{said}") from None
+
+
+def previewed(inside: Kubectl, *jobs: Object, options: Sequence[str] = ()) -> tuple[int, list[Any]]:
+    """What ``preview`` says of objects: its exit status, and an item for each."""
+    words = ["preview", "-f", "-", "-n", inside.namespace or "default", "-o", "json"]
+    words += ["--kubeconfig", str(inside.kubeconfig), *options]
+    done = CliRunner().invoke(main, words, input=text(together(*jobs)))
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.output
+    return done.exit_code, json.loads(done.stdout)["items"]
 
 
 def texts(found: Any) -> list[str]:

@@ -155,6 +155,20 @@ def test_an_answer_that_is_no_object_is_an_error(server: Server, api: Kubernetes
             api.get("/a")
 
 
+def test_a_dry_run_says_what_became_of_it_and_raises_nothing(server: Server, api: KubernetesApi) -> None:
+    server.answer = (422, b'{"message": "the reason"}')
+    assert api.try_create("/a", {"b": 1}) == (422, {"message": "the reason"})
+    assert server.asked[0][:2] == ("POST", "/a?dryRun=All&fieldValidation=Strict")
+
+
+def test_what_is_no_object_is_read_as_text(server: Server, api: KubernetesApi) -> None:
+    server.answer = (200, b"counter 1\n")
+    assert api.text("/metrics") == "counter 1\n"
+    server.answer = (403, b'{"message": "the reason"}')
+    with pytest.raises(ForbiddenError, match="/metrics: 403 the reason"):
+        api.text("/metrics")
+
+
 def test_nobody_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ApiError, match=r"GET /a: .*refused"):
         connect(kubeconfig(tmp_path, "http://127.0.0.1:1")).get("/a")

@@ -145,6 +145,17 @@ def test_why_asks_the_rule_table_where_the_manifests_put_it(api: FakeApi) -> Non
     assert "added nothing: the whole rule table is switched off" in run("why", "train")[1]
 
 
+def test_files_that_are_not_there_or_no_objects_are_named(api: FakeApi, tmp_path: Path) -> None:
+    assert api.objects
+    (tmp_path / "list.yaml").write_text("- 1\n")
+    for given, said in (
+        (tmp_path / "no.yaml", f"{tmp_path}/no.yaml: No such file or directory"),
+        (tmp_path, f"{tmp_path}/list.yaml:1:1: a Kubernetes object is a map with apiVersion and kind"),
+        ("-", "no objects to look at"),
+    ):
+        assert run("preview", "-f", str(given), input="") == (2, "", f"error: {said}\n")
+
+
 def test_a_job_that_is_written_wrongly_is_refused(api: FakeApi) -> None:
     assert api.objects
     code, _, err = run("why", "a/b/c")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
+from testbed.experiment.stage import Stage
 from testbed.plane import nodes
 from testbed.plane.kubectl import Object
+
+GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 
 
 def claiming(template: str, name: str = "neurons") -> tuple[Object, Object]:
@@ -18,3 +23,32 @@ def pod_with_claim(name: str, node: str) -> Object:
     containers = [{"name": "c", "image": "example.invalid/c", **container}]
     spec = {"containers": containers, "nodeSelector": {"kubernetes.io/hostname": node}, **claims}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def vllm(size: int) -> Object:
+    """The LeaderWorkerSets of AWS's document on the driver: inference on four nodes, and on two."""
+    container, pod = claiming(nodes.template_name(size), "one-node-from-ultraserver")
+    image = {"image": "public.ecr.aws/ubuntu/ubuntu:22.04", "command": ["sh", "-c", "sleep infinity"]}
+
+    def template(role: str) -> Object:
+        containers = [{"name": f"vllm-{role}", **image, **container}]
+        return {"metadata": {"labels": {"role": role}}, "spec": {"containers": containers, **pod}}
+
+    exclusive = {"leaderworkerset.sigs.k8s.io/exclusive-topology": f"{nodes.LABEL}server-id-{size}"}
+    rolling = {"type": "RollingUpdate", "rollingUpdateConfiguration": {"maxUnavailable": 1, "maxSurge": 1}}
+    templates = {"leaderTemplate": template("leader"), "workerTemplate": template("worker")}
+    group = {"size": size, "restartPolicy": "RecreateGroupOnPodRestart", **templates}
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "vllm", "annotations": exclusive},
+        "spec": {"rolloutStrategy": rolling, "replicas": 2, "leaderWorkerTemplate": group},
+    }
+
+
+def units(stage: Stage, pods: list[Object], by: str, key: str = nodes.SERVER_ID_4) -> list[set[str]]:
+    """The units of each group of pods."""
+    found = defaultdict(set)
+    for pod in pods:
+        found[pod["metadata"]["labels"][by]].add(stage.labels[pod["spec"]["nodeName"]][key])
+    return list(found.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,41 +20,11 @@ from testbed.plane.plugin import eventually
 from testbed.waiting import PATIENCE
 from tests.plane.bound import wait_bound, wait_count
 from tests.plane.claims.conftest import OF_AWS, Fleet
-from tests.plane.claims.pods import claiming, pod_with_claim
+from tests.plane.claims.pods import GROUP, claiming, pod_with_claim, units, vllm
 from tests.plane.kinds.jobs import jobset
 
 SICK = 0.25
-GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 JOB = "batch.kubernetes.io/job-name"
-
-
-def vllm(size: int) -> Object:
-    """The LeaderWorkerSets of AWS's document on the driver: inference on four nodes, and on two."""
-    container, pod = claiming(nodes.template_name(size), "one-node-from-ultraserver")
-    image = {"image": "public.ecr.aws/ubuntu/ubuntu:22.04", "command": ["sh", "-c", "sleep infinity"]}
-
-    def template(role: str) -> Object:
-        containers = [{"name": f"vllm-{role}", **image, **container}]
-        return {"metadata": {"labels": {"role": role}}, "spec": {"containers": containers, **pod}}
-
-    exclusive = {"leaderworkerset.sigs.k8s.io/exclusive-topology": f"{nodes.LABEL}server-id-{size}"}
-    rolling = {"type": "RollingUpdate", "rollingUpdateConfiguration": {"maxUnavailable": 1, "maxSurge": 1}}
-    templates = {"leaderTemplate": template("leader"), "workerTemplate": template("worker")}
-    group = {"size": size, "restartPolicy": "RecreateGroupOnPodRestart", **templates}
-    return {
-        "apiVersion": "leaderworkerset.x-k8s.io/v1",
-        "kind": "LeaderWorkerSet",
-        "metadata": {"name": "vllm", "annotations": exclusive},
-        "spec": {"rolloutStrategy": rolling, "replicas": 2, "leaderWorkerTemplate": group},
-    }
-
-
-def units(stage: Stage, pods: list[Object], by: str, key: str = nodes.SERVER_ID_4) -> list[set[str]]:
-    """The units of each group of pods."""
-    found = defaultdict(set)
-    for pod in pods:
-        found[pod["metadata"]["labels"][by]].add(stage.labels[pod["spec"]["nodeName"]][key])
-    return list(found.values())
 
 
 def nemo() -> Object:

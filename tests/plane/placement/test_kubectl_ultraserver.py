@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from contract.keys import SERVER_4
+from contract.keys import SERVER_2, SERVER_4
 from kube.api import leases
+from testbed.experiment.judge import all_whole
 from testbed.experiment.stage import ACCOUNT, NAMESPACE, TEAMS, Stage
-from testbed.plane.plugin import eventually, texts
+from testbed.mpijob import mpijob
+from testbed.plane.plugin import eventually, previewed, texts
 
 
 def test_a_program_that_does_not_run_is_named(stage: Stage) -> None:
@@ -21,3 +23,27 @@ def test_a_program_that_does_not_run_is_named(stage: Stage) -> None:
     onto = about.rpartition(" ")[2]
     rows = eventually(inside, ["verify", "waits"], lambda found: found["whole"])["rows"]
     assert {row["labels"][SERVER_4] for row in rows} == {onto}
+
+
+def test_what_fits_gets_what_the_preview_says_and_what_waits_waits_for_that(stage: Stage) -> None:
+    inside = stage.plane.kubectl.in_namespace(TEAMS[0])
+    stage.start_program()
+    stage.apply("pair", 2)
+    stage.wait(all_whole)
+    jobs = [mpijob(workers, name=f"of-{workers}") for workers in (2, 16, 8)]
+    _, (small, large, late) = previewed(inside, *jobs, options=["--fit"])
+    assert [item["fit"]["fits"] for item in (small, large, late)] == [True, True, False]
+    for item, workers in ((small, 2), (large, 16)):
+        stage.apply(f"of-{workers}", workers)
+        rows = eventually(inside, ["verify", f"of-{workers}"], lambda found: found["whole"])["rows"]
+        key = SERVER_4 if workers > 2 else SERVER_2
+        assert {row["labels"][key] for row in rows} == {*item["fit"]["units"]}
+    stage.apply("of-8", 8)
+    # Before that it waits for its own pods.
+    needs = "program ultraserver-placement: keeps the job: needs"
+    found = eventually(inside, ["why", "of-8"], lambda found: needs in "".join(texts(found)[:1]))
+    (finding,) = found["findings"]
+    assert late["fit"]["text"] == f"would wait: {finding['text'].removeprefix('keeps the job: ')}"
+    assert late["fit"]["details"] == finding["details"]
+    stage.finish((TEAMS[0], "of-16"))
+    eventually(inside, ["verify", "of-8"], lambda found: found["whole"])

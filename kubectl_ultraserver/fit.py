@@ -1,0 +1,108 @@
+"""Which UltraServers a job would get that is not there yet, or what it would wait for; placement decides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from itertools import product
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from contract.keys import GATE, PLACE
+from contract.place import NAME, ContractError, Index, Placer, Term, read
+from kubectl_ultraserver.objects import at, labels, metadata, text
+from kubectl_ultraserver.scheduling import decision_of, reason, silence, units_of
+from placement.plan import Policy
+from placement.read import read_pod
+from webhook.engine import Request
+from webhook.engine.evaluate import opened
+from webhook.objects.tree import get, map_at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from contract.place import Place
+    from kubectl_ultraserver.findings import Case
+    from placement.model import Pod
+
+
+class Fit(NamedTuple):
+    """Whether a job would start now.
+
+    Attributes:
+        fits: Whether.
+        units: What it would get, or could where others than placement choose.
+        text: That, or what it would wait for.
+        details: What keeps each group from it, and what was not looked at.
+        pods: Its pods that take nodes, as far as the decision knows them: others come after them.
+    """
+
+    fits: bool
+    units: tuple[str, ...]
+    text: str
+    details: tuple[str, ...] = ()
+    pods: tuple[Pod, ...] = ()
+
+
+_WHO: Final = {
+    Placer.GATE: "would get",
+    Placer.AFFINITY: "the scheduler chooses; there is room, for example",
+    Placer.KUEUE: "Kueue admits it first; there is room, for example",
+}
+
+
+def fit(case: Case, earlier: tuple[Pod, ...], priorities: Mapping[str, int]) -> Fit | None:
+    """What placement would decide about a job if it were created now; None for one that takes no whole nodes.
+
+    Args:
+        case: The job as it would be stored, and the cluster.
+        earlier: Pods of jobs that would be created before it.
+        priorities: Values of the priority classes by name; that of the default one without a name.
+    """
+    try:
+        place, own = _pods(case, priorities)
+    except ContractError as error:
+        return Fit(fits=False, units=(), text=str(error))
+    if place is None:
+        return None
+    gate, keys, fleet = place.placer is Placer.GATE, {pod.key for pod in own}, case.work.fleet
+    others = (pod for pod in fleet.pods if gate or not pod.gated)
+    note = (f"note: {fleet.unseen}",) if fleet.unseen else ()
+    decision = decision_of(case, [*others, *earlier, *own], Policy().patience if gate else timedelta.max)
+    for waiting in decision.waiting:
+        if waiting.job.key in keys:
+            why, details = reason(case, decision, waiting)
+            return Fit(fits=False, units=(), text=f"would wait: {why}", details=details + note, pods=own)
+    openings = (opening for opening in decision.openings if opening.job.key in keys)
+    units = tuple(dict.fromkeys(" ".join(map(units_of, openings)).split()))
+    stopped = silence(case.lease, case.now) if gate else ""
+    said = f"{_WHO[place.placer]} {' '.join(units)}" + (
+        f"; the placement program {stopped}" if stopped else ""
+    )
+    return Fit(fits=not stopped, units=units, text=said, details=note, pods=own)
+
+
+def _pods(case: Case, priorities: Mapping[str, int]) -> tuple[Place | None, tuple[Pod, ...]]:
+    """The pods that take nodes, as an operator would make them: with the number that their names end in."""
+    job, called, fleet = case.job, case.work.called.name, case.work.fleet
+    found = opened(fleet.table, Request(job, case.work.namespace))
+    groups = [group for group in (found[0].groups if found else ()) if group.takes_nodes and group.replicas]
+    place = next((place for one in groups if (place := read(metadata(get(job, one.template))))), None)
+    if place is None:
+        return None, ()
+    placed = replace(place, placer=Placer.GATE, index=Index((Term(NAME),)))
+    templates = [map_at(job, one.template) for one in groups for _ in range(one.replicas)]
+    # A LeaderWorkerSet is as many jobs as it has replicas; other kinds have no groups.
+    sets = at(job, "spec", "replicas") if place.group else 1
+    pods = []
+    for group, (index, template) in product(range(1 if sets is None else sets), enumerate(templates)):
+        marks = {
+            "labels": labels(template) | {place.group: str(group)},
+            "annotations": labels(template, "annotations") | {PLACE: str(placed)},
+        }
+        name = f"{called}-{group}-{index}"
+        own = {"namespace": case.work.namespace, "name": name, "uid": f"{case.work.namespace}/{name}"}
+        spec = {**map_at(template, ("spec",)), "schedulingGates": [{"name": GATE}]}
+        priority = priorities.get(text(spec, "priorityClassName"), 0)
+        pod = read_pod({"metadata": own | marks, "spec": spec | {"priority": priority}})
+        pods += [replace(pod, job=pod.job or called, created=case.now)] if pod else []
+    return place, tuple(fleet.claiming(pods))

@@ -1,0 +1,136 @@
+"""``preview``: what the rule table says of objects, what the API server does, and where there is room."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+import click
+
+from common.texts import printable
+from kube.api import ForbiddenError, leases
+from kubectl_ultraserver.asked import CALLED, EXCLUDED, LET_THROUGH, Asked, explain, silent
+from kubectl_ultraserver.findings import Case, Finding
+from kubectl_ultraserver.fit import Fit, fit
+from kubectl_ultraserver.listing import HOOKS, INSTALLED, Lister
+from kubectl_ultraserver.names import JobName
+from kubectl_ultraserver.objects import maps, name_of, number, text
+from kubectl_ultraserver.seen import Fleet, Work, table_of
+from kubectl_ultraserver.terminal import listed
+from placement.model import COMPONENT, Pod
+from webhook.preview.report import item_of
+from webhook.preview.run import as_diff, preview
+from webhook.preview.terminal import coloured, summary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from webhook.documents import Document
+
+_COUNTED: Final = re.compile(
+    rf'^({CALLED}|{EXCLUDED}|{LET_THROUGH}){{.*?\bname="([^"]+)".*}} (\S+)$', re.MULTILINE
+)
+
+
+Seen = tuple[Asked, list[Finding], Fit | None]
+"""A document: what the table and the API server say, why these differ, and what placement would decide."""
+
+
+class Asker(Lister):
+    """Asks about objects that are not there yet."""
+
+    def look(self, documents: Iterable[Document], *, fits: bool) -> Iterator[Seen]:
+        """Look at documents; with ``fits`` jobs take their nodes in this order.
+
+        Raises:
+            DocumentError: One is no object.
+            ApiError: The API server cannot be reached, or does not say what there is.
+        """
+        table, *called = table_of(self._rules)
+        fleet, earlier, sent = self.fleet() if fits else None, tuple[Pod, ...](), None
+        with suppress(ForbiddenError):
+            sent = list(self._items(HOOKS))
+        for shown in preview(table, documents, self.namespace, time.time()):
+            asked = self._ask(Asked(shown, (called[0], called[1]), registrations=sent))
+            found = self._fit(asked, fleet, earlier) if fleet and asked.stored else None
+            earlier += found.pods if found else ()
+            yield asked, explain(asked), found
+
+    def _ask(self, asked: Asked) -> Asked:
+        """Have an object created as a dry run; once more, counting, if nothing else explains it."""
+        obj, there = asked.shown.object, quote(asked.shown.namespace, safe="")
+        version, kind = text(obj, "apiVersion"), text(obj, "kind")
+        root = f"/api/{version}" if version == "v1" else f"/apis/{version}"
+        served = self.api.get(root) if version in {"v1", *self._served} else None
+        kinds = (each for each in maps(served, "resources") if "/" not in text(each, "name"))
+        resource = next((each for each in kinds if each.get("kind") == kind), None)
+        if resource is None:
+            return replace(asked, refusal=f"it serves no {kind} of {version}; is the CRD installed?")
+        plural = text(resource, "name")
+        path = f"{root}/namespaces/{there}/{plural}" if resource.get("namespaced") else f"{root}/{plural}"
+        status, answer = self.api.try_create(path, obj)
+        asked = replace(
+            asked,
+            resource=(version.rpartition("/")[0], plural),
+            stored=answer if status < HTTPStatus.BAD_REQUEST else None,
+            refusal=text(answer, "message"),
+            namespace=self._get(f"/api/v1/namespaces/{there}") or {},
+        )
+        with suppress(ForbiddenError):
+            if silent(asked):
+                before = self._counted()
+                self.api.try_create(path, obj)
+                asked = replace(asked, counted=self._counted() - before)
+        return asked
+
+    def _counted(self) -> Counter[tuple[str, str]]:
+        found = Counter[tuple[str, str]]()
+        for counter, name, count in _COUNTED.findall(self.api.text("/metrics")):
+            found[counter, name] += int(float(count))
+        return found
+
+    def _fit(self, asked: Asked, fleet: Fleet, earlier: tuple[Pod, ...]) -> Fit | None:
+        job, metadata = asked.stored, "metadata"
+        name = text(job, metadata, "name") or text(job, metadata, "generateName")
+        work = Work(JobName(text(job, "kind").lower(), name), asked.shown.namespace, job, (), fleet)
+        lease = self._get(f"{leases(INSTALLED)}/{COMPONENT}")
+        return fit(Case(work, datetime.now(UTC), lease=lease), earlier, self._priorities)
+
+    @cached_property
+    def _priorities(self) -> dict[str, int]:
+        """Values of priority classes by name, as far as they may be read; that of the default one by none."""
+        found = self._readable("/apis/scheduling.k8s.io/v1/priorityclasses")
+        named = [(name_of(one), number(one, "value"), one.get("globalDefault")) for one in found]
+        return {key: value for name, value, default in named for key in (name, *([""] if default else []))}
+
+
+def lines(asked: Asked, findings: list[Finding], fit: Fit | None) -> Iterator[str]:
+    """For people: what is changed and why, by which table, what the server says, and what it would get."""
+    shown, (whose, note) = asked.shown, asked.table
+    yield coloured(as_diff([shown])) + summary(shown)
+    yield f"  table    {whose}, revision {shown.outcome.revision}{note}"
+    answer = "would store something else:" if findings else "would store that"
+    refusal = "would not store it:" if findings else "refuses it, as the table says"
+    yield f"  server   {answer if asked.stored else refusal}"
+    yield from (f"  {line}" for line in listed(findings))
+    if fit:
+        yield click.style(f"  fit      {printable(fit.text)}", fg="green" if fit.fits else "yellow")
+        yield from (f"    {printable(line)}" for line in fit.details)
+
+
+def report(asked: Asked, findings: list[Finding], fit: Fit | None) -> dict[str, object]:
+    """The same for programs: what ``ultraserver-webhook preview -o json`` has, and the rest beside it."""
+    return {
+        "preview": item_of(asked.shown),
+        "table": "".join(asked.table),
+        "server": {"stores": bool(asked.stored), "findings": [asdict(one) for one in findings]},
+        "fit": fit and {key: value for key, value in fit._asdict().items() if key != "pods"},
+    }

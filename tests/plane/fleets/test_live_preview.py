@@ -1,0 +1,217 @@
+"""``kubectl ultraserver preview``: what the table says beside what the API server does."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from contract import keys
+from testbed.mpijob import WORKER, mpijob
+from testbed.plane import webhook
+from testbed.plane.controlplane import ControlPlane
+from testbed.plane.jobs import end, together
+from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.plugin import account, previewed
+from testbed.plane.webhook import RunningWebhook
+from tests.plane.fleets.installed import AWAY, installed
+from tests.plane.kinds.jobs import job
+from tests.plane.recorder import Patch, answering, patching
+from webhook.objects.tree import pointer
+from webhook.rules.load import load_file
+
+NAME = "ultraserver-webhook"
+ROWS = webhook.REPOSITORY / "manifests" / "components" / "pods" / "20-pods.yaml"
+SELECTOR = pointer((*WORKER, "spec", "nodeSelector", keys.INSTANCE_TYPE))
+HEAD = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
+REFUSED = mpijob(6, annotations={keys.NODE_CONFIG: "4"})
+
+
+class Live(NamedTuple):
+    """An installation that is registered, and more webhooks for namespaces that have the label case."""
+
+    plane: ControlPlane
+    namespace: Callable[..., Kubectl]
+
+    def write_table(self, rows: str) -> None:
+        """Stores rows as the installation's table; the webhook keeps its own."""
+        found = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{NAME}-rules"}}
+        self.plane.kubectl.in_namespace(NAME).apply(found | {"data": {"20-pods.yaml": rows}})
+
+
+def of_another_type(_: Object) -> Patch:
+    return [{"op": "replace", "path": SELECTOR, "value": "ml.trn2u.48xlarge"}]
+
+
+@pytest.fixture(scope="module")
+def registered(
+    plane: ControlPlane, running: RunningWebhook, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Our base; ours as well: one behind a condition, two with nobody there; and somebody else's."""
+    ours = webhook.configuration(running, f"{NAME}-2")
+    hooks = {name: copy.deepcopy(ours["webhooks"][0]) for name in ("condition", "away", "closed", "other")}
+    for name, hook in hooks.items():
+        hook["name"], hook["namespaceSelector"] = f"{name}.hooks.example", {"matchLabels": {"case": name}}
+        hook["matchConditions"] = []
+    hooks["condition"]["matchConditions"] = [{"name": "blue", "expression": "object.metadata.name == 'blue'"}]
+    hooks["condition"]["failurePolicy"] = hooks["away"]["failurePolicy"] = "Ignore"
+    hooks["away"]["clientConfig"]["url"] = hooks["closed"]["clientConfig"]["url"] = AWAY
+    # It comes after ours, and ours is asked again: what it finds changed then is not its own any more.
+    theirs = ours | {"metadata": {"name": "zz"}, "webhooks": [hooks.pop("other")]}
+    ours["webhooks"] = list(hooks.values())
+    folder = plane.folder / "webhook"
+    with answering(folder, patching(of_another_type)) as url:
+        theirs["webhooks"][0]["clientConfig"]["url"] = url
+        plane.kubectl.create(together(ours, theirs))
+        with installed(plane, running, tmp_path_factory.mktemp("live") / "manifests"):
+            yield
+        for name in (f"{NAME}-2", "zz"):
+            plane.kubectl.delete("mutatingwebhookconfiguration", name)
+
+
+@pytest.fixture
+def live(plane: ControlPlane, registered: None, namespace: Callable[..., Kubectl]) -> Iterator[Live]:
+    """The installation, and its table where the manifests put it."""
+    assert registered is None
+    if plane.kubectl.run("get", "namespace", NAME, check=False).returncode:
+        plane.kubectl.create_namespace(NAME)
+    found = Live(plane, namespace)
+    found.write_table(ROWS.read_text(encoding="utf-8"))
+    return found
+
+
+def asked(
+    inside: Kubectl, *jobs: Object, kubeconfig: Path | None = None
+) -> tuple[int, list[Any], tuple[str, str]]:
+    """The exit status, what is said of the server for each object, and the table with its revision."""
+    code, items = previewed(replace(inside, kubeconfig=kubeconfig or inside.kubeconfig), *jobs)
+    return code, [item["server"] for item in items], (items[0]["table"], items[0]["preview"]["table"])
+
+
+def test_where_the_server_does_as_the_table_says_nothing_is_to_be_explained(live: Live) -> None:
+    """Jobs without a name among them, and objects that are none of the table's."""
+    inside = live.namespace()
+    unnamed, refused = mpijob(8, generate_name="train-"), REFUSED
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}}
+    code, (plain, without_name, none, mistake), table = asked(inside, mpijob(4), unnamed, other, refused)
+    for server in (plain, without_name, none):
+        assert (server["stores"], server["findings"]) == (True, [])
+    assert table == ("the rule table", load_file(ROWS).revision)
+    assert (mistake["stores"], mistake["findings"]) == (False, []), "both refuse it"
+    assert code == 2
+    assert asked(inside, mpijob(4), unnamed, other)[0] == 0
+    assert not inside.get_json("mpijobs")["items"], "nothing was created"
+
+
+OURS = "mpijobs.ultraserver-webhook.io"
+WOULD = "though the rule table would change it"
+SELECTED = f"its namespaceSelector: label {keys.INJECT} is disabled, not NotIn disabled, false"
+CONDITION = "blue: object.metadata.name == 'blue'"
+TYPES = '"ml.trn2u.48xlarge", not "trn2u.48xlarge"'
+CANNOT = 'MPIJob in version "v2beta1" cannot be handled as a MPIJob'
+FAILED = 'Internal error occurred: failed calling webhook "closed.hooks.example": failed to call webhook: '
+CASES: Mapping[str, tuple[Object, str]] = {
+    "opted-out": (mpijob(4), f"{OURS}: is not asked, {WOULD}: namespace NS is kept out by {SELECTED}"),
+    "kind": (
+        job(4, completionMode="Indexed"),
+        f"{NAME}: is not asked, {WOULD}: no rule of its registration is for jobs.batch",
+    ),
+    "condition": (
+        mpijob(4),
+        f"condition.hooks.example: is not asked, {WOULD}: a match condition keeps it out [{CONDITION}]",
+    ),
+    "away": (
+        mpijob(4),
+        f"away.hooks.example: did not answer, {WOULD}: its failurePolicy is Ignore, so that objects pass",
+    ),
+    "closed": (mpijob(4), f"kube-apiserver: refuses it: {FAILED}"),
+    "other": (
+        mpijob(4),
+        f"other.hooks.example: changed what this one sets; or a policy did [{SELECTOR}: {TYPES}]",
+    ),
+    "strict": (
+        mpijob(4) | {"spce": {}},
+        f'kube-apiserver: refuses it: {CANNOT}: strict decoding error: unknown field "spce"',
+    ),
+    "unknown": (
+        mpijob(4) | {"kind": "MPIjob"},
+        "kube-apiserver: refuses it: it serves no MPIjob of kubeflow.org/v2beta1; is the CRD installed?",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_difference_is_explained(case: str, live: Live) -> None:
+    away = {"inject": "disabled"} if case in {"opted-out", "condition", "away", "closed"} else {}
+    inside = live.namespace(**away)
+    inside.run("label", "namespace", inside.namespace, f"case={case}")
+    sent, wanted = CASES[case]
+    code, (server,), _ = asked(inside, sent)
+    (found,) = server["findings"]
+    details = f" [{'; '.join(found['details'])}]" if found["details"] else ""
+    said = f"{found['name']}: {found['text']}{details}"
+    assert said.startswith(wanted.replace("NS", inside.namespace))
+    assert code == (1 if server["stores"] else 2)
+
+
+@pytest.mark.parametrize("rows", ["rules: [{name: apart-across-namespaces, mode: off}]", "mode: off"])
+def test_a_table_that_is_not_the_one_that_serves_is_told(rows: str, live: Live) -> None:
+    live.write_table(f"{HEAD}{rows}\n")
+    code, (server,), table = asked(live.namespace(), mpijob(4))
+    (found,) = server["findings"]
+    here, there = table[1], load_file(ROWS).revision
+    assert found["text"] == f"its replicas answer by table {there}; the rule table here is {here}"
+    assert code == 1
+
+
+def test_a_refusal_by_a_table_that_is_not_the_one_here_is_told(live: Live) -> None:
+    live.write_table(f"{HEAD}mode: off\n")
+    code, (server,), _ = asked(live.namespace(), REFUSED)
+    (found,) = server["findings"]
+    assert found["text"].startswith("refuses it, by another table: the rule table here would not: ")
+    assert code == 2
+
+
+def test_a_job_that_is_there_is_named(live: Live) -> None:
+    inside = live.namespace()
+    inside.create(mpijob(4))
+    code, (server,), _ = asked(inside, mpijob(4))
+    (found,) = server["findings"]
+    assert found["text"] == 'refuses it: mpijobs.kubeflow.org "train" already exists'
+    assert found["remedy"].startswith("kubectl ultraserver why, for the one that is there")
+    assert code == 2
+    end(inside, "mpijobs")
+
+
+def test_who_may_only_create_jobs_is_told_what_could_not_be_looked_at(live: Live, tmp_path: Path) -> None:
+    inside = live.namespace(inject="disabled")
+    person = account(inside, "ada", tmp_path)
+    who = f"--serviceaccount={inside.namespace}:ada"
+    inside.run("create", "role", "jobs", "--verb=create", "--resource=mpijobs.kubeflow.org")
+    inside.run("create", "rolebinding", "jobs", "--role=jobs", who)
+    code, (server,), table = asked(inside, mpijob(4), kubeconfig=person)
+    (found,) = server["findings"]
+    note = "; the installation's rule table may not be read"
+    assert table[0] == f"the packaged table{note}"
+    assert found["text"] == (
+        f"did nothing, though the packaged table would change it{note}: what is sent to it may not be read "
+        "(mutatingwebhookconfigurations)"
+    )
+    assert code == 1
+    kinds = "mutatingwebhookconfigurations.admissionregistration.k8s.io,namespaces"
+    reader = ["--verb=get,list", f"--resource={kinds}"]
+    role = f"hooks-{inside.namespace}"
+    inside.run("create", "clusterrole", role, *reader)
+    inside.run("create", "clusterrolebinding", role, f"--clusterrole={role}", who)
+    inside.run("label", "namespace", inside.namespace, "case=condition")
+    _, (server,), _ = asked(inside, mpijob(4), kubeconfig=person)
+    inside.run("delete", "clusterrolebinding", role)
+    condition, away, table = (found["text"] for found in server["findings"])
+    unsure = "perhaps (get /metrics of the API server would tell) "
+    assert condition.startswith(f"{unsure}is not asked, ")
+    assert away.startswith(f"{unsure}did not answer, ")
+    assert table.startswith(f"{unsure}did nothing, ")
