@@ -58,6 +58,9 @@ def _findings(table: Table, document: Document, shown: Preview, *, must_place: b
         yield Finding("not placed", document.line, f"no candidate: {outcome.reason}")
     for about, messages in (("refused", outcome.denials), ("warning", outcome.warnings)):
         yield from (Finding(about, _line(document, text), text) for text in messages)
+    for pod in shown.parts[1:]:
+        for about, messages in (("refused", pod.outcome.denials), ("warning", pod.outcome.warnings)):
+            yield from (Finding(about, document.line, f"Pod {pod.share}: {text}") for text in messages)
     for path, text in hints(table, document.value):
         yield Finding("hint", document.line_of(path), cut(text))
     if shown.changed:

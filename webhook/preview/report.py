@@ -18,6 +18,11 @@ def document(previews: Iterable["Preview"]) -> Mapping[str, Any]:
     return {"apiVersion": "ultraserver-webhook.io/v1alpha1", "kind": "Preview", "items": items}
 
 
+def old_document(previews: Iterable["Preview"]) -> list[Mapping[str, Any]]:
+    """Previews as 0.1.0 printed them; deprecated."""
+    return [_old(item) for item in previews]
+
+
 def item_of(shown: "Preview") -> dict[str, Any]:
     """What is known of one preview."""
     outcome, facts, table = shown.outcome, shown.outcome.facts, shown.table
@@ -27,6 +32,7 @@ def item_of(shown: "Preview") -> dict[str, Any]:
     numbers = {key: int(facts[key]) for key in ("workers", "nodes", "nodeConfig") if key in facts}
     return {
         "source": {"file": file, "line": int(line)},
+        "operation": "CREATE" if shown.stored is None else "UPDATE",
         "object": {
             "namespace": shown.namespace,
             **{key: text if isinstance(text, str) else "" for key, text in said.items()},
@@ -39,7 +45,7 @@ def item_of(shown: "Preview") -> dict[str, Any]:
         "job": {"id": facts["job"], "shape": facts["shape"], **numbers} if numbers else None,
         "changes": [
             change._asdict() | {"rule": change.rule and _told(table, change.rule, "add")}
-            for change in outcome.changes
+            for change in shown.changes
         ],
         "rules": [
             {"state": row.state, "why": row.why, **_told(table, row.name, _key(table, row))}
@@ -50,6 +56,34 @@ def item_of(shown: "Preview") -> dict[str, Any]:
         "patch": list(outcome.operations),
         "policy": facts.get("policy"),
         "shadow": _shadow(outcome),
+        "pods": None if shown.pods is None else [_pods(pod) for pod in shown.pods],
+        "notes": list(shown.notes),
+    }
+
+
+def _pods(shown: "Preview") -> dict[str, Any]:
+    """Pods of a job that get the same, and what that is."""
+    share = shown.share._asdict() if shown.share else {}
+    return {key: share[key] for key in share if key != "job"} | {
+        "pod": shown.object,
+        "preview": item_of(shown),
+    }
+
+
+def _old(item: "Preview") -> Mapping[str, Any]:
+    """One preview as 0.1.0 printed it."""
+    outcome = item.outcome
+    return {
+        "source": item.source,
+        "object": item.title,
+        "verdict": outcome.verdict,
+        "reason": outcome.reason,
+        "table": outcome.revision,
+        "facts": dict(outcome.facts),
+        "rules": [{"name": rule.name, "state": rule.state, "why": rule.why} for rule in outcome.rules],
+        "warnings": list(outcome.warnings),
+        "denials": list(outcome.denials),
+        "patch": list(outcome.operations),
     }
 
 

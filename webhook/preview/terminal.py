@@ -5,6 +5,7 @@ import click
 from common.texts import printable
 from webhook.engine.outcome import State, Verdict
 from webhook.preview.cases import Case
+from webhook.preview.pods import told
 from webhook.preview.run import Preview
 
 _DIFF = {"+++": "bold", "---": "bold", "@@": "cyan", "+": "green", "-": "red"}
@@ -45,6 +46,10 @@ def summary(item: Preview) -> str:
         lines += [f"  shadow   would be refused: {text}" for text in outcome.would.denials]
     lines += [click.style(f"  warning  {text}", fg="yellow") for text in outcome.warnings]
     lines += [click.style(f"  denied   {text}", fg="red") for text in outcome.denials]
+    for pod, like in told(item.pods or ()):
+        by = f" by {', '.join(pod.outcome.fired())}" if pod.outcome.fired() else ""
+        lines.append(f"  Pod      {printable(like or f'{pod.share}: {pod.outcome.kind}{by}')}")
+    lines += [f"  note     {printable(note)}" for note in item.notes]
     return "\n".join(lines)
 
 
