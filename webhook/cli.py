@@ -70,14 +70,8 @@ def serve(**options: Any) -> None:  # noqa: ANN401 - click passes what settings.
     "-o", "--output", "form", type=click.Choice([*FORMATS, *PIPELINES]), default="diff", show_default=True
 )
 @click.option("--must-place", is_flag=True, help="Exit with 2 if a document is no candidate.")
-@click.option(
-    "--pods", is_flag=True, help="Show the Pods that are made of a job, and what they get, as well."
-)
-@click.option(
-    "--old",
-    type=click.Path(path_type=Path, allow_dash=True),
-    help="What is stored, if FILE is to update that.",
-)
+@click.option("--pods", is_flag=True, help="Show the Pods made of a job, and what they get, as well.")
+@click.option("--old", type=click.Path(path_type=Path, allow_dash=True), help="What FILE is an update of.")
 @click.option("--all-rules", is_flag=True, help="Tell of rules for other kinds of objects as well.")
 @RULES
 def preview_command(
@@ -126,8 +120,9 @@ def preview_command(
         for item, case in zip(shown, cases, strict=True):
             lines = [*([] if form == "why" else [summary(item)]), *beside(case)]
             click.echo("".join(f"{line}\n" for line in lines), err=True, nl=False)
-    changed = DIFFERENT if any(part.changed for item in shown for part in item.parts) else SAME
-    sys.exit(FAILED if any(case.about(*FAILURES) for case in cases) else changed)
+    changed = any(part.outcome.operations for item in shown for part in item.parts)
+    failed = any(case.about(*FAILURES) for case in cases)
+    sys.exit(FAILED if failed else DIFFERENT if changed else SAME)
 
 
 @main.command()

@@ -11,7 +11,7 @@ from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pyto
 from tests.rules.tables import extended
 from webhook.engine import evaluate
 from webhook.engine.evaluate import opened
-from webhook.engine.pods import Made, pods_of
+from webhook.engine.pods import pods_of
 from webhook.objects.tree import Json, get, put
 from webhook.rows.table import Table
 from webhook.rules.load import load_default
@@ -46,10 +46,11 @@ def launcher_with_ranks(workers: int) -> Json:
     return with_it
 
 
-def made(obj: Json, table: Table) -> list[Made]:
+def made(obj: Json, table: Table) -> list[tuple[str, Json]]:
     found = opened(table, requested(obj))
     assert found
-    return list(pods_of(found[0], evaluate(table, requested(obj)).after))
+    stored = evaluate(table, requested(obj)).after
+    return [(group, pod) for group, _, _, pod in pods_of(found[0], stored)]
 
 
 NUMBERED: dict[str, tuple[Json, list[str]]] = {
@@ -69,8 +70,8 @@ def test_each_pod_that_takes_a_node_has_a_number_of_its_own(what: str) -> None:
     """Admission reads from the derived Pods every number from 0, once; the others have no place."""
     obj, groups = NUMBERED[what]
     pods = made(obj, extended(BY_NAME))
-    assert [pod.group for pod in pods] == groups
-    places = [(place.read(each.pod["metadata"]), each.pod["metadata"]) for each in pods]
+    assert [group for group, _ in pods] == groups
+    places = [(place.read(pod["metadata"]), pod["metadata"]) for _, pod in pods]
     numbers = [found.number(metadata) for found, metadata in places if found]
     assert numbers == list(range(len(numbers)))
     assert len(numbers) == len([group for group in groups if group != "launcher" or "ranks" in what])
@@ -84,7 +85,7 @@ def test_a_pod_is_the_stored_template_with_labels_that_the_row_names() -> None:
     template = get(stored, ("spec", "mpiReplicaSpecs", "Worker", "template"))
     mpi = "training.kubeflow.org/"
     labels = {f"{mpi}job-name": "train", f"{mpi}job-role": "worker", f"{mpi}replica-index": "1"}
-    assert made(obj, load_default())[-1].pod == {
+    assert made(obj, load_default())[-1][1] == {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {

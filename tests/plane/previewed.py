@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection
+from typing import Any
 
 import jsonpatch
 from click.testing import CliRunner
@@ -58,11 +59,30 @@ def are_as_previewed(namespace: Kubectl, made: Object, pods: list[Object]) -> No
 
 def got(pod: Object, names: Collection[str]) -> str:
     """What the webhook may have added to a Pod; operators add variables as well, so those of these names."""
-    paths = [("metadata", "labels", keys.BLOCK), ("spec", "affinity"), ("spec", "schedulingGates")]
     mounts = {item["mountPath"]: item["name"] for item in maps_at(pod, (*CONTAINER, "volumeMounts"))}
     ours = {path: name for path, name in mounts.items() if name == "ultraserver-init"}
     said = {name: value for name, value in env(pod).items() if name in names}
-    return canonical([[get(pod, path) for path in paths], get(pod, ("spec", "nodeSelector")), ours, said])
+    spec = {key: pod["spec"].get(key) for key in ("nodeSelector", "schedulingGates")}
+    spec["affinity"] = unmerged(pod["spec"].get("affinity"))
+    return canonical([pod["metadata"]["labels"].get(keys.BLOCK), spec, ours, said])
+
+
+def unmerged(affinity: Any) -> Any:
+    """Affinity without the expressions that the API server makes of matchLabelKeys and mismatchLabelKeys.
+
+    It does so when it has admitted a Pod (Kubernetes, ``pkg/registry/core/pod/strategy.go``).
+    """
+    if isinstance(affinity, list):
+        return [unmerged(item) for item in affinity]
+    if not isinstance(affinity, dict):
+        return affinity
+    merged = {*affinity.get("matchLabelKeys", ()), *affinity.get("mismatchLabelKeys", ())}
+    result = {key: unmerged(value) for key, value in affinity.items()}
+    if merged:
+        selector = result["labelSelector"]
+        kept = [each for each in selector.get("matchExpressions", ()) if each["key"] not in merged]
+        result["labelSelector"] = {**selector, "matchExpressions": kept}
+    return result
 
 
 def env(pod: Object) -> dict[str, str]:

@@ -53,12 +53,12 @@ def has_no_pods(states: Suspending, stored: Json) -> bool:
 
 def admit(table: Table, request: Request, stored: Json = None) -> Outcome:
     """What is done to an object that is created or, where there is a stored one, to its update."""
-    found = evaluate(table, request) if stored is None else _updated(table, request, stored)
+    found = evaluate(table, request) if stored is None else update(table, request, stored)
     return Outcome(table.revision, found, request.object) if isinstance(found, str) else found
 
 
-def update(table: Table, request: Request, stored: Json) -> Outcome | None:
-    """What is done to the update of a job; None where nothing is.
+def update(table: Table, request: Request, stored: Json) -> Outcome | str:
+    """What is done to the update of a job; where nothing is, why.
 
     Never raises, and refuses nothing but a suspended job of a new size that could not be created so either:
     whatever cannot be read here is let through.
@@ -68,12 +68,6 @@ def update(table: Table, request: Request, stored: Json) -> Outcome | None:
         request: the update, with the object as it would be stored.
         stored: the object before.
     """
-    found = _updated(table, request, stored)
-    return None if isinstance(found, str) else found
-
-
-def _updated(table: Table, request: Request, stored: Json) -> Outcome | str:
-    """What is done to an update, or why nothing is."""
     new = request.object
     if table.under(table.policy_for(new, request.namespace, request.now)).mode is not Mode.ENFORCE:
         return "updates are let through: the rule table is not enforced"
@@ -81,7 +75,7 @@ def _updated(table: Table, request: Request, stored: Json) -> Outcome | str:
         return f"the stored object is a {cut(kind_of(stored))}"
     if get(new, ("metadata", "deletionTimestamp")) is not None:
         return "it is being deleted"
-    if _opted_out(new):
+    if (mark := marked(new, keys.INJECT)) and mark[1] in keys.OFF:
         return f"opted out by {keys.INJECT}"
     try:
         for workload in table.workloads_of(kind_of(stored)):
@@ -90,11 +84,6 @@ def _updated(table: Table, request: Request, stored: Json) -> Outcome | str:
     except (JobError, WrongTypeError, OverBudgetError) as error:
         return cut(f"it is let through as it is: {error}")
     return cut(f"no workload of the rule table matches kind {kind_of(stored)}")
-
-
-def _opted_out(obj: Json) -> bool:
-    mark = marked(obj, keys.INJECT)
-    return mark is not None and mark[1] in keys.OFF
 
 
 def _update(table: Table, workload: Workload, request: Request, stored: Json) -> Outcome | str:

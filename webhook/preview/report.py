@@ -18,11 +18,6 @@ def document(previews: Iterable["Preview"]) -> Mapping[str, Any]:
     return {"apiVersion": "ultraserver-webhook.io/v1alpha1", "kind": "Preview", "items": items}
 
 
-def old_document(previews: Iterable["Preview"]) -> list[Mapping[str, Any]]:
-    """Previews as 0.1.0 printed them; deprecated."""
-    return [_old(item) for item in previews]
-
-
 def item_of(shown: "Preview") -> dict[str, Any]:
     """What is known of one preview."""
     outcome, facts, table = shown.outcome, shown.outcome.facts, shown.table
@@ -47,10 +42,7 @@ def item_of(shown: "Preview") -> dict[str, Any]:
             change._asdict() | {"rule": change.rule and _told(table, change.rule, "add")}
             for change in shown.changes
         ],
-        "rules": [
-            {"state": row.state, "why": row.why, **_told(table, row.name, _key(table, row))}
-            for row in rules_of(shown)
-        ],
+        "rules": [row._asdict() | _told(table, row.name, _key(table, row)) for row in rules_of(shown)],
         "warnings": list(outcome.warnings),
         "denials": list(outcome.denials),
         "patch": list(outcome.operations),
@@ -70,21 +62,12 @@ def _pods(shown: "Preview") -> dict[str, Any]:
     }
 
 
-def _old(item: "Preview") -> Mapping[str, Any]:
-    """One preview as 0.1.0 printed it."""
-    outcome = item.outcome
-    return {
-        "source": item.source,
-        "object": item.title,
-        "verdict": outcome.verdict,
-        "reason": outcome.reason,
-        "table": outcome.revision,
-        "facts": dict(outcome.facts),
-        "rules": [{"name": rule.name, "state": rule.state, "why": rule.why} for rule in outcome.rules],
-        "warnings": list(outcome.warnings),
-        "denials": list(outcome.denials),
-        "patch": list(outcome.operations),
-    }
+def explained(shown: "Preview") -> Mapping[str, Any]:
+    """The same as 0.1.0 printed it."""
+    item, outcome = item_of(shown), shown.outcome
+    same = {key: item[key] for key in ("verdict", "reason", "table", "warnings", "denials", "patch")}
+    said = {"facts": dict(outcome.facts), "rules": [rule._asdict() for rule in outcome.rules]}
+    return {"source": shown.source, "object": shown.title, **said, **same}
 
 
 def _shadow(outcome: Outcome) -> dict[str, Any] | None:

@@ -17,8 +17,8 @@ from webhook.engine.changes import changes
 from webhook.engine.evaluate import kind_of
 from webhook.engine.outcome import Change
 from webhook.objects.tree import digest, get
-from webhook.preview.pods import Share, made, same_done, told
-from webhook.preview.report import document, old_document
+from webhook.preview.pods import Share, done, made, told
+from webhook.preview.report import document, explained
 from webhook.preview.why import as_why
 from webhook.rows.table import Table
 
@@ -41,7 +41,6 @@ class Preview:
 
     Attributes:
         source: where it was read, ``file:line``.
-        request: what is asked.
         table: by which it was looked at.
         all_rules: whether rules for other objects are to be told as well.
         stored: what is updated; None for what is created.
@@ -51,7 +50,8 @@ class Preview:
     """
 
     source: str
-    request: Request
+    object: Json
+    namespace: str
     outcome: Outcome
     table: Table
     all_rules: bool = False
@@ -61,16 +61,6 @@ class Preview:
     notes: tuple[str, ...] = ()
 
     @property
-    def object(self) -> Json:
-        """The object as it is sent."""
-        return self.request.object
-
-    @property
-    def namespace(self) -> str:
-        """Where it is."""
-        return self.request.namespace
-
-    @property
     def title(self) -> str:
         """Kind, namespace and name."""
         if self.share:
@@ -78,11 +68,6 @@ class Preview:
         name, beginning = (get(self.object, ("metadata", key)) for key in ("name", "generateName"))
         name = name or f"{beginning or ''}*"
         return f"{self.object.get('kind', 'Unknown')} {self.namespace}/{name}"
-
-    @property
-    def changed(self) -> bool:
-        """Whether the webhook would change it."""
-        return bool(self.outcome.operations)
 
     @property
     def parts(self) -> tuple["Preview", ...]:
@@ -127,36 +112,40 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         there[_identity(each, namespace)].append(each)
     found = []
     for each in expand_lists(documents):
-        request = Request(each.value, _namespace(each.value, namespace), UID, now=now, explain=True)
+        where = namespace_of(each.value, namespace)
         stored = None if old is None else _stored(each, _identity(each, namespace), there)
-        outcome = verify(each.value, admit(table, request, stored))
-        found.append(Preview(f"{each.source}:{each.line}", request, outcome, table, all_rules, stored))
-    return [_with_pods(item) for item in found] if pods else found
+        outcome = admit(table, Request(each.value, where, UID, now=now, explain=True), stored)
+        verify(each.value, outcome)
+        source = f"{each.source}:{each.line}"
+        found.append(Preview(source, each.value, where, outcome, table, all_rules, stored))
+    return [_with_pods(item, now) for item in found] if pods else found
 
 
-def _with_pods(job: Preview) -> Preview:
+def _with_pods(job: Preview, now: float) -> Preview:
     """The same with its Pods, each evaluated; those that follow each other and get the same are one."""
     pods: list[Preview] = []
     every, notes = made(job)
     for group, number, of, pod in every:
-        request = replace(job.request, object=pod)
-        outcome, last = admit(job.table, request), pods[-1] if pods else None
-        if last and last.share and last.share.group == group and same_done(last.outcome, outcome):
+        outcome = admit(job.table, Request(pod, job.namespace, UID, now=now, explain=True))
+        last = pods[-1] if pods else None
+        if last and last.share and last.share.group == group and done(last.outcome) == done(outcome):
             pods[-1] = replace(last, share=last.share._replace(last=number))
         else:
+            verify(pod, outcome)
             share = Share(job.title, group, number, number, of)
-            pods.append(replace(job, request=request, outcome=verify(pod, outcome), share=share, stored=None))
+            pods.append(replace(job, object=pod, outcome=outcome, share=share, stored=None))
     return replace(job, pods=tuple(pods), notes=notes)
 
 
-def _namespace(obj: Json, default: str) -> str:
+def namespace_of(obj: Json, default: str) -> str:
+    """The namespace that an object names, or the default."""
     found = get(obj, ("metadata", "namespace"))
     return found if isinstance(found, str) and found else default
 
 
 def _identity(document: Document, namespace: str) -> str:
     obj = document.value
-    return f"{kind_of(obj)} {_namespace(obj, namespace)}/{get(obj, ('metadata', 'name')) or '*'}"
+    return f"{kind_of(obj)} {namespace_of(obj, namespace)}/{get(obj, ('metadata', 'name')) or '*'}"
 
 
 def _stored(document: Document, identity: str, there: Mapping[str, Sequence[Document]]) -> Json:
@@ -169,8 +158,8 @@ def _stored(document: Document, identity: str, there: Mapping[str, Sequence[Docu
     raise DocumentError(document.source, document.line, 1, f"it would update {identity}, but {why}")
 
 
-def verify(received: Json, outcome: Outcome) -> Outcome:
-    """The outcome, once its operations, and those of what is in shadow, are applied and compared.
+def verify(received: Json, outcome: Outcome) -> None:
+    """Applies the operations, and those of what is in shadow, and compares.
 
     Raises:
         PatchError: if they do not apply, or give something else.
@@ -183,7 +172,6 @@ def verify(received: Json, outcome: Outcome) -> Outcome:
         raise PatchError("the patch gives another object than the engine")
     if outcome.would:
         verify(received, outcome.would)
-    return outcome
 
 
 def as_diff(previews: Iterable[Preview]) -> str:
@@ -237,7 +225,7 @@ def as_json(previews: Iterable[Preview]) -> str:
 
 def as_old_json(previews: Iterable[Preview]) -> str:
     """The same as it was printed by 0.1.0; deprecated."""
-    return json.dumps(old_document(previews), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps([explained(item) for item in previews], indent=2, ensure_ascii=False) + "\n"
 
 
 def as_patch(previews: Iterable[Preview]) -> str:
