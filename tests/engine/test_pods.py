@@ -24,7 +24,7 @@ BY_NAME = """workloads:
         template: /spec/template
         replicas: /spec/replicas
         takesNodes: true
-        index: [{source: name}]
+        index: [{source: name}, {source: labels/pair, times: 2}]
 """
 SERVER = {
     "apiVersion": "apps/v1",
