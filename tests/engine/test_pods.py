@@ -77,6 +77,16 @@ def test_each_pod_that_takes_a_node_has_a_number_of_its_own(what: str) -> None:
     assert len(numbers) == len([group for group in groups if group != "launcher" or "ranks" in what])
 
 
+def test_of_several_sources_the_one_with_the_largest_factor_has_the_most_of_a_number() -> None:
+    """As a controller counts, in whatever order the row has them."""
+    found = [pod["metadata"] for _, pod in made(SERVER, extended(BY_NAME))]
+    assert [(each["name"], each["labels"]["pair"]) for each in found] == [
+        ("server-0", "0"),
+        ("server-1", "0"),
+        ("server-0", "1"),
+    ]
+
+
 def test_a_pod_is_the_stored_template_with_labels_that_the_row_names() -> None:
     """Nothing else: no name and no owner, which are the operator's."""
     obj = mpijob(2)

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from contract import keys
 from testbed.mpijob import mpijob
-from tests.plane.kinds.jobs import job, leaderworkerset, trainjob
+from tests.plane.kinds.jobs import job, leaderworkerset, pytorchjob, trainjob
 from tests.preview.test_report import SCHEMA
 from tests.rules.tables import EXTENDS
 from webhook.cli import main
@@ -32,18 +32,22 @@ def lines(result: Result) -> list[str]:
 
 def test_equal_pods_are_shown_once_and_others_by_what_differs() -> None:
     """A diff of the launcher and of the first block; the other blocks are a line."""
-    result = run(obj=mpijob(16))
+    result = run(obj=mpijob(12))
     assert lines(result) == [
         "Pod      launcher: changed by hostfile, hostfile-open-mpi-5",
-        "Pod      worker 0-3 of 16: changed by blocks-whole",
-        f"Pod      worker 4-15 of 16, in 3 parts: as worker 0-3 of 16, with {keys.BLOCK} 1 to 3",
+        "Pod      worker 0-3 of 12: changed by blocks-whole",
+        f"Pod      worker 4-11 of 12, in 2 parts: as worker 0-3 of 12, with {keys.BLOCK} 1 to 2",
     ]
     heads = [line for line in result.stdout.splitlines() if line.startswith("---")]
     titles = [
         "MPIJob default/train",
-        *(f"Pod {pod} of MPIJob default/train" for pod in ("launcher", "worker 0-3 of 16")),
+        *(f"Pod {pod} of MPIJob default/train" for pod in ("launcher", "worker 0-3 of 12")),
     ]
     assert heads == [f"--- <stdin>:1 ({title})" for title in titles]
+    assert lines(run(obj=pytorchjob(3))) == [
+        "Pod      master: unchanged",
+        "Pod      worker 0-2 of 3: unchanged",
+    ]
     (why,) = [line for line in run("-o", "why", obj=mpijob(8)).stdout.splitlines() if "as worker" in line]
     assert why == "<stdin>:1: Pod worker 4-7 of 8: as worker 0-3 of 8, with ultraserver-webhook.io/block 1"
 
