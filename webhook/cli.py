@@ -70,6 +70,8 @@ def serve(**options: Any) -> None:  # noqa: ANN401 - click passes what settings.
     "-o", "--output", "form", type=click.Choice([*FORMATS, *PIPELINES]), default="diff", show_default=True
 )
 @click.option("--must-place", is_flag=True, help="Exit with 2 if a document is no candidate.")
+@click.option("--pods", is_flag=True, help="Show the Pods made of a job, and what they get, as well.")
+@click.option("--old", type=click.Path(path_type=Path, allow_dash=True), help="What FILE is an update of.")
 @click.option("--all-rules", is_flag=True, help="Tell of rules for other kinds of objects as well.")
 @RULES
 def preview_command(
@@ -85,11 +87,18 @@ def preview_command(
 
     Exits with 0 if nothing would change, 1 if something would, 2 if something would be denied or is wrong.
     """
+    if must_place and how["old"]:
+        raise click.UsageError("--must-place is for what is created, and --old for updates")
+    if how["pods"] and form in {"patch", "json-old"}:
+        raise click.UsageError(f"-o {form} has no Pods: ask for -o json")
     given = (*files, *more) or (Path("-"),)
     try:
         table = load_file(rules) if rules else load_default()
         texts = [read_text(path) for each in given for path in files_of(each)]
         documents = expand_lists(each for source, text in texts for each in read_documents(text, source))
+        if how["old"]:
+            source, written = _read(how["old"])
+            how["old"] = read_documents(written, source)
         shown = preview(table, documents, now=time.time(), **how)
     except TableError as error:
         told = ((each.source, each.line, f"{each.path}: {each.message}") for each in error.problems)
@@ -111,8 +120,9 @@ def preview_command(
         for item, case in zip(shown, cases, strict=True):
             lines = [*([] if form == "why" else [summary(item)]), *beside(case)]
             click.echo("".join(f"{line}\n" for line in lines), err=True, nl=False)
-    changed = DIFFERENT if any(item.changed for item in shown) else SAME
-    sys.exit(FAILED if any(case.about(*FAILURES) for case in cases) else changed)
+    changed = any(part.outcome.operations for item in shown for part in item.parts)
+    failed = any(case.about(*FAILURES) for case in cases)
+    sys.exit(FAILED if failed else DIFFERENT if changed else SAME)
 
 
 @main.command()

@@ -17,7 +17,7 @@ import jsonpatch
 from webhook.documents import Document
 from webhook.endpoints import MUTATE
 from webhook.objects.tree import get
-from webhook.preview.run import unified
+from webhook.preview.run import namespace_of, unified
 from webhook.preview.terminal import coloured
 
 TIMEOUT = 10.0
@@ -62,7 +62,6 @@ def send_review(document: Document, url: str, ca: Path, namespace: str, wait: fl
 def admission_review(obj: Mapping[str, Any], namespace: str) -> dict[str, Any]:
     """The review that an API server sends when an object is created."""
     group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
-    found = get(obj, ("metadata", "namespace"))
     return {
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
@@ -71,7 +70,7 @@ def admission_review(obj: Mapping[str, Any], namespace: str) -> dict[str, Any]:
             "kind": {"group": group, "version": version, "kind": obj.get("kind")},
             "operation": "CREATE",
             "name": get(obj, ("metadata", "name")) or "",
-            "namespace": found or namespace,
+            "namespace": namespace_of(obj, namespace),
             "userInfo": {"username": "ultraserver-webhook"},
             "object": obj,
             "dryRun": True,

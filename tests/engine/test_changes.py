@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 
 from contract import keys
-from testbed.mpijob import WORKER, mpijob
+from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.engine.strategies import jobs
 from tests.helpers import examples
 from tests.rules.tables import extended
-from webhook.engine import Outcome, Request, evaluate
+from webhook.engine import Outcome, Request, admit, evaluate
 from webhook.engine.changes import changes
-from webhook.engine.outcome import Kind
+from webhook.engine.outcome import Change, Kind
 from webhook.objects.tree import Json, get, parse_pointer, pointer, put, same
 from webhook.rows.table import Table
 from webhook.rules.load import load_default
@@ -26,8 +26,13 @@ def explained(table: Table, obj: Json) -> Outcome:
     return evaluate(table, Request(obj, "default", "uid", explain=True))
 
 
-def who(found: Outcome) -> dict[str, tuple[Json, Json, str | None]]:
-    return {change.path: (change.before, change.after, change.rule) for change in found.changes}
+def fields(received: Json, found: Outcome) -> tuple[Change, ...]:
+    return changes(received, found.after, found.setters)
+
+
+def who(table: Table, obj: Json) -> dict[str, tuple[Json, Json, str | None]]:
+    told = fields(obj, explained(table, obj))
+    return {change.path: (change.before, change.after, change.rule) for change in told}
 
 
 def adding(*rows: str) -> Table:
@@ -46,10 +51,11 @@ def differing(old: Json, new: Json, path: tuple[str, ...] = ()) -> list[tuple[st
 
 def assert_whole(received: Json, found: Outcome) -> None:
     """Every field that differs is a change or lies in one, or in it lies one; every value is the true one."""
-    paths = [parse_pointer(change.path) for change in found.changes]
+    told = fields(received, found)
+    paths = [parse_pointer(change.path) for change in told]
     for path in differing(received, found.after):
         assert any(path[: len(one)] == one[: len(path)] for one in paths), path
-    for change in found.changes:
+    for change in told:
         steps = [int(part) if part.isdigit() else part for part in parse_pointer(change.path)]
         assert same(
             get(received if change.after is None else found.after, steps), change.after or change.before
@@ -70,7 +76,7 @@ def test_every_field_that_differs_has_its_change_with_the_values_before_and_afte
 
 def test_each_kind_of_place_has_the_rule_that_set_it() -> None:
     """Entries of maps, elements of lists, expressions of node selector terms and the record: each its own."""
-    found = who(explained(load_default(), mpijob()))
+    found = who(load_default(), mpijob())
     affinity = f"{AT}/spec/affinity"
     terms = (
         "nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchExpressions/0"
@@ -87,7 +93,7 @@ def test_the_value_before_is_the_users_and_the_last_rule_counts() -> None:
     """A field that a rule overrides has what stood there, and of two such rules the last is named."""
     row = "name: {}, onConflict: override, add: {{spec: {{hostname: {}}}}}"
     table = adding(row.format("x", "h"), row.format("z", "i"))
-    found = who(explained(table, mpijob(worker_spec={"hostname": "mine"})))
+    found = who(table, mpijob(worker_spec={"hostname": "mine"}))
     assert found[f"{AT}/spec/hostname"] == ("mine", "i", "z")
 
 
@@ -95,7 +101,7 @@ def test_what_a_rule_adds_to_a_container_of_another_is_told_apart() -> None:
     """A container is the first rule's, and the variable in it the second's."""
     own = "name: x, add: {spec: {initContainers: [{name: c, image: i, command: [a, b]}]}}"
     more = "name: z, add: {spec: {initContainers: [{name: c, env: [{name: V, value: w}]}]}}"
-    found = who(explained(adding(own, more), mpijob()))
+    found = who(adding(own, more), mpijob())
     rules = {
         path: (after, rule) for path, (_, after, rule) in found.items() if "Worker/template/spec/init" in path
     }
@@ -114,18 +120,36 @@ def test_what_an_earlier_admission_added_is_no_change_while_it_stays_and_one_of_
     """Taking back and adding again what is there is nothing; what no rule adds any more is removed."""
     table = adding("name: x, add: {spec: {hostname: h}}")
     stored = explained(table, mpijob()).after
-    assert explained(table, stored).changes == ()
-    found = who(explained(load_default(), stored))
+    assert who(table, stored) == {}
+    found = who(load_default(), stored)
     assert found[f"{AT}/spec/hostname"] == ("h", None, None)
     assert {path for path, (_, _, rule) in found.items() if rule} == set()
 
 
+@pytest.mark.parametrize("workers", [4, 8], ids=["put back", "a new size"])
+def test_of_an_update_the_changes_are_of_what_was_sent(workers: int) -> None:
+    """What an update puts back no rule sets; of a new size the rules of that are told."""
+    suspend = {"suspend": True}
+    stored, sent = (put(mpijob(size), ("spec", "runPolicy"), suspend) for size in (4, workers))
+    stored = explained(load_default(), stored).after
+    for path in (WORKER, LAUNCHER):
+        sent = put(sent, (*path, "metadata"), get(stored, (*path, "metadata")))
+    found = admit(load_default(), Request(sent, "default", "uid", explain=True), stored)
+    assert_whole(sent, found)
+    rules = {change.path: change.rule for change in fields(sent, found)}
+    by = {rule for path, rule in rules.items() if f"{AT}/spec/affinity" in path}
+    assert by == (
+        {None} if workers == 4 else {"together-preferred", "nodes-with-server-id", "apart-across-namespaces"}
+    )
+
+
 def test_nothing_is_told_of_a_review_that_does_not_ask_nor_of_a_refused_or_shadowed_one() -> None:
     """A live review does not pay for it; what is not done is no change."""
-    assert evaluate(load_default(), Request(mpijob())).changes == ()
-    assert explained(adding("name: x, deny: d"), mpijob()).changes == ()
-    shadow = explained(adding("name: x, mode: shadow, add: {spec: {hostname: h}}"), mpijob())
-    assert f"{AT}/spec/hostname" not in who(shadow)
+    assert fields(mpijob(), evaluate(load_default(), Request(mpijob()))) == ()
+    assert who(adding("name: x, deny: d"), mpijob()) == {}
+    assert f"{AT}/spec/hostname" not in who(
+        adding("name: x, mode: shadow, add: {spec: {hostname: h}}"), mpijob()
+    )
 
 
 def test_a_long_key_is_not_repeated_for_all_that_is_taken_back_below_it() -> None:

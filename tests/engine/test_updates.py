@@ -17,7 +17,7 @@ from tests.engine.strategies import JSON, jobs, without_void
 from tests.helpers import applied, examples, requested
 from tests.rules.tables import EXTENDS
 from tests.t9k import SHAPES, t9k_mpijob
-from webhook.engine import Outcome, evaluate, update
+from webhook.engine import Outcome, Request, evaluate, updates
 from webhook.objects.tree import Json, digest, drop, get, put, same
 from webhook.rows.table import Table
 from webhook.rules.load import load_default, load_text
@@ -76,6 +76,12 @@ def created(job: Json) -> Json:
     outcome = evaluate(TABLE, requested(job))
     assert not outcome.denials
     return outcome.after
+
+
+def update(table: Table, request: Request, stored: Json) -> Outcome | None:
+    """What is done to an update; None where instead it is said why nothing is."""
+    found = updates.update(table, request, stored)
+    return None if isinstance(found, str) and found else found
 
 
 def updated(stored: Json, new: Json) -> Outcome:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
@@ -13,6 +15,8 @@ from testbed.plane.jobs import template, text, workers_of
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.webhook import requests
 from tests.plane.ways import templates, way, with_own_lists
+from webhook.cli import main
+from webhook.documents import read_documents
 
 pytestmark = pytest.mark.usefixtures("registered_webhook")
 
@@ -65,10 +69,20 @@ def test_a_job_that_has_pods_is_not_touched(way: tuple[str, ...], namespace: Kub
         assert len(terms) == 2
 
 
-def test_replace_by_a_plain_file_leaves_a_suspended_job_as_it_is(namespace: Kubectl) -> None:
+@pytest.mark.parametrize("workers", [4, 8])
+def test_replace_by_a_plain_file_does_to_a_suspended_job_what_the_preview_says(
+    workers: int, namespace: Kubectl, tmp_path: Path
+) -> None:
     first = namespace.apply(suspended(mpijob(4)))
-    namespace.run("replace", "-f", "-", stdin=text(suspended(mpijob(4))))
-    assert templates(namespace.get_json("mpijob", "train")) == templates(first)
+    stored = namespace.wait_for(is_suspended, "mpijob", "train")
+    (old := tmp_path / "old.json").write_text(json.dumps(stored))
+    sent = text(suspended(mpijob(workers)))
+    command = ["preview", "--old", str(old), "-n", str(namespace.namespace), "-o", "yaml"]
+    (previewed,) = read_documents(CliRunner().invoke(main, command, input=sent).stdout)
+    namespace.run("replace", "-f", "-", stdin=sent)
+    replaced = templates(namespace.get_json("mpijob", "train"))
+    assert replaced == templates(previewed.value)
+    assert (replaced == templates(first)) is (workers == 4)
 
 
 @way

@@ -30,7 +30,8 @@ def mutate(table: Table, review: Review) -> Outcome | None:
         case "CREATE":
             return evaluate(table, review.request)
         case "UPDATE":
-            return update(table, review.request, review.stored)
+            found = update(table, review.request, review.stored)
+            return None if isinstance(found, str) else found
     return None
 
 

@@ -2,6 +2,6 @@
 
 from webhook.engine.evaluate import evaluate
 from webhook.engine.outcome import Outcome, Request, RuleOutcome, Verdict
-from webhook.engine.updates import update
+from webhook.engine.updates import admit, update
 
-__all__ = ["Outcome", "Request", "RuleOutcome", "Verdict", "evaluate", "update"]
+__all__ = ["Outcome", "Request", "RuleOutcome", "Verdict", "admit", "evaluate", "update"]

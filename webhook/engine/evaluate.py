@@ -8,7 +8,6 @@ from typing import Final
 from contract import keys
 from webhook.engine.apply import Progress, apply_rules
 from webhook.engine.candidates import candidacy, devices, injection
-from webhook.engine.changes import changes
 from webhook.engine.identity import first_uid
 from webhook.engine.jobs import OpenJob, is_of, open_job, record_key, template_paths
 from webhook.engine.match import SWITCHED_OFF, Subject
@@ -146,7 +145,7 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         facts=facts,
         refusing=tuple(progress.refusing),
         untouched=untouched,
-        changes=changes(request.object, after, progress.setters),
+        setters=progress.setters,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from common.texts import printable
 from webhook.objects.patch import Operation
-from webhook.objects.tree import Json
+from webhook.objects.tree import Json, Path
 
 LONGEST_MESSAGE: Final = 1000
 """Characters of a warning, a denial or a reason; what quotes more of an object than that says no more."""
@@ -130,7 +130,7 @@ class Outcome:
         refusing: names of the rules and shapes that refuse it.
         would: what it would be if what is in shadow were enforced; None where nothing is in shadow.
         untouched: its kind where nothing is done to it; ``UNCHANGED`` says that it is a candidate.
-        changes: every field that was changed, where the request asks to explain.
+        setters: where the request asks to explain, the rule that set what is at a path, for `changes`.
     """
 
     revision: str
@@ -144,7 +144,7 @@ class Outcome:
     refusing: tuple[str, ...] = ()
     would: "Outcome | None" = None
     untouched: Kind = Kind.UNCHANGED
-    changes: tuple[Change, ...] = ()
+    setters: Mapping[Path, str] | None = None
 
     @property
     def kind(self) -> Kind:

@@ -12,7 +12,7 @@ from contract import keys
 from webhook.engine.candidates import marked
 from webhook.engine.evaluate import evaluate, kind_of
 from webhook.engine.jobs import group_key, is_of, open_job, template_paths
-from webhook.engine.outcome import JobError, Outcome, Request, bounded
+from webhook.engine.outcome import JobError, Outcome, Request, bounded, cut
 from webhook.objects.patch import patched
 from webhook.objects.tree import Json, Path, WrongTypeError, get, put, same
 from webhook.rows.policies import Mode
@@ -51,8 +51,14 @@ def has_no_pods(states: Suspending, stored: Json) -> bool:
     return not seen or suspended(states, stored)
 
 
-def update(table: Table, request: Request, stored: Json) -> Outcome | None:
-    """What is done to the update of a job; None where nothing is.
+def admit(table: Table, request: Request, stored: Json = None) -> Outcome:
+    """What is done to an object that is created or, where there is a stored one, to its update."""
+    found = evaluate(table, request) if stored is None else update(table, request, stored)
+    return Outcome(table.revision, found, request.object) if isinstance(found, str) else found
+
+
+def update(table: Table, request: Request, stored: Json) -> Outcome | str:
+    """What is done to the update of a job; where nothing is, why.
 
     Never raises, and refuses nothing but a suspended job of a new size that could not be created so either:
     whatever cannot be read here is let through.
@@ -63,32 +69,32 @@ def update(table: Table, request: Request, stored: Json) -> Outcome | None:
         stored: the object before.
     """
     new = request.object
-    mode = table.under(table.policy_for(new, request.namespace, request.now)).mode
-    if mode is not Mode.ENFORCE or kind_of(new) != kind_of(stored):
-        return None
-    if get(new, ("metadata", "deletionTimestamp")) is not None or _opted_out(new):
-        return None
+    if table.under(table.policy_for(new, request.namespace, request.now)).mode is not Mode.ENFORCE:
+        return "updates are let through: the rule table is not enforced"
+    if kind_of(new) != kind_of(stored):
+        return f"the stored object is a {cut(kind_of(stored))}"
+    if get(new, ("metadata", "deletionTimestamp")) is not None:
+        return "it is being deleted"
+    if (mark := marked(new, keys.INJECT)) and mark[1] in keys.OFF:
+        return f"opted out by {keys.INJECT}"
     try:
         for workload in table.workloads_of(kind_of(stored)):
             if is_of(workload, stored):
                 return _update(table, workload, request, stored)
-    except (JobError, WrongTypeError, OverBudgetError):
-        return None
-    return None
+    except (JobError, WrongTypeError, OverBudgetError) as error:
+        return cut(f"it is let through as it is: {error}")
+    return cut(f"no workload of the rule table matches kind {kind_of(stored)}")
 
 
-def _opted_out(obj: Json) -> bool:
-    mark = marked(obj, keys.INJECT)
-    return mark is not None and mark[1] in keys.OFF
-
-
-def _update(table: Table, workload: Workload, request: Request, stored: Json) -> Outcome | None:
+def _update(table: Table, workload: Workload, request: Request, stored: Json) -> Outcome | str:
     new, states = request.object, workload.updates
-    if states is None or (isinstance(states, Suspending) and not has_no_pods(states, stored)):
-        return None
+    if states is None:
+        return f"the rule table says nothing of updates of a {workload.name}"
+    if isinstance(states, Suspending) and not has_no_pods(states, stored):
+        return "its pods were made of the stored templates already"
     templates = _templates(workload, stored, new)
     if not any(record.read(before) for _, _, before in templates):
-        return None
+        return "nothing was added to the stored object, so there is nothing to put back"
     before, now = (
         open_job(table.candidates, workload, obj, replace(request, object=obj)) for obj in (stored, new)
     )
@@ -103,8 +109,8 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
         new, {path: put_back(was, get(new, path), path, budget) for _, path, was in templates}
     )
     reason = "put back what the update took out" if patch else "the update takes nothing out"
-    facts = {"workload": workload.name}
-    return Outcome(table.revision, reason, after, tuple(patch), warnings=warnings, facts=facts)
+    outcome = Outcome(table.revision, reason, after, tuple(patch), warnings=warnings)
+    return replace(outcome, facts={"workload": workload.name}, setters={} if request.explain else None)
 
 
 def _templates(workload: Workload, stored: Json, new: Json) -> list[_Template]:

@@ -43,7 +43,7 @@ def case_of(table: Table, document: Document, shown: Preview, *, must_place: boo
     # Of a candidate whose workers take nodes the engine tells the shape.
     placed = "shape" in shown.outcome.facts or shown.outcome.denials
     found = tuple(_findings(table, document, shown, must_place=must_place and not placed))
-    skipped = "" if placed or shown.changed else shown.outcome.reason
+    skipped = "" if placed or shown.outcome.operations else shown.outcome.reason
     return Case(document.source, document.line, shown.title, found, skipped)
 
 
@@ -58,9 +58,12 @@ def _findings(table: Table, document: Document, shown: Preview, *, must_place: b
         yield Finding("not placed", document.line, f"no candidate: {outcome.reason}")
     for about, messages in (("refused", outcome.denials), ("warning", outcome.warnings)):
         yield from (Finding(about, _line(document, text), text) for text in messages)
+    for pod in shown.parts[1:]:
+        for about, messages in (("refused", pod.outcome.denials), ("warning", pod.outcome.warnings)):
+            yield from (Finding(about, document.line, f"Pod {pod.share}: {text}") for text in messages)
     for path, text in hints(table, document.value):
         yield Finding("hint", document.line_of(path), cut(text))
-    if shown.changed:
+    if shown.outcome.operations:
         yield Finding("changed", document.line, f"would be changed by {', '.join(outcome.fired())}")
 
 

@@ -27,6 +27,7 @@ def item_of(shown: "Preview") -> dict[str, Any]:
     numbers = {key: int(facts[key]) for key in ("workers", "nodes", "nodeConfig") if key in facts}
     return {
         "source": {"file": file, "line": int(line)},
+        "operation": "CREATE" if shown.stored is None else "UPDATE",
         "object": {
             "namespace": shown.namespace,
             **{key: text if isinstance(text, str) else "" for key, text in said.items()},
@@ -39,18 +40,34 @@ def item_of(shown: "Preview") -> dict[str, Any]:
         "job": {"id": facts["job"], "shape": facts["shape"], **numbers} if numbers else None,
         "changes": [
             change._asdict() | {"rule": change.rule and _told(table, change.rule, "add")}
-            for change in outcome.changes
+            for change in shown.changes
         ],
-        "rules": [
-            {"state": row.state, "why": row.why, **_told(table, row.name, _key(table, row))}
-            for row in rules_of(shown)
-        ],
+        "rules": [row._asdict() | _told(table, row.name, _key(table, row)) for row in rules_of(shown)],
         "warnings": list(outcome.warnings),
         "denials": list(outcome.denials),
         "patch": list(outcome.operations),
         "policy": facts.get("policy"),
         "shadow": _shadow(outcome),
+        "pods": None if shown.pods is None else [_pods(pod) for pod in shown.pods],
+        "notes": list(shown.notes),
     }
+
+
+def _pods(shown: "Preview") -> dict[str, Any]:
+    """Pods of a job that get the same, and what that is."""
+    share = shown.share._asdict() if shown.share else {}
+    return {key: share[key] for key in share if key != "job"} | {
+        "pod": shown.object,
+        "preview": item_of(shown),
+    }
+
+
+def explained(shown: "Preview") -> Mapping[str, Any]:
+    """The same as 0.1.0 printed it."""
+    item, outcome = item_of(shown), shown.outcome
+    same = {key: item[key] for key in ("verdict", "reason", "table", "warnings", "denials", "patch")}
+    said = {"facts": dict(outcome.facts), "rules": [rule._asdict() for rule in outcome.rules]}
+    return {"source": shown.source, "object": shown.title, **said, **same}
 
 
 def _shadow(outcome: Outcome) -> dict[str, Any] | None:

@@ -2,17 +2,23 @@
 
 import difflib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from typing import Final
 
 import jsonpatch
 
-from webhook.documents import Document, Json, dump_yaml, expand_lists
-from webhook.engine import Outcome, Request, evaluate
+from common.texts import printable
+from webhook.documents import Document, DocumentError, Json, dump_yaml, expand_lists
+from webhook.engine import Outcome, Request, admit
+from webhook.engine.changes import changes
+from webhook.engine.evaluate import kind_of
+from webhook.engine.outcome import Change
 from webhook.objects.tree import digest, get
-from webhook.preview.report import document
+from webhook.preview.pods import Share, done, made, told
+from webhook.preview.report import document, explained
 from webhook.preview.why import as_why
 from webhook.rows.table import Table
 
@@ -21,7 +27,7 @@ LINES = 20
 
 AFTER = "after ultraserver-webhook"
 
-UID = "preview"
+UID: Final = "preview"
 """Stands for the review's uid, by which a job without a name is told from others."""
 
 
@@ -31,12 +37,16 @@ class PatchError(AssertionError):
 
 @dataclass(frozen=True)
 class Preview:
-    """One document and what the webhook would do to it.
+    """One object and what the webhook would do to it.
 
     Attributes:
         source: where it was read, ``file:line``.
         table: by which it was looked at.
         all_rules: whether rules for other objects are to be told as well.
+        stored: what is updated; None for what is created.
+        share: the Pods of a job for which this one stands; None for what was read.
+        pods: that are made of it; None if nobody asks.
+        notes: on those that cannot be shown.
     """
 
     source: str
@@ -45,27 +55,40 @@ class Preview:
     outcome: Outcome
     table: Table
     all_rules: bool = False
+    stored: Json = None
+    share: Share | None = None
+    pods: tuple["Preview", ...] | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
         """Kind, namespace and name."""
+        if self.share:
+            return f"Pod {self.share} of {self.share.job}"
         name, beginning = (get(self.object, ("metadata", key)) for key in ("name", "generateName"))
         name = name or f"{beginning or ''}*"
         return f"{self.object.get('kind', 'Unknown')} {self.namespace}/{name}"
 
     @property
-    def changed(self) -> bool:
-        """Whether the webhook would change it."""
-        return bool(self.outcome.operations)
+    def parts(self) -> tuple["Preview", ...]:
+        """Itself, and its Pods."""
+        return (self, *(self.pods or ()))
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """Every field that it would change, and which rule sets it."""
+        return changes(self.object, self.outcome.after, self.outcome.setters)
 
 
-def preview(
+def preview(  # noqa: PLR0913 - each is something that a person may say
     table: Table,
     documents: Iterable[Document],
     namespace: str = "default",
     now: float = inf,
     *,
     all_rules: bool = False,
+    old: Sequence[Document] | None = None,
+    pods: bool = False,
 ) -> list[Preview]:
     """What the webhook would do to each document, Lists opened.
 
@@ -77,27 +100,66 @@ def preview(
         namespace: for documents that name none.
         now: when the objects would be created, Unix time. Default: after the end of every policy.
         all_rules: whether rules for other objects are to be told as well.
+        old: what is stored, if the documents are to update that.
+        pods: whether the Pods that are made of them are to be looked at as well.
 
     Raises:
-        DocumentError: if a document is no Kubernetes object.
+        DocumentError: if a document is no Kubernetes object, or it updates none that is stored, or several.
         PatchError: if a patch does not give what it should.
     """
-    return [_one(table, document, namespace, now, all_rules) for document in expand_lists(documents)]
+    there = defaultdict[str, list[Document]](list)
+    for each in expand_lists(old or ()):
+        there[_identity(each, namespace)].append(each)
+    found = []
+    for each in expand_lists(documents):
+        where = namespace_of(each.value, namespace)
+        stored = None if old is None else _stored(each, _identity(each, namespace), there)
+        outcome = admit(table, Request(each.value, where, UID, now=now, explain=True), stored)
+        verify(each.value, outcome)
+        source = f"{each.source}:{each.line}"
+        found.append(Preview(source, each.value, where, outcome, table, all_rules, stored))
+    return [_with_pods(item, now) for item in found] if pods else found
 
 
-def _one(table: Table, document: Document, namespace: str, now: float, all_rules: bool) -> Preview:  # noqa: FBT001
-    obj = document.value
+def _with_pods(job: Preview, now: float) -> Preview:
+    """The same with its Pods, each evaluated; those that follow each other and get the same are one."""
+    pods: list[Preview] = []
+    every, notes = made(job)
+    for group, number, of, pod in every:
+        outcome = admit(job.table, Request(pod, job.namespace, UID, now=now, explain=True))
+        last = pods[-1] if pods else None
+        if last and last.share and last.share.group == group and done(last.outcome) == done(outcome):
+            pods[-1] = replace(last, share=last.share._replace(last=number))
+        else:
+            verify(pod, outcome)
+            share = Share(job.title, group, number, number, of)
+            pods.append(replace(job, object=pod, outcome=outcome, share=share, stored=None))
+    return replace(job, pods=tuple(pods), notes=notes)
+
+
+def namespace_of(obj: Json, default: str) -> str:
+    """The namespace that an object names, or the default."""
     found = get(obj, ("metadata", "namespace"))
-    there = found if isinstance(found, str) and found else namespace
-    outcome = evaluate(table, Request(obj, there, UID, now=now, explain=True))
-    verify(obj, outcome)
-    if outcome.would:
-        verify(obj, outcome.would)
-    return Preview(f"{document.source}:{document.line}", obj, there, outcome, table, all_rules)
+    return found if isinstance(found, str) and found else default
+
+
+def _identity(document: Document, namespace: str) -> str:
+    obj = document.value
+    return f"{kind_of(obj)} {namespace_of(obj, namespace)}/{get(obj, ('metadata', 'name')) or '*'}"
+
+
+def _stored(document: Document, identity: str, there: Mapping[str, Sequence[Document]]) -> Json:
+    """The one stored object that a document updates."""
+    found = there.get(identity, ())
+    if len(found) == 1:
+        return found[0].value
+    places = ", ".join(f"{each.source}:{each.line}" for each in found)
+    why = f"several are stored, at {places}: keep one" if found else "none is stored: leave out --old for it"
+    raise DocumentError(document.source, document.line, 1, f"it would update {identity}, but {why}")
 
 
 def verify(received: Json, outcome: Outcome) -> None:
-    """Applies the operations and compares.
+    """Applies the operations, and those of what is in shadow, and compares.
 
     Raises:
         PatchError: if they do not apply, or give something else.
@@ -108,6 +170,8 @@ def verify(received: Json, outcome: Outcome) -> None:
         raise PatchError(f"the patch does not apply: {error}") from error
     if applied != outcome.after:
         raise PatchError("the patch gives another object than the engine")
+    if outcome.would:
+        verify(received, outcome.would)
 
 
 def as_diff(previews: Iterable[Preview]) -> str:
@@ -122,6 +186,8 @@ def _diffs(item: Preview) -> Iterator[str]:
         yield unified(
             after, item.outcome.would.after, f"{title} {AFTER}", "if what is in shadow were enforced"
         )
+    for pod, like in told(item.pods or ()):
+        yield from () if like else _diffs(pod)
 
 
 def unified(before: Json, after: Json, source: str, target: str) -> str:
@@ -146,8 +212,10 @@ def abridged(value: Json) -> Json:
 
 
 def as_yaml(previews: Iterable[Preview]) -> str:
-    """Every document as it would be stored, in one stream."""
-    return "---\n".join(dump_yaml(item.outcome.after) for item in previews)
+    """Every document as it would be stored, in one stream; each Pod below a comment that says which it is."""
+    parts = (part for item in previews for part in item.parts)
+    said = ((f"# {printable(part.title)}\n" if part.share else "", part.outcome.after) for part in parts)
+    return "---\n".join(comment + dump_yaml(after) for comment, after in said)
 
 
 def as_json(previews: Iterable[Preview]) -> str:
@@ -163,23 +231,6 @@ def as_old_json(previews: Iterable[Preview]) -> str:
 def as_patch(previews: Iterable[Preview]) -> str:
     """The RFC 6902 patch of each document, one JSON list a line."""
     return "".join(json.dumps(list(item.outcome.operations), ensure_ascii=False) + "\n" for item in previews)
-
-
-def explained(item: Preview) -> Mapping[str, Any]:
-    """One preview as a value."""
-    outcome = item.outcome
-    return {
-        "source": item.source,
-        "object": item.title,
-        "verdict": outcome.verdict,
-        "reason": outcome.reason,
-        "table": outcome.revision,
-        "facts": dict(outcome.facts),
-        "rules": [{"name": rule.name, "state": rule.state, "why": rule.why} for rule in outcome.rules],
-        "warnings": list(outcome.warnings),
-        "denials": list(outcome.denials),
-        "patch": list(outcome.operations),
-    }
 
 
 FORMATS: Mapping[str, Callable[[Iterable[Preview]], str]] = {

@@ -3,8 +3,9 @@
 import click
 
 from common.texts import printable
-from webhook.engine.outcome import State, Verdict
+from webhook.engine.outcome import Outcome, State, Verdict
 from webhook.preview.cases import Case
+from webhook.preview.pods import told
 from webhook.preview.run import Preview
 
 _DIFF = {"+++": "bold", "---": "bold", "@@": "cyan", "+": "green", "-": "red"}
@@ -29,10 +30,8 @@ def summary(item: Preview) -> str:
     verdict = click.style(outcome.verdict, fg=_VERDICT[outcome.verdict])
     lines = [f"{item.source}: {printable(item.title)}: {verdict}: {outcome.reason}"]
     if "shape" in outcome.facts:
-        facts = outcome.facts
-        lines.append(
-            f"  shape    {facts['shape']} ({facts['workers']} workers, node config {facts['nodeConfig']})"
-        )
+        size = "{shape} ({workers} workers, node config {nodeConfig})".format(**outcome.facts)
+        lines.append(f"  shape    {size}")
     lines += [f"  fired    {rule.name}: {rule.why}" for rule in outcome.rules if rule.state is State.FIRED]
     lines += [
         f"  shadow   {rule.name} would fire: {rule.why}"
@@ -43,9 +42,18 @@ def summary(item: Preview) -> str:
         lines.append(f"  policy   {printable(outcome.facts['policy'])}")
     if outcome.shadow and outcome.would:
         lines += [f"  shadow   would be refused: {text}" for text in outcome.would.denials]
-    lines += [click.style(f"  warning  {text}", fg="yellow") for text in outcome.warnings]
-    lines += [click.style(f"  denied   {text}", fg="red") for text in outcome.denials]
+    lines += _messages(outcome)
+    for pod, like in told(item.pods or ()):
+        by = f" by {', '.join(pod.outcome.fired())}" if pod.outcome.fired() else ""
+        lines.append(f"  Pod      {printable(like or f'{pod.share}: {pod.outcome.kind}{by}')}")
+        lines += [] if like else _messages(pod.outcome)
+    lines += [f"  note     {printable(note)}" for note in item.notes]
     return "\n".join(lines)
+
+
+def _messages(outcome: Outcome) -> list[str]:
+    warnings = [click.style(f"  warning  {text}", fg="yellow") for text in outcome.warnings]
+    return warnings + [click.style(f"  denied   {text}", fg="red") for text in outcome.denials]
 
 
 def beside(case: Case) -> list[str]:

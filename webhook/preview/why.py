@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from common.texts import printable
 from webhook.engine.outcome import State
 from webhook.objects.tree import shown
+from webhook.preview.pods import told
 from webhook.preview.report import item_of
 
 if TYPE_CHECKING:
@@ -17,7 +18,14 @@ WIDEST: Final = 100
 
 def as_why(previews: Iterable["Preview"]) -> str:
     """What came of every document and why, and each rule with what it set, or the condition that failed."""
-    return "\n".join("".join(f"{line}\n" for line in _lines(each)) for each in previews)
+    return "\n".join("".join(f"{line}\n" for line in _with_pods(each)) for each in previews)
+
+
+def _with_pods(of: "Preview") -> Iterator[str]:
+    yield from _lines(of)
+    for pod, like in told(of.pods or ()):
+        yield from [f"{of.source}: Pod {printable(like)}"] if like else _lines(pod)
+    yield from (f"{of.source}: {printable(note)}" for note in of.notes)
 
 
 def _lines(of: "Preview") -> Iterator[str]:
@@ -39,7 +47,7 @@ def _lines(of: "Preview") -> Iterator[str]:
         yield f"  {rule['state']:8} {rule['name']}{where}: {printable(rule['why'])}"
         yield from fields.get(rule["name"], ())
     if "" in fields:
-        yield "  no rule  the webhook's record of what it added, and what it takes back of an earlier one"
+        yield "  no rule  the webhook's record of what it added, and what it takes back or puts back"
         yield from fields[""]
 
 

@@ -173,7 +173,8 @@ class Group(Row):
             LIST[KEY=VALUE] selects a list element by a key; LIST[*] is every element, and the same element in
             replicas, times and numbers.
         replicas: How many pods: a number, a JSON pointer (0 if the field is missing), {path, default}, or a
-            list of these, which are multiplied. Default: 1.
+            list of these, which are multiplied. Default: 1. The number 0 is for a group whose one pod is the
+            first of the next group's.
         takes_nodes: Whether each pod takes a node: true, false (default), a JSON pointer to a boolean field,
             or ``devices``: if the pods request a whole node of candidates, or select one of its instance
             types. In a job that is opted in and has no such pods: those that request any devices, or else

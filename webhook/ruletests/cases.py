@@ -12,8 +12,8 @@ from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter, Validati
 from webhook.documents import Document, DocumentError, Json, Path, read_documents
 from webhook.engine import Request
 from webhook.engine.outcome import State
-from webhook.objects.tree import get, map_at, pointer
-from webhook.preview.run import UID
+from webhook.objects.tree import map_at, pointer
+from webhook.preview.run import UID, namespace_of
 from webhook.rows.written import Row
 from webhook.rules.problems import Problem, TableError
 
@@ -165,8 +165,7 @@ class _Reading:
         settings, operation = row.settings, "UPDATE" if stored else "CREATE"
         if settings.operation not in {"", operation}:
             self.say(name, (at, "settings", "operation"), "an UPDATE has an oldObject, and a CREATE has none")
-        own = get(obj, ("metadata", "namespace"))
-        namespace = own if isinstance(own, str) and own else settings.namespace or "default"
+        namespace = namespace_of(obj, settings.namespace or "default")
         if settings.namespace not in {"", namespace}:
             self.say(name, (at, "settings", "namespace"), f"the object says another one, {namespace!r}")
         now = row.now.timestamp() if row.now else inf

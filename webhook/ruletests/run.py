@@ -7,7 +7,7 @@ from xml.etree.ElementTree import SubElement
 from common.junit import as_xml, testcase
 from common.texts import printable
 from webhook.documents import Json
-from webhook.engine import Outcome, evaluate, update
+from webhook.engine import admit
 from webhook.engine.outcome import State
 from webhook.preview.run import verify
 from webhook.rows.policies import Mode
@@ -42,13 +42,8 @@ def run(table: Table, cases: Iterable[Case]) -> Sequence[Result]:
 
 
 def _one(table: Table, case: Case) -> Result:
-    obj = case.request.object
-    if case.stored is None:
-        outcome = evaluate(table, case.request)
-    else:
-        ignored = Outcome(table.revision, "nothing is done to such an update", obj)
-        outcome = update(table, case.request, case.stored) or ignored
-    verify(obj, outcome)
+    outcome = admit(table, case.request, case.stored)
+    verify(case.request.object, outcome)
     told = {key: check(table, case, outcome) for key, check in CHECKS.items()}
     fired = frozenset(rule.name for rule in outcome.rules if rule.state is not State.SKIPPED)
     return Result(case, {key: text for key, text in told.items() if text}, fired, comparable(outcome.after))

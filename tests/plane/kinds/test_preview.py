@@ -1,0 +1,38 @@
+"""The Pods of a preview are those of the real operators, in all that the webhook adds to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from testbed.plane.kubectl import Kubectl, Object
+from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pytorchjob, trainjob
+from tests.plane.previewed import SIZES, are_as_previewed, blocks, pods_of
+
+MADE: dict[str, Callable[[int], Object]] = {
+    "Job": lambda size: job(size, completionMode="Indexed"),
+    "Job without numbers": job,
+    "JobSet": lambda size: jobset(max(1, size // 2), min(2, size)),
+    "LeaderWorkerSet": lambda size: leaderworkerset(1, size),
+    "PyTorchJob": lambda size: pytorchjob(size - (size > 1), masters=int(size > 1)),
+    "MPIJob v1": mpijob_v1,
+    "TrainJob": trainjob,
+}
+
+
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize("kind", MADE)
+def test_the_pods_of_a_preview_get_what_those_of_the_operator_get(kind: str, namespace: Kubectl) -> None:
+    jobs = {f"of-{size}": MADE[kind](size) for size in SIZES}
+    for name, made in jobs.items():
+        made["metadata"]["name"] = name
+        namespace.create(made)
+    for (name, made), size in zip(jobs.items(), SIZES, strict=True):
+        pods = pods_of(namespace, name, size + (kind == "MPIJob v1"))
+        # A TrainJob's templates are those of the JobSet that Kubeflow Trainer makes of it.
+        shown = namespace.get_json("jobset", name) if kind == "TrainJob" else made
+        are_as_previewed(namespace, shown, pods)
+        group = "0-" * (kind == "LeaderWorkerSet")
+        several = size == 8 and "without" not in kind
+        assert blocks(pods) == ({f"{group}0", f"{group}1"} if several else set())

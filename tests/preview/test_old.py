@@ -1,0 +1,118 @@
+"""``preview --old``: an update of what is stored, as the cluster does it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from testbed.mpijob import mpijob
+from tests.rules.tables import EXTENDS, after
+from webhook.cli import main
+from webhook.documents import dump_yaml
+from webhook.engine.updates import STAYS
+from webhook.objects.tree import Json, put
+from webhook.rules.load import load_default
+
+
+def suspended(workers: int = 4, name: str = "train") -> Json:
+    return put(mpijob(workers, name=name), ("spec", "runPolicy"), {"suspend": True})
+
+
+STORED = after(load_default(), suspended())
+
+
+def run(folder: Path, *objects: Json, old: list[Json], words: tuple[str, ...] = ()) -> Result:
+    (path := folder / "old.yaml").write_text("---\n".join(map(dump_yaml, old)))
+    text = "---\n".join(map(dump_yaml, objects))
+    return CliRunner().invoke(
+        main, ["preview", "--old", str(path), *words], input=text, catch_exceptions=False
+    )
+
+
+def item(result: Result) -> dict[str, Any]:
+    (found,) = json.loads(result.stdout)["items"]
+    return dict(found)
+
+
+def test_what_a_file_takes_out_is_put_back_and_a_new_size_gets_its_own(tmp_path: Path) -> None:
+    """The stored object is found among others by its kind, namespace and name."""
+    others = [suspended(2, "other"), put(STORED, ("metadata", "namespace"), "ml"), {**STORED, "kind": "Job"}]
+    result = run(tmp_path, suspended(), old=[*others, STORED], words=("-o", "json"))
+    found = item(result)
+    assert (found["operation"], found["outcome"], result.exit_code) == ("UPDATE", "changed", 1)
+    assert found["reason"] == "put back what the update took out"
+    resized = run(tmp_path, suspended(8), old=[STORED], words=("--pods",))
+    assert STAYS.format("train-launcher") in resized.stderr
+    assert "  Pod      worker 4-7 of 8: as worker 0-3 of 8, with " in resized.stderr
+
+
+LEFT: dict[str, tuple[Json, Json, str]] = {
+    "running": (
+        put(STORED, ("spec", "runPolicy"), {}) | {"status": {"startTime": "x"}},
+        mpijob(),
+        "pods were made",
+    ),
+    "not added to": (suspended(), suspended(), "nothing was added to the stored object"),
+    "opted out": (
+        STORED,
+        put(suspended(), ("metadata", "annotations"), {"ultraserver-webhook.io/inject": "false"}),
+        "opted out by ultraserver-webhook.io/inject",
+    ),
+    "deleted": (STORED, put(suspended(), ("metadata", "deletionTimestamp"), "x"), "it is being deleted"),
+    "unreadable": (
+        STORED,
+        suspended(-1),
+        "it is let through as it is: /spec/mpiReplicaSpecs/Worker/replicas is",
+    ),
+    "no workload": (
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}},
+        "no workload of the rule table matches kind v1/Secret",
+    ),
+    "a Pod": (
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}},
+        "the rule table says nothing of updates of a pod",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LEFT)
+def test_of_an_update_that_is_left_alone_it_is_said_why(tmp_path: Path, what: str) -> None:
+    """Each of the conditions of ADR 0021, in words."""
+    stored, sent, why = LEFT[what]
+    found = item(run(tmp_path, sent, old=[stored], words=("-o", "json")))
+    assert (found["outcome"], found["patch"]) == ("unchanged", [])
+    assert why in found["reason"]
+
+
+def test_a_table_in_shadow_does_nothing_to_updates_and_says_so(tmp_path: Path) -> None:
+    """Whatever it would put back."""
+    (table := tmp_path / "t.yaml").write_text(f"{EXTENDS}mode: shadow\n")
+    result = run(tmp_path, suspended(), old=[STORED], words=("--rules", str(table)))
+    assert (result.exit_code, "updates are let through: the rule table is not enforced" in result.stderr) == (
+        0,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "words", "said"),
+    [
+        ([suspended(4, "other")], (), "none is stored: leave out --old for it"),
+        ([STORED, STORED], (), "several are stored, at {old}:1, {old}:"),
+        ([STORED], ("--must-place",), "--must-place is for what is created"),
+    ],
+    ids=["none", "several", "--must-place"],
+)
+def test_what_cannot_be_an_update_is_an_error(
+    tmp_path: Path, old: list[Json], words: tuple[str, ...], said: str
+) -> None:
+    """With the place of the document, and of what is stored."""
+    result = run(tmp_path, suspended(), old=old, words=words)
+    assert result.exit_code == 2
+    assert said.format(old=tmp_path / "old.yaml") in result.stderr
+    if not words:
+        assert "<stdin>:1:1: it would update kubeflow.org/v2beta1/MPIJob default/train, but" in result.stderr

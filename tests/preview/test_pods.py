@@ -1,0 +1,131 @@
+"""``preview --pods``: the Pods of a job and what they get, equal ones as one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from contract import keys
+from testbed.mpijob import mpijob
+from tests.plane.kinds.jobs import job, leaderworkerset, pytorchjob, trainjob
+from tests.preview.test_report import SCHEMA
+from tests.rules.tables import EXTENDS
+from webhook.cli import main
+from webhook.documents import dump_yaml, read_documents
+
+PLAIN = {"resources": {}, "name": "x", "image": "example.invalid/x"}
+
+
+def run(*words: str, obj: Any) -> Result:
+    return CliRunner().invoke(
+        main, ["preview", "--pods", *words], input=dump_yaml(obj), catch_exceptions=False
+    )
+
+
+def lines(result: Result) -> list[str]:
+    """What standard error says of Pods."""
+    return [line.strip() for line in result.stderr.splitlines() if line.startswith(("  Pod ", "  note "))]
+
+
+def test_equal_pods_are_shown_once_and_others_by_what_differs() -> None:
+    """A diff of the launcher and of the first block; the other blocks are a line."""
+    result = run(obj=mpijob(12))
+    assert lines(result) == [
+        "Pod      launcher: changed by hostfile, hostfile-open-mpi-5",
+        "Pod      worker 0-3 of 12: changed by blocks-whole",
+        f"Pod      worker 4-11 of 12, in 2 parts: as worker 0-3 of 12, with {keys.BLOCK} 1 to 2",
+    ]
+    heads = [line for line in result.stdout.splitlines() if line.startswith("---")]
+    titles = [
+        "MPIJob default/train",
+        *(f"Pod {pod} of MPIJob default/train" for pod in ("launcher", "worker 0-3 of 12")),
+    ]
+    assert heads == [f"--- <stdin>:1 ({title})" for title in titles]
+    assert lines(run(obj=pytorchjob(3))) == [
+        "Pod      master: unchanged",
+        "Pod      worker 0-2 of 3: unchanged",
+    ]
+    (why,) = [line for line in run("-o", "why", obj=mpijob(8)).stdout.splitlines() if "as worker" in line]
+    assert why == "<stdin>:1: Pod worker 4-7 of 8: as worker 0-3 of 8, with ultraserver-webhook.io/block 1"
+
+
+def test_for_tools_every_part_is_there_with_the_pod_and_who_set_what() -> None:
+    """The JSON is what its schema says; each part has its own block, and the rule that set it."""
+    found = json.loads(run("-o", "json", obj=mpijob(8)).stdout)
+    jsonschema.validate(found, SCHEMA, cls=jsonschema.Draft202012Validator)
+    pods = found["items"][0]["pods"]
+    assert [(pod["group"], pod["first"], pod["last"], pod["of"]) for pod in pods] == [
+        ("launcher", 0, 0, 1),
+        ("worker", 0, 3, 8),
+        ("worker", 4, 7, 8),
+    ]
+    at = f"/metadata/labels/{keys.BLOCK.replace('/', '~1')}"
+    told = [{each["path"]: each for each in pod["preview"]["changes"]}.get(at) for pod in pods]
+    assert [each and (each["after"], each["rule"]["name"]) for each in told] == [
+        None,
+        ("0", "blocks-whole"),
+        ("1", "blocks-whole"),
+    ]
+
+
+def test_as_yaml_each_pod_stands_below_what_it_is() -> None:
+    """In one stream with its job; nothing is done to it a second time."""
+    text = run("-o", "yaml", obj=mpijob(4)).stdout
+    assert "---\n# Pod worker 0-3 of 4 of MPIJob default/train\n" in text
+    documents = read_documents(text)
+    assert [each.value["kind"] for each in documents] == ["MPIJob", "Pod", "Pod"]
+    assert CliRunner().invoke(main, ["preview"], input=text).exit_code == 0
+
+
+NOTES: dict[str, tuple[Any, str]] = {
+    "no row": (trainjob(4), "its Pods are not known: no workload of the rule table matches kind trainer"),
+    "groups": (
+        leaderworkerset(2, 4),
+        "each leaderworkerset.sigs.k8s.io/group-index has such Pods; the first",
+    ),
+    "later": (job(4, completionMode="Indexed", completions=8), "not all its Pods are there at once"),
+    "numbered": (job(4, completionMode="Indexed"), ""),
+    "refused": (mpijob(-1), ""),
+    "a Pod": ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}, ""),
+}
+
+
+@pytest.mark.parametrize("what", NOTES)
+def test_where_pods_are_not_known_or_not_shown_it_is_said(what: str) -> None:
+    """Silence would say that there are none, or no others."""
+    obj, note = NOTES[what]
+    found = [line for line in lines(run(obj=obj)) if line.startswith("note")]
+    assert found == [] if not note else found[0].startswith(f"note     {note}")
+
+
+def test_a_table_that_is_off_says_of_a_job_that_cannot_be_read_that_its_pods_are_unknown(
+    tmp_path: Path,
+) -> None:
+    """Nobody has read the job then."""
+    (table := tmp_path / "t.yaml").write_text(f"{EXTENDS}mode: off\n")
+    (note,) = lines(run("--rules", str(table), obj=mpijob(-1)))
+    assert note.startswith("note     its Pods are not known: /spec/mpiReplicaSpecs/Worker/replicas is -1")
+
+
+def test_what_refuses_a_pod_or_warns_of_it_is_a_finding_of_its_job(tmp_path: Path) -> None:
+    """The exit status and the annotations of a pipeline count it; a Pod that would change is a change."""
+    row = "rules: [{name: x, reason: r, match: {workload: pod, role: pod, labels: {%s: '1'}}, %s: said}]\n"
+    label = "batch.kubernetes.io/job-completion-index"
+    obj = job(2, completionMode="Indexed")
+    for verdict, code in (("deny", 2), ("warn", 1)):
+        (table := tmp_path / "t.yaml").write_text(EXTENDS + row % (label, verdict))
+        result = run("--rules", str(table), "-o", "github", obj=obj)
+        assert result.exit_code == code
+        assert f"::{'error' if code == 2 else 'warning'} file=<stdin>,line=1" in result.stdout
+        assert "::Pod worker 1 of 2: said" in result.stdout
+    eight = CliRunner().invoke(main, ["preview", "-o", "yaml"], input=dump_yaml(mpijob(8))).stdout
+    assert CliRunner().invoke(main, ["preview", "--pods"], input=eight).exit_code == 1
+
+
+def test_a_form_that_has_no_pods_is_refused() -> None:
+    """Or one would take the answer for all there is."""
+    result = run("-o", "patch", obj=mpijob(8))
+    assert (result.exit_code, "-o patch has no Pods: ask for -o json" in result.stderr) == (2, True)
