@@ -97,7 +97,7 @@ def preview_command(
         texts = [read_text(path) for each in given for path in files_of(each)]
         documents = expand_lists(each for source, text in texts for each in read_documents(text, source))
         if how["old"]:
-            source, written = _read(how["old"])
+            source, written = read_text(how["old"])
             how["old"] = read_documents(written, source)
         shown = preview(table, documents, now=time.time(), **how)
     except TableError as error:
