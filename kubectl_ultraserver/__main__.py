@@ -17,11 +17,13 @@ import click
 from common.texts import printable
 from kube.api import ApiError
 from kube.command import connect_as_user
+from kubectl_ultraserver.check.gather import Gatherer, look
+from kubectl_ultraserver.check.line import Status
 from kubectl_ultraserver.listing import Lister, UnknownJobError
 from kubectl_ultraserver.names import JobName, parse
 from kubectl_ultraserver.servers import is_asked_for, servers
 from kubectl_ultraserver.svg import svg
-from kubectl_ultraserver.terminal import drawn, explained, verified
+from kubectl_ultraserver.terminal import checked, drawn, explained, verified
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
 
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 WHOLE, NOT_WHOLE, FAILED = 0, 1, 2
-"""Exit codes of ``verify``; the other commands have 0 and 2 only."""
+"""Exit codes of ``verify``; the other commands but ``check`` have 0 and 2 only."""
+BROKEN = 1
+"""The exit code of ``check`` where one fails."""
 
 _OPTIONS = (
     click.option(
@@ -130,6 +134,27 @@ def topology(lister: Lister, form: str, picture: Path | None, job: JobName | Non
         _lines(drawn(found, shutil.get_terminal_size().columns))
     if fleet.unseen:
         click.echo(f"note: {printable(fleet.unseen)}", err=True)
+
+
+@main.command()
+@click.option("--pre", is_flag=True, help="Before the installation: whether the cluster is ready for one.")
+@connected
+def check(lister: Lister, form: str, *, pre: bool) -> NoReturn:
+    """Check an installation, or with --pre a cluster for one; --namespace: where a job is tried.
+
+    Exits with 0 if every check passes or warns, 1 if one fails, 2 if the API server cannot be asked.
+    """
+    lines = []
+    for line in look(Gatherer(lister.api, lister.namespace, progress=lister.progress), pre=pre):
+        lines.append(line)
+        if form == "text":
+            _lines(checked(line))
+    count = {status.value: sum(line.status is status for line in lines) for status in Status}
+    if form == "json":
+        _json({"lines": [asdict(line) for line in lines], **count})
+    else:
+        click.echo("{pass} passed, {warn} warnings, {fail} failures".format(**count))
+    sys.exit(BROKEN if count["fail"] else 0)
 
 
 def _fail(message: str) -> NoReturn:

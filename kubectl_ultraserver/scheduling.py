@@ -26,7 +26,9 @@ from placement.reasons import causes, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
 
+    from kube.api import Object
     from kubectl_ultraserver.findings import Case
     from placement.model import Pod
     from placement.plan import Decision, Opening, Waiting
@@ -66,7 +68,7 @@ def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
     keys = {pod.key for pod in pods}
     decision = _decision(case, case.work.fleet.pods, Policy().patience)
     told = [text(event, "message") for event in case.told([pod.name for pod in pods], component=COMPONENT)]
-    silent = _silent(case)
+    silent = silence(case.lease, case.now)
     for waiting in decision.waiting:
         if waiting.job.key in keys:
             why, details = _why(case, decision, waiting)
@@ -89,13 +91,18 @@ def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
         yield Finding("program", COMPONENT, silent, (), "kubectl -n ultraserver-webhook get pods")
 
 
-def _silent(case: Case) -> str:
-    """That the program does not run; empty where it does, or nobody may say."""
-    if case.lease is None:
+def silence(lease: Object | None, now: datetime) -> str:
+    """That the program does not run; empty where it does, or nobody may say.
+
+    Args:
+        lease: Its Lease; None where there is none, empty where it may not be read.
+        now: The time.
+    """
+    if lease is None:
         return "does not run: there is no Lease of it, and pods with its gate wait for ever"
-    renewed = time_of(at(case.lease, "spec", "renewTime"))
-    if renewed and case.now - renewed > SILENT:
-        holder = text(case.lease, "spec", "holderIdentity") or "nobody"
+    renewed = time_of(at(lease, "spec", "renewTime"))
+    if renewed and now - renewed > SILENT:
+        holder = text(lease, "spec", "holderIdentity") or "nobody"
         return f"does not run: its Lease was last renewed at {renewed:%H:%M:%S} UTC by {holder}"
     return ""
 
