@@ -9,14 +9,16 @@ import os
 import shutil
 import sys
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from common.texts import printable
+from kube import command
 from kube.api import ApiError
-from kube.command import connect_as_user
+from kubectl_ultraserver import proxy
 from kubectl_ultraserver.check.gather import Gatherer, look
 from kubectl_ultraserver.check.line import Status
 from kubectl_ultraserver.listing import Lister, UnknownJobError
@@ -29,6 +31,8 @@ from kubectl_ultraserver.why import why
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from kube.rest import RestApi
 
 WHOLE, NOT_WHOLE, FAILED = 0, 1, 2
 """Exit codes of ``verify``; the other commands but ``check`` have 0 and 2 only."""
@@ -48,20 +52,31 @@ _OPTIONS = (
 """What every command takes, as kubectl does."""
 
 
-def connected(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options; in place of those that say where, it takes a `Lister` for there."""
+def connected(body: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command's body the options; in place of those that say where, it takes a `Lister` for there."""
 
-    @functools.wraps(command)
+    @functools.wraps(body)
     def run(kubeconfig: Path | None, context: str | None, namespace: str, **given: Any) -> None:  # noqa: ANN401 - click's
         try:
             api, own = connect_as_user(kubeconfig, context)
-            command(Lister(api, namespace or own, progress=sys.stderr.isatty()), **given)
+            body(Lister(api, namespace or own, progress=sys.stderr.isatty()), **given)
         except (ApiError, UnknownJobError) as error:
             _fail(str(error))
 
     for option in _OPTIONS:
         run = option(run)
     return run
+
+
+def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[RestApi, str]:
+    """As `kube.command.connect_as_user`; by way of kubectl where the API server's client is not installed.
+
+    Raises:
+        ApiError: No API server is named.
+    """
+    if find_spec("kubernetes"):
+        return command.connect_as_user(kubeconfig, context)
+    return proxy.connect_as_user(kubeconfig, context)
 
 
 def _parsed(_context: object, _option: object, job: str | None) -> JobName | None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kube.api import Object
-    from kube.client import KubernetesApi
+    from kube.rest import RestApi
     from kubectl_ultraserver.names import JobName
     from placement.model import Pod
     from webhook.rows.table import Table
@@ -62,7 +62,7 @@ class Lister:
         progress: Whether somebody sees what is written to standard error.
     """
 
-    api: KubernetesApi
+    api: RestApi
     namespace: str
     progress: bool = False
     _began: float = field(default_factory=time.monotonic, init=False)
