@@ -1,9 +1,9 @@
 """Writes what a release is: ``python -m testbed.release.release [--dirty [--keep] | --before] [--key FILE]``.
 
 A release is a folder with all that an installation needs, so that nobody needs a clone: wheel and sdist,
-the two images as archives, the bill of materials, a file for ``kubectl apply`` for each overlay, what all
-this was made of, checksums and their signature. The same commit gives the same files, but for the images,
-whose Debian is that of the day, and what names them by digest.
+the kubectl plugin as one file, the two images as archives, the bill of materials, a file for ``kubectl
+apply`` for each overlay, what all this was made of, checksums and their signature. The same commit gives the
+same files, but for the images, whose Debian is that of the day, and what names them by digest.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from testbed.kits import kit, progress
 from testbed.plane import kubectl
 from testbed.plane.process import ClusterError, end_as_by_ctrl_c
 from testbed.release import provenance, record, signature, source
+from testbed.release.pyz import write as pyz
 
 DIST = product.REPOSITORY / "dist"
 BILL = DIST / "sbom.cdx.json"
@@ -90,6 +91,10 @@ class Writer:
         """Wheel and sdist."""
         command = [sys.executable, "-m", "hatchling", "build", "--directory", str(self._out)]
         self._report.phase("wheel, sdist", command, cwd=self._files, env=self._env)
+
+    def plugin(self) -> None:
+        """The kubectl plugin as one file, and what krew would install it by."""
+        pyz.write(self._files, self._out, product.version(self._files), int(self._state.date()))
 
     def manifests(self, overlays: Sequence[str]) -> None:
         """What ``kubectl apply --kustomize`` would apply, as a file for each overlay; images by digest."""
@@ -163,6 +168,7 @@ def write(state: source.Source, soak: Path | None = None, key: Path | None = Non
         writer = Writer(state, files, out, progress.Progress(1 + len(names)))
         writer.images(product.directory())
         writer.packages()
+        writer.plugin()
         writer.manifests(names)
         progress.say("bill of materials, provenance and checksums")
         shutil.copyfile(BILL, out / BILL.name)

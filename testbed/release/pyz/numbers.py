@@ -19,7 +19,9 @@ def dumps(value: object, option: int = 0) -> bytes:
         JSONEncodeError: Half of a surrogate pair, or a number of more than 64 bits, which orjson refuses too.
     """
     _look(value)
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=bool(option & OPT_SORT_KEYS))
+    text = json.dumps(
+        value, ensure_ascii=False, separators=(",", ":"), sort_keys=bool(option & OPT_SORT_KEYS)
+    )
     try:
         return text.encode()
     except UnicodeEncodeError as error:

@@ -1,4 +1,4 @@
-"""What a rule table's types need of pydantic, in Python alone: in the plugin's one file it is the module pydantic.
+"""What a rule table's types need of pydantic, in Python alone: the plugin's one file has it as pydantic.
 
 It checks and builds what `webhook.rows` is made of, as strictly, with pydantic's types of errors where
 `webhook.rules.schema` has words for them. There is no JSON Schema. A test holds it to pydantic's results.
@@ -11,6 +11,7 @@ import difflib
 import re
 import types
 import typing
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
@@ -76,16 +77,20 @@ class GetPydanticSchema:
     func: Any
 
 
-def Field(**limits: Any) -> dict[str, Any]:  # noqa: ANN401, N802 - pydantic's name
+class Field:
     """Limits of a value."""
-    return {name: limit for name, limit in limits.items() if name in _LIMITS}
+
+    def __init__(self, **limits: Any) -> None:
+        self.limits = {name: limit for name, limit in limits.items() if name in _LIMITS}
 
 
 class core_schema:  # noqa: N801 - a module of pydantic_core
-    """What a type's stand-in is made by."""
+    """What a type's stand-in is made by; names of schemas, which are not made."""
+
+    DataclassSchema = DictSchema = WithDefaultSchema = dict
 
     @staticmethod
-    def no_info_after_validator_function(func: Any, schema: Any) -> Any:  # noqa: ANN401
+    def no_info_after_validator_function(func: Any, schema: Any) -> Any:
         """The type with what is done afterwards."""
         return Annotated[schema, AfterValidator(func)]
 
@@ -93,14 +98,14 @@ class core_schema:  # noqa: N801 - a module of pydantic_core
 class TypeAdapter:
     """Checks and builds values of a type."""
 
-    def __init__(self, of: Any) -> None:  # noqa: ANN401 - a type, or what stands for one
+    def __init__(self, of: Any) -> None:
         self._of = of
 
     @classmethod
     def __class_getitem__(cls, _: object) -> type[TypeAdapter]:
         return cls
 
-    def validate_python(self, value: object) -> Any:  # noqa: ANN401
+    def validate_python(self, value: object) -> Any:
         """The value that is built.
 
         Raises:
@@ -115,7 +120,7 @@ def to_camel(name: str) -> str:
     return first + "".join(map(str.title, others))
 
 
-def _wrong(kind: str, path: tuple[Any, ...], value: object, **more: Any) -> ValidationError:  # noqa: ANN401
+def _wrong(kind: str, path: tuple[Any, ...], value: object, **more: Any) -> ValidationError:
     return ValidationError([{"type": kind, "loc": path, "input": value, "ctx": more, "msg": kind}])
 
 
@@ -132,38 +137,50 @@ def _all(parts: typing.Iterable[typing.Callable[[], Any]]) -> list[Any]:
     return made
 
 
-def _built(of: Any, value: Any, path: tuple[Any, ...]) -> Any:  # noqa: ANN401, PLR0911 - a case for each form
+def _built(of: Any, value: Any, path: tuple[Any, ...]) -> Any:
     origin, args = get_origin(of), get_args(of)
     if origin is Annotated:
         return _annotated(args[0], list(args[1:]), value, path)
-    if origin in (Union, types.UnionType):
-        return _any_of(args, value, path)
-    if origin is Literal:
-        if any(value == one and type(value) is type(one) for one in args):
-            return value
-        raise _wrong("literal_error", path, value, expected=_listed(args))
-    if isinstance(of, type) and issubclass(of, Enum):
-        if value in [one.value for one in of]:
-            return of(value)
-        raise _wrong("enum", path, value, expected=_listed(one.value for one in of))
-    if of is AwareDatetime:
-        return _moment(value, path)
     if of is Any or isinstance(of, typing.TypeVar):
         return value
     if is_dataclass(of):
         return _row(of, value, path)
-    if origin in (tuple, list):
-        if type(value) is not list:
-            raise _wrong(f"{_NAMES[origin]}_type", path, value)
-        return origin(_all(partial(_built, args[0], item, (*path, at)) for at, item in enumerate(value)))
-    if origin in (dict, collections.abc.Mapping):
-        if type(value) is not dict:
-            raise _wrong("dict_type", path, value)
-        keys = _all(partial(_built, args[0], key, (*path, key)) for key in value)
-        return dict(zip(keys, _all(partial(_built, args[1], item, (*path, key)) for key, item in value.items()), strict=True))
-    if type(value) is not of and not (of is types.NoneType and value is None):
+    if of is AwareDatetime:
+        return _moment(value, path)
+    if isinstance(of, type) and issubclass(of, Enum):
+        return _one_of(of, [one.value for one in of], "enum", value, path)
+    build = _FORMS.get(origin)
+    if build:
+        return build(args, value, path)
+    if type(value) is not of:
         raise _wrong(f"{_NAMES.get(of, 'none')}_type", path, value)
     return value
+
+
+def _one_of(make: Any, values: Sequence[Any], kind: str, value: Any, path: tuple[Any, ...]) -> Any:
+    if any(value == one and type(value) is type(one) for one in values):
+        return make(value)
+    raise _wrong(kind, path, value, expected=_listed(values))
+
+
+def _literal(args: tuple[Any, ...], value: Any, path: tuple[Any, ...]) -> Any:
+    return _one_of(lambda one: one, args, "literal_error", value, path)
+
+
+def _several(make: Any, args: tuple[Any, ...], value: Any, path: tuple[Any, ...]) -> Any:
+    if type(value) is not list:
+        raise _wrong(f"{_NAMES[make]}_type", path, value)
+    return make(_all(partial(_built, args[0], item, (*path, at)) for at, item in enumerate(value)))
+
+
+def _map(args: tuple[Any, ...], value: Any, path: tuple[Any, ...]) -> Any:
+    if type(value) is not dict:
+        raise _wrong("dict_type", path, value)
+
+    def pair(key: Any) -> tuple[Any, Any]:
+        return _built(args[0], key, (*path, key)), _built(args[1], value[key], (*path, key))
+
+    return dict(_all(partial(pair, key) for key in value))
 
 
 def _listed(values: typing.Iterable[object]) -> str:
@@ -171,23 +188,17 @@ def _listed(values: typing.Iterable[object]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def _annotated(of: Any, meta: list[Any], value: Any, path: tuple[Any, ...]) -> Any:  # noqa: ANN401
+def _annotated(of: Any, meta: list[Any], value: Any, path: tuple[Any, ...]) -> Any:
     for index, one in enumerate(meta):
         if isinstance(one, GetPydanticSchema):
             return _annotated(one.func(of, lambda as_: as_), meta[index + 1 :], value, path)
     try:
         for one in reversed(meta):
-            if isinstance(one, BeforeValidator):
-                value = one.func(value)
+            value = one.func(value) if isinstance(one, BeforeValidator) else value
         value = _built(of, value, path)
         for one in meta:
-            for name, limit in one.items() if isinstance(one, dict) else ():
-                kind, holds = _LIMITS[name]
-                if not holds(value, limit):
-                    kind = f"string_{kind}" if isinstance(value, str) and "length" in name else kind
-                    raise _wrong(kind, path, value, **{name: limit})
-            if isinstance(one, AfterValidator):
-                value = one.func(value)
+            _within(one.limits if isinstance(one, Field) else {}, value, path)
+            value = one.func(value) if isinstance(one, AfterValidator) else value
     except ValidationError:
         raise
     except ValueError as error:
@@ -195,7 +206,15 @@ def _annotated(of: Any, meta: list[Any], value: Any, path: tuple[Any, ...]) -> A
     return value
 
 
-def _any_of(choices: tuple[Any, ...], value: Any, path: tuple[Any, ...]) -> Any:  # noqa: ANN401
+def _within(limits: dict[str, Any], value: Any, path: tuple[Any, ...]) -> None:
+    for name, limit in limits.items():
+        kind, holds = _LIMITS[name]
+        if not holds(value, limit):
+            text = isinstance(value, str) and "length" in name
+            raise _wrong(f"string_{kind}" if text else kind, path, value, **{name: limit})
+
+
+def _any_of(choices: tuple[Any, ...], value: Any, path: tuple[Any, ...]) -> Any:
     wrong: list[Error] = []
     for index, choice in enumerate(choices):
         try:
@@ -206,13 +225,13 @@ def _any_of(choices: tuple[Any, ...], value: Any, path: tuple[Any, ...]) -> Any:
 
 
 @cache
-def _keys(row: Any) -> dict[str, tuple[str, Any, bool]]:  # noqa: ANN401
+def _keys(row: Any) -> dict[str, tuple[str, Any, bool]]:
     hints = typing.get_type_hints(row, include_extras=True)
     lacks = {one.name: one.default is MISSING and one.default_factory is MISSING for one in fields(row)}
     return {to_camel(name): (name, hints[name], needed) for name, needed in lacks.items()}
 
 
-def _row(row: Any, value: Any, path: tuple[Any, ...]) -> Any:  # noqa: ANN401
+def _row(row: Any, value: Any, path: tuple[Any, ...]) -> Any:
     if type(value) is not dict:
         raise _wrong("dataclass_type", path, value)
     known = _keys(row)
@@ -231,7 +250,7 @@ def _row(row: Any, value: Any, path: tuple[Any, ...]) -> Any:  # noqa: ANN401
     return row(**dict(_all(partial(part, key) for key in (*value, *needed))))
 
 
-def _moment(value: Any, path: tuple[Any, ...]) -> datetime:  # noqa: ANN401
+def _moment(value: Any, path: tuple[Any, ...]) -> datetime:
     try:
         moment = datetime.fromisoformat(value)
     except ValueError as error:
@@ -239,3 +258,15 @@ def _moment(value: Any, path: tuple[Any, ...]) -> datetime:  # noqa: ANN401
     if moment.tzinfo is None:
         raise _wrong("timezone_aware", path, value)
     return moment
+
+
+_FORMS: dict[Any, Any] = {
+    Union: _any_of,
+    types.UnionType: _any_of,
+    Literal: _literal,
+    tuple: partial(_several, tuple),
+    list: partial(_several, list),
+    dict: _map,
+    collections.abc.Mapping: _map,
+}
+"""What builds a type, by what it is made from."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +21,7 @@ import pytest
 from certs import authority
 from contract.keys import INJECT
 from kube.api import leases
+from testbed.images import product
 from testbed.plane import managers, placement, webhook
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import end, together
@@ -26,6 +29,8 @@ from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.placement import NAMESPACE
 from testbed.plane.plugin import account, eventually, plugin
 from testbed.plane.webhook import NAME, RunningWebhook
+from testbed.release.pyz import write
+from testbed.waiting import until
 
 HOME = f"/api/v1/namespaces/{NAMESPACE}"
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
@@ -129,8 +134,8 @@ def installed(plane: ControlPlane, nothing: Kubectl) -> Iterator[Installed]:
     program = placement.start(plane, "leader")
     webhook.asked(nothing, {f"mpijobs.{NAME}.io"}, webhook.PROBE)
     yield made
-    plane.programs.stop(program)
-    plane.programs.stop(running.program)
+    for left in [one for one in plane.programs.running if one.name in {program.name, running.program.name}]:
+        plane.programs.stop(left)
     for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
         home.delete(kind, NAME)
     home.delete("deployments")
@@ -277,6 +282,64 @@ def opted_out(made: Installed) -> contextlib.AbstractContextManager[None]:
     path = f"/api/v1/namespaces/{made.inside.namespace}"
     change, back = ({"metadata": {"labels": {INJECT: value}}} for value in ("disabled", None))
     return made.patched(path, change, back)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the plugin as one file, for a Python without packages."""
+    folder = tmp_path_factory.mktemp("plugin")
+    (folder / "plugin.pyz").write_bytes(write.pyz(webhook.REPOSITORY, product.version()))
+    script = folder / "kubectl-ultraserver"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {folder}/plugin.pyz "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    return folder
+
+
+def proxies(folder: Path) -> list[str]:
+    """Processes that listen below a folder."""
+    found = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    return [line.decode() for line in found if str(folder).encode() in line and b"proxy" in line]
+
+
+def test_the_plugin_in_one_file_finds_the_same(installed: Installed, file: Path, tmp_path: Path) -> None:
+    env = {
+        "PATH": f"{file}:{installed.inside.binary.parent}:/usr/bin:/bin",
+        "TMPDIR": str(tmp_path),
+        "KUBERC": "off",
+    }
+    env |= {"KUBECONFIG": str(installed.inside.kubeconfig), "HOME": str(tmp_path)}
+    command = [str(installed.inside.binary), "ultraserver", "check", "-n", "check"]
+    done = subprocess.run(command, env=env, check=False, capture_output=True, text=True)
+    assert done.stdout == plugin(installed.inside, "check").stdout
+    assert (done.returncode, done.stderr, proxies(tmp_path)) == (0, "", [])
+    env |= {"KUBECONFIG": str(tmp_path / "none")}
+    done = subprocess.run([*command, "-o", "json"], env=env, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: no API server to talk to: ")
+
+
+def test_its_proxy_ends_with_it_however_that_ends(installed: Installed, file: Path, tmp_path: Path) -> None:
+    code = (
+        f"import sys; sys.path.insert(0, '{file}/plugin.pyz')\n"
+        "from kubectl_ultraserver.proxy import connect_as_user\n"
+        f"api, space = connect_as_user('{installed.inside.kubeconfig}', None)\n"
+        "print(space, sum(len(page['items']) for page in api.pages('/api/v1/nodes')), flush=True)\n"
+        "input()\n"
+    )
+    env = {
+        "PATH": f"{installed.inside.binary.parent}:/usr/bin:/bin",
+        "TMPDIR": str(tmp_path),
+        "HOME": str(tmp_path),
+    }
+    command = [sys.executable, "-I", "-S", "-c", code]
+    with subprocess.Popen(
+        command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "default 14\n"
+        assert proxies(tmp_path)
+        process.kill()
+    until(lambda: not proxies(tmp_path), "the end of kubectl proxy")
 
 
 Broken = Callable[[Installed], contextlib.AbstractContextManager[None]]
