@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from importlib.resources import files
@@ -18,8 +17,9 @@ from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.listing import HOOKS, RULES, Lister
 from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import at, labels, maps, name_of, number, text
-from kubectl_ultraserver.seen import Work, table_of
+from kubectl_ultraserver.seen import Fleet, Work, table_of
 from placement.model import COMPONENT
+from placement.topology import Topology
 from webhook.documents import read_documents
 from webhook.engine import Request, evaluate
 from webhook.rows.policies import Mode
@@ -47,23 +47,20 @@ CREATED: Final = {
 @cache
 def trials() -> tuple[Object, Object]:
     """A pod like the webhook's own, and a plain job of one UltraServer."""
-    found = read_documents(
-        files("kubectl_ultraserver.check").joinpath("trial.yaml").read_bytes(), "trial.yaml"
-    )
-    return found[0].value, found[1].value
+    raw = files("kubectl_ultraserver.check").joinpath("trial.yaml").read_bytes()
+    pod, job = (found.value for found in read_documents(raw, "trial.yaml"))
+    return pod, job
 
 
-@dataclass
 class Gatherer(Lister):
     """Reads a cluster, each part when it is asked for, and raises `ApiError` where it cannot or may not."""
 
     def refused(self) -> list[str]:
         """What of an installation this user may not create."""
         found = [(group, name) for group, names in CREATED.items() for name in names.split()]
-        asked = (
-            {"verb": "create", "group": group, "resource": name, "namespace": NAME} for group, name in found
-        )
-        return [one["resource"] for one in asked if not self.allowed("SelfSubjectAccessReview", one)]
+        asked = ({"group": group, "resource": name, "namespace": NAME} for group, name in found)
+        whose = "SelfSubjectAccessReview"
+        return [one["resource"] for one in asked if not self.allowed(whose, one | {"verb": "create"})]
 
     def allowed(self, kind: str, asked: Object, **who: str) -> bool:
         """What an access review of this kind says."""
@@ -80,14 +77,10 @@ class Gatherer(Lister):
                 raise
             return {}, str(error).partition("?dryRun=All: ")[2] or str(error)
 
-    def all(self, path: str) -> list[Object]:
-        """The objects of a collection."""
-        return list(self._items(path))
-
     @cached_property
     def programs(self) -> list[Program]:
         """The Deployments of the cluster."""
-        return [program(raw) for raw in self._items("/apis/apps/v1/deployments")]
+        return [program(raw) for raw in self.items("/apis/apps/v1/deployments")]
 
     @cached_property
     def kinds(self) -> set[str]:
@@ -98,13 +91,11 @@ class Gatherer(Lister):
     def replicas(self) -> installed.Replicas:
         """By serving pod what its ``/readyz`` says to the API server, which passes the question on."""
         found: installed.Replicas = {}
-        for pod in self._items(f"{HOME}/pods"):
+        for pod in (pod for pod in self.items(f"{HOME}/pods") if text(pod, "status", "phase") == "Running"):
             ports = [port for each in maps(pod, "spec", "containers") for port in maps(each, "ports")]
             for port in (number(port, "containerPort") for port in ports if port.get("name") == "https"):
-                if text(pod, "status", "phase") == "Running":
-                    found[name_of(pod)] = self._answer(
-                        f"{HOME}/pods/https:{name_of(pod)}:{port}/proxy/readyz"
-                    )
+                path = f"{HOME}/pods/https:{name_of(pod)}:{port}/proxy/readyz"
+                found[name_of(pod)] = self._answer(path)
         return found
 
     def _answer(self, path: str) -> Object | str:
@@ -121,15 +112,24 @@ class Gatherer(Lister):
         kinds = (MUTATING, "ValidatingWebhookConfiguration")
         return {kind: self.api.get(f"{ADMISSION}/{kind.lower()}s/{NAME}") for kind in kinds}
 
-    @property
-    def kueue(self) -> bool:
-        """Whether it is installed."""
-        return bool(self._kueue)
 
-    @property
-    def monitoring(self) -> bool:
-        """Whether the Prometheus operator's kinds are."""
-        return MONITORING in self._served
+Check = Callable[[Gatherer], Iterator[Line]]
+
+
+def _kubernetes(seen: Gatherer) -> Iterator[Line]:
+    return cluster.kubernetes(text(seen.api.get("/version"), "gitVersion"))
+
+
+def _nodes(seen: Gatherer) -> Iterator[Line]:
+    return cluster.nodes(seen.fleet())
+
+
+def _operators(seen: Gatherer) -> Iterator[Line]:
+    return cluster.operators(seen.kinds, seen.programs, kueue=bool(seen.kueue))
+
+
+def _rights(seen: Gatherer) -> Iterator[Line]:
+    return cluster.rights(seen.refused())
 
 
 def _certificates(seen: Gatherer) -> Iterator[Line]:
@@ -139,7 +139,7 @@ def _certificates(seen: Gatherer) -> Iterator[Line]:
     return installed.certificates(seen.replicas, ends, datetime.now(UTC))
 
 
-def _bundles(seen: Gatherer) -> Iterator[Line]:
+def _registrations(seen: Gatherer) -> Iterator[Line]:
     try:
         bundle = text(seen.api.get(f"{HOME}/secrets/{NAME}-tls"), "data", "ca.crt")
     except ForbiddenError:
@@ -148,7 +148,7 @@ def _bundles(seen: Gatherer) -> Iterator[Line]:
 
 
 def _left_out(seen: Gatherer) -> Iterator[Line]:
-    return installed.left_out(seen.registrations[MUTATING], seen.kinds, seen.all("/api/v1/namespaces"))
+    return installed.left_out(seen.registrations[MUTATING], seen.kinds, [*seen.items("/api/v1/namespaces")])
 
 
 def _tables(seen: Gatherer) -> Iterator[Line]:
@@ -165,10 +165,11 @@ def _job(seen: Gatherer) -> Iterator[Line]:
         return iter([Line(WARN, "there are no MPIJobs to try", "install mpi-operator", cluster.NEEDS)])
     there, now, (_, job) = f"/namespaces/{seen.namespace}", datetime.now(UTC), trials()
     came, refused = seen.tried(f"/apis/kubeflow.org/v2beta1{there}/mpijobs", job)
-    work = Work(JobName("mpijob", name_of(job)), seen.namespace, came, (), seen.fleet())
+    nothing = Fleet(Topology(()), ())  # a job on trial has no pods that could be on nodes
+    work = Work(JobName("mpijob", name_of(job)), seen.namespace, came, (), nothing)
     space, rules = seen.api.get(f"/api/v1{there}") or {}, seen.api.get(RULES)
     case = Case(work, now, space, registration=seen.registrations[MUTATING], rules=rules)
-    outcome = evaluate(work.fleet.table, Request(job, seen.namespace, now=now.timestamp()))
+    outcome = evaluate(table_of(rules)[0], Request(job, seen.namespace, now=now.timestamp()))
     wanted = bool(outcome.operations) and labels(space).get(INJECT) not in OFF
     return installed.job(came, refused, case, wanted=wanted)
 
@@ -177,11 +178,12 @@ def _placement(seen: Gatherer) -> Iterator[Line]:
     rows = table_of(seen.api.get(RULES))[0].rules
     gates = any(row.placer is Placer.GATE and row.mode is Mode.ENFORCE for row in rows)
     lease = seen.api.get(f"{leases(NAME)}/{COMPONENT}")
-    return installed.placement(lease, datetime.now(UTC), gates=gates, kueue=seen.kueue)
+    return installed.placement(lease, datetime.now(UTC), gates=gates, kueue=bool(seen.kueue))
 
 
 def _guard(seen: Gatherer) -> Iterator[Line]:
-    policies, bound = (seen.all(f"{ADMISSION}/validatingadmissionpolic{end}") for end in ("ies", "ybindings"))
+    path = f"{ADMISSION}/validatingadmissionpolic"
+    policies, bound = [*seen.items(f"{path}ies")], [*seen.items(f"{path}ybindings")]
     verbs = {name: verb for kind, (name, verb) in cluster.OPERATORS.items() if kind in seen.kinds}
     asked, known = {"group": "ultraserver-webhook.io", "resource": "jobidentities"}, dict[str, bool]()
     for who, verb in ((each.account, verbs[each.name]) for each in seen.programs if each.name in verbs):
@@ -190,47 +192,33 @@ def _guard(seen: Gatherer) -> Iterator[Line]:
 
 
 def _alerts(seen: Gatherer) -> Iterator[Line]:
-    kinds, path = ("prometheusrules", "servicemonitors"), f"/apis/{MONITORING}/namespaces/{NAME}"
-    missing = [kind for kind in kinds if not (seen.monitoring and seen.all(f"{path}/{kind}"))]
-    return installed.alerts(missing, operator=seen.monitoring)
+    there, path = MONITORING in seen.served, f"/apis/{MONITORING}/namespaces/{NAME}"
+    kinds = ("prometheusrules", "servicemonitors")
+    missing = [kind for kind in kinds if not (there and any(seen.items(f"{path}/{kind}")))]
+    return installed.alerts(missing, operator=there)
 
 
 def _pods(seen: Gatherer) -> Iterator[Line]:
-    return installed.pods(seen.all(f"/apis/apps/v1/namespaces/{NAME}/deployments"), seen.all(f"{HOME}/pods"))
+    own = seen.items(f"/apis/apps/v1/namespaces/{NAME}/deployments")
+    return installed.pods([*own], [*seen.items(f"{HOME}/pods")])
 
 
-def _home(seen: Gatherer) -> Iterator[Line]:
+def _namespace(seen: Gatherer) -> Iterator[Line]:
     found = seen.api.get(HOME)
     return cluster.namespace(found, seen.tried(f"{HOME}/pods", trials()[0])[1] if found else "")
 
 
-Check = Callable[[Gatherer], Iterator[Line]]
-CLUSTER: Final[dict[str, Check]] = {
-    "kubernetes": lambda seen: cluster.kubernetes(text(seen.api.get("/version"), "gitVersion")),
-    "nodes": lambda seen: cluster.nodes(seen.fleet()),
-    "operators": lambda seen: cluster.operators(seen.kinds, seen.programs, kueue=seen.kueue),
-}
+CLUSTER: Final[tuple[Check, ...]] = (_kubernetes, _nodes, _operators)
 """What is looked at before and after an installation."""
-BEFORE: Final[dict[str, Check]] = {
-    "rights": lambda seen: cluster.rights(seen.refused()),
-    "namespace": _home,
-}
-AFTER: Final[dict[str, Check]] = {
-    "pods": _pods,
-    "certificates": _certificates,
-    "tables": _tables,
-    "registrations": _bundles,
-    "left out": _left_out,
-    "job": _job,
-    "placement": _placement,
-    "guard": _guard,
-    "alerts": _alerts,
-}
+BEFORE: Final[tuple[Check, ...]] = (_rights, _namespace)
+AFTER: Final[tuple[Check, ...]] = (
+    *(_pods, _certificates, _tables, _registrations, _left_out, _job, _placement, _guard, _alerts),
+)
 
 
 def look(seen: Gatherer, *, pre: bool) -> Iterator[Line]:
     """What the checks say, each as soon as it is known; ``pre`` is whether it is still to be installed."""
-    for name, judge in (CLUSTER | (BEFORE if pre else AFTER)).items():
+    for judge in (*CLUSTER, *(BEFORE if pre else AFTER)):
         try:
             found = [*judge(seen)]
         except ForbiddenError as error:
@@ -239,4 +227,4 @@ def look(seen: Gatherer, *, pre: bool) -> Iterator[Line]:
             found = [Line(FAIL, str(error), "does the API server answer?", "kubectl.md#check")]
         for line in found:
             hint = ("", "") if line.status is PASS else (line.remedy, f"docs/{line.link}")
-            yield Line(line.status, line.text, *hint, name)
+            yield Line(line.status, line.text, *hint, judge.__name__.strip("_").replace("_", " "))
