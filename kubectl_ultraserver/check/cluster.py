@@ -38,12 +38,10 @@ OPERATORS: Final = {
 def kubernetes(said: str) -> Iterator[Line]:
     """Whether its version can run this, and was tested."""
     tested = f"{TESTED[0][0]}.{TESTED[0][1]} to {TESTED[1][0]}.{TESTED[1][1]} were tested"
-    if release(said) < LEAST:
-        text_ = f"Kubernetes {said} has no admission policies, or no matchConditions, of v1"
-        yield Line(FAIL, text_, f"upgrade it: {tested}", NEEDS)
-    else:
-        status = PASS if TESTED[0] <= release(said) <= TESTED[1] else WARN
-        yield Line(status, f"Kubernetes {said}; {tested}", "try it on a cluster without users first", NEEDS)
+    status = FAIL if release(said) < LEAST else PASS if TESTED[0] <= release(said) <= TESTED[1] else WARN
+    remedy = "upgrade it: it lacks admission policies or matchConditions of v1"
+    remedy = remedy if status is FAIL else "try it on a cluster without users first"
+    yield Line(status, f"Kubernetes {said}; {tested}", remedy, NEEDS)
 
 
 def rights(refused: Sequence[str]) -> Iterator[Line]:
@@ -107,14 +105,12 @@ def _runs(name: str, what: str, programs: Sequence[Program], link: str) -> Itera
 
 def namespace(found: Object | None, refused: str) -> Iterator[Line]:
     """Whether the installation's namespace, if it is there yet, takes a pod like the webhook's."""
-    level = labels(found or {}).get("pod-security.kubernetes.io/enforce", "as the cluster has it")
     if found is None:
         yield Line(PASS, f"namespace {NAME} is created by the installation")
-    elif text(found, "status", "phase") == "Terminating":
-        yield Line(
-            FAIL, f"namespace {NAME} is being deleted", "wait until it is gone", "install.md#uninstall"
-        )
-    else:
-        does = f"refuses a pod like the webhook's: {refused}" if refused else "takes pods like the webhook's"
-        text_, remedy = f"namespace {NAME}, PodSecurity {level}, {does}", "change the quota, limit or policy"
-        yield Line(FAIL if refused else PASS, text_, remedy, NEEDS)
+        return
+    going = text(found, "status", "phase") == "Terminating"
+    does = f"refuses a pod like the webhook's: {refused}" if refused else "takes pods like the webhook's"
+    level = labels(found).get("pod-security.kubernetes.io/enforce", "as the cluster has it")
+    text_ = f"namespace {NAME}, PodSecurity {level}, {'is being deleted' if going else does}"
+    remedy = "wait until it is gone" if going else "change the quota, limit or policy"
+    yield Line(FAIL if going or refused else PASS, text_, remedy, NEEDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cached_property
 from importlib.resources import files
 from typing import Final
 
@@ -42,14 +42,11 @@ CREATED: Final = {
     "validatingadmissionpolicies validatingadmissionpolicybindings",
 }
 """By API group, what an installation consists of."""
-
-
-@cache
-def trials() -> tuple[Object, Object]:
-    """A pod like the webhook's own, and a plain job of one UltraServer."""
-    raw = files("kubectl_ultraserver.check").joinpath("trial.yaml").read_bytes()
-    pod, job = (found.value for found in read_documents(raw, "trial.yaml"))
-    return pod, job
+POD, JOB = (
+    found.value
+    for found in read_documents(files("kubectl_ultraserver.check").joinpath("trial.yaml").read_bytes())
+)
+"""A pod like the webhook's own, and a plain job of one UltraServer."""
 
 
 class Gatherer(Lister):
@@ -95,16 +92,13 @@ class Gatherer(Lister):
             ports = [port for each in maps(pod, "spec", "containers") for port in maps(each, "ports")]
             for port in (number(port, "containerPort") for port in ports if port.get("name") == "https"):
                 path = f"{HOME}/pods/https:{name_of(pod)}:{port}/proxy/readyz"
-                found[name_of(pod)] = self._answer(path)
+                try:
+                    found[name_of(pod)] = self.api.get(path) or "it has no /readyz"
+                except ApiError as error:
+                    if isinstance(error, ForbiddenError):
+                        raise
+                    found[name_of(pod)] = str(error)
         return found
-
-    def _answer(self, path: str) -> Object | str:
-        try:
-            return self.api.get(path) or "it has no /readyz"
-        except ForbiddenError:
-            raise
-        except ApiError as error:
-            return str(error)
 
     @cached_property
     def registrations(self) -> dict[str, Object | None]:
@@ -114,22 +108,6 @@ class Gatherer(Lister):
 
 
 Check = Callable[[Gatherer], Iterator[Line]]
-
-
-def _kubernetes(seen: Gatherer) -> Iterator[Line]:
-    return cluster.kubernetes(text(seen.api.get("/version"), "gitVersion"))
-
-
-def _nodes(seen: Gatherer) -> Iterator[Line]:
-    return cluster.nodes(seen.fleet())
-
-
-def _operators(seen: Gatherer) -> Iterator[Line]:
-    return cluster.operators(seen.kinds, seen.programs, kueue=bool(seen.kueue))
-
-
-def _rights(seen: Gatherer) -> Iterator[Line]:
-    return cluster.rights(seen.refused())
 
 
 def _certificates(seen: Gatherer) -> Iterator[Line]:
@@ -163,13 +141,13 @@ def _tables(seen: Gatherer) -> Iterator[Line]:
 def _job(seen: Gatherer) -> Iterator[Line]:
     if cluster.MPIJOBS not in seen.kinds:
         return iter([Line(WARN, "there are no MPIJobs to try", "install mpi-operator", cluster.NEEDS)])
-    there, now, (_, job) = f"/namespaces/{seen.namespace}", datetime.now(UTC), trials()
-    came, refused = seen.tried(f"/apis/kubeflow.org/v2beta1{there}/mpijobs", job)
+    there, now = f"/namespaces/{seen.namespace}", datetime.now(UTC)
+    came, refused = seen.tried(f"/apis/kubeflow.org/v2beta1{there}/mpijobs", JOB)
     nothing = Fleet(Topology(()), ())  # a job on trial has no pods that could be on nodes
-    work = Work(JobName("mpijob", name_of(job)), seen.namespace, came, (), nothing)
+    work = Work(JobName("mpijob", name_of(JOB)), seen.namespace, came, (), nothing)
     space, rules = seen.api.get(f"/api/v1{there}") or {}, seen.api.get(RULES)
     case = Case(work, now, space, registration=seen.registrations[MUTATING], rules=rules)
-    outcome = evaluate(table_of(rules)[0], Request(job, seen.namespace, now=now.timestamp()))
+    outcome = evaluate(table_of(rules)[0], Request(JOB, seen.namespace, now=now.timestamp()))
     wanted = bool(outcome.operations) and labels(space).get(INJECT) not in OFF
     return installed.job(came, refused, case, wanted=wanted)
 
@@ -205,20 +183,26 @@ def _pods(seen: Gatherer) -> Iterator[Line]:
 
 def _namespace(seen: Gatherer) -> Iterator[Line]:
     found = seen.api.get(HOME)
-    return cluster.namespace(found, seen.tried(f"{HOME}/pods", trials()[0])[1] if found else "")
+    return cluster.namespace(found, seen.tried(f"{HOME}/pods", POD)[1] if found else "")
 
 
-CLUSTER: Final[tuple[Check, ...]] = (_kubernetes, _nodes, _operators)
+CLUSTER: Final[dict[str, Check]] = {
+    "kubernetes": lambda seen: cluster.kubernetes(text(seen.api.get("/version"), "gitVersion")),
+    "nodes": lambda seen: cluster.nodes(seen.fleet()),
+    "operators": lambda seen: cluster.operators(seen.kinds, seen.programs, kueue=bool(seen.kueue)),
+}
 """What is looked at before and after an installation."""
-BEFORE: Final[tuple[Check, ...]] = (_rights, _namespace)
-AFTER: Final[tuple[Check, ...]] = (
-    *(_pods, _certificates, _tables, _registrations, _left_out, _job, _placement, _guard, _alerts),
-)
+BEFORE: Final[dict[str, Check]] = {
+    "rights": lambda seen: cluster.rights(seen.refused()),
+    "namespace": _namespace,
+}
+_LOOKS = (_pods, _certificates, _tables, _registrations, _left_out, _job, _placement, _guard, _alerts)
+AFTER: Final = {judge.__name__.strip("_").replace("_", " "): judge for judge in _LOOKS}
 
 
 def look(seen: Gatherer, *, pre: bool) -> Iterator[Line]:
     """What the checks say, each as soon as it is known; ``pre`` is whether it is still to be installed."""
-    for judge in (*CLUSTER, *(BEFORE if pre else AFTER)):
+    for name, judge in (CLUSTER | (BEFORE if pre else AFTER)).items():
         try:
             found = [*judge(seen)]
         except ForbiddenError as error:
@@ -227,4 +211,4 @@ def look(seen: Gatherer, *, pre: bool) -> Iterator[Line]:
             found = [Line(FAIL, str(error), "does the API server answer?", "kubectl.md#check")]
         for line in found:
             hint = ("", "") if line.status is PASS else (line.remedy, f"docs/{line.link}")
-            yield Line(line.status, line.text, *hint, judge.__name__.strip("_").replace("_", " "))
+            yield Line(line.status, line.text, *hint, name)

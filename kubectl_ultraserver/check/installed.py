@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from common.texts import printable
 from common.times import time_of
 from contract.keys import ADDED, INJECT
+from kubectl_ultraserver.check.cluster import NEEDS
 from kubectl_ultraserver.check.line import FAIL, NAME, PASS, WARN, Line, program
 from kubectl_ultraserver.objects import at, condition, labels, maps, name_of, templates, text
 from kubectl_ultraserver.scheduling import silence
@@ -102,9 +103,7 @@ def tables(replicas: Replicas, revision: str, problem: str) -> Iterator[Line]:
     for pod, said in replicas.items():
         if isinstance(said, str):
             remedy = "let API servers reach port 8443 of pods: a security group, perhaps"
-            yield Line(
-                FAIL, f"{pod} did not answer: {printable(said, 200)}", remedy, "install.md#requirements"
-            )
+            yield Line(FAIL, f"{pod} did not answer: {printable(said, 200)}", remedy, NEEDS)
         elif said.get("problem"):
             yield Line(FAIL, f"{pod}: {printable(text(said, 'problem'), 200)}", f"{LOGS}{NAME}", link)
         else:
@@ -116,23 +115,22 @@ def tables(replicas: Replicas, revision: str, problem: str) -> Iterator[Line]:
 def bundles(registrations: Mapping[str, Object | None], served: Collection[bytes] | None) -> Iterator[Line]:
     """Whether API servers are told to call, and trust an authority that is served, if it may be read."""
     for kind, found in registrations.items():
-        held = {text(hook, "name"): _held(hook) for hook in maps(found, "webhooks")}
-        bad = [name for name, has in held.items() if not has or not (served is None or has & set(served))]
+        bad = list[str]()
+        for hook in maps(found, "webhooks"):
+            has = authorities(text(hook, "clientConfig", "caBundle")).keys()
+            bad += [] if has and (served is None or has & set(served)) else [text(hook, "name")]
         if found is None:
             remedy = "install it; until then no job is sent to the webhook"
             yield Line(FAIL, f"there is no {kind} {NAME}", remedy, "operations.md#restore")
         else:
-            said = (
-                f"no call arrives, as the caBundle is not of what is served: {few(bad)}"
-                if bad
-                else "is trusted"
-            )
+            wrong = f"no call arrives, as the caBundle is not of what is served: {few(bad)}"
             link = "certificates.md#when-something-is-wrong"
-            yield Line(FAIL if bad else PASS, f"{kind}: {said}", f"{LOGS}{NAME}-certs", link)
-
-
-def _held(hook: Object) -> set[bytes]:
-    return set(authorities(text(hook, "clientConfig", "caBundle")))
+            yield Line(
+                FAIL if bad else PASS,
+                f"{kind}: {wrong if bad else 'is trusted'}",
+                f"{LOGS}{NAME}-certs",
+                link,
+            )
 
 
 def left_out(registration: Object | None, kinds: Collection[str], spaces: Sequence[Object]) -> Iterator[Line]:
@@ -205,16 +203,15 @@ def guard(
     broken = sorted({*(POLICIES - there), *(name for name in there if not does[name])})
     weak = sorted(name for name in there if does[name] and "Deny" not in does[name])
     strange = sorted(account for account, known in accounts.items() if not known)
-    link, again = "install.md#the-guard", "apply the manifests again"
     if not there:
-        text_, remedy = "there is no guard", "install it, unless all tenants trust each other"
-        yield Line(WARN, text_, remedy, link)
-    elif broken:
-        yield Line(FAIL, f"missing, or without a binding: {few(broken)}", again, link)
-    else:
-        text_ = f"{len(there)} policies refuse" if not weak else f"these warn only: {few(weak)}"
-        yield Line(WARN if weak else PASS, text_, "install it without guard-warn", link)
-    for account in strange if there else ():
+        remedy = "install it, unless all tenants trust each other"
+        yield Line(WARN, "there is no guard", remedy, "install.md#the-guard")
+        return
+    said = f"these warn only: {few(weak)}" if weak else f"{len(there)} policies refuse"
+    said = f"missing, or without a binding: {few(broken)}" if broken else said
+    remedy = "apply the manifests again" if broken else "install it without guard-warn"
+    yield Line(FAIL if broken else WARN if weak else PASS, said, remedy, "install.md#the-guard")
+    for account in strange:
         remedy, link = f"bind it to the ClusterRole {NAME}-operator", "install.md#bind-another-operator"
         yield Line(FAIL, f"the guard refuses the pods of {account}", remedy, link)
 

@@ -94,7 +94,7 @@ ROW: dict[str, Any] = {"key": "gpu", "operator": "NotIn", "values": ["no"]}
 
 JUDGED: list[tuple[Iterator[Line], list[str]]] = [
     (cluster.kubernetes("v1.34.1-eks-3"), ["pass Kubernetes v1.34.1-eks-3"]),
-    (cluster.kubernetes("v1.29.9"), ["fail Kubernetes v1.29.9 has no admission policies"]),
+    (cluster.kubernetes("v1.29.9"), ["fail Kubernetes v1.29.9; "]),
     (cluster.kubernetes("v1.33.0"), ["warn Kubernetes v1.33.0; 1.34 to "]),
     (cluster.kubernetes("v2.0"), ["warn Kubernetes v2.0"]),
     (cluster.kubernetes(""), ["fail Kubernetes "]),
@@ -120,7 +120,7 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
     (cluster.namespace(None, ""), ["pass "]),
     (
         cluster.namespace({"status": {"phase": "Terminating"}}, "x"),
-        ["fail namespace ultraserver-webhook is being"],
+        ["fail namespace ultraserver-webhook, PodSecurity as the cluster has it, is being"],
     ),
     (
         cluster.namespace(space(NAME), "403 no"),

@@ -158,7 +158,7 @@ def _built(of: Any, value: Any, path: tuple[Any, ...]) -> Any:
 
 
 def _one_of(make: Any, values: Sequence[Any], kind: str, value: Any, path: tuple[Any, ...]) -> Any:
-    if any(value == one and type(value) is type(one) for one in values):
+    if value in values:
         return make(value)
     raise _wrong(kind, path, value, expected=_listed(values))
 
