@@ -34,7 +34,7 @@ if sys.version_info < (3, 11):
 
 import yaml
 
-yaml.CSafeLoader, yaml.CSafeDumper = yaml.SafeLoader, yaml.SafeDumper
+yaml.CSafeLoader = yaml.SafeLoader
 from kubectl_ultraserver.__main__ import main
 
 main(prog_name="kubectl ultraserver")
