@@ -19,7 +19,7 @@ from kubernetes.config.incluster_config import load_incluster_config
 from kubernetes.config.kube_config import list_kube_config_contexts, load_kube_config
 
 from kube.api import ApiError, Object
-from kube.rest import RestApi, TooLongError, checked, decoded, loaded
+from kube.rest import Answer, RestApi, TooLongError, checked, decoded, loaded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,14 +66,7 @@ class KubernetesApi(RestApi):
         finally:
             response.response.close()
 
-    def call(
-        self,
-        verb: str,
-        path: str,
-        body: object = None,
-        content_type: str = "application/json",
-        most: int | None = None,
-    ) -> tuple[int, Object]:
+    def fetch(self, verb: str, path: str, body: object, content_type: str, most: int | None) -> Answer:
         """See `RestApi`."""
         response = self._send(verb, path, body, content_type)
         with _errors(verb, path):
@@ -82,7 +75,7 @@ class KubernetesApi(RestApi):
             response.response.close()
             raise TooLongError
         response.response.release_conn()
-        return decoded(response.status, data)
+        return Answer(response.status, data, tuple(response.response.headers.getlist("Warning")))
 
     def _send(
         self,

@@ -6,7 +6,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlencode
 
 from kube.api import ApiError, ConflictError, ForbiddenError, GoneError, Object
@@ -32,10 +32,33 @@ _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]')
 """Of JSON; those in texts are passed over."""
 
 
+class Answer(NamedTuple):
+    """What came back: the status of HTTP, the bytes, and the values of the headers ``Warning``."""
+
+    status: int
+    data: bytes
+    warnings: tuple[str, ...] = ()
+
+
 class RestApi(ABC):
     """An API server. Paths are those of its REST interface, a query included."""
 
     @abstractmethod
+    def fetch(self, verb: str, path: str, body: object, content_type: str, most: int | None) -> Answer:
+        """Send one request.
+
+        Args:
+            verb: Of HTTP.
+            path: With a query.
+            body: Is sent as JSON; None for none.
+            content_type: Of the body.
+            most: Bytes of an answer that are read; None for all.
+
+        Raises:
+            TooLongError: The answer has more bytes.
+            ApiError: There is no answer.
+        """
+
     def call(
         self,
         verb: str,
@@ -44,22 +67,9 @@ class RestApi(ABC):
         content_type: str = "application/json",
         most: int | None = None,
     ) -> tuple[int, Object]:
-        """Make one call.
-
-        Args:
-            verb: Of HTTP.
-            path: With a query.
-            body: Is sent as JSON; None for none.
-            content_type: Of the body.
-            most: Bytes of an answer that is read.
-
-        Returns:
-            The status, and the answer (`decoded`).
-
-        Raises:
-            TooLongError: The answer has more bytes.
-            ApiError: There is no answer.
-        """
+        """As `fetch`: the status, and the answer as an object (`decoded`)."""
+        answer = self.fetch(verb, path, body, content_type, most)
+        return decoded(answer.status, answer.data)
 
     def get(self, path: str) -> Object | None:
         """Read an object or a list.

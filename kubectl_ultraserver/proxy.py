@@ -14,13 +14,10 @@ import socket
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kube.api import ApiError
-from kube.rest import RestApi, TooLongError, decoded
-
-if TYPE_CHECKING:
-    from kube.api import Object
+from kube.rest import Answer, RestApi, TooLongError
 
 TIMEOUT_SECONDS: Final = 30
 """For one call, what a login may take included."""
@@ -50,21 +47,13 @@ class ProxiedApi(RestApi):
         """Take the path of the socket; nothing is sent yet."""
         self._connection = _Connection(path)
 
-    def call(
-        self,
-        verb: str,
-        path: str,
-        body: object = None,
-        content_type: str = "application/json",
-        most: int | None = None,
-    ) -> tuple[int, Object]:
+    def fetch(self, verb: str, path: str, body: object, content_type: str, most: int | None) -> Answer:
         """See `RestApi`."""
-        headers = {
-            "Accept": "application/json",
-            **({"Content-Type": content_type} if body is not None else {}),
-        }
+        given, headers = None, {"Accept": "application/json"}
+        if body is not None:
+            given, headers["Content-Type"] = json.dumps(body), content_type
         try:
-            self._connection.request(verb, path, None if body is None else json.dumps(body), headers)
+            self._connection.request(verb, path, given, headers)
             response = self._connection.getresponse()
             data = response.read(None if most is None else most + 1)
         except (http.client.HTTPException, OSError) as error:
@@ -73,7 +62,7 @@ class ProxiedApi(RestApi):
         if most is not None and len(data) > most:
             self._connection.close()
             raise TooLongError
-        return decoded(response.status, data)
+        return Answer(response.status, data, tuple(response.headers.get_all("Warning", ())))
 
 
 def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[ProxiedApi, str]:
