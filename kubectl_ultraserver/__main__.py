@@ -9,20 +9,24 @@ import os
 import shutil
 import sys
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from common.texts import printable
+from kube import command
 from kube.api import ApiError
-from kube.command import connect_as_user
+from kubectl_ultraserver import proxy
+from kubectl_ultraserver.check.gather import Gatherer, look
+from kubectl_ultraserver.check.line import Status
 from kubectl_ultraserver.listing import Lister, UnknownJobError
 from kubectl_ultraserver.names import JobName, parse
 from kubectl_ultraserver.preview import Asker, lines, report
 from kubectl_ultraserver.servers import is_asked_for, servers
 from kubectl_ultraserver.svg import svg
-from kubectl_ultraserver.terminal import drawn, explained, verified
+from kubectl_ultraserver.terminal import checked, drawn, explained, verified
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
 from webhook.cli import files_of, read_text
@@ -31,8 +35,12 @@ from webhook.documents import DocumentError, read_documents
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from kube.rest import RestApi
+
 WHOLE, NOT_WHOLE, FAILED = 0, 1, 2
-"""Exit codes of ``verify`` and, in its words, of ``preview``; the other commands have 0 and 2 only."""
+"""Exit codes of ``verify`` and, in its words, of ``preview``; the others but ``check`` have 0 and 2 only."""
+BROKEN = 1
+"""The exit code of ``check`` where one fails."""
 
 _OPTIONS = (
     click.option(
@@ -47,20 +55,31 @@ _OPTIONS = (
 """What every command takes, as kubectl does."""
 
 
-def connected(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options; in place of those that say where, it takes a `Lister` for there."""
+def connected(body: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command's body the options; in place of those that say where, it takes a `Lister` for there."""
 
-    @functools.wraps(command)
+    @functools.wraps(body)
     def run(kubeconfig: Path | None, context: str | None, namespace: str, **given: Any) -> None:  # noqa: ANN401 - click's
         try:
             api, own = connect_as_user(kubeconfig, context)
-            command(Lister(api, namespace or own, progress=sys.stderr.isatty()), **given)
+            body(Lister(api, namespace or own, progress=sys.stderr.isatty()), **given)
         except (ApiError, UnknownJobError) as error:
             _fail(str(error))
 
     for option in _OPTIONS:
         run = option(run)
     return run
+
+
+def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[RestApi, str]:
+    """As `kube.command.connect_as_user`; by way of kubectl where the API server's client is not installed.
+
+    Raises:
+        ApiError: No API server is named.
+    """
+    if find_spec("kubernetes"):
+        return command.connect_as_user(kubeconfig, context)
+    return proxy.connect_as_user(kubeconfig, context)
 
 
 def _parsed(_context: object, _option: object, job: str | None) -> JobName | None:
@@ -164,6 +183,27 @@ def topology(lister: Lister, form: str, picture: Path | None, job: JobName | Non
         _lines(drawn(found, shutil.get_terminal_size().columns))
     if fleet.unseen:
         click.echo(f"note: {printable(fleet.unseen)}", err=True)
+
+
+@main.command()
+@click.option("--pre", is_flag=True, help="Before the installation: whether the cluster is ready for one.")
+@connected
+def check(lister: Lister, form: str, *, pre: bool) -> NoReturn:
+    """Check an installation, or with --pre a cluster for one; --namespace: where a job is tried.
+
+    Exits with 0 if every check passes or warns, 1 if one fails, 2 if the API server cannot be asked.
+    """
+    lines = []
+    for line in look(Gatherer(lister.api, lister.namespace, progress=lister.progress), pre=pre):
+        lines.append(line)
+        if form == "text":
+            _lines(checked(line))
+    count = {status.value: sum(line.status is status for line in lines) for status in Status}
+    if form == "json":
+        _json({"lines": [asdict(line) for line in lines], **count})
+    else:
+        click.echo("{pass} passed, {warn} warnings, {fail} failures".format(**count))
+    sys.exit(BROKEN if count["fail"] else 0)
 
 
 def _fail(message: str) -> NoReturn:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kube.api import Object
-    from kube.client import KubernetesApi
+    from kube.rest import RestApi
     from kubectl_ultraserver.names import JobName
     from placement.model import Pod
     from webhook.rows.table import Table
@@ -62,7 +62,7 @@ class Lister:
         progress: Whether somebody sees what is written to standard error.
     """
 
-    api: KubernetesApi
+    api: RestApi
     namespace: str
     progress: bool = False
     _began: float = field(default_factory=time.monotonic, init=False)
@@ -74,7 +74,7 @@ class Lister:
             ApiError: Not even that.
         """
         inventory, unseen = self._claims()
-        nodes = {node.name: node for node in map(read_node, self._items("/api/v1/nodes"))}
+        nodes = {node.name: node for node in map(read_node, self.items("/api/v1/nodes"))}
         topology = Topology(inventory.nodes(nodes).values())
         fleet = Fleet(topology, (), table=self._table, inventory=inventory, now=datetime.now(UTC))
         here = {node.name for node in topology.nodes.values() if fleet.may_take(node)}
@@ -89,7 +89,7 @@ class Lister:
 
     def _claims(self) -> tuple[Inventory, str]:
         """What there is of claims, none before Kubernetes 1.34; and why it was not looked at."""
-        if API.removeprefix("/apis/") not in self._served:
+        if API.removeprefix("/apis/") not in self.served:
             return Inventory(), ""
         try:
             return Inventory(*(self._read(path, read) for path, read in READERS.items())), ""
@@ -98,7 +98,7 @@ class Lister:
 
     def _read(self, path: str, read: Callable[[Object], T | None]) -> dict[tuple[str, str], T]:
         """What is kept of a collection, by namespace and name."""
-        found = (((text(raw, "metadata", "namespace"), name_of(raw)), read(raw)) for raw in self._items(path))
+        found = (((text(raw, "metadata", "namespace"), name_of(raw)), read(raw)) for raw in self.items(path))
         return {key: item for key, item in found if item is not None}
 
     def work(self, called: JobName) -> Work:
@@ -109,7 +109,7 @@ class Lister:
             ApiError: The API server refuses, or does not answer.
         """
         job = self._job(called)
-        pods = [pod for pod in self._items(f"/api/v1/{self._inside}/pods") if belongs(pod, called)]
+        pods = [pod for pod in self.items(f"/api/v1/{self._inside}/pods") if belongs(pod, called)]
         if job is None and not pods and not any(owned(found, called) for found in self._queued("workloads")):
             raise UnknownJobError(self._unknown(called))
         return Work(called, self.namespace, job, tuple(sorted(pods, key=name_of)), self.fleet())
@@ -137,14 +137,14 @@ class Lister:
             self._get(f"{leases(INSTALLED)}/{COMPONENT}"),
             tuple(workloads),
             queues,
-            {name: found for name in behind if (found := self._get(f"{self._kueue}/clusterqueues/{name}"))},
-            bool(self._kueue),
+            {name: found for name in behind if (found := self._get(f"{self.kueue}/clusterqueues/{name}"))},
+            bool(self.kueue),
         )
 
     def _pods(self, path: str, here: set[str]) -> list[tuple[Pod, str]]:
         """The pods that stand on some nodes or on none, and their jobs' names."""
         found = []
-        for raw in self._items(f"{path}?{LIVE}"):
+        for raw in self.items(f"{path}?{LIVE}"):
             node = at(raw, "spec", "nodeName")
             if node and node not in here:
                 continue
@@ -157,13 +157,13 @@ class Lister:
         """What sends jobs of a kind to the webhook; None where nothing does, empty where that is not told."""
         sent = {resource for _, resource in self._resources(kind)}
         try:
-            return next((found for found in self._items(HOOKS) if _sends(found, sent)), None)
+            return next((found for found in self.items(HOOKS) if _sends(found, sent)), None)
         except ForbiddenError:
             return {}
 
     def _queued(self, what: str) -> list[Object]:
         """What Kueue has in the namespace; nothing where it is not installed."""
-        return self._readable(f"{self._kueue}/{self._inside}/{what}") if self._kueue else []
+        return self._readable(f"{self.kueue}/{self._inside}/{what}") if self.kueue else []
 
     @cached_property
     def _rules(self) -> Object | None:
@@ -178,7 +178,7 @@ class Lister:
         """API version and name of the resources of jobs in the rule table that are served, or of one kind."""
         kinds = dict.fromkeys(kind for row in self._table.workloads for kind in row.kinds)
         for version, _, wanted in (found.rpartition("/") for found in kinds):
-            if version in self._served and kind in ("", wanted.lower()):
+            if version in self.served and kind in ("", wanted.lower()):
                 for found in maps(self.api.get(f"/apis/{version}"), "resources"):
                     if found.get("kind") == wanted and "/" not in text(found, "name"):
                         yield version, text(found, "name")
@@ -197,7 +197,7 @@ class Lister:
         return None
 
     @cached_property
-    def _served(self) -> frozenset[str]:
+    def served(self) -> frozenset[str]:
         """The versions of API groups that there are, as ``GROUP/VERSION``."""
         groups = maps(self.api.get("/apis"), "groups")
         return frozenset(
@@ -209,9 +209,9 @@ class Lister:
         return f"namespaces/{self.namespace}"
 
     @property
-    def _kueue(self) -> str:
+    def kueue(self) -> str:
         """The path of Kueue's newest version; empty where it is not installed."""
-        return next((f"/apis/{version}" for version in KUEUE if version in self._served), "")
+        return next((f"/apis/{version}" for version in KUEUE if version in self.served), "")
 
     def _get(self, path: str) -> Object | None:
         """An object; {} where it may not be read."""
@@ -229,7 +229,7 @@ class Lister:
         for path in paths:
             # Best effort: any of these may be refused.
             with suppress(ApiError):
-                for found in self._items(path):
+                for found in self.items(path):
                     name = job_of(found) or (name_of(found) if path != paths[0] else "")
                     names.add((text(found, "metadata", "namespace"), name))
         return unknown(called, self.namespace, {(there, name) for there, name in names if name})
@@ -237,11 +237,12 @@ class Lister:
     def _readable(self, path: str, keep: Callable[[Object], bool] = bool) -> list[Object]:
         """What is to be kept of a collection, which may be long; nothing where it may not be read."""
         try:
-            return [found for found in self._items(path) if keep(found)]
+            return [found for found in self.items(path) if keep(found)]
         except ForbiddenError:
             return []
 
-    def _items(self, path: str) -> Iterator[Object]:
+    def items(self, path: str) -> Iterator[Object]:
+        """The objects of a collection, a page at a time."""
         count = 0
         *_, where, name, kind = path.partition("?")[0].split("/")
         what = f"{kind} in namespace {name}" if where == "namespaces" else kind

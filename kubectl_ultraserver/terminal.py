@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from common.texts import columns, printable
+from kubectl_ultraserver.check.line import Status
 from kubectl_ultraserver.servers import MISSING, counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from kubectl_ultraserver.check.line import Line
     from kubectl_ultraserver.findings import Finding
     from kubectl_ultraserver.servers import Server, Spot
     from kubectl_ultraserver.verify import Verification
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 COLOURS: Final = ("cyan", "blue", "magenta", "yellow", "bright_cyan", "bright_blue", "bright_magenta")
 SIGNS: Final = {"ok": ".", "cordoned": "!", "not ready": "x", MISSING: "?"}
 LEGEND: Final = ". free  A, B taken  a, b taken and sick  ! cordoned  x not ready  ? missing"
+STATES: Final = {Status.PASS: "green", Status.WARN: "yellow", Status.FAIL: "red"}
 LEAST: Final = 20
 """Columns that a text gets in a terminal that is narrower than everything beside it."""
 LISTED: Final = 20
@@ -88,6 +91,16 @@ def listed(findings: Iterable[Finding]) -> Iterator[str]:
             yield f"    and {len(finding.details) - LISTED} more: --output json has all"
         if finding.remedy:
             yield f"  {click.style('try', fg='green')} {printable(finding.remedy)}"
+
+
+def checked(line: Line) -> Iterator[str]:
+    """A result of a check, with the way out."""
+    status = click.style(f"[{line.status}]", fg=STATES[line.status])
+    yield f"{status} {line.check}: {printable(line.text)}"
+    if line.remedy:
+        yield f"       {click.style('try', fg='green')} {printable(line.remedy)}"
+    if line.link:
+        yield f"       see {line.link}"
 
 
 def cut(text: str, width: int) -> str:

@@ -150,7 +150,7 @@ class Client:
         self, verb: str, path: str, body: object, content_type: str = "application/json"
     ) -> tuple[int, Object]:
         """Any request, whatever comes of it: the status, and what was answered."""
-        return self._api._call(verb, path, body, content_type)  # noqa: SLF001 - what no other call here does
+        return self._api.call(verb, path, body, content_type)
 
     def token(self, namespace: str, account: str) -> str:
         """A token of a service account, for hours.

@@ -1,9 +1,10 @@
 """Writes what a release is: ``python -m testbed.release.release [--dirty [--keep] | --before] [--key FILE]``.
 
 A release is a folder with all that an installation needs, so that nobody needs a clone: wheel and sdist,
-the two images as archives, the bill of materials, the chart, a file for ``kubectl apply`` of its default
-and of each recommended set of values, what all this was made of, checksums and their signature. The same
-commit gives the same files, but for the images, whose Debian is that of the day, and what has their digests.
+the kubectl plugin as one file, the two images as archives, the bill of materials, the chart, a file for
+``kubectl apply`` of its default and of each recommended set of values, what all this was made of, checksums
+and their signature. The same commit gives the same files, but for the images, whose Debian is that of the
+day, and what has their digests.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from testbed.kits import kit, progress
 from testbed.plane import kubectl
 from testbed.plane.process import ClusterError, end_as_by_ctrl_c
 from testbed.release import installs, provenance, record, signature, source
+from testbed.release.pyz import write as pyz
 
 DIST = product.REPOSITORY / "dist"
 BILL = DIST / "sbom.cdx.json"
@@ -88,6 +90,10 @@ class Writer:
         """Wheel and sdist."""
         command = [sys.executable, "-m", "hatchling", "build", "--directory", str(self._out)]
         self._report.phase("wheel, sdist", command, cwd=self._files, env=self._env)
+
+    def plugin(self) -> None:
+        """The kubectl plugin as one file, and what krew would install it by."""
+        pyz(self._files, self._out, product.version(self._files), int(self._state.date()))
 
     def manifests(self) -> None:
         """The chart with the images' digests, and what Helm renders of it."""
@@ -157,6 +163,7 @@ def write(state: source.Source, soak: Path | None = None, key: Path | None = Non
         writer.packages()
         progress.say("chart and manifests")
         writer.manifests()
+        writer.plugin()
         progress.say("bill of materials, provenance and checksums")
         shutil.copyfile(BILL, out / BILL.name)
         if soak:

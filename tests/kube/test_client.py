@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from kube import client
+from kube import rest
 from kube.api import ApiError, ConflictError, ForbiddenError, GoneError
 from kube.client import KubernetesApi, connect, connect_as_user
 
@@ -215,7 +215,7 @@ def test_a_user_has_the_namespace_of_the_context(tmp_path: Path) -> None:
 def test_a_page_that_is_too_long_is_read_as_several(
     server: Server, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "PAGE_BYTES", 8000)
+    monkeypatch.setattr(rest, "PAGE_BYTES", 8000)
     items = ["."] * 600 + ["large" * 600] * 5 + ["larger" * 2000] + ["."] * 100
     longest = []
 
@@ -237,7 +237,7 @@ def test_a_page_that_is_too_long_is_read_as_several(
         f"{i}{text}" for i, text in enumerate(items)
     ]
     # Where objects are small again, so are not the pages; the one that is too long by itself is read, too.
-    assert longest[0] == client.PAGE
+    assert longest[0] == rest.PAGE
     assert max(len(json.dumps(page)) for page in pages) < 13_000
     assert longest[-1] > 1
 

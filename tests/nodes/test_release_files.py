@@ -91,6 +91,15 @@ def test_another_registry_is_named_by_what_the_document_shows(release_folder: Pa
         assert all("        image: ultraserver-webhook" in old for old, _ in changed), path.name
 
 
+def test_the_plugin_is_the_one_that_krew_would_install(release_folder: Path) -> None:
+    (platform,) = yaml.safe_load((release_folder / "krew.yaml").read_text(encoding="utf-8"))["spec"][
+        "platforms"
+    ]
+    archive = release_folder / platform["uri"].rpartition("/")[2]
+    assert provenance.sha256(archive) == platform["sha256"]
+    assert member(archive, platform["bin"]) == (release_folder / platform["bin"]).read_bytes()
+
+
 def test_the_bill_of_materials_names_what_is_installed(release_folder: Path) -> None:
     bill = json.loads((release_folder / release.BILL.name).read_text(encoding="utf-8"))
     named = {(one["name"].lower().replace("_", "-"), one["version"]) for one in bill["components"]}
@@ -133,8 +142,9 @@ def test_the_same_source_gives_the_same_packages_and_manifests(release_folder: P
         shutil.copy(release_folder / archive.name, out)
     writer.packages()
     writer.manifests()
+    writer.plugin()
     again = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in out.iterdir()}
     lines = (release_folder / release.SUMS).read_text(encoding="utf-8").splitlines()
     first = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-    assert len(again) == 15
+    assert len(again) == 17
     assert again.items() <= first.items()

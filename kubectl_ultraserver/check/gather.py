@@ -1,0 +1,214 @@
+"""Reads what the checks judge, and has them judge it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib.resources import files
+from typing import Final
+
+from contract.keys import INJECT, OFF
+from contract.place import Placer
+from kube.api import ApiError, ForbiddenError, Object, leases
+from kubectl_ultraserver.check import cluster, installed
+from kubectl_ultraserver.check.line import FAIL, NAME, PASS, WARN, Line, Program, program
+from kubectl_ultraserver.findings import Case
+from kubectl_ultraserver.listing import HOOKS, RULES, Lister
+from kubectl_ultraserver.names import JobName
+from kubectl_ultraserver.objects import at, labels, maps, name_of, number, text
+from kubectl_ultraserver.seen import Fleet, Work, table_of
+from placement.model import COMPONENT
+from placement.topology import Topology
+from webhook.documents import read_documents
+from webhook.engine import Request, evaluate
+from webhook.rows.policies import Mode
+from webhook.rules.files import ordered
+from webhook.rules.load import load_texts
+from webhook.rules.problems import TableError
+
+HOME: Final = f"/api/v1/namespaces/{NAME}"
+ADMISSION: Final = HOOKS.rpartition("/")[0]
+MUTATING: Final = "MutatingWebhookConfiguration"
+MONITORING: Final = "monitoring.coreos.com/v1"
+CREATED: Final = {
+    "": "namespaces serviceaccounts services configmaps",
+    "apps": "deployments",
+    "autoscaling": "horizontalpodautoscalers",
+    "policy": "poddisruptionbudgets",
+    "networking.k8s.io": "networkpolicies",
+    "rbac.authorization.k8s.io": "roles rolebindings clusterroles clusterrolebindings",
+    "admissionregistration.k8s.io": "mutatingwebhookconfigurations validatingwebhookconfigurations "
+    "validatingadmissionpolicies validatingadmissionpolicybindings",
+}
+"""By API group, what an installation consists of."""
+POD, JOB = (
+    found.value
+    for found in read_documents(files("kubectl_ultraserver.check").joinpath("trial.yaml").read_bytes())
+)
+"""A pod like the webhook's own, and a plain job of one UltraServer."""
+
+
+class Gatherer(Lister):
+    """Reads a cluster, each part when it is asked for, and raises `ApiError` where it cannot or may not."""
+
+    def refused(self) -> list[str]:
+        """What of an installation this user may not create."""
+        found = [(group, name) for group, names in CREATED.items() for name in names.split()]
+        asked = ({"group": group, "resource": name, "namespace": NAME} for group, name in found)
+        whose = "SelfSubjectAccessReview"
+        return [one["resource"] for one in asked if not self.allowed(whose, one | {"verb": "create"})]
+
+    def allowed(self, kind: str, asked: Object, **who: str) -> bool:
+        """What an access review of this kind says."""
+        version, spec = "authorization.k8s.io/v1", {"resourceAttributes": asked, **who}
+        review = {"apiVersion": version, "kind": kind, "spec": spec}
+        return at(self.api.create(f"/apis/{version}/{kind.lower()}s", review), "status", "allowed") is True
+
+    def tried(self, path: str, document: Object) -> tuple[Object, str]:
+        """What would be stored of a new object, or why it would be refused."""
+        try:
+            return self.api.create(f"{path}?dryRun=All", document), ""
+        except ApiError as error:
+            if "cannot create resource" in str(error):  # RBAC refuses the user, and not what was sent
+                raise
+            return {}, str(error).partition("?dryRun=All: ")[2] or str(error)
+
+    @cached_property
+    def programs(self) -> list[Program]:
+        """The Deployments of the cluster."""
+        return [program(raw) for raw in self.items("/apis/apps/v1/deployments")]
+
+    @cached_property
+    def kinds(self) -> set[str]:
+        """The kinds of job in the rule table that there are, as ``GROUP/VERSION/RESOURCE``."""
+        return {f"{version}/{resource}" for version, resource in self._resources("")}
+
+    @cached_property
+    def replicas(self) -> installed.Replicas:
+        """By serving pod what its ``/readyz`` says to the API server, which passes the question on."""
+        found: installed.Replicas = {}
+        for pod in (pod for pod in self.items(f"{HOME}/pods") if text(pod, "status", "phase") == "Running"):
+            ports = [port for each in maps(pod, "spec", "containers") for port in maps(each, "ports")]
+            for port in (number(port, "containerPort") for port in ports if port.get("name") == "https"):
+                path = f"{HOME}/pods/https:{name_of(pod)}:{port}/proxy/readyz"
+                try:
+                    found[name_of(pod)] = self.api.get(path) or "it has no /readyz"
+                except ApiError as error:
+                    if isinstance(error, ForbiddenError):
+                        raise
+                    found[name_of(pod)] = str(error)
+        return found
+
+    @cached_property
+    def registrations(self) -> dict[str, Object | None]:
+        """The installation's webhook configurations, by kind."""
+        kinds = (MUTATING, "ValidatingWebhookConfiguration")
+        return {kind: self.api.get(f"{ADMISSION}/{kind.lower()}s/{NAME}") for kind in kinds}
+
+
+Check = Callable[[Gatherer], Iterator[Line]]
+
+
+def _certificates(seen: Gatherer) -> Iterator[Line]:
+    hooks = [hook for found in seen.registrations.values() for hook in maps(found, "webhooks")]
+    bundles = {text(hook, "clientConfig", "caBundle") for hook in hooks}
+    ends = [end for bundle in bundles for end in installed.authorities(bundle).values()]
+    return installed.certificates(seen.replicas, ends, datetime.now(UTC))
+
+
+def _registrations(seen: Gatherer) -> Iterator[Line]:
+    try:
+        bundle = text(seen.api.get(f"{HOME}/secrets/{NAME}-tls"), "data", "ca.crt")
+    except ForbiddenError:
+        bundle = ""
+    return installed.bundles(seen.registrations, {*installed.authorities(bundle)} if bundle else None)
+
+
+def _left_out(seen: Gatherer) -> Iterator[Line]:
+    return installed.left_out(seen.registrations[MUTATING], seen.kinds, [*seen.items("/api/v1/namespaces")])
+
+
+def _tables(seen: Gatherer) -> Iterator[Line]:
+    texts, revision, problem = at(seen.api.get(RULES), "data") or {}, "", ""
+    try:
+        revision = load_texts([(name, texts[name]) for name in ordered(texts)], NAME).revision
+    except TableError as error:
+        problem = str(error).partition("\n")[0]
+    return installed.tables(seen.replicas, revision, problem)
+
+
+def _job(seen: Gatherer) -> Iterator[Line]:
+    if cluster.MPIJOBS not in seen.kinds:
+        return iter([Line(WARN, "there are no MPIJobs to try", "install mpi-operator", cluster.NEEDS)])
+    there, now = f"/namespaces/{seen.namespace}", datetime.now(UTC)
+    came, refused = seen.tried(f"/apis/kubeflow.org/v2beta1{there}/mpijobs", JOB)
+    nothing = Fleet(Topology(()), ())  # a job on trial has no pods that could be on nodes
+    work = Work(JobName("mpijob", name_of(JOB)), seen.namespace, came, (), nothing)
+    space, rules = seen.api.get(f"/api/v1{there}") or {}, seen.api.get(RULES)
+    case = Case(work, now, space, registration=seen.registrations[MUTATING], rules=rules)
+    outcome = evaluate(table_of(rules)[0], Request(JOB, seen.namespace, now=now.timestamp()))
+    wanted = bool(outcome.operations) and labels(space).get(INJECT) not in OFF
+    return installed.job(came, refused, case, wanted=wanted)
+
+
+def _placement(seen: Gatherer) -> Iterator[Line]:
+    rows = table_of(seen.api.get(RULES))[0].rules
+    gates = any(row.placer is Placer.GATE and row.mode is Mode.ENFORCE for row in rows)
+    lease = seen.api.get(f"{leases(NAME)}/{COMPONENT}")
+    return installed.placement(lease, datetime.now(UTC), gates=gates, kueue=bool(seen.kueue))
+
+
+def _guard(seen: Gatherer) -> Iterator[Line]:
+    path = f"{ADMISSION}/validatingadmissionpolic"
+    policies, bound = [*seen.items(f"{path}ies")], [*seen.items(f"{path}ybindings")]
+    verbs = {name: verb for kind, (name, verb) in cluster.OPERATORS.items() if kind in seen.kinds}
+    asked, known = {"group": "ultraserver-webhook.io", "resource": "jobidentities"}, dict[str, bool]()
+    for who, verb in ((each.account, verbs[each.name]) for each in seen.programs if each.name in verbs):
+        known[who] = seen.allowed("SubjectAccessReview", asked | {"verb": verb}, user=who)
+    return installed.guard(policies, bound, known)
+
+
+def _alerts(seen: Gatherer) -> Iterator[Line]:
+    there, path = MONITORING in seen.served, f"/apis/{MONITORING}/namespaces/{NAME}"
+    kinds = ("prometheusrules", "servicemonitors")
+    missing = [kind for kind in kinds if not (there and any(seen.items(f"{path}/{kind}")))]
+    return installed.alerts(missing, operator=there)
+
+
+def _pods(seen: Gatherer) -> Iterator[Line]:
+    own = seen.items(f"/apis/apps/v1/namespaces/{NAME}/deployments")
+    return installed.pods([*own], [*seen.items(f"{HOME}/pods")])
+
+
+def _namespace(seen: Gatherer) -> Iterator[Line]:
+    found = seen.api.get(HOME)
+    return cluster.namespace(found, seen.tried(f"{HOME}/pods", POD)[1] if found else "")
+
+
+CLUSTER: Final[dict[str, Check]] = {
+    "kubernetes": lambda seen: cluster.kubernetes(text(seen.api.get("/version"), "gitVersion")),
+    "nodes": lambda seen: cluster.nodes(seen.fleet()),
+    "operators": lambda seen: cluster.operators(seen.kinds, seen.programs, kueue=bool(seen.kueue)),
+}
+"""What is looked at before and after an installation."""
+BEFORE: Final[dict[str, Check]] = {
+    "rights": lambda seen: cluster.rights(seen.refused()),
+    "namespace": _namespace,
+}
+_LOOKS = (_pods, _certificates, _tables, _registrations, _left_out, _job, _placement, _guard, _alerts)
+AFTER: Final = {judge.__name__.strip("_").replace("_", " "): judge for judge in _LOOKS}
+
+
+def look(seen: Gatherer, *, pre: bool) -> Iterator[Line]:
+    """What the checks say, each as soon as it is known; ``pre`` is whether it is still to be installed."""
+    for name, judge in (CLUSTER | (BEFORE if pre else AFTER)).items():
+        try:
+            found = [*judge(seen)]
+        except ForbiddenError as error:
+            found = [Line(WARN, f"not looked at: {error}", "check as an administrator", "kubectl.md#check")]
+        except ApiError as error:
+            found = [Line(FAIL, str(error), "does the API server answer?", "kubectl.md#check")]
+        for line in found:
+            hint = ("", "") if line.status is PASS else (line.remedy, f"docs/{line.link}")
+            yield Line(line.status, line.text, *hint, name)

@@ -1,0 +1,223 @@
+"""Whether an installation works: pods, certificates, tables, registrations, placement and guard. Pure."""
+
+from __future__ import annotations
+
+import ssl
+from base64 import b64decode
+from collections import defaultdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from common.texts import printable
+from common.times import time_of
+from contract.keys import ADDED, INJECT
+from kubectl_ultraserver.check.cluster import NEEDS
+from kubectl_ultraserver.check.line import FAIL, NAME, PASS, WARN, Line, program
+from kubectl_ultraserver.objects import at, condition, labels, maps, name_of, templates, text
+from kubectl_ultraserver.scheduling import silence
+from kubectl_ultraserver.verify import few
+from kubectl_ultraserver.why import unmutated
+from placement.model import COMPONENT
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from kube.api import Object
+    from kubectl_ultraserver.findings import Case
+
+UNPULLED: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+"""What a kubelet says of a container whose image it cannot have."""
+DAYS: Final = 7
+"""Certificates are renewed long before; the alert is about the same number."""
+POLICIES: Final = frozenset(f"{NAME}-guard-{part}" for part in ("jobs", "pods", "affinity", "bindings"))
+SYSTEM: Final = frozenset({"kube-system", "kube-public", "kube-node-lease", NAME})
+"""Namespaces that are always left out."""
+LOGS: Final = f"kubectl -n {NAME} logs deployment/"
+Replicas = dict[str, "Object | str"]
+"""By serving pod what its ``/readyz`` says, or why that is not known."""
+
+
+def pods(deployments: Sequence[Object], found: Sequence[Object]) -> Iterator[Line]:
+    """Whether every image can be pulled, and every Deployment has its pods."""
+    unpulled: defaultdict[str, list[str]] = defaultdict(list)
+    for pod in found:
+        for one in maps(pod, "status", "containerStatuses"):
+            if text(one, "state", "waiting", "reason") in UNPULLED:
+                unpulled[text(one, "image")].append(name_of(pod))
+    for image, names in unpulled.items():
+        registry = "" if "/" in image else ", which names no registry,"
+        remedy = "push it to a registry that the nodes can pull from, and install with its name there"
+        text_ = f"image {image}{registry} cannot be pulled: {few(names)}"
+        yield Line(FAIL, text_, remedy, "install.md#a-registry-of-your-own")
+    if not any(name_of(raw) == NAME for raw in deployments):
+        yield Line(FAIL, f"there is no Deployment {NAME}/{NAME}", "install it", "install.md#install")
+    for raw in deployments:
+        each, why = program(raw), "; ".join(dict.fromkeys(_reasons(raw, found)))
+        status = PASS if each.ready >= each.wanted > 0 else WARN if each.ready else FAIL
+        text_ = f"{name_of(raw)} has {each.ready} of {each.wanted} pods ready, of {each.image}"
+        remedy = f"kubectl -n {NAME} describe pods; {LOGS}{name_of(raw)}"
+        text_ += f": {why}" if why and status is not PASS else ""
+        yield Line(status, text_, remedy, "operations.md#when-the-server-is-down")
+
+
+def _reasons(deployment: Object, found: Sequence[Object]) -> Iterator[str]:
+    """Why a Deployment lacks pods, in its controller's, the scheduler's and the kubelets' words."""
+    yield from filter(None, [text(condition(deployment, "ReplicaFailure"), "message")])
+    wanted = at(deployment, "spec", "selector", "matchLabels") or {}
+    for pod in (pod for pod in found if wanted.items() <= labels(pod).items()):
+        held = (text(one, "state", "waiting", "reason") for one in maps(pod, "status", "containerStatuses"))
+        yield from filter(None, [text(condition(pod, "PodScheduled"), "message"), *held])
+
+
+def authorities(bundle: str) -> dict[bytes, datetime]:
+    """When each authority of a caBundle, PEM in base64, ends; none where it has none or cannot be read."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(cadata=b64decode(bundle).decode("ascii"))
+    except (ssl.SSLError, ValueError):
+        return {}
+    ends = (ssl.cert_time_to_seconds(str(found["notAfter"])) for found in context.get_ca_certs())
+    found = context.get_ca_certs(binary_form=True)
+    return dict(zip(found, (datetime.fromtimestamp(end, UTC) for end in ends), strict=True))
+
+
+def certificates(replicas: Replicas, trusted: Collection[datetime], now: datetime) -> Iterator[Line]:
+    """How long is good what replicas serve, and the last authority that API servers trust."""
+    said = {pod: at(answer, "certificate") for pod, answer in replicas.items()}
+    ends = {f"the certificate of {pod}": end for pod, each in said.items() if (end := time_of(each))}
+    ends |= {"the last authority in the caBundles": max(trusted)} if trusted else {}
+    for what, end in ends.items():
+        days = (end - now).days
+        text_ = f"{what} is good for {days} days" if end > now else f"{what} ended on {end:%Y-%m-%d}"
+        status = FAIL if end <= now else WARN if days < DAYS else PASS
+        yield Line(status, text_, f"{LOGS}{NAME}-certs", "operations.md#the-certificate")
+
+
+def tables(replicas: Replicas, revision: str, problem: str) -> Iterator[Line]:
+    """Whether every replica answers, by the table of the ConfigMap; ``problem`` is why that has none."""
+    link = "operations.md#the-rule-table"
+    if problem:
+        yield Line(FAIL, f"the ConfigMap {NAME}-rules: {problem}", "correct or restore it", link)
+    if not replicas:
+        yield Line(FAIL, "no replica runs that could be asked", f"kubectl -n {NAME} get pods", link)
+    for pod, said in replicas.items():
+        if isinstance(said, str):
+            remedy = "let API servers reach port 8443 of pods: a security group, perhaps"
+            yield Line(FAIL, f"{pod} did not answer: {printable(said, 200)}", remedy, NEEDS)
+        elif said.get("problem"):
+            yield Line(FAIL, f"{pod}: {printable(text(said, 'problem'), 200)}", f"{LOGS}{NAME}", link)
+        else:
+            text_ = f"{pod} answers, by table {said.get('table')}; the ConfigMap has {revision}"
+            remedy = "kubelets bring a change within two minutes: check again"
+            yield Line(PASS if said.get("table") == revision else WARN, text_, remedy, link)
+
+
+def bundles(registrations: Mapping[str, Object | None], served: Collection[bytes] | None) -> Iterator[Line]:
+    """Whether API servers are told to call, and trust an authority that is served, if it may be read."""
+    for kind, found in registrations.items():
+        bad = list[str]()
+        for hook in maps(found, "webhooks"):
+            has = authorities(text(hook, "clientConfig", "caBundle")).keys()
+            bad += [] if has and (served is None or has & set(served)) else [text(hook, "name")]
+        if found is None:
+            remedy = "install it; until then no job is sent to the webhook"
+            yield Line(FAIL, f"there is no {kind} {NAME}", remedy, "operations.md#restore")
+        else:
+            wrong = f"no call arrives, as the caBundle is not of what is served: {few(bad)}"
+            link = "certificates.md#when-something-is-wrong"
+            yield Line(
+                FAIL if bad else PASS,
+                f"{kind}: {wrong if bad else 'is trusted'}",
+                f"{LOGS}{NAME}-certs",
+                link,
+            )
+
+
+def left_out(registration: Object | None, kinds: Collection[str], spaces: Sequence[Object]) -> Iterator[Line]:
+    """Which of the cluster's kinds of job, ``GROUP/VERSION/RESOURCE``, and namespaces are not sent."""
+    hooks = maps(registration, "webhooks")
+    sent = {kind for hook in hooks for rule in maps(hook, "rules") for kind in _kinds(rule)} & set(kinds)
+    lacking = sorted(set(kinds) - sent)
+    text_ = f"sent: {', '.join(sorted(sent)) or 'nothing'}; not sent: {', '.join(lacking) or 'none'}"
+    status = WARN if any(not kind.startswith("batch/") for kind in lacking) else PASS
+    yield Line(status, text_, "install the component kinds, to place such jobs", "kinds.md")
+    users = [found for found in spaces if name_of(found) not in SYSTEM]
+    out = [name_of(found) for found in users if not any(_selects(hook, found) for hook in hooks)]
+    text_, remedy = (
+        f"namespaces left out: {few(out) or 'none'}",
+        f"kubectl label namespace NAME {INJECT}=enabled",
+    )
+    status = WARN if users and len(out) == len(users) else PASS
+    yield Line(status, text_, remedy, "mixed-fleets.md#only-those-that-ask")
+
+
+def _kinds(rule: Object) -> Iterator[str]:
+    pairs = (f"{group}/{version}" for group in rule["apiGroups"] for version in rule["apiVersions"])
+    return (f"{pair}/{name}" for pair in pairs for name in rule["resources"])
+
+
+def _selects(hook: Object, space: Object) -> bool:
+    """Whether a webhook's namespaceSelector selects a namespace (Kubernetes, "Labels and Selectors")."""
+    marks, selector = labels(space), hook.get("namespaceSelector")
+    holds = [(at(selector, "matchLabels") or {}).items() <= marks.items()]
+    for row in maps(selector, "matchExpressions"):
+        among = marks.get(row["key"]) in row.get("values", marks.values())
+        holds.append(among == (row["operator"] in ("In", "Exists")))
+    return all(holds)
+
+
+def job(came: Object, refused: str, case: Case, *, wanted: bool) -> Iterator[Line]:
+    """What becomes of a job that is created on trial; ``wanted``: whether the rule table would change it."""
+    where, link = f"an MPIJob in namespace {case.work.namespace}", "install.md#check-that-it-is-called"
+    if refused:
+        yield Line(FAIL, f"{where} is refused: {printable(refused, 300)}", f"{LOGS}{NAME}", link)
+    elif any(ADDED in labels(template, "annotations") for template in templates(came)):
+        yield Line(PASS, f"{where} comes back changed, on trial")
+    else:
+        for finding in unmutated(case):
+            text_ = f"{where} comes back as it was: the webhook {finding.text}"
+            yield Line(FAIL if wanted else WARN, text_, f"{LOGS}{NAME}" if wanted else finding.remedy, link)
+
+
+def placement(lease: Object | None, now: datetime, *, gates: bool, kueue: bool) -> Iterator[Line]:
+    """Whether the program runs that jobs wait for, where the rule table's ``gates`` have them wait."""
+    if gates:
+        why, leader = silence(lease, now), text(lease, "spec", "holderIdentity")
+        text_ = f"jobs wait for {COMPONENT}, which {why}" if why else f"{leader} leads"
+        remedy = f"kubectl -n {NAME} get pods; {LOGS}{COMPONENT}"
+        yield Line(FAIL if why else PASS, text_, remedy, "placement.md#placement-stands-still")
+    else:
+        text_ = "whole-job admission is not in the rule table" + ("; there is Kueue" if kueue else "")
+        remedy = "install it, unless one team runs one job at a time: of two at once both may get a part"
+        yield Line(PASS if kueue else WARN, text_, remedy, "placement.md")
+
+
+def guard(
+    policies: Sequence[Object], bound: Sequence[Object], accounts: Mapping[str, bool]
+) -> Iterator[Line]:
+    """Whether the guard's policies refuse; by account of an operator, whether the guard knows it."""
+    there = {name_of(found) for found in policies if name_of(found).startswith(f"{NAME}-guard-")}
+    does = {name: set[str]() for name in there}
+    for binding in (each for each in bound if text(each, "spec", "policyName") in there):
+        does[binding["spec"]["policyName"]] |= {*binding["spec"]["validationActions"]}
+    broken = sorted({*(POLICIES - there), *(name for name in there if not does[name])})
+    weak = sorted(name for name in there if does[name] and "Deny" not in does[name])
+    strange = sorted(account for account, known in accounts.items() if not known)
+    if not there:
+        remedy = "install it, unless all tenants trust each other"
+        yield Line(WARN, "there is no guard", remedy, "install.md#the-guard")
+        return
+    said = f"these warn only: {few(weak)}" if weak else f"{len(there)} policies refuse"
+    said = f"missing, or without a binding: {few(broken)}" if broken else said
+    remedy = "apply the manifests again" if broken else "install it without guard-warn"
+    yield Line(FAIL if broken else WARN if weak else PASS, said, remedy, "install.md#the-guard")
+    for account in strange:
+        remedy, link = f"bind it to the ClusterRole {NAME}-operator", "install.md#bind-another-operator"
+        yield Line(FAIL, f"the guard refuses the pods of {account}", remedy, link)
+
+
+def alerts(missing: Sequence[str], *, operator: bool) -> Iterator[Line]:
+    """Whether somebody is told when it fails: what is missing of the kinds of the Prometheus operator."""
+    text_ = f"not installed: {', '.join(missing)}" if missing else "alerts and metrics are installed"
+    remedy = "install the component monitoring" if operator else "watch the metrics by other means"
+    yield Line(WARN if missing else PASS, text_, remedy, "placement.md#what-to-watch")

@@ -1,0 +1,101 @@
+"""The API server by way of ``kubectl proxy``, which knows every way to log in, where no client is installed.
+
+It listens on a socket in a folder of this user's alone, and ends with this program, however that ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import http.client
+import json
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from kube.api import ApiError
+from kube.rest import Answer, RestApi, TooLongError
+
+TIMEOUT_SECONDS: Final = 30
+"""For one call, what a login may take included."""
+_WITH_US: Final = (
+    'exec 3<&0; "$@" </dev/null & child=$!; { read -r _ <&3; kill $child; } >/dev/null 2>&1 & wait $child'
+)
+"""Ends a command when standard input ends, as it does with whoever holds its other end."""
+
+
+class _Connection(http.client.HTTPConnection):
+    """HTTP on a socket of this machine."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=TIMEOUT_SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class ProxiedApi(RestApi):
+    """An API server that a socket leads to, over one kept connection."""
+
+    def __init__(self, path: str) -> None:
+        """Take the path of the socket; nothing is sent yet."""
+        self._connection = _Connection(path)
+
+    def fetch(self, verb: str, path: str, body: object, content_type: str, most: int | None) -> Answer:
+        """See `RestApi`."""
+        given, headers = None, {"Accept": "application/json"}
+        if body is not None:
+            given, headers["Content-Type"] = json.dumps(body), content_type
+        try:
+            self._connection.request(verb, path, given, headers)
+            response = self._connection.getresponse()
+            data = response.read(None if most is None else most + 1)
+        except (http.client.HTTPException, OSError) as error:
+            self._connection.close()
+            raise ApiError(f"{verb} {path}: {error}") from error
+        if most is not None and len(data) > most:
+            self._connection.close()
+            raise TooLongError
+        return Answer(response.status, data, tuple(response.headers.get_all("Warning", ())))
+
+
+def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[ProxiedApi, str]:
+    """Have the API server that kubectl would talk to, and the namespace that it would use.
+
+    Args:
+        kubeconfig: As for kubectl.
+        context: One of its contexts; None for the current one.
+
+    Raises:
+        ApiError: There is no kubectl, or it finds no API server to talk to.
+    """
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        raise ApiError("there is no kubectl on the PATH, by which the API server is asked: install it")
+    given = {"kubeconfig": kubeconfig, "context": context}
+    words = [kubectl, *(f"--{option}={value}" for option, value in given.items() if value)]
+    view = [*words, "config", "view", "--minify", "--output=jsonpath={..namespace}"]
+    found = subprocess.run(view, check=False, capture_output=True, text=True)  # noqa: S603 - kubectl
+    if found.returncode:
+        raise ApiError(f"no API server to talk to: {found.stderr.strip()}")
+    folder = tempfile.mkdtemp(prefix="kubectl-ultraserver-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = str(Path(folder) / "socket")
+    command = ["/bin/sh", "-c", _WITH_US, "sh", *words, "proxy", f"--unix-socket={path}"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)  # noqa: S603 - as above
+    atexit.register(_end, process)
+    if process.stdout is None or not process.stdout.readline():  # it says where it listens when it does
+        raise ApiError(f"no API server to talk to: {process.communicate()[1].strip()}")
+    return ProxiedApi(path), found.stdout.strip() or "default"
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    with contextlib.suppress(ValueError):  # its pipes were read to their end
+        process.communicate(timeout=TIMEOUT_SECONDS)

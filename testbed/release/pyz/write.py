@@ -1,0 +1,124 @@
+"""The kubectl plugin as one file, for any Python from 3.11 on, and the manifest for krew."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import stat
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import distribution
+from pathlib import Path
+
+import yaml
+
+PACKAGES = ("contract", "common", "kube", "placement", "webhook", "kubectl_ultraserver")
+"""Of this project, what the plugin imports, and what those import."""
+LIBRARIES = ("click", "pyyaml", "jsonpatch", "jsonpointer")
+"""Of others; of PyYAML only what is in Python."""
+HERE = Path(__file__).parent
+STANDINS = {
+    "pydantic/__init__.py": (HERE / "rows.py").read_text(encoding="utf-8"),
+    "pydantic/alias_generators.py": "from pydantic import to_camel as to_camel\n",
+    "pydantic/json_schema.py": "from pydantic import GenerateJsonSchema as GenerateJsonSchema\n",
+    "pydantic_core.py": "from pydantic import ErrorDetails as ErrorDetails, core_schema as core_schema\n",
+    "orjson.py": (HERE / "numbers.py").read_text(encoding="utf-8"),
+}
+MAIN = """\
+import sys
+
+if sys.version_info < (3, 11):
+    sys.exit("kubectl-ultraserver needs Python 3.11 or later, and this is " + sys.version.split()[0])
+
+import yaml
+
+yaml.CSafeLoader = yaml.SafeLoader
+from kubectl_ultraserver.__main__ import main
+
+main(prog_name="kubectl ultraserver")
+"""
+NAME = "kubectl-ultraserver.pyz"
+WHERE = "https://ultraserver-webhook.io/releases"
+"""Where krew would get a release from, with the version behind it."""
+
+
+def write(files: Path, out: Path, version: str, date: int) -> None:
+    """Writes the plugin, an archive with it and its licence, and the manifest for krew.
+
+    Args:
+        files: this project's files.
+        out: the folder of the release.
+        version: of the release.
+        date: of everything in the archives, in seconds since 1970: the same files give the same bytes.
+    """
+    plugin = pyz(files, version)
+    (out / NAME).write_bytes(plugin)
+    (out / NAME).chmod(0o755)
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, content in ((NAME, plugin), ("LICENSE", (files / "LICENSE").read_bytes())):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mtime, entry.mode = len(content), date, 0o755 if name == NAME else 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    path = out / "kubectl-ultraserver.tar.gz"
+    path.write_bytes(gzip.compress(packed.getvalue(), mtime=0))
+    (out / "krew.yaml").write_text(_manifest(path, version), encoding="utf-8")
+
+
+def pyz(files: Path, version: str) -> bytes:
+    """The plugin: a zip file that Python runs, without compiled files."""
+    packed = io.BytesIO(b"#!/usr/bin/env python3\n")
+    packed.seek(0, io.SEEK_END)
+    with zipfile.ZipFile(packed, "a", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in sorted({**dict(_own(files, version)), **dict(_others())}.items()):
+            entry = zipfile.ZipInfo(name)
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, (stat.S_IFREG | 0o644) << 16
+            archive.writestr(entry, content)
+    return packed.getvalue()
+
+
+def _own(files: Path, version: str) -> Iterator[tuple[str, bytes]]:
+    for package in PACKAGES:
+        for path in (files / package).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield str(path.relative_to(files)), path.read_bytes()
+    yield from ((name, text.encode()) for name, text in {**STANDINS, "__main__.py": MAIN}.items())
+    about = f"Metadata-Version: 2.1\nName: ultraserver-webhook\nVersion: {version}\n"
+    yield f"ultraserver_webhook-{version}.dist-info/METADATA", about.encode()
+
+
+def _others() -> Iterator[tuple[str, bytes]]:
+    """The files of the locked libraries, with their licences."""
+    for library in LIBRARIES:
+        for file in distribution(library).files or ():
+            licence = ".dist-info" in file.parts[0] and "licen" in str(file).lower()
+            if licence or (file.suffix == ".py" and ".." not in file.parts and file.parts[0] != "_yaml"):
+                yield str(file), Path(str(file.locate())).read_bytes()
+
+
+def _manifest(archive: Path, version: str) -> str:
+    """What krew installs the plugin by (its documentation, "Plugin manifests")."""
+    system = {"matchExpressions": [{"key": "os", "operator": "In", "values": ["darwin", "linux"]}]}
+    platform = {
+        "selector": system,
+        "uri": f"{WHERE}/v{version}/{archive.name}",
+        "sha256": hashlib.sha256(archive.read_bytes()).hexdigest(),
+        "files": [{"from": NAME, "to": "."}, {"from": "LICENSE", "to": "."}],
+        "bin": NAME,
+    }
+    spec = {
+        "version": f"v{version}",
+        "homepage": WHERE.rpartition("/")[0],
+        "shortDescription": "See and check jobs on AWS Neuron UltraServers",
+        "description": (
+            "Shows whether a job is placed whole on UltraServers, what a job waits for, and who is on\n"
+            "which UltraServer; and checks an installation of ultraserver-webhook.\n"
+        ),
+        "caveats": "It needs Python 3.11 or later as python3.\n",
+        "platforms": [platform],
+    }
+    head = {"apiVersion": "krew.googlecontainertools.github.com/v1alpha2", "kind": "Plugin"}
+    found: str = yaml.safe_dump(head | {"metadata": {"name": "ultraserver"}, "spec": spec}, sort_keys=False)
+    return found

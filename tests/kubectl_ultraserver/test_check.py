@@ -1,0 +1,282 @@
+"""``check``: what each judge says of objects; tests/plane/fleets/test_check.py breaks a real installation."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from certs.authority import new_authority
+from contract.keys import INJECT, SERVER_2, SERVER_4
+from kubectl_ultraserver import __main__ as cli
+from kubectl_ultraserver.check import cluster, installed
+from kubectl_ultraserver.check.line import NAME, Line, program
+from tests.docs.blocks import REPOSITORY
+from tests.docs.test_links import anchors
+from tests.kube.fake import FakeApi
+from tests.kubectl_ultraserver.build import case, fleet, run, stored, work
+from tests.placement.stored import store_nodes
+from tests.placement.world import NOW, servers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+CA = new_authority(datetime.now(NOW.tzinfo), timedelta(days=30)).certificate_pem()
+BUNDLE = base64.b64encode(CA).decode()
+OTHER = base64.b64encode(
+    new_authority(datetime.now(NOW.tzinfo), timedelta(days=30)).certificate_pem()
+).decode()
+NODES = [replace(node, allocatable={"aws.amazon.com/neuron": 16000}) for node in servers(2).values()]
+LOST = [replace(node, labels={**node.labels, SERVER_4: "", SERVER_2: ""}) for node in NODES]
+BARE = [replace(node, allocatable={"aws.amazon.com/neuron": 0}) for node in NODES]
+MPI = cluster.MPIJOBS
+LEASE = {"spec": {"renewTime": "2026-11-21T11:59:55Z", "holderIdentity": "placement-1"}}
+
+
+def deployment(
+    name: str = NAME, image: str = f"registry/{NAME}:1", ready: int = 2, **status: Any
+) -> dict[str, Any]:
+    pod = {"containers": [{"image": image}], "serviceAccountName": "runner"}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": name}}, "template": {"spec": pod}}
+    meta = {"namespace": NAME, "name": name}
+    return {"metadata": meta, "spec": spec, "status": {"readyReplicas": ready, **status}}
+
+
+def pod(reason: str, image: str = NAME) -> dict[str, Any]:
+    waiting = [{"image": image, "state": {"waiting": {"reason": reason}}}]
+    return {"metadata": {"name": "p", "labels": {"app": NAME}}, "status": {"containerStatuses": waiting}}
+
+
+def hooks(bundle: str = BUNDLE, *rows: dict[str, Any], **labels: str) -> dict[str, Any]:
+    rule = {"apiGroups": ["kubeflow.org"], "apiVersions": ["v2beta1"], "resources": ["mpijobs"]}
+    selector = {"matchLabels": labels, "matchExpressions": list(rows)}
+    hook = {
+        "name": "mpijobs",
+        "clientConfig": {"caBundle": bundle},
+        "rules": [rule],
+        "namespaceSelector": selector,
+    }
+    return {"webhooks": [hook]}
+
+
+def space(name: str, **labels: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": labels}}
+
+
+def policies(*names: str) -> list[dict[str, Any]]:
+    return [{"metadata": {"name": name}} for name in names or sorted(installed.POLICIES)]
+
+
+def bound(action: str = "Deny", names: Iterable[str] = installed.POLICIES) -> list[dict[str, Any]]:
+    return [{"spec": {"policyName": name, "validationActions": [action]}} for name in names]
+
+
+def programs(image: str, ready: int = 1) -> list[Any]:
+    return [program(deployment("operator", image, ready))]
+
+
+def tried(came: dict[str, Any], refused: str = "", *, wanted: bool = True, **known: Any) -> Iterator[Line]:
+    return installed.job(came, refused, case(work((), job=came), **known), wanted=wanted)
+
+
+def replica(**said: str) -> dict[str, Any]:
+    return {"p": {"status": "ok", "table": "r1", **said}}
+
+
+SPACES = [space("kube-system"), space("a"), space("b", gpu="no")]
+GATED = {"gates": True, "kueue": False}
+ROW: dict[str, Any] = {"key": "gpu", "operator": "NotIn", "values": ["no"]}
+
+JUDGED: list[tuple[Iterator[Line], list[str]]] = [
+    (cluster.kubernetes("v1.34.1-eks-3"), ["pass Kubernetes v1.34.1-eks-3"]),
+    (cluster.kubernetes("v1.29.9"), ["fail Kubernetes v1.29.9; "]),
+    (cluster.kubernetes("v1.33.0"), ["warn Kubernetes v1.33.0; 1.34 to "]),
+    (cluster.kubernetes("v2.0"), ["warn Kubernetes v2.0"]),
+    (cluster.kubernetes(""), ["fail Kubernetes "]),
+    (cluster.rights([]), ["pass you may create"]),
+    (cluster.rights(["clusterroles"]), ["fail you may not create clusterroles"]),
+    (cluster.nodes(fleet(NODES)), ["pass 8 nodes of 2 UltraServers"]),
+    (cluster.nodes(fleet([])), ["warn there is no UltraServer node"]),
+    (cluster.nodes(fleet([*NODES[1:], *LOST[:1]])), ["warn 1 of 8 UltraServer nodes have no label"]),
+    (cluster.nodes(fleet(LOST)), ["fail 8 of 8 UltraServer nodes have no label"]),
+    (cluster.nodes(fleet(BARE)), ["fail 8 of 8 UltraServer nodes have no devices: n1-0, n1-1"]),
+    (
+        cluster.operators([MPI], programs("r.io/x/mpi-operator:0.8.0"), kueue=False),
+        ["pass mpi-operator 0.8.0 is "],
+    ),
+    (cluster.operators([MPI], programs("mpi-operator@sha256:0", 0), kueue=False), ["fail mpi-operator  is "]),
+    (cluster.operators([MPI], [], kueue=False), ["warn no Deployment has an image mpi-operator"]),
+    (cluster.operators([], [], kueue=False), [f"warn there are no {MPI}"]),
+    (cluster.operators([], programs("kueue:v0.15.2"), kueue=True), ["warn ", "pass kueue v0.15.2 is"]),
+    (
+        cluster.operators([], programs("kueue:v0.9.1"), kueue=True),
+        ["warn ", "pass ", "warn Kueue v0.9.1 was not"],
+    ),
+    (cluster.namespace(None, ""), ["pass "]),
+    (
+        cluster.namespace({"status": {"phase": "Terminating"}}, "x"),
+        ["fail namespace ultraserver-webhook, PodSecurity as the cluster has it, is being"],
+    ),
+    (
+        cluster.namespace(space(NAME), "403 no"),
+        ["fail namespace ultraserver-webhook, PodSecurity as the cluster"],
+    ),
+    (cluster.namespace(space(NAME), ""), ["pass namespace"]),
+    (installed.pods([deployment()], []), [f"pass {NAME} has 2 of 2 pods ready, of registry/{NAME}:1"]),
+    (installed.pods([deployment(ready=1)], []), [f"warn {NAME} has 1 of 2 pods ready"]),
+    (installed.pods([], []), [f"fail there is no Deployment {NAME}/{NAME}"]),
+    (
+        installed.pods([deployment(ready=0)], [pod("ImagePullBackOff")]),
+        [f"fail image {NAME}, which names no registry, cannot be pulled: p", "fail "],
+    ),
+    (
+        installed.pods([deployment(ready=0)], [pod("CrashLoopBackOff")]),
+        [f"fail {NAME} has 0 of 2 pods ready"],
+    ),
+    (
+        installed.pods(
+            [deployment(ready=0, conditions=[{"type": "ReplicaFailure", "message": "exceeded quota"}])], []
+        ),
+        [f"fail {NAME} has 0 of 2 pods ready, of registry/{NAME}:1: exceeded quota"],
+    ),
+    (
+        installed.certificates(replica(certificate="2026-12-21T12:00:00Z"), [], NOW),
+        ["pass the certificate of p is"],
+    ),
+    (
+        installed.certificates(replica(certificate="2026-11-22T12:00:00Z"), [], NOW),
+        ["warn the certificate of p is"],
+    ),
+    (
+        installed.certificates({}, [NOW - timedelta(days=9), NOW - timedelta(days=1)], NOW),
+        ["fail the last authority in the caBundles ended on 2026-11-20"],
+    ),
+    (installed.tables(replica(), "r1", ""), ["pass p answers, by table r1"]),
+    (installed.tables(replica(), "r2", ""), ["warn p answers, by table r1; the ConfigMap has r2"]),
+    (installed.tables(replica(problem="unusable table files"), "r1", ""), ["fail p: unusable table files"]),
+    (installed.tables({"p": "no route"}, "r1", ""), ["fail p did not answer: no route"]),
+    (installed.tables({}, "", "nothing there"), ["fail the ConfigMap", "fail no replica runs"]),
+    (installed.bundles({"M": hooks()}, set(installed.authorities(BUNDLE))), ["pass M: is trusted"]),
+    (installed.bundles({"M": hooks(OTHER)}, set(installed.authorities(BUNDLE))), ["fail M: no call arrives"]),
+    (installed.bundles({"M": hooks(OTHER)}, None), ["pass M"]),
+    (installed.bundles({"M": hooks("")}, None), ["fail M: no call arrives"]),
+    (installed.bundles({"M": hooks("bm8=")}, None), ["fail M: no call arrives"]),
+    (installed.bundles({"M": None}, None), [f"fail there is no M {NAME}"]),
+    (
+        installed.left_out(hooks(), [MPI], SPACES),
+        [f"pass sent: {MPI}; not sent: none", "pass namespaces left out: none"],
+    ),
+    (
+        installed.left_out(hooks(), ["batch/v1/jobs"], SPACES),
+        ["pass sent: nothing; not sent: batch/v1/jobs", "pass"],
+    ),
+    (
+        installed.left_out(hooks(), ["j/v1/jobsets"], SPACES),
+        ["warn sent: nothing; not sent: j/v1/jobsets", "pass"],
+    ),
+    (installed.left_out(hooks(BUNDLE, ROW), [], SPACES), ["pass", "pass namespaces left out: b"]),
+    (
+        installed.left_out(hooks(BUNDLE, ROW | {"operator": "In"}), [], SPACES),
+        ["pass", "pass namespaces left out: a"],
+    ),
+    (
+        installed.left_out(hooks(BUNDLE, {"key": "gpu", "operator": "Exists"}), [], SPACES),
+        ["pass", "pass namespaces left out: a"],
+    ),
+    (
+        installed.left_out(hooks(BUNDLE, {"key": "gpu", "operator": "DoesNotExist"}), [], SPACES),
+        ["pass", "pass namespaces left out: b"],
+    ),
+    (installed.left_out(hooks(BUNDLE, gpu="yes"), [], SPACES), ["pass", "warn namespaces left out: a, b"]),
+    (tried(stored()), ["pass an MPIJob in namespace team comes back changed"]),
+    (tried({}, "denied"), ["fail an MPIJob in namespace team is refused: denied"]),
+    (
+        tried(stored(mutated=False)),
+        ["fail an MPIJob in namespace team comes back as it was: the webhook added nothing"],
+    ),
+    (
+        tried(stored(mutated=False), wanted=False, namespace=space("team", **{INJECT: "false"})),
+        ["warn an MPIJob in namespace team comes back as it was: the webhook added nothing: namespace"],
+    ),
+    (installed.placement(LEASE, NOW, **GATED), ["pass placement-1 leads"]),
+    (
+        installed.placement(None, NOW, **GATED),
+        ["fail jobs wait for ultraserver-placement, which does not run"],
+    ),
+    (
+        installed.placement(LEASE, NOW + timedelta(hours=1), **GATED),
+        ["fail jobs wait for ultraserver-placement"],
+    ),
+    (
+        installed.placement(None, NOW, gates=False, kueue=True),
+        ["pass whole-job admission is not in the rule table"],
+    ),
+    (
+        installed.placement(None, NOW, gates=False, kueue=False),
+        ["warn whole-job admission is not in the rule table"],
+    ),
+    (installed.guard(policies(), bound(), {"op": True}), ["pass 4 policies refuse"]),
+    (installed.guard(policies("other"), bound(), {"op": False}), ["warn there is no guard"]),
+    (installed.guard(policies(), bound("Warn"), {}), ["warn these warn only: "]),
+    (
+        installed.guard(policies(), bound(names=[f"{NAME}-guard-pods"]), {}),
+        ["fail missing, or without a binding: "],
+    ),
+    (installed.guard(policies(f"{NAME}-guard-pods"), bound(), {}), ["fail missing, or without a binding: "]),
+    (installed.guard(policies(), bound(), {"op": False}), ["pass", "fail the guard refuses the pods of op"]),
+    (installed.alerts([], operator=True), ["pass "]),
+    (installed.alerts(["prometheusrules"], operator=True), ["warn not installed: prometheusrules"]),
+]
+
+
+def test_every_judge_says_what_is_wrong() -> None:
+    for lines, expected in JUDGED:
+        found = list(lines)
+        said = [f"{line.status} {line.text}" for line in found]
+        assert len(said) == len(expected), said
+        assert all(map(str.startswith, said, expected)), (said, expected)
+        assert all(line.remedy and line.link for line in found if line.status != "pass"), found
+
+
+def test_links_lead_into_the_documents() -> None:
+    found = [
+        link
+        for path in (REPOSITORY / "kubectl_ultraserver" / "check").glob("*.py")
+        for link in re.findall(r'"([a-z-]+\.md(?:#[a-z-]+)?)"', path.read_text(encoding="utf-8"))
+    ]
+    assert len(set(found)) > 10
+    for link in found:
+        document, _, anchor = link.partition("#")
+        assert not anchor or anchor in anchors(f"docs/{document}"), link
+        assert (REPOSITORY / "docs" / document).exists(), link
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
+    made = FakeApi()
+    store_nodes(made, 2)
+    made.put("/version", {"gitVersion": "v1.36.3"})
+    made.put("/apis", {"groups": []})
+    monkeypatch.setattr(cli, "connect_as_user", lambda *_: (made, "team"))
+    return made
+
+
+def test_it_exits_with_what_it_found_and_goes_on_where_something_may_not_be_read(api: FakeApi) -> None:
+    api.refuse = "GET /api/v1/nodes"
+    code, out, _ = run("check")
+    assert code == cli.BROKEN
+    assert "[pass] kubernetes: Kubernetes v1.36.3" in out
+    assert "[warn] nodes: not looked at: cannot list nodes" in out
+    assert f"[fail] registrations: there is no MutatingWebhookConfiguration {NAME}\n" in out
+    assert "       try install it; until then no job is sent to the webhook\n       see docs/operat" in out
+    code, said, _ = run("check", "-o", "json")
+    found = json.loads(said)
+    assert (code, found["fail"]) == (cli.BROKEN, sum(line["status"] == "fail" for line in found["lines"]))
+    assert out.endswith(f"{found['pass']} passed, {found['warn']} warnings, {found['fail']} failures\n")
+    api.refuse = "GET /version"
+    assert "[warn] kubernetes: not looked at" in run("check", "--pre")[1]

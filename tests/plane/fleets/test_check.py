@@ -1,0 +1,411 @@
+"""``kubectl ultraserver check`` on what the manifests install: whole, and with one thing broken at a time.
+
+No kubelet runs here: what one would say of the pods is written into their status.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from certs import authority
+from contract.keys import INJECT
+from kube.api import leases
+from testbed.images import product
+from testbed.plane import managers, placement, webhook
+from testbed.plane.controlplane import ControlPlane
+from testbed.plane.jobs import end, together
+from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.placement import NAMESPACE
+from testbed.plane.plugin import account, eventually, plugin
+from testbed.plane.webhook import NAME, RunningWebhook
+from testbed.release.pyz import write
+from testbed.waiting import until
+
+HOME = f"/api/v1/namespaces/{NAMESPACE}"
+HOOKS = "/apis/admissionregistration.k8s.io/v1"
+MERGE = "application/merge-patch+json"
+SCALED = "HorizontalPodAutoscaler"
+"""Left out: it would make a second replica after a while."""
+
+
+@dataclass
+class Installed:
+    """An installation, whose serving pod is a process of this machine."""
+
+    plane: ControlPlane
+    inside: Kubectl
+    running: RunningWebhook
+    tls: Path
+    pod: str
+
+    def patch(self, path: str, change: Mapping[str, Any]) -> Object:
+        """Changes an object."""
+        return self.inside.api.send("PATCH", path, change, MERGE)
+
+    def says(self, of: str, *words: str, before: bool = False) -> Object:
+        """The line of a check that has all these words, once there is one."""
+
+        def line(found: Any) -> Object | None:
+            lines = [line for line in found["lines"] if line["check"] == of]
+            return next(
+                (one for one in lines if all(word in f"{one['status']} {one['text']}" for word in words)),
+                None,
+            )
+
+        found = eventually(self.inside, ["check", *(["--pre"] if before else [])], line)
+        return line(found)
+
+    @contextlib.contextmanager
+    def patched(self, path: str, change: Mapping[str, Any], back: Mapping[str, Any]) -> Iterator[None]:
+        """An object is changed."""
+        self.patch(path, change)
+        try:
+            yield
+        finally:
+            self.patch(path, back)
+
+    @contextlib.contextmanager
+    def without(self, kind: str, name: str, namespace: str = NAMESPACE) -> Iterator[None]:
+        """An object is not there."""
+        where = self.plane.kubectl.in_namespace(namespace)
+        kept = where.get_json(kind, name)
+        where.delete(kind, name)
+        try:
+            yield
+        finally:
+            own = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+            kept["metadata"] = {key: value for key, value in kept["metadata"].items() if key not in own}
+            where.create(kept)
+
+
+def address() -> str:
+    """This machine's own, for the API server passes on nothing to loopback addresses; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this machine has loopback addresses only, to which the API server passes on nothing")
+        return str(probe.getsockname()[0])
+
+
+@pytest.fixture(scope="module")
+def nothing(plane: ControlPlane) -> Kubectl:
+    """A namespace for jobs, before anything is installed."""
+    return plane.kubectl.create_namespace("check")
+
+
+@pytest.fixture(scope="module")
+def installed(plane: ControlPlane, nothing: Kubectl) -> Iterator[Installed]:
+    """What the base of the manifests installs."""
+    rules, tls = placement.install(plane), plane.folder / "check-tls"
+    running = webhook.start(plane.programs, tls, rules, "check", ["--host", "0.0.0.0"])  # noqa: S104
+    parts = managers.at(managers.manifests(plane, placement.BASE), running.url, running.ca)
+    for part in parts:
+        if part["metadata"]["name"] == NAME and part["kind"] == "Deployment":
+            (container,) = part["spec"]["template"]["spec"]["containers"]
+            container["ports"][0]["containerPort"] = int(running.url.rpartition(":")[2])
+    plane.kubectl.apply(together(*(part for part in parts if part["kind"] != SCALED)))
+    bundle = base64.b64encode(running.ca.read_bytes()).decode()
+    home = plane.kubectl.in_namespace(NAMESPACE)
+    home.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": f"{NAME}-tls"},
+            "data": {"ca.crt": bundle},
+        }
+    )
+    pods = home.wait_for(lambda found: len(found["items"]) == 4, "pods")["items"]
+    (pod,) = [found["metadata"]["name"] for found in pods if "serving" in str(found["metadata"]["labels"])]
+    made = Installed(plane, nothing, running, tls, pod)
+    for found in pods:
+        runs(made, found["metadata"]["name"])
+    program = placement.start(plane, "leader")
+    webhook.asked(nothing, {f"mpijobs.{NAME}.io"}, webhook.PROBE)
+    yield made
+    for left in [one for one in plane.programs.running if one.name in {program.name, running.program.name}]:
+        plane.programs.stop(left)
+    for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
+        home.delete(kind, NAME)
+    home.delete("deployments")
+    end(home, "pods")
+
+
+def runs(made: Installed, pod: str) -> None:
+    """What a kubelet says of a pod whose containers have started."""
+    ready = [{"type": kind, "status": "True"} for kind in ("Ready", "ContainersReady", "PodScheduled")]
+    made.patch(
+        f"{HOME}/pods/{pod}/status", {"status": {"phase": "Running", "podIP": address(), "conditions": ready}}
+    )
+
+
+def test_a_cluster_is_looked_at_before(nothing: Kubectl, plane: ControlPlane, tmp_path: Path) -> None:
+    done = plugin(nothing, "check", "--pre")
+    assert done.returncode == 0, done.stdout
+    assert f"[pass] namespace: namespace {NAMESPACE} is created by the installation\n" in done.stdout
+    assert "[pass] nodes: 12 nodes of 3 UltraServers\n" in done.stdout
+    assert "[warn] operators: no Deployment has an image mpi-operator" in done.stdout  # it is a process here
+    person = account(nothing, "ada", tmp_path)
+    done = plugin(nothing, "check", "--pre", kubeconfig=person)
+    assert done.returncode == 1
+    assert "[fail] rights: you may not create namespaces, " in done.stdout
+    assert "[warn] nodes: not looked at: cannot list nodes" in done.stdout
+    home = plane.kubectl.create_namespace(NAMESPACE)
+    home.run("create", "quota", "few", "--hard=count/pods=0")
+    home.wait_for(lambda found: found.get("status", {}).get("hard"), "resourcequota", "few")
+    found = Installed(plane, nothing, None, tmp_path, "").says(
+        "namespace", "fail", "exceeded quota: few", before=True
+    )
+    assert found["remedy"]
+    home.delete("resourcequota", "few")
+
+
+def test_a_whole_installation_passes(installed: Installed) -> None:
+    installed.says("placement", "leader leads")
+    found = eventually(installed.inside, ["check"], lambda found: not found["fail"])
+    assert {line["check"] for line in found["lines"] if line["status"] == "warn"} == {"operators", "alerts"}
+    texts = [f"{line['check']}: {line['text']}" for line in found["lines"]]
+    assert f"certificates: the certificate of {installed.pod} is good for 29 days" in texts
+    assert "guard: 4 policies refuse" in texts
+    assert "job: an MPIJob in namespace check comes back changed, on trial" in texts
+    assert plugin(installed.inside, "check").returncode == 0
+
+
+@contextlib.contextmanager
+def unpulled(made: Installed) -> Iterator[None]:
+    waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}
+    said = {"name": "webhook", "image": f"{NAME}:0.2.0", "ready": False, "state": {"waiting": waiting}}
+    said |= {"restartCount": 0, "imageID": ""}
+    conditions = [{"type": "Ready", "status": "False"}, {"type": "PodScheduled", "status": "True"}]
+    change = {"phase": "Pending", "conditions": conditions, "containerStatuses": [said]}
+    made.patch(f"{HOME}/pods/{made.pod}/status", {"status": change})
+    yield
+    made.patch(f"{HOME}/pods/{made.pod}/status", {"status": {"containerStatuses": None}})
+    runs(made, made.pod)
+
+
+@contextlib.contextmanager
+def untrusted(made: Installed) -> Iterator[None]:
+    """The replica serves what another authority signed, for two days."""
+    kept = {name: (made.tls / name).read_bytes() for name in ("tls.key", "tls.crt")}
+    now = datetime.now(UTC)
+    other = authority.new_authority(now, timedelta(days=2))
+    leaf = authority.issue(other, now, timedelta(days=2), ["127.0.0.1"])
+    files = {"tls.key": leaf.key_pem(), "tls.crt": leaf.certificate_pem()}
+    bundle = base64.b64encode(other.certificate_pem()).decode()
+    secret = {"data": {"ca.crt": base64.b64encode(made.running.ca.read_bytes()).decode()}}
+    for name, content in files.items():
+        (made.tls / name).write_bytes(content)
+    with made.patched(f"{HOME}/secrets/{NAME}-tls", {"data": {"ca.crt": bundle}}, secret):
+        yield
+    for name, content in kept.items():
+        (made.tls / name).write_bytes(content)
+
+
+@contextlib.contextmanager
+def unreadable(made: Installed) -> Iterator[None]:
+    """A table that is wrong, as nobody is asked about it."""
+    path, rules = f"{HOME}/configmaps/{NAME}-rules", "rules.yaml"
+    kept = made.plane.kubectl.in_namespace(NAMESPACE).get_json("configmap", f"{NAME}-rules")["data"][rules]
+    with (
+        made.without("validatingwebhookconfiguration", NAME),
+        made.patched(path, {"data": {rules: "kind: Nothing"}}, {"data": {rules: kept}}),
+    ):
+        yield
+
+
+def shadowed(made: Installed) -> contextlib.AbstractContextManager[None]:
+    rules = made.plane.kubectl.in_namespace(NAMESPACE).get_json("configmap", f"{NAME}-rules")["data"][
+        "rules.yaml"
+    ]
+    path = f"{HOME}/configmaps/{NAME}-rules"
+    return made.patched(
+        path, {"data": {"rules.yaml": f"{rules}\nmode: shadow\n"}}, {"data": {"rules.yaml": rules}}
+    )
+
+
+@contextlib.contextmanager
+def unbound(made: Installed) -> Iterator[None]:
+    """An operator whose account the guard does not know, and that does not run."""
+    there = made.plane.kubectl.create_namespace("ml-system")
+    there.run("create", "deployment", "ours", "--image=registry.example.com/mpi-operator:0.8.0")
+    yield
+    there.delete("deployment", "ours")
+
+
+def bound(made: Installed, actions: list[str]) -> contextlib.AbstractContextManager[None]:
+    path = f"{HOOKS}/validatingadmissionpolicybindings/{NAME}-guard-pods"
+    change, back = ({"spec": {"validationActions": each}} for each in (actions, ["Deny"]))
+    return made.patched(path, change, back)
+
+
+@contextlib.contextmanager
+def unlabelled(made: Installed) -> Iterator[None]:
+    nodes = made.plane.kubectl.get_json("nodes")["items"]
+    node = next(
+        node for node in nodes if "neuron.amazonaws.com/ultraserver-server-id-4" in node["metadata"]["labels"]
+    )
+    kept = {key: value for key, value in node["metadata"]["labels"].items() if "ultraserver-server-id" in key}
+    path = f"/api/v1/nodes/{node['metadata']['name']}"
+    with made.patched(path, {"metadata": {"labels": dict.fromkeys(kept)}}, {"metadata": {"labels": kept}}):
+        yield
+
+
+@contextlib.contextmanager
+def unled(made: Installed) -> Iterator[None]:
+    programs = made.plane.programs
+    programs.stop(next(program for program in programs.running if program.name == "leader"))
+    made.inside.api.send("DELETE", f"{leases(NAMESPACE)}/{placement.ACCOUNT}", {})
+    yield
+    placement.start(made.plane, "leader")
+
+
+@contextlib.contextmanager
+def another_kind(made: Installed) -> Iterator[None]:
+    made.plane.kubectl.create(managers.definition("jobset.x-k8s.io/v1alpha2", "JobSet"))
+    yield
+    made.plane.kubectl.delete("crd", "jobsets.jobset.x-k8s.io")
+
+
+def opted_out(made: Installed) -> contextlib.AbstractContextManager[None]:
+    path = f"/api/v1/namespaces/{made.inside.namespace}"
+    change, back = ({"metadata": {"labels": {INJECT: value}}} for value in ("disabled", None))
+    return made.patched(path, change, back)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the plugin as one file, for a Python without packages."""
+    folder = tmp_path_factory.mktemp("plugin")
+    (folder / "plugin.pyz").write_bytes(write.pyz(webhook.REPOSITORY, product.version()))
+    script = folder / "kubectl-ultraserver"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {folder}/plugin.pyz "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    return folder
+
+
+def proxies(folder: Path) -> list[str]:
+    """Processes that listen below a folder."""
+    found = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    return [line.decode() for line in found if str(folder).encode() in line and b"proxy" in line]
+
+
+def test_the_plugin_in_one_file_finds_the_same(installed: Installed, file: Path, tmp_path: Path) -> None:
+    env = {
+        "PATH": f"{file}:{installed.inside.binary.parent}:/usr/bin:/bin",
+        "TMPDIR": str(tmp_path),
+        "KUBERC": "off",
+    }
+    env |= {"KUBECONFIG": str(installed.inside.kubeconfig), "HOME": str(tmp_path)}
+    command = [str(installed.inside.binary), "ultraserver", "check", "-n", "check"]
+    done = subprocess.run(command, env=env, check=False, capture_output=True, text=True)
+    assert done.stdout == plugin(installed.inside, "check").stdout
+    assert (done.returncode, done.stderr, proxies(tmp_path)) == (0, "", [])
+    env |= {"KUBECONFIG": str(tmp_path / "none")}
+    done = subprocess.run([*command, "-o", "json"], env=env, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: no API server to talk to: ")
+
+
+def test_its_proxy_ends_with_it_however_that_ends(installed: Installed, file: Path, tmp_path: Path) -> None:
+    code = (
+        f"import sys; sys.path.insert(0, '{file}/plugin.pyz')\n"
+        "from kubectl_ultraserver.proxy import connect_as_user\n"
+        f"api, space = connect_as_user('{installed.inside.kubeconfig}', None)\n"
+        "print(space, sum(len(page['items']) for page in api.pages('/api/v1/nodes')), flush=True)\n"
+        "input()\n"
+    )
+    env = {
+        "PATH": f"{installed.inside.binary.parent}:/usr/bin:/bin",
+        "TMPDIR": str(tmp_path),
+        "HOME": str(tmp_path),
+    }
+    command = [sys.executable, "-I", "-S", "-c", code]
+    with subprocess.Popen(
+        command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "default 14\n"
+        assert proxies(tmp_path)
+        process.kill()
+    until(lambda: not proxies(tmp_path), "the end of kubectl proxy")
+
+
+Broken = Callable[[Installed], contextlib.AbstractContextManager[None]]
+CASES: dict[str, tuple[Broken, dict[str, tuple[str, ...]]]] = {
+    "image": (
+        unpulled,
+        {
+            "pods": ("fail", f"image {NAME}:0.2.0, which names no registry, cannot be pulled"),
+            "tables": ("fail", "no replica runs"),
+        },
+    ),
+    "certificate": (
+        untrusted,
+        {
+            "certificates": ("warn", "is good for 1 days"),
+            "registrations": ("fail", "MutatingWebhookConfiguration: no call arrives", f"mpijobs.{NAME}.io"),
+        },
+    ),
+    "registration": (
+        lambda made: made.without("mutatingwebhookconfiguration", NAME),
+        {
+            "registrations": ("fail", f"there is no MutatingWebhookConfiguration {NAME}"),
+            "job": ("fail", "no MutatingWebhookConfiguration sends MPIJobs to it"),
+            "left out": ("warn", "namespaces left out: check, default"),
+        },
+    ),
+    "table": (unreadable, {"tables": ("fail", f"the ConfigMap {NAME}-rules: ")}),
+    "shadow": (shadowed, {"tables": ("warn", "answers, by table")}),
+    "guard": (
+        lambda made: made.without("validatingadmissionpolicybinding", f"{NAME}-guard-jobs"),
+        {"guard": ("fail", f"missing, or without a binding: {NAME}-guard-jobs")},
+    ),
+    "guard that warns": (
+        lambda made: bound(made, ["Warn", "Audit"]),
+        {"guard": ("warn", f"these warn only: {NAME}-guard-pods")},
+    ),
+    "operator": (
+        unbound,
+        {
+            "operators": ("fail", "mpi-operator 0.8.0 is ml-system/ours, with 0 of 1 pods ready"),
+            "guard": ("fail", "the guard refuses the pods of system:serviceaccount:ml-system:default"),
+        },
+    ),
+    "node": (unlabelled, {"nodes": ("warn", "1 of 12 UltraServer nodes have no label")}),
+    "leader": (unled, {"placement": ("fail", "jobs wait for ultraserver-placement, which does not run")}),
+    "kind": (another_kind, {"left out": ("warn", "not sent: ", "jobset.x-k8s.io/v1alpha2/jobsets")}),
+    "namespace": (
+        opted_out,
+        {
+            "job": ("warn", f"namespace check is opted out by label {INJECT}=disabled"),
+            "left out": ("pass", "namespaces left out: check"),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_broken_is_found(installed: Installed, case: str) -> None:
+    broken, expected = CASES[case]
+    with broken(installed):
+        for of, words in expected.items():
+            installed.says(of, *words)
+
+
+def test_a_replica_that_does_not_answer_is_named(installed: Installed) -> None:
+    installed.plane.programs.stop(installed.running.program)
+    found = installed.says("tables", "fail", f"{installed.pod} did not answer: ")
+    assert "security group" in found["remedy"]
+    installed.says("job", "fail", "did not answer")

@@ -1,0 +1,132 @@
+"""The plugin as one file: it runs with nothing but Python, and reads a rule table as pydantic does.
+
+tests/plane/fleets/test_check.py runs it with the real kubectl.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from testbed.images import product
+from testbed.release.pyz import write
+from tests.docs.blocks import REPOSITORY
+from webhook.rules.load import load_default, load_texts
+from webhook.rules.problems import TableError
+
+BARE = [sys.executable, "-I", "-S"]
+"""Python without site-packages, and without what the environment says."""
+SLOW = pytest.mark.limit(10, "a Python that has nothing compiled reads the whole plugin")
+HEAD = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
+BROKEN = [
+    "kind: X",
+    f"{HEAD}mode: shadoww\nrulez: []\nshapes: [{{name: a, workers: multiple of x, nodeConfig: true}}]",
+    f"{HEAD}policies: [{{reason: '', until: '2026-01-01'}}, {{reason: x, until: 'never'}}]",
+    f"{HEAD}rules: [{{name: x, mach: {{}}}}, {{name: y, reason: q, placer: me, add: []}}]",
+    f"{HEAD}rules: [{{name: z, match: {{requests: {{a: -1}}, shape: {{foo: [1]}}, workers: {{x: 2}}}}}}]",
+    f"{HEAD}rules: [{{name: z, match: {{role: any, mountFree: 3, labels: {{}}, every: 1, numbered: null}}}}]",
+]
+"""Tables with what pydantic and the stand-in each have to find."""
+SCRIPT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import yaml
+yaml.CSafeLoader = yaml.SafeLoader
+from dataclasses import replace
+from webhook.rules.load import load_default, load_texts
+from webhook.rules.problems import TableError
+print(repr(replace(load_default(), origins={})))
+for text in sys.argv[2:]:
+    try:
+        print(repr(replace(load_texts([("a.yaml", text)], "a"), origins={})))
+    except TableError as error:
+        print(error)
+"""
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of a release that are about the plugin."""
+    folder = tmp_path_factory.mktemp("release")
+    write.write(REPOSITORY, folder, product.version(), 0)
+    return folder
+
+
+@SLOW
+def test_it_runs_without_site_packages_and_has_no_compiled_files(release: Path, tmp_path: Path) -> None:
+    plugin = release / write.NAME
+    with zipfile.ZipFile(plugin) as archive:
+        names = archive.namelist()
+    assert {Path(name).suffix for name in names} & {".so", ".pyc", ".pyd"} == set()
+    assert any(name.startswith("click-") and "licenses" in name for name in names)
+    done = subprocess.run([*BARE, plugin, "--help"], check=True, capture_output=True, text=True)
+    assert set(re.findall(r"^  ([a-z]+)  ", done.stdout, re.MULTILINE)) >= {
+        "check",
+        "topology",
+        "verify",
+        "why",
+    }
+    command = [*BARE, plugin, "verify", "train"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env={"PATH": str(tmp_path)})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        done.stderr
+        == "error: there is no kubectl on the PATH, by which the API server is asked: install it\n"
+    )
+
+
+@SLOW
+def test_it_reads_rule_tables_as_pydantic_does(release: Path) -> None:
+    good = [
+        path.read_text(encoding="utf-8") for path in sorted((REPOSITORY / "manifests").rglob("[0-9]*-*.yaml"))
+    ]
+    expected = [repr(replace(load_default(), origins={}))]
+    for text in [*good, *BROKEN]:
+        try:
+            expected.append(repr(replace(load_texts([("a.yaml", text)], "a"), origins={})))
+        except TableError as error:
+            expected.append(str(error))
+    command = [*BARE, "-c", SCRIPT, str(release / write.NAME), *good, *BROKEN]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == "\n".join(expected).splitlines()
+
+
+def test_the_same_files_give_the_same_bytes(release: Path) -> None:
+    assert write.pyz(REPOSITORY, product.version()) == (release / write.NAME).read_bytes()
+
+
+def test_krew_could_install_it(release: Path) -> None:
+    """By what krew checks of a manifest: ``internal/index/validation`` of its repository."""
+    manifest: dict[str, Any] = yaml.safe_load((release / "krew.yaml").read_text(encoding="utf-8"))
+    spec = manifest.pop("spec")
+    assert manifest == {
+        "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",
+        "kind": "Plugin",
+        "metadata": {"name": "ultraserver"},
+    }
+    assert set(spec) == {"version", "homepage", "shortDescription", "description", "caveats", "platforms"}
+    assert re.fullmatch(r"v\d+\.\d+\.\d+", spec["version"])
+    assert "\n" not in spec["shortDescription"]
+    (platform,) = spec["platforms"]
+    assert set(platform) == {"selector", "uri", "sha256", "files", "bin"}
+    (chosen,) = platform["selector"]["matchExpressions"]
+    assert (chosen["key"], chosen["operator"]) == ("os", "In")
+    packed = (release / platform["uri"].rpartition("/")[2]).read_bytes()
+    assert platform["sha256"] == hashlib.sha256(packed).hexdigest()
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        assert [row["from"] for row in platform["files"]] == archive.getnames()
+        assert archive.getmember(platform["bin"]).mode & 0o111
+        found = archive.extractfile(platform["bin"])
+        assert found is not None
+        assert found.read() == (release / write.NAME).read_bytes()
