@@ -134,7 +134,7 @@ def _idle(asked: Asked, would: str) -> Iterator[Finding]:
         yield Finding("webhook", INSTALLED, f"is not asked, {would}: {why}")
     elif not sent:
         why = f"no rule of its registration is for {'.'.join(filter(None, reversed(asked.resource)))}"
-        remedy = "install the component kinds, see docs/kinds.md"
+        remedy = "set the value kinds, see docs/kinds.md"
         yield Finding("webhook", INSTALLED, f"is not asked, {would}: {why}", (), remedy)
     elif not left:
         yield Finding("webhook", text(sent, "name"), f"is not asked, {would}: {asked.unmet(sent)}")
@@ -175,7 +175,7 @@ def unlike(asked: Asked) -> list[str]:
     given = next((label for one in templates(asked.stored) if (label := labels(one).get(JOB))), "")
     if given and "job" in outcome.facts and not name_of(after):  # told from others by the review's uid
         after = json.loads(json.dumps(after).replace(outcome.facts["job"], given))
-    ours = {_NUMBER.sub("/*", change.path): change.after is None for change in outcome.changes}
+    ours = {_NUMBER.sub("/*", change.path): change.after is None for change in asked.shown.changes}
     for path, wanted, there, _ in changes(after, asked.stored, {}):
         place = _NUMBER.sub("/*", path)
         mine = any(place.startswith(one) or one.startswith(place) for one in ours)

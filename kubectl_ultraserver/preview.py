@@ -57,7 +57,7 @@ class Asker(Lister):
         table, *called = table_of(self._rules)
         fleet, earlier, sent = self.fleet() if fits else None, tuple[Pod, ...](), None
         with suppress(ForbiddenError):
-            sent = list(self._items(HOOKS))
+            sent = list(self.items(HOOKS))
         for shown in preview(table, documents, self.namespace, time.time()):
             asked = self._ask(Asked(shown, (called[0], called[1]), registrations=sent))
             found = self._fit(asked, fleet, earlier) if fleet and asked.stored else None
@@ -69,7 +69,7 @@ class Asker(Lister):
         obj, there = asked.shown.object, quote(asked.shown.namespace, safe="")
         version, kind = text(obj, "apiVersion"), text(obj, "kind")
         root = f"/api/{version}" if version == "v1" else f"/apis/{version}"
-        served = self.api.get(root) if version in {"v1", *self._served} else None
+        served = self.api.get(root) if version in {"v1", *self.served} else None
         kinds = (each for each in maps(served, "resources") if "/" not in text(each, "name"))
         resource = next((each for each in kinds if each.get("kind") == kind), None)
         if resource is None:

@@ -140,7 +140,7 @@ def left_out(registration: Object | None, kinds: Collection[str], spaces: Sequen
     lacking = sorted(set(kinds) - sent)
     text_ = f"sent: {', '.join(sorted(sent)) or 'nothing'}; not sent: {', '.join(lacking) or 'none'}"
     status = WARN if any(not kind.startswith("batch/") for kind in lacking) else PASS
-    yield Line(status, text_, "install the component kinds, to place such jobs", "kinds.md")
+    yield Line(status, text_, "set the value kinds, to place such jobs", "kinds.md")
     users = [found for found in spaces if name_of(found) not in SYSTEM]
     out = [name_of(found) for found in users if not any(_selects(hook, found) for hook in hooks)]
     text_, remedy = (
@@ -209,7 +209,7 @@ def guard(
         return
     said = f"these warn only: {few(weak)}" if weak else f"{len(there)} policies refuse"
     said = f"missing, or without a binding: {few(broken)}" if broken else said
-    remedy = "apply the manifests again" if broken else "install it without guard-warn"
+    remedy = "install the chart again" if broken else "set the value guard to enforce"
     yield Line(FAIL if broken else WARN if weak else PASS, said, remedy, "install.md#the-guard")
     for account in strange:
         remedy, link = f"bind it to the ClusterRole {NAME}-operator", "install.md#bind-another-operator"
@@ -219,5 +219,5 @@ def guard(
 def alerts(missing: Sequence[str], *, operator: bool) -> Iterator[Line]:
     """Whether somebody is told when it fails: what is missing of the kinds of the Prometheus operator."""
     text_ = f"not installed: {', '.join(missing)}" if missing else "alerts and metrics are installed"
-    remedy = "install the component monitoring" if operator else "watch the metrics by other means"
+    remedy = "set the value monitoring.enabled" if operator else "watch the metrics by other means"
     yield Line(WARN if missing else PASS, text_, remedy, "placement.md#what-to-watch")

@@ -21,6 +21,7 @@ import pytest
 from certs import authority
 from contract.keys import INJECT
 from kube.api import leases
+from testbed import chart
 from testbed.images import product
 from testbed.plane import managers, placement, webhook
 from testbed.plane.controlplane import ControlPlane
@@ -107,10 +108,10 @@ def nothing(plane: ControlPlane) -> Kubectl:
 
 @pytest.fixture(scope="module")
 def installed(plane: ControlPlane, nothing: Kubectl) -> Iterator[Installed]:
-    """What the base of the manifests installs."""
+    """What the chart's default installs."""
     rules, tls = placement.install(plane), plane.folder / "check-tls"
     running = webhook.start(plane.programs, tls, rules, "check", ["--host", "0.0.0.0"])  # noqa: S104
-    parts = managers.at(managers.manifests(plane, placement.BASE), running.url, running.ca)
+    parts = managers.at(chart.objects(), running.url, running.ca)
     for part in parts:
         if part["metadata"]["name"] == NAME and part["kind"] == "Deployment":
             (container,) = part["spec"]["template"]["spec"]["containers"]
