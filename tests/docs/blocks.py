@@ -15,6 +15,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 ELSEWHERE = {"docs/init-script.md": "shows what containers print: tests/nodes has real ones"}
 """Documents whose blocks are not looked at here, and why."""
 
+_FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^(`{3,})([^`\n]*)\n(.*?)^\1[ ]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -63,6 +64,17 @@ def documents() -> list[str]:
 def text_of(document: str) -> str:
     """The text of a document."""
     return (REPOSITORY / document).read_text(encoding="utf-8")
+
+
+def without_blocks(document: str) -> str:
+    """The text of a document but for its fenced blocks."""
+    return _FENCED.sub("", text_of(document))
+
+
+def anchors(document: str) -> set[str]:
+    """What headings can be linked to, as GitHub makes it of their text."""
+    headings = re.findall(r"^#+ +(.+?) *$", without_blocks(document), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def blocks_of(document: str) -> list[Block]:

@@ -4,14 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
 from contract import keys
 from testbed.mpijob import mpijob
 from tests.plane.kinds.jobs import job, leaderworkerset, pytorchjob, trainjob
-from tests.preview.test_report import SCHEMA
+from tests.preview.schema import assert_as_published
 from tests.rules.tables import EXTENDS
 from webhook.cli import main
 from webhook.documents import dump_yaml, read_documents
@@ -55,7 +54,7 @@ def test_equal_pods_are_shown_once_and_others_by_what_differs() -> None:
 def test_for_tools_every_part_is_there_with_the_pod_and_who_set_what() -> None:
     """The JSON is what its schema says; each part has its own block, and the rule that set it."""
     found = json.loads(run("-o", "json", obj=mpijob(8)).stdout)
-    jsonschema.validate(found, SCHEMA, cls=jsonschema.Draft202012Validator)
+    assert_as_published(found)
     pods = found["items"][0]["pods"]
     assert [(pod["group"], pod["first"], pod["last"], pod["of"]) for pod in pods] == [
         ("launcher", 0, 0, 1),
