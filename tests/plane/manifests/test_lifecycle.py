@@ -86,10 +86,10 @@ def kept(objects: dict[str, Object]) -> dict[str, Any]:
     }
 
 
-def generations(objects: dict[str, Object]) -> dict[str, int]:
-    """How often each Deployment was changed."""
+def pods_of(objects: dict[str, Object]) -> dict[str, Object]:
+    """What Pods each Deployment makes."""
     found = of_kind(objects.values(), "Deployment")
-    return {item["metadata"]["name"]: item["metadata"]["generation"] for item in found}
+    return {item["metadata"]["name"]: item["spec"]["template"] for item in found}
 
 
 def actions(objects: dict[str, Object]) -> set[str]:
@@ -115,7 +115,7 @@ def test_helm_takes_over_what_kubectl_installed_upgrades_rolls_back_and_uninstal
     assert kept(before)["replicas"] == 3
     labels = "app.kubernetes.io/managed-by"
     assert {item["metadata"]["labels"][labels] for item in taken.values()} == {"Helm"}
-    assert generations(taken) == generations(before), "no Pod is replaced"
+    assert pods_of(taken) == pods_of(before), "no Pod is replaced"
 
     typed(person, f"{UPGRADE} --set guard=warn --set kinds={{all}}")
     upgraded = stored(kubectl)
