@@ -84,7 +84,7 @@ def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
             yield Finding("program", COMPONENT, f"is about to open the job onto {there}")
         else:
             last = tuple(f"it said: {said}" for said in dict.fromkeys(told))
-            text_ = f"could open the job onto {there}, and has not: it stands still, or decides otherwise"
+            text_ = f"could admit the job to {there}, and has not: it has stalled, or decides otherwise"
             remedy = "kubectl -n ultraserver-webhook logs deployment/ultraserver-placement"
             yield Finding("program", COMPONENT, text_, last, remedy)
     if silent:
@@ -166,7 +166,7 @@ def decision_of(case: Case, pods: Iterable[Pod], patience: timedelta) -> Decisio
 
 
 def units_of(opening: Opening) -> str:
-    """The units that a job is opened onto."""
+    """The units that a job is admitted to."""
     return " ".join(dict.fromkeys(pin.value for pin in opening.pins))
 
 

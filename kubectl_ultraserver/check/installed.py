@@ -185,7 +185,7 @@ def placement(lease: Object | None, now: datetime, *, gates: bool, kueue: bool) 
         why, leader = silence(lease, now), text(lease, "spec", "holderIdentity")
         text_ = f"jobs wait for {COMPONENT}, which {why}" if why else f"{leader} leads"
         remedy = f"kubectl -n {NAME} get pods; {LOGS}{COMPONENT}"
-        yield Line(FAIL if why else PASS, text_, remedy, "placement.md#placement-stands-still")
+        yield Line(FAIL if why else PASS, text_, remedy, "placement.md#placement-stalled")
     else:
         text_ = "whole-job admission is not in the rule table" + ("; there is Kueue" if kueue else "")
         remedy = "install it, unless one team runs one job at a time: of two at once both may get a part"
