@@ -83,7 +83,7 @@ def test_with_the_program_a_job_that_lacks_pods_waits_for_them() -> None:
 def test_a_worker_that_has_succeeded_is_not_waited_for() -> None:
     pods = gated(workers("train", 4), 4)
     pods[0]["status"]["phase"] = "Succeeded"
-    assert only(case(work(pods, job=stored()))).text.startswith("could open the job onto us-01, and has not")
+    assert only(case(work(pods, job=stored()))).text.startswith("could admit the job to us-01, and has not")
 
 
 def test_a_program_that_does_not_run_is_said_with_where_the_job_would_go() -> None:
@@ -101,12 +101,12 @@ def test_a_program_that_runs_and_does_not_open_a_job_is_quoted() -> None:
         "Pod",
         "train-worker-0",
         "Waiting",
-        "opened 3 times without getting its nodes",
+        "admitted 3 times without getting its nodes",
         "ultraserver-placement",
     )
     finding = only(case(work(gated(workers("train", 4), 4), job=stored()), events=(told,)))
-    assert finding.text.startswith("could open the job onto us-01, and has not")
-    assert finding.details == ("it said: opened 3 times without getting its nodes",)
+    assert finding.text.startswith("could admit the job to us-01, and has not")
+    assert finding.details == ("it said: admitted 3 times without getting its nodes",)
 
 
 # ---- the webhook alone ----------------------------------------------------------------------------------
