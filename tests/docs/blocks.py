@@ -81,3 +81,13 @@ def read_blocks(document: str) -> list[Block]:
         assert language, f"{where}: a fenced block without an info string"
         blocks.append(Block(where, language, file.strip(), found[3]))
     return blocks
+
+
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+"""What stands between fences."""
+
+
+def anchors(document: str) -> set[str]:
+    """What headings can be linked to, as GitHub makes it of their text."""
+    headings = re.findall(r"^#+ +(.+?) *$", FENCED.sub("", text_of(document)), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

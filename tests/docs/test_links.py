@@ -4,21 +4,14 @@ import re
 
 import pytest
 
-from tests.docs.blocks import REPOSITORY, documents, text_of
+from tests.docs.blocks import FENCED, REPOSITORY, anchors, documents, text_of
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
-_FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-
-
-def anchors(document: str) -> set[str]:
-    """What headings can be linked to, as GitHub makes it of their text."""
-    headings = re.findall(r"^#+ +(.+?) *$", _FENCED.sub("", text_of(document)), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("document", documents())
 def test_links_resolve(document: str) -> None:
-    text = _FENCED.sub("", text_of(document))
+    text = FENCED.sub("", text_of(document))
     for target in _LINK.findall(text):
         if "://" in target:
             continue

@@ -16,8 +16,7 @@ from contract.keys import INJECT, SERVER_2, SERVER_4
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.check import cluster, installed
 from kubectl_ultraserver.check.line import NAME, Line, program
-from tests.docs.blocks import REPOSITORY
-from tests.docs.test_links import anchors
+from tests.docs.blocks import REPOSITORY, anchors
 from tests.kube.fake import FakeApi
 from tests.kubectl_ultraserver.build import case, fleet, run, stored, work
 from tests.placement.stored import store_nodes
