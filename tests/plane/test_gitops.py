@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from testbed import chart
 from testbed.mpijob import IMAGE, LAUNCHER, WORKER, mpijob
 from testbed.plane import nodes
 from testbed.plane.jobs import template, text, together
@@ -176,9 +177,12 @@ def test_an_installation_stays_in_sync_when_the_ca_bundles_and_replicas_are_writ
     way: tuple[str, ...], namespace: Kubectl
 ) -> None:
     registration, deployment = (
-        yaml.safe_load((REPOSITORY / "manifests" / "base" / f"{name}.yaml").read_text(encoding="utf-8"))
-        for name in ("mutating", "deployment")
+        next(
+            each for each in chart.objects() if (each["kind"], each["metadata"]["name"]) == (kind, chart.NAME)
+        )
+        for kind in ("MutatingWebhookConfiguration", "Deployment")
     )
+    deployment["metadata"].pop("namespace")
     registration["metadata"]["name"] = namespace.namespace
     for hook in registration["webhooks"]:
         hook["namespaceSelector"] = {"matchLabels": {"asked": "nowhere"}}

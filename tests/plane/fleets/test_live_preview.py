@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from contract import keys
+from testbed import chart
 from testbed.mpijob import WORKER, mpijob
 from testbed.plane import webhook
 from testbed.plane.controlplane import ControlPlane
@@ -25,7 +26,7 @@ from webhook.objects.tree import pointer
 from webhook.rules.load import load_file
 
 NAME = "ultraserver-webhook"
-ROWS = webhook.REPOSITORY / "manifests" / "components" / "pods" / "20-pods.yaml"
+ROWS = chart.RULES / "20-pods.yaml"
 SELECTOR = pointer((*WORKER, "spec", "nodeSelector", keys.INSTANCE_TYPE))
 HEAD = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
 REFUSED = mpijob(6, annotations={keys.NODE_CONFIG: "4"})
@@ -48,9 +49,7 @@ def of_another_type(_: Object) -> Patch:
 
 
 @pytest.fixture(scope="module")
-def registered(
-    plane: ControlPlane, running: RunningWebhook, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[None]:
+def registered(plane: ControlPlane, running: RunningWebhook) -> Iterator[None]:
     """Our base; ours as well: one behind a condition, two with nobody there; and somebody else's."""
     ours = webhook.configuration(running, f"{NAME}-2")
     hooks = {name: copy.deepcopy(ours["webhooks"][0]) for name in ("condition", "away", "closed", "other")}
@@ -67,7 +66,7 @@ def registered(
     with answering(folder, patching(of_another_type)) as url:
         theirs["webhooks"][0]["clientConfig"]["url"] = url
         plane.kubectl.create(together(ours, theirs))
-        with installed(plane, running, tmp_path_factory.mktemp("live") / "manifests"):
+        with installed(plane, running, {}):
             yield
         for name in (f"{NAME}-2", "zz"):
             plane.kubectl.delete("mutatingwebhookconfiguration", name)
