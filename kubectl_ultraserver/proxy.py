@@ -84,9 +84,9 @@ def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[Proxi
     found = subprocess.run(view, check=False, capture_output=True, text=True)  # noqa: S603 - kubectl
     if found.returncode:
         raise ApiError(f"no API server to talk to: {found.stderr.strip()}")
-    folder = tempfile.mkdtemp(prefix="kubectl-ultraserver-")
+    folder = tempfile.mkdtemp(prefix="ku-")  # short: the path of a socket has 108 characters at most
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = str(Path(folder) / "socket")
+    path = str(Path(folder) / "s")
     command = ["/bin/sh", "-c", _WITH_US, "sh", *words, "proxy", f"--unix-socket={path}"]
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)  # noqa: S603 - as above
