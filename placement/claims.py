@@ -3,8 +3,9 @@
 Objects of ``resource.k8s.io/v1`` (Kubernetes 1.34, "Dynamic Resource Allocation"). The scheduler allocates;
 here is only seen what it will be able to. Of selectors (CEL) conjunctions of comparisons with one value are
 understood, as in all templates of AWS's document "AWS Neuron Dynamic Resource Allocation"; a pod whose
-selectors say more waits, with a `problem` that quotes them. Claims and templates are tenants' objects: of
-each as much is kept as is needed, and of bounded length.
+selectors say more waits, with a `problem` that quotes them. Claims are tenants' objects: of each as much is
+kept as is needed, and of bounded length. Templates are not looked at: kube-controller-manager makes claims of
+gated pods, too, and where it may not (by a quota, say) the pod could not start.
 """
 
 from __future__ import annotations
@@ -129,26 +130,13 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What a claim, or a template of claims, asks for.
-
-    Attributes:
-        requests: One by one.
-        mode: The node config that it asks the Neuron driver for; 0 for none.
-        problem: Why none of it is kept.
-    """
-
-    requests: tuple[Request, ...]
-    mode: int
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Claim:
     """A ResourceClaim.
 
     Attributes:
-        wish: What it asks for; of requests none once it has devices, or is nobody's.
+        requests: What it asks for; none once it has devices, or is nobody's.
+        problem: Why none of these are kept.
+        mode: The node config that it asks the Neuron driver for; 0 for none.
         owner: The uid of the pod that it was made for; empty for one that somebody made by hand.
         entry: The name of that pod's entry.
         devices: Driver, pool and name of each device that it has.
@@ -156,7 +144,9 @@ class Claim:
         extended: Whether the scheduler made it for a pod's requests.
     """
 
-    wish: Wish
+    requests: tuple[Request, ...]
+    problem: str
+    mode: int
     owner: str
     entry: str
     devices: tuple[tuple[str, str, str], ...]
@@ -190,11 +180,6 @@ def read_class(found: Object) -> DeviceClass:
     return DeviceClass(conditions, spec.get("extendedResourceName") or "", problem)
 
 
-def read_template(found: Object) -> Wish:
-    """What the claims of a template ask for."""
-    return _wish((found.get("spec") or {}).get("spec") or {})
-
-
 def read_claim(found: Object) -> Claim:
     """A claim."""
     metadata, status = found.get("metadata") or {}, found.get("status") or {}
@@ -202,9 +187,12 @@ def read_claim(found: Object) -> Claim:
     owners = (item for item in metadata.get("ownerReferences") or () if item.get("kind") == "Pod")
     results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
     owner = next((item.get("uid", "")[:MOST_NAME] for item in owners), "")
-    wish = _wish(found.get("spec") or {})
+    asked = (found.get("spec") or {}).get("devices") or {}
+    requests, problem = _requests(asked) if owner and not results else ((), "")
     return Claim(
-        wish=wish if owner and not results else replace(wish, requests=(), problem=""),
+        requests=requests,
+        problem=problem,
+        mode=_mode(asked),
         owner=owner,
         entry=annotations.get(_POD_CLAIM, "")[:MOST_NAME],
         devices=tuple(
@@ -219,8 +207,7 @@ def read_claim(found: Object) -> Claim:
     )
 
 
-def _wish(spec: Object) -> Wish:
-    devices = spec.get("devices") or {}
+def _mode(devices: Object) -> int:
     mode = 0
     for item in devices.get("config") or ():
         opaque = item.get("opaque") or {}
@@ -228,13 +215,17 @@ def _wish(spec: Object) -> Wish:
         said = parameters.get("ultraserverMode") if isinstance(parameters, dict) else None
         if opaque.get("driver") == DRIVER and type(said) is int:
             mode = said
+    return mode
+
+
+def _requests(devices: Object) -> tuple[tuple[Request, ...], str]:
     requests = tuple(filter(None, map(_request, devices.get("requests") or ())))
     if len(requests) > MOST_REQUESTS:
-        return Wish((), mode, f"it has {len(requests)} requests: at most {MOST_REQUESTS} are compared")
+        return (), f"it has {len(requests)} requests: at most {MOST_REQUESTS} are compared"
     length = sum(len(str(part)) for one in requests for said in one.conditions for part in said)
     if length > MOST_KEPT:
-        return Wish((), mode, f"its selectors have {length} characters: at most {MOST_KEPT} are compared")
-    return Wish(requests, mode)
+        return (), f"its selectors have {length} characters: at most {MOST_KEPT} are compared"
+    return requests, ""
 
 
 def _request(found: Object) -> Request | None:
@@ -315,14 +306,12 @@ class Inventory:
         slices: Devices of nodes.
         classes: Device classes.
         claims: Claims.
-        templates: What claims are made from.
         lost: Why one of them may be old: who has devices is not known then, so that nothing offers any.
     """
 
     slices: Mapping[Key, Slice] = field(default_factory=dict)
     classes: Mapping[Key, DeviceClass] = field(default_factory=dict)
     claims: Mapping[Key, Claim] = field(default_factory=dict)
-    templates: Mapping[Key, Wish] = field(default_factory=dict)
     lost: str = field(default="", kw_only=True)
 
     def nodes(self, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
@@ -389,36 +378,39 @@ class Inventory:
 
     def _asking(self, pod: Pod, own: Mapping[tuple[str, str, str], Claim]) -> Pod:
         """A pod with what its claims ask for."""
-        asks: list[Ask] = []
-        if self.lost and pod.gated:
-            return pod if pod.problem else replace(pod, problem=f"claims cannot be followed: {self.lost}")
         try:
-            for entry, template, name in pod.claims:
-                asks += self._asks(pod, template, name, own.get((pod.namespace, pod.uid, entry)))
+            asks = tuple(ask for what, made in self._made(pod, own) for ask in self._asks(pod, what, made))
         except _UnreadableError as error:
-            return pod if pod.problem else replace(pod, problem=str(error))
+            return replace(pod, problem=pod.problem or str(error))
         # What it takes of a node that it is on stands in its claims, or comes to stand there.
-        return replace(pod, claimed=True) if pod.node and asks else claiming(pod, tuple(asks))
+        return replace(pod, claimed=True) if pod.node and asks else claiming(pod, asks)
 
-    def _asks(self, pod: Pod, template: str, name: str, made: Claim | None) -> Iterator[Ask]:
-        if name:
-            raise _UnreadableError(
-                f"claim {name} is one for all pods that name it: use a resourceClaimTemplateName, "
-                "so that each has its own"
-            )
-        wish = made.wish if made else self.templates.get((pod.namespace, template))
-        what = f"ResourceClaimTemplate {template}"
-        if wish is None:
-            raise _UnreadableError(f"there is no {what} in namespace {pod.namespace}: create it")
-        if wish.problem:
-            raise _UnreadableError(f"{what}: {wish.problem}")
+    def _made(self, pod: Pod, own: Mapping[tuple[str, str, str], Claim]) -> Iterator[tuple[str, Claim]]:
+        """The claims that were made for a pod, each with what it was made from."""
+        if self.lost and pod.gated:
+            raise _UnreadableError(f"claims cannot be followed: {self.lost}")
+        for entry, template, name in pod.claims:
+            what, made = f"ResourceClaimTemplate {template}", own.get((pod.namespace, pod.uid, entry))
+            if name:
+                raise _UnreadableError(
+                    f"claim {name} is one for all pods that name it: use a resourceClaimTemplateName, "
+                    "so that each has its own"
+                )
+            if made:
+                yield what, made
+            elif pod.gated or pod.opened:  # of others it does not matter
+                raise _UnreadableError(f"no claim was made of {what} yet: its Events say why")
+
+    def _asks(self, pod: Pod, what: str, made: Claim) -> Iterator[Ask]:
         place = pod.place
-        if wish.mode and place and place.placer is Placer.GATE and wish.mode != place.size:
+        if made.problem:
+            raise _UnreadableError(f"{what}: {made.problem}")
+        if made.mode and place and place.placer is Placer.GATE and made.mode != place.size:
             raise _UnreadableError(
-                f"{what} has ultraserverMode {wish.mode}, and the job has node config {place.size}: "
+                f"{what} has ultraserverMode {made.mode}, and the job has node config {place.size}: "
                 "use one of the same"
             )
-        for one in wish.requests:
+        for one in made.requests:
             kind = self.classes.get(("", one.device_class))
             if kind is None:
                 raise _UnreadableError(f"{what}: there is no DeviceClass {one.device_class}")
@@ -463,7 +455,6 @@ READERS: Final[Mapping[str, Callable[[Object], Any]]] = MappingProxyType(
         f"{API}/resourceslices": read_slice,
         f"{API}/deviceclasses": read_class,
         f"{API}/resourceclaims": read_claim,
-        f"{API}/resourceclaimtemplates": read_template,
     }
 )
 """Where the collections are, in the order of `Inventory`'s fields, and what is kept of their objects."""

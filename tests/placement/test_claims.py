@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from contract.keys import DRIVER, NEURON
-from placement.claims import API, read_claim, read_class, read_slice, read_template
+from placement.claims import API, read_claim, read_class, read_slice
 from placement.fit import lacking
 from placement.model import Ask, Device, unmet
 from tests.kube.fake import FakeApi
@@ -99,9 +99,25 @@ def claiming(name: str, workers: int = 4, entry: Object | None = None) -> list[O
 
 
 def store(api: FakeApi, found: list[Object]) -> list[Object]:
+    """Stores pods, and the claims that kube-controller-manager makes of templates for them."""
     for pod in found:
         api.put(path_of(pod), pod)
+        for entry in pod["spec"]["resourceClaims"]:
+            where = f"{API}/namespaces/team/resourceclaimtemplates/{entry.get('resourceClaimTemplateName')}"
+            if template := api.objects.get(where):
+                name = f"{pod['metadata']['name']}-{entry['name']}"
+                spec = template["spec"]["spec"]
+                put(api, "resourceclaims", name, "team", metadata=made_for(pod), spec=spec)
     return found
+
+
+def made_for(pod: Object) -> Object:
+    """What says in a claim's metadata of which pod it is."""
+    owner = {"kind": "Pod", "uid": pod["metadata"]["uid"]}
+    return {
+        "ownerReferences": [owner],
+        "annotations": {"resource.kubernetes.io/pod-claim-name": "neurons"},
+    }
 
 
 def pinned(api: FakeApi, name: str) -> set[str]:
@@ -150,16 +166,14 @@ def test_a_job_holds_its_unit_once_its_claims_have_devices_and_no_longer_by_what
     program.run()  # the claims are not seen yet, and the nodes are
     assert pinned(api, "next-a-worker") == {"us-03"}
     for index, pod in enumerate(running):
-        owner = [{"kind": "Pod", "uid": pod["metadata"]["uid"]}]
-        annotations = {"resource.kubernetes.io/pod-claim-name": "neurons"}
-        metadata = {"ownerReferences": owner, "annotations": annotations}
-        put_claim(api, f"running-{index}", f"n2-{index}", pod["metadata"]["uid"], **metadata)
+        name, uid = f"running-worker-{index}-neurons", pod["metadata"]["uid"]
+        put_claim(api, name, f"n2-{index}", uid, **made_for(pod))
     store(api, claiming("next-b"))
     program.clock.forward(timedelta(minutes=5))
     program.run()
     assert pinned(api, "next-b-worker") == {""}
     for index in range(4):  # somebody else's Pods of that name have no devices
-        api.remove(f"{API}/namespaces/team/resourceclaims/running-{index}")
+        api.remove(f"{API}/namespaces/team/resourceclaims/running-worker-{index}-neurons")
     program.run()
     assert pinned(api, "next-b-worker") == {"us-02"}
 
@@ -167,20 +181,8 @@ def test_a_job_holds_its_unit_once_its_claims_have_devices_and_no_longer_by_what
 def test_what_a_claim_says_of_a_pod_of_another_namespace_counts_for_nothing(api: FakeApi) -> None:
     put_template(api)
     for pod in store(api, claiming("a")):
-        owner = [{"kind": "Pod", "uid": pod["metadata"]["uid"]}]
-        metadata = {
-            "ownerReferences": owner,
-            "annotations": {"resource.kubernetes.io/pod-claim-name": "neurons"},
-        }
-        forged = claim_spec(request(count=2))
-        put(
-            api,
-            "resourceclaims",
-            f"forged-{pod['metadata']['name']}",
-            "evil",
-            spec=forged,
-            metadata=metadata,
-        )
+        forged, name = claim_spec(request(count=2)), f"forged-{pod['metadata']['name']}"
+        put(api, "resourceclaims", name, "evil", spec=forged, metadata=made_for(pod))
     Program(api).run()
     assert pinned(api, "a-worker") == {"us-02"}
 
@@ -209,7 +211,7 @@ def test_what_claims_take_of_an_extended_resource_is_missing_there(api: FakeApi)
 @pytest.mark.parametrize(
     ("spec", "entry", "said"),
     [
-        (None, {}, "there is no ResourceClaimTemplate us-4-node-config in namespace team: create it"),
+        (None, {}, "no claim was made of ResourceClaimTemplate us-4-node-config yet: its Events say why"),
         (claim_spec(mode=2), {}, "has ultraserverMode 2, and the job has node config 4: use one of the same"),
         (claim_spec(), {"resourceClaimName": "one"}, "claim one is one for all pods that name it"),
         (claim_spec(request("true")), {}, "its selector 'true' is not understood"),
@@ -236,9 +238,11 @@ def test_what_claims_take_of_an_extended_resource_is_missing_there(api: FakeApi)
 def test_a_claim_that_cannot_be_compared_makes_its_job_wait_and_is_told(
     api: FakeApi, spec: Object | None, entry: Object, said: str
 ) -> None:
+    """Without a spec no claim is made of the template, which is there: by a quota, say."""
     if spec is not None:
         put(api, "resourceclaimtemplates", TEMPLATE, "team", spec={"spec": spec})
     store(api, claiming("a", entry=entry or None))
+    put_template(api)
     store_job(api, "other", 4)
     Program(api).run()
     assert pinned(api, "a-worker") == {""}
@@ -327,7 +331,7 @@ def test_a_claim_that_nobody_waits_for_is_kept_without_what_it_asks_for() -> Non
     mine = {"ownerReferences": [{"kind": "Pod", "uid": "u"}]}
     status = {"allocation": {"devices": {"results": [{"driver": DRIVER, "pool": "n", "device": "d"}]}}}
     kept = [
-        len(read_claim({"metadata": metadata, "spec": claim_spec(), "status": after}).wish.requests)
+        len(read_claim({"metadata": metadata, "spec": claim_spec(), "status": after}).requests)
         for metadata, after in ((mine, {}), (mine, status), ({}, {}))
     ]
     assert kept == [1, 0, 0]
@@ -381,9 +385,9 @@ def test_selectors_as_documents_have_them_are_understood(expression: str, condit
 
 
 def test_objects_of_any_content_are_read() -> None:
-    for read in (read_class, read_claim, read_template, read_slice):
+    for read in (read_class, read_claim, read_slice):
         for empty in ({}, {"spec": None}, {"spec": {}, "status": None, "metadata": None}):
             read(empty)
     odd = {"devices": {"config": [{"opaque": {"driver": DRIVER, "parameters": ["ultraserverMode"]}}]}}
-    assert read_claim({"spec": odd}).wish.mode == 0
+    assert read_claim({"spec": odd}).mode == 0
     assert read_slice({"spec": {"allNodes": True, "devices": [{"name": "network"}]}}) is None
