@@ -381,7 +381,8 @@ class Inventory:
         try:
             asks = tuple(ask for what, made in self._made(pod, own) for ask in self._asks(pod, what, made))
         except _UnreadableError as error:
-            return replace(pod, problem=pod.problem or str(error))
+            # Once it was opened it has its unit, whatever has become of its claims.
+            return replace(pod, problem=pod.problem or str(error), claimed=pod.opened is not None)
         # What it takes of a node that it is on stands in its claims, or comes to stand there.
         return replace(pod, claimed=True) if pod.node and asks else claiming(pod, asks)
 
@@ -396,10 +397,9 @@ class Inventory:
                     f"claim {name} is one for all pods that name it: use a resourceClaimTemplateName, "
                     "so that each has its own"
                 )
-            if made:
-                yield what, made
-            elif pod.gated or pod.opened:  # of others it does not matter
+            if made is None:
                 raise _UnreadableError(f"no claim was made of {what} yet: its Events say why")
+            yield what, made
 
     def _asks(self, pod: Pod, what: str, made: Claim) -> Iterator[Ask]:
         place = pod.place

@@ -178,6 +178,21 @@ def test_a_job_holds_its_unit_once_its_claims_have_devices_and_no_longer_by_what
     assert pinned(api, "next-b-worker") == {"us-02"}
 
 
+def test_a_job_that_was_opened_keeps_its_unit_whatever_becomes_of_its_claims(api: FakeApi) -> None:
+    put_template(api)
+    first = store(api, claiming("first"))
+    program = Program(api)
+    program.run()
+    put_claim(api, "strangers", "n3-0")
+    for pod in first:
+        name = f"{pod['metadata']['name']}-neurons"
+        spec = claim_spec(request("true"))
+        put(api, "resourceclaims", name, "team", metadata=made_for(pod), spec=spec)
+    store(api, claiming("second"))
+    program.run()
+    assert (pinned(api, "first-worker"), pinned(api, "second-worker")) == ({"us-02"}, {""})
+
+
 def test_what_a_claim_says_of_a_pod_of_another_namespace_counts_for_nothing(api: FakeApi) -> None:
     put_template(api)
     for pod in store(api, claiming("a")):
