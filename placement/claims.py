@@ -40,6 +40,9 @@ MOST_CONDITIONS: Final = 16
 MOST_TEXT: Final = 1000
 """Characters of one selector."""
 
+MOST_ASKS: Final = 8
+"""Requests for Neuron devices in all claims of a pod."""
+
 MOST_NAME: Final = 253
 """Characters of a name, or a uid, that are kept: what a claim says of its pod has no bound elsewhere."""
 
@@ -379,12 +382,21 @@ class Inventory:
     def _asking(self, pod: Pod, own: Mapping[tuple[str, str, str], Claim]) -> Pod:
         """A pod with what its claims ask for."""
         try:
-            asks = tuple(ask for what, made in self._made(pod, own) for ask in self._asks(pod, what, made))
+            asks = self._asked(pod, own)
         except _UnreadableError as error:
             # Once it was opened it has its unit, whatever has become of its claims.
             return replace(pod, problem=pod.problem or str(error), claimed=pod.opened is not None)
         # What it takes of a node that it is on stands in its claims, or comes to stand there.
         return replace(pod, claimed=True) if pod.node and asks else claiming(pod, asks)
+
+    def _asked(self, pod: Pod, own: Mapping[tuple[str, str, str], Claim]) -> tuple[Ask, ...]:
+        asks = tuple(ask for what, made in self._made(pod, own) for ask in self._asks(pod, what, made))
+        if len(asks) > MOST_ASKS:
+            raise _UnreadableError(
+                f"its claims have {len(asks)} requests for Neuron devices: at most {MOST_ASKS} are compared; "
+                "use counts"
+            )
+        return asks
 
     def _made(self, pod: Pod, own: Mapping[tuple[str, str, str], Claim]) -> Iterator[tuple[str, Claim]]:
         """The claims that were made for a pod, each with what it was made from."""

@@ -107,16 +107,17 @@ def store(api: FakeApi, found: list[Object]) -> list[Object]:
             if template := api.objects.get(where):
                 name = f"{pod['metadata']['name']}-{entry['name']}"
                 spec = template["spec"]["spec"]
-                put(api, "resourceclaims", name, "team", metadata=made_for(pod), spec=spec)
+                metadata = made_for(pod, entry["name"])
+                put(api, "resourceclaims", name, "team", metadata=metadata, spec=spec)
     return found
 
 
-def made_for(pod: Object) -> Object:
+def made_for(pod: Object, entry: str = "neurons") -> Object:
     """What says in a claim's metadata of which pod it is."""
     owner = {"kind": "Pod", "uid": pod["metadata"]["uid"]}
     return {
         "ownerReferences": [owner],
-        "annotations": {"resource.kubernetes.io/pod-claim-name": "neurons"},
+        "annotations": {"resource.kubernetes.io/pod-claim-name": entry},
     }
 
 
@@ -263,6 +264,20 @@ def test_a_claim_that_cannot_be_compared_makes_its_job_wait_and_is_told(
     assert pinned(api, "a-worker") == {""}
     assert said in next(message for name, _, message in told(api) if name.startswith("a-"))
     assert pinned(api, "other-worker") == {"us-01"}
+
+
+def test_requests_of_a_pod_are_bounded_in_all_and_count_together(api: FakeApi) -> None:
+    """Each is met beside the others, on every node."""
+    put(api, "resourceclaimtemplates", TEMPLATE, "team", spec={"spec": claim_spec(*[request()] * 4)})
+    for count, parts, said in ((1, 40, "few devices"), (2, 200, "few devices"), (3, 0, "12 requests for N")):
+        pods = claiming("a")
+        for pod in pods:
+            (entry,) = pod["spec"]["resourceClaims"]
+            pod["spec"]["resourceClaims"] = [entry | {"name": f"c{number}"} for number in range(count)]
+        store(api, pods)
+        (waiting,) = Program(api).run._decide().waiting  # noqa: SLF001 - as it is compared
+        assert said in waiting.why
+        assert waiting.job.pods[0].demand.parts >= parts
 
 
 @pytest.mark.parametrize(
