@@ -31,23 +31,14 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 API: Final = "/apis/resource.k8s.io/v1"
-MOST_REQUESTS: Final = 8
-"""Requests of one claim that are compared with nodes."""
-
-MOST_CONDITIONS: Final = 16
-"""Comparisons in the selectors of one request."""
-
-MOST_TEXT: Final = 1000
-"""Characters of one selector."""
+MOST_COMPARED: Final = 32
+"""Requests of one claim, and comparisons in their selectors, together: claims are tenants', and many."""
 
 MOST_ASKS: Final = 8
 """Requests for Neuron devices in all claims of a pod."""
 
 MOST_NAME: Final = 253
 """Characters of a name, or a uid, that are kept: what a claim says of its pod has no bound elsewhere."""
-
-MOST_KEPT: Final = 2000
-"""Characters of all conditions of a claim: claims are tenants', and many."""
 
 _COMPARED: Final = ("string", "int", "bool")
 """Types of attributes; a version is no text to the scheduler."""
@@ -61,14 +52,18 @@ _POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
 _EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 """Annotation of a claim that the scheduler made for requests: the pod's own requests count already."""
 
+# As long as domain, name and value of an attribute may be (resource/v1/types.go in k8s.io/api).
 _COMPARISON: Final = re.compile(
     r"""device\.(?:
         (?P<driver>driver)
-        | attributes\[(?P<q>['"])(?P<domain>[\w.-]+)(?P=q)\]
-          (?:\.(?P<name>\w+) | \[(?P<r>['"])(?P<key>[\w.-]+)(?P=r)\])
-    )\s*==\s*(?:(?P<s>['"])(?P<text>[^'"\\]*)(?P=s) | (?P<number>-?[0-9]{1,18}) | (?P<truth>true|false))""",
+        | attributes\[(?P<q>['"])(?P<domain>[\w.-]{1,63})(?P=q)\]
+          (?:\.(?P<name>\w{1,32}) | \[(?P<r>['"])(?P<key>[\w.-]{1,32})(?P=r)\])
+    )\s*==\s*
+    (?:(?P<s>['"])(?P<text>[^'"\\]{0,64})(?P=s) | (?P<number>-?[0-9]{1,18}) | (?P<truth>true|false))""",
     re.VERBOSE | re.ASCII,
 )
+
+_OURS: Final = frozenset({("driver", DRIVER)})
 
 Key = tuple[str, str]
 """Namespace and name; the namespace is empty for what has none."""
@@ -223,11 +218,9 @@ def _mode(devices: Object) -> int:
 
 def _requests(devices: Object) -> tuple[tuple[Request, ...], str]:
     requests = tuple(filter(None, map(_request, devices.get("requests") or ())))
-    if len(requests) > MOST_REQUESTS:
-        return (), f"it has {len(requests)} requests: at most {MOST_REQUESTS} are compared"
-    length = sum(len(str(part)) for one in requests for said in one.conditions for part in said)
-    if length > MOST_KEPT:
-        return (), f"its selectors have {length} characters: at most {MOST_KEPT} are compared"
+    count = sum(1 + len(one.conditions) for one in requests)
+    if count > MOST_COMPARED:
+        return (), f"it has {count} requests and comparisons: at most {MOST_COMPARED} are looked at"
     return requests, ""
 
 
@@ -269,13 +262,9 @@ def _selected(selectors: Iterable[Object]) -> tuple[Conditions, str]:
     """The conditions of selectors; of such as are not understood the driver, if they name it, and why."""
     texts = [(selector.get("cel") or {}).get("expression") or "" for selector in selectors]
     try:
-        found: Conditions = frozenset().union(*map(_compared, texts))
-        problem = f"its selectors have {len(found)} conditions: at most {MOST_CONDITIONS} count"
-        if len(found) <= MOST_CONDITIONS:
-            return found, ""
+        return frozenset().union(*map(_compared, texts)), ""
     except _UnreadableError as error:
-        problem = str(error)
-    return frozenset([("driver", DRIVER)] if any(DRIVER in text for text in texts) else ()), problem
+        return (_OURS if any(DRIVER in text for text in texts) else frozenset()), str(error)
 
 
 @lru_cache(maxsize=256)
@@ -286,12 +275,12 @@ def _compared(expression: str) -> Conditions:
         _UnreadableError: It says more.
     """
     found: set[tuple[str, str | int | bool]] = set()
-    for part in expression.split("&&") if len(expression) <= MOST_TEXT else ("",):
+    for part in expression.split("&&", MOST_COMPARED):
         said = _COMPARISON.fullmatch(part.strip(" \n\t()"))
         if said is None:
             raise _UnreadableError(
                 f"its selector {expression[:120]!r} is not understood: only comparisons with == are, "
-                "and && between them"
+                f"and && between them, up to {MOST_COMPARED}"
             )
         key = "driver" if said["driver"] else f"{said['domain']}/{said['name'] or said['key']}"
         number, truth = said["number"], said["truth"]
