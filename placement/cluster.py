@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from contract.keys import DEVICES, SERVER_4
 from placement.fit import lacking
-from placement.model import JobKey, is_pod
+from placement.model import CLAIMED, JobKey, is_pod
 from placement.topology import SIZES, Cause
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class Cluster:
 def _add(used: dict[str, int], demand: Demand) -> None:
     """Count one more pod in."""
     for ask in demand.claims:
-        used[ask.key] = used.get(ask.key, 0) + 1000 * (ask.count or MOST)
+        used[CLAIMED] = used.get(CLAIMED, 0) + 1000 * (ask.count or MOST)
     used["pods"] = used.get("pods", 0) + 1000
     for name, amount in demand.requests.items():
         used[name] = used.get(name, 0) + amount

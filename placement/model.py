@@ -45,6 +45,9 @@ COMPONENT: Final = "ultraserver-placement"
 PORT: Final = "host port"
 """A resource of this name stands for very many host ports, one whose name begins so for one of them."""
 
+CLAIMED: Final = "claimed devices"
+"""The resource by which devices of a node count as used that are not chosen yet: they may be any."""
+
 JobKey = tuple[str, str]
 """Namespace and job label of a job; a pod without the label is a job of its own, called ``pod/NAME``."""
 
@@ -143,17 +146,11 @@ class Ask:
         name: Of what the claim is made from, for people.
         conditions: What each of them is.
         count: How many; 0 for all there are.
-        key: The resource by which devices count as used that are not chosen yet.
     """
 
     name: str
     conditions: frozenset[tuple[str, str | int | bool]]
     count: int
-    key: str = field(init=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """See once what is asked for with every node."""
-        object.__setattr__(self, "key", f"claimed {sorted(map(str, self.conditions))}")
 
 
 def are_neuron(conditions: Iterable[tuple[str, str | int | bool]]) -> bool:
@@ -177,7 +174,7 @@ def unmet(asks: Sequence[Ask], devices: Sequence[Device], used: Mapping[str, int
         there = suiting[ask.conditions]
         free = [key for key in there if key not in used and key not in given]
         count = ask.count or max(len(there), 1)
-        if len(free) - used.get(ask.key, 0) // 1000 < count:
+        if len(free) - used.get(CLAIMED, 0) // 1000 < count:
             return ask
         if len(suiting) > 1:
             free.sort(key=wanted.__getitem__)

@@ -7,12 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from contract.keys import DRIVER, NEURON
+from contract.keys import DRIVER, HOSTNAME, NEURON, PLACE
 from placement.claims import API, read_claim, read_class, read_slice
 from placement.fit import lacking
 from placement.model import Ask, Device, unmet
 from tests.kube.fake import FakeApi
-from tests.placement.stored import Program, path_of, state, store_job, store_nodes, told, worker
+from tests.placement.stored import (
+    INDEX,
+    Program,
+    path_of,
+    state,
+    store_job,
+    store_nodes,
+    told,
+    worker,
+)
+from tests.placement.stored import pods as stored
 
 if TYPE_CHECKING:
     from kube.api import Object
@@ -273,6 +283,20 @@ def test_requests_of_a_pod_are_bounded_in_all_and_count_together(api: FakeApi) -
         (waiting,) = Program(api).run._decide().waiting  # noqa: SLF001 - as it is compared
         assert said in waiting.why
         assert waiting.job.pods[0].demand.parts >= parts
+
+
+def test_devices_that_are_not_chosen_yet_may_be_any_of_their_node(api: FakeApi) -> None:
+    """What a asks for is among what b does."""
+    for name, spec in (("a", request(count=1)), ("b", request(f"device.driver == '{DRIVER}'"))):
+        template = claim_spec(spec, mode=1)
+        put(api, "resourceclaimtemplates", name, "team", spec={"spec": template})
+        (pod,) = claiming(name, 1, {"resourceClaimTemplateName": name})
+        place = f"placer=gate workers=1 size=1 unit={HOSTNAME} index=labels/{INDEX}"
+        pod["metadata"]["annotations"][PLACE] = place
+        store(api, [pod])
+    Program(api).run()
+    nodes = [pod["spec"]["nodeSelector"][HOSTNAME] for pod in stored(api)]
+    assert nodes == ["n2-0", "n2-1"]
 
 
 @pytest.mark.parametrize(
