@@ -85,14 +85,14 @@ class Slice:
         pool: Driver and pool.
         generation: Of the pool: slices of an older one are out of date.
         slices: How many slices the pool has: the scheduler gives nothing of one that is not all there.
-        devices: Name and attributes of each that can be allocated.
+        devices: Name and attributes of each, and whether it is tainted, so that nobody gets it.
     """
 
     node: str
     pool: tuple[str, str]
     generation: int
     slices: int
-    devices: tuple[tuple[str, Conditions], ...]
+    devices: tuple[tuple[str, Conditions, bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +157,12 @@ def read_slice(found: Object) -> Slice | None:
     spec = found.get("spec") or {}
     driver, pool = spec.get("driver", ""), spec.get("pool") or {}
     devices = tuple(
-        (device.get("name", ""), _attributes(device, driver))
+        (
+            device.get("name", ""),
+            _attributes(device, driver),
+            any(taint.get("effect") in _OFF for taint in device.get("taints") or ()),
+        )
         for device in spec.get("devices") or ()
-        if not any(taint.get("effect") in _OFF for taint in device.get("taints") or ())
     )
     if not spec.get("nodeName"):
         return None
@@ -309,13 +312,13 @@ class Inventory:
     def nodes(self, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
         """The nodes with their devices, and with the extended resources that these serve."""
         found: defaultdict[str, list[Device]] = defaultdict(list)
-        for one, (name, attributes) in self._devices():
+        for one, (name, attributes, tainted) in self._devices():
             served = tuple(
                 kind.resource
                 for kind in self.classes.values()
-                if kind.resource and not kind.problem and kind.conditions <= attributes
+                if kind.resource and not (tainted or kind.problem) and kind.conditions <= attributes
             )
-            found[one.node].append(Device(_key(*one.pool, name), attributes, served))
+            found[one.node].append(Device(_key(*one.pool, name), attributes, served, tainted))
         if self.lost:
             found = defaultdict(list, {name: [] for name in found})
         return {**nodes, **{name: _offering(nodes[name], found[name]) for name in found if name in nodes}}
@@ -424,7 +427,7 @@ class Inventory:
                 raise _UnreadableError(f"{what}: {one.problem}")
             yield Ask(what, wanted, one.count)
 
-    def _devices(self) -> Iterator[tuple[Slice, tuple[str, Conditions]]]:
+    def _devices(self) -> Iterator[tuple[Slice, tuple[str, Conditions, bool]]]:
         """Of each pool whose newest generation is all there the devices."""
         newest: dict[tuple[str, str], int] = {}
         for one in self.slices.values():

@@ -131,11 +131,13 @@ class Device:
         key: Its name among all, and that of the resource by which it counts as used.
         attributes: What it is: attributes with their values, and its driver.
         resources: Extended resources that it serves, too.
+        tainted: Whether nobody gets it.
     """
 
     key: str
     attributes: frozenset[tuple[str, str | int | bool]]
     resources: tuple[str, ...] = ()
+    tainted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,7 @@ def unmet(asks: Sequence[Ask], devices: Sequence[Device], used: Mapping[str, int
 
     The asks that say most choose first, and what suits the fewest. Of all that there are, none may be used.
     """
-    given: set[str] = set()
+    given = {device.key for device in devices if device.tainted}
     suiting = {
         kind: [device.key for device in devices if kind <= device.attributes]
         for kind in {ask.conditions for ask in asks}

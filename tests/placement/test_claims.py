@@ -307,13 +307,16 @@ def test_devices_that_are_not_chosen_yet_may_be_any_of_their_node(api: FakeApi) 
         ([("", 2)], True),
         ([("", 1), ("a", 1)], True),
         ([("a", 2), ("b", 1)], False),
+        ([("c", 1)], False),
+        ([("", 0)], False),
     ],
 )
 def test_what_a_pod_asks_for_is_had_together_or_not_at_all(
     asks: list[tuple[str, int]], *, fits: bool
 ) -> None:
-    """Of two devices, one of which is a and b."""
+    """Of two devices, one of which is a and b, and a tainted one, without which nobody has all."""
     devices = [Device("one", frozenset({("a", 1), ("b", 1)})), Device("two", frozenset({("a", 1)}))]
+    devices.append(Device("three", frozenset({("c", 1)}), tainted=True))
     wanted = [Ask("x", frozenset({(name, 1)} if name else ()), count) for name, count in asks]
     assert (unmet(wanted, devices, {}) is None) is fits
 
@@ -414,7 +417,8 @@ def test_devices_of_a_pool_are_those_of_its_newest_slices_that_are_not_tainted(a
     tainted["devices"][0]["taints"] = [{"key": "sick", "effect": "NoExecute"}]
     put(api, "resourceslices", f"n3-0-{DRIVER}", spec=tainted)
     nodes = Program(api).run._decide().cluster.topology.nodes  # noqa: SLF001 - the nodes as they are compared
-    assert [len(nodes[name].devices) for name in ("n1-0", "n2-0", "n3-0")] == [0, 1, 0]
+    found = [[device.tainted for device in nodes[name].devices] for name in ("n1-0", "n2-0", "n3-0")]
+    assert found == [[], [False], [True]]
 
 
 @pytest.mark.parametrize(
