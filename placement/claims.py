@@ -11,7 +11,7 @@ gated pods, too, and where it may not (by a quota, say) the pod could not start.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -336,7 +336,9 @@ class Inventory:
                 by_node[there.get(key, pool)].append(key)  # a slice that has gone leaves the pool's name
             neuron = any(driver == DRIVER for driver, _, _ in claim.devices)
             users = [known[uid] for uid in claim.users if uid in known]
-            counted = frozenset(name for pod in users for name in pod.demand.requests if claim.extended)
+            counted = Counter[str]()
+            for pod in users if claim.extended else ():
+                counted.update(pod.demand.requests)
             for node, keys in by_node.items():
                 yield Taken((namespace, f"claim/{name}"), node, tuple(keys), counted, neuron and not users)
 

@@ -81,11 +81,10 @@ class Cluster:
         used = self.used[taken.node]
         node = self.topology.nodes.get(taken.node)
         served = {device.key: device.resources for device in node.devices} if node else {}
-        for key in taken.devices:
-            used[key] = 1000
-            for resource in served.get(key, ()):
-                if resource not in taken.counted:
-                    used[resource] = used.get(resource, 0) + 1000
+        used.update(dict.fromkeys(taken.devices, 1000))
+        serving = Counter(resource for key in taken.devices for resource in served.get(key, ()))
+        for resource, count in serving.items():
+            used[resource] = used.get(resource, 0) + max(1000 * count - taken.counted.get(resource, 0), 0)
         if taken.stranger:
             self.staying[taken.node].update(dict.fromkeys(taken.devices, 1000))
             self._held(taken.node, taken.claim, 1)

@@ -59,14 +59,14 @@ class Taken(NamedTuple):
         claim: Namespace and name of the claim, as those of a pod without a job: ``claim/NAME``.
         node: The node.
         devices: Keys of the devices.
-        counted: The resources as which requests of its pods count the same devices.
+        counted: What requests of its pods count of the same devices, in thousandths, by resource.
         stranger: Whether they are Neuron's, and no pod that is there has them.
     """
 
     claim: JobKey
     node: str
     devices: tuple[str, ...]
-    counted: frozenset[str]
+    counted: Mapping[str, int]
     stranger: bool
 
 

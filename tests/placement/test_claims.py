@@ -354,19 +354,28 @@ def test_a_device_class_may_select_by_attributes_alone(api: FakeApi) -> None:
     assert pinned(api, "a-worker") == {"us-02"}
 
 
-def test_devices_that_are_had_by_another_resource_of_theirs_are_taken(api: FakeApi) -> None:
+@pytest.mark.parametrize("own", [{}, {"example.com/node": "1"}])
+def test_devices_that_are_had_by_another_resource_of_theirs_are_taken(
+    api: FakeApi, own: dict[str, str]
+) -> None:
     """Every device class has the implicit resource deviceclass.resource.kubernetes.io/NAME."""
     served = {"selectors": [{"cel": {"expression": WHOLE}}], "extendedResourceName": "example.com/node"}
     put(api, "deviceclasses", "served", spec=served)
     pod = worker("stranger", 0, 1) | {"spec": {"nodeName": "n2-3", "containers": [{"resources": {"limits": {
-        "deviceclass.resource.kubernetes.io/served": "1"}}}]}}  # fmt: skip
+        "deviceclass.resource.kubernetes.io/served": "1", **own}}}]}}  # fmt: skip
     del pod["metadata"]["labels"], pod["metadata"]["annotations"]
     api.put(path_of(pod), pod)
     extended = {"annotations": {"resource.kubernetes.io/extended-resource-claim": "true"}}
     put_claim(api, "made", "n2-3", pod["metadata"]["uid"], **extended)
+    spec, claim = slice_of("n2-3"), f"{API}/namespaces/team/resourceclaims/made"
+    results = api.objects[claim]["status"]["allocation"]["devices"]["results"]
+    for name in own:
+        spec["devices"].append(spec["devices"][0] | {"name": name})
+        results.append(results[0] | {"device": name})
+    put(api, "resourceslices", f"n2-3-{DRIVER}", spec=spec)
     program = Program(api)
     cluster = program.run._decide().cluster  # noqa: SLF001 - what counts as used
-    assert cluster.used["n2-3"]["example.com/node"] == 1000
+    assert cluster.used["n2-3"]["example.com/node"] == 1000 * len(results)
     assert "n2-3" in cluster.holders
 
 
