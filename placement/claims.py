@@ -102,11 +102,13 @@ class DeviceClass:
     Attributes:
         conditions: What its devices are.
         resource: The extended resource that it serves; empty for none.
+        created: When, as the API server writes it.
         problem: Why its selectors cannot be read.
     """
 
     conditions: Conditions
     resource: str
+    created: str
     problem: str
 
 
@@ -178,7 +180,8 @@ def read_class(found: Object) -> DeviceClass:
     """A device class."""
     spec = found.get("spec") or {}
     conditions, problem = _selected(spec.get("selectors") or ())
-    return DeviceClass(conditions, spec.get("extendedResourceName") or "", problem)
+    created = (found.get("metadata") or {}).get("creationTimestamp") or ""
+    return DeviceClass(conditions, spec.get("extendedResourceName") or "", created, problem)
 
 
 def read_claim(found: Object) -> Claim:
@@ -312,11 +315,14 @@ class Inventory:
     def nodes(self, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
         """The nodes with their devices, and with the extended resources that these serve."""
         found: defaultdict[str, list[Device]] = defaultdict(list)
+        # Of classes with one extendedResourceName the newest serves it, then the first by name (API reference).
+        classes = sorted(sorted(self.classes.items(), reverse=True), key=lambda item: item[1].created)
+        serving = {kind.resource: kind for _, kind in classes if kind.resource}
         for one, (name, attributes, tainted) in self._devices():
             served = tuple(
-                kind.resource
-                for kind in self.classes.values()
-                if kind.resource and not (tainted or kind.problem) and kind.conditions <= attributes
+                resource
+                for resource, kind in serving.items()
+                if not (tainted or kind.problem) and kind.conditions <= attributes
             )
             found[one.node].append(Device(_key(*one.pool, name), attributes, served, tainted))
         if self.lost:
