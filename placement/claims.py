@@ -315,7 +315,7 @@ class Inventory:
     def nodes(self, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
         """The nodes with their devices, and with the extended resources that these serve."""
         found: defaultdict[str, list[Device]] = defaultdict(list)
-        # Of classes with one extendedResourceName the newest serves it, then the first by name (API reference).
+        # Of classes with one extendedResourceName the newest counts, then the first by name (API reference)
         classes = sorted(sorted(self.classes.items(), reverse=True), key=lambda item: item[1].created)
         serving = {kind.resource: kind for _, kind in classes if kind.resource}
         for one, (name, attributes, tainted) in self._devices():
