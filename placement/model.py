@@ -206,6 +206,11 @@ class Node:
     allocatable: Mapping[str, int] = field(default_factory=dict)
     devices: tuple[Device, ...] = ()
 
+    @property
+    def driven(self) -> bool:
+        """Whether it has devices of the Neuron DRA driver."""
+        return any(("driver", DRIVER) in device.attributes for device in self.devices)
+
     def unit(self, key: str) -> str | None:
         """The value of a topology label; None where the node is in no unit that works."""
         value = self.labels.get(key)

@@ -354,6 +354,25 @@ def test_a_device_class_may_select_by_attributes_alone(api: FakeApi) -> None:
     assert pinned(api, "a-worker") == {"us-02"}
 
 
+def test_a_unit_of_which_some_nodes_have_the_driver_and_some_the_plugin_is_not_whole(api: FakeApi) -> None:
+    served = {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]}
+    put(api, "deviceclasses", DRIVER, spec=served | {"extendedResourceName": NEURON})
+    for position in range(2):
+        api.remove(f"{API}/resourceslices/n2-{position}-{DRIVER}")
+        api.objects[f"/api/v1/nodes/n2-{position}"]["status"]["allocatable"][NEURON] = "16"
+    for node in ("n2-2", "n2-3"):
+        spec = slice_of(node)
+        spec["devices"] = [spec["devices"][0] | {"name": f"neuron-{number}"} for number in range(16)]
+        put(api, "resourceslices", f"{node}-{DRIVER}", spec=spec)
+    for name in ("first", "second"):
+        store_job(api, name, 4)
+    Program(api).run()
+    assert (pinned(api, "first-worker"), pinned(api, "second-worker")) == ({"us-01"}, {""})
+    assert (
+        "us-02: node n2-0 has no devices of the Neuron DRA driver, and others of it have" in told(api)[-1][2]
+    )
+
+
 @pytest.mark.parametrize(("ages", "offered"), [("21", 1000), ("12", None), ("11", 1000)])
 def test_of_two_classes_that_serve_a_resource_the_newest_does(
     api: FakeApi, ages: str, offered: int | None
