@@ -212,14 +212,10 @@ def read_claim(found: Object) -> Claim:
 
 
 def _mode(devices: Object) -> int:
-    mode = 0
-    for item in devices.get("config") or ():
-        opaque = item.get("opaque") or {}
-        parameters = opaque.get("parameters")  # whatever the driver takes
-        said = parameters.get("ultraserverMode") if isinstance(parameters, dict) else None
-        if opaque.get("driver") == DRIVER and type(said) is int:
-            mode = said
-    return mode
+    opaque = (item.get("opaque") or {} for item in devices.get("config") or ())
+    told = [one.get("parameters") for one in opaque if one.get("driver") == DRIVER]  # whatever it takes
+    modes = (said.get("ultraserverMode") for said in reversed(told) if isinstance(said, dict))
+    return next((mode for mode in modes if type(mode) is int), 0)
 
 
 def _requests(devices: Object) -> tuple[tuple[Request, ...], str]:
@@ -382,21 +378,16 @@ class Inventory:
     def _asking(self, pod: Pod, own: Mapping[tuple[str, str, str], Claim]) -> Pod:
         """A pod with what its claims ask for."""
         try:
-            asks = self._asked(pod, own)
+            asks = tuple(ask for what, made in self._made(pod, own) for ask in self._asks(pod, what, made))
+            many = f"{len(asks)} requests for Neuron devices: at most {MOST_ASKS} are compared"
+            problem = f"its claims have {many}; use counts" if len(asks) > MOST_ASKS else ""
         except _UnreadableError as error:
+            problem = str(error)
+        if problem:
             # Once it was opened it has its unit, whatever has become of its claims.
-            return replace(pod, problem=pod.problem or str(error), claimed=pod.opened is not None)
+            return replace(pod, problem=pod.problem or problem, claimed=pod.opened is not None)
         # What it takes of a node that it is on stands in its claims, or comes to stand there.
         return replace(pod, claimed=True) if pod.node and asks else claiming(pod, asks)
-
-    def _asked(self, pod: Pod, own: Mapping[tuple[str, str, str], Claim]) -> tuple[Ask, ...]:
-        asks = tuple(ask for what, made in self._made(pod, own) for ask in self._asks(pod, what, made))
-        if len(asks) > MOST_ASKS:
-            raise _UnreadableError(
-                f"its claims have {len(asks)} requests for Neuron devices: at most {MOST_ASKS} are compared; "
-                "use counts"
-            )
-        return asks
 
     def _made(self, pod: Pod, own: Mapping[tuple[str, str, str], Claim]) -> Iterator[tuple[str, Claim]]:
         """The claims that were made for a pod, each with what it was made from."""

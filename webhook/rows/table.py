@@ -193,8 +193,8 @@ class Match(Row):
         numbered: Whether each pod that takes a node has a number of its own, by ``index``.
         placer: Who finds the nodes of the job; of a Pod, what its annotation says.
         devices: How the workers get their devices: configured, by templates of candidates.claims with a
-            nodeConfig; claimed, by those without; requested; unknown, by other claims; none; or mixed, where
-            their templates differ.
+            nodeConfig; claimed, by others; requested; unknown, by a claim that pods share; none; or mixed,
+            where their templates differ.
         requests: The template asks for one of these resources; a map says how many of it a pod asks for: at
             least a number, or a range.
         image: A container, or an init container, has one of these images; ``*`` and ``?`` as in file names,
