@@ -147,11 +147,14 @@ def test_a_job_waits_whole_for_what_it_claims_as_for_what_it_requests(
 def test_a_job_that_asks_for_nothing_gets_claims_only_where_it_is_opted_in(
     says: dict[str, Any], *, gets: bool
 ) -> None:
-    outcome = outcome_of(
-        mpijob(4, resource=None, **says), OWN + "rules: [{name: claims-for-opted-in, mode: enforce}]"
-    )
+    """And then waits as one that has them."""
+    own = OWN + "rules: [{name: claims-for-opted-in, mode: enforce}]"
+    rows = (REPOSITORY / "manifests/base/placement/30-placement.yaml").read_text(encoding="utf-8")
+    table = load_texts([("placement.yaml", rows), ("own.yaml", own)], "own.yaml")
+    outcome = evaluate(table, Request(mpijob(4, resource=None, **says), "team"))
     assert "shape" in outcome.facts
-    assert ("claims-for-opted-in" in fired(outcome)) is gets
+    for row in ("claims-for-opted-in", "driver-sets-mode", "whole-job-workers", "whole-job-launcher"):
+        assert (row in fired(outcome)) is gets
 
 
 def lws(leader: dict[str, Any], worker: dict[str, Any]) -> dict[str, Any]:

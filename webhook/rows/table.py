@@ -291,6 +291,7 @@ class Rule(Row):
         quiet: Say nothing about conflicts: they are what the rule is for.
         placer: Who finds the nodes of the jobs that the rule fires for. The first such rule counts; where
             there is none it is affinity.
+        devices: How the workers get their devices by what it adds, for other rules. The first counts.
     """
 
     name: Name
@@ -305,6 +306,7 @@ class Rule(Row):
     deny: Message = None
     quiet: Flag = False
     placer: Annotated[Placer | None, written(Placer)] = None
+    devices: Annotated[Devices | None, written(Devices)] = None
 
     @cached_property
     def quotes(self) -> frozenset[str]:
