@@ -14,6 +14,7 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -219,27 +220,24 @@ def _mode(devices: Object) -> int:
 
 
 def _requests(devices: Object) -> tuple[tuple[Request, ...], str]:
-    requests = tuple(filter(None, map(_request, devices.get("requests") or ())))
+    requests = tuple(chain.from_iterable(map(_request, devices.get("requests") or ())))
     count = sum(1 + len(one.conditions) for one in requests)
     if count > MOST_COMPARED:
         return (), f"it has {count} requests and comparisons: at most {MOST_COMPARED} are looked at"
     return requests, ""
 
 
-def _request(found: Object) -> Request | None:
+def _request(found: Object) -> Iterator[Request]:
     exactly, choices = found.get("exactly"), found.get("firstAvailable")
     if not isinstance(exactly, dict):
-        first = choices[0].get("deviceClassName", "") if choices else ""
-        return Request(
-            first, Conditions(), 1, f"its request {found.get('name')} has firstAvailable: say exactly"
-        )
-    if exactly.get("adminAccess"):
-        return None
-    every = exactly.get("allocationMode") == "All"
-    conditions, problem = _selected(exactly.get("selectors") or ())
-    return Request(
-        exactly.get("deviceClassName", ""), conditions, _ALL if every else exactly.get("count", 1), problem
-    )
+        said = f"its request {found.get('name')} has firstAvailable: say exactly"
+        for choice in choices or ():
+            conditions, _ = _selected(choice.get("selectors") or ())
+            yield Request(choice.get("deviceClassName", ""), conditions, 1, said)
+    elif not exactly.get("adminAccess"):
+        count = _ALL if exactly.get("allocationMode") == "All" else exactly.get("count", 1)
+        conditions, problem = _selected(exactly.get("selectors") or ())
+        yield Request(exactly.get("deviceClassName", ""), conditions, count, problem)
 
 
 def _attributes(device: Object, driver: str) -> Conditions:

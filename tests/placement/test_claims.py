@@ -81,12 +81,9 @@ def api() -> FakeApi:
     """Three UltraServers: one has the device plugin, two the driver."""
     made = FakeApi()
     store_nodes(made, 3)
-    put(
-        made,
-        "deviceclasses",
-        DRIVER,
-        spec={"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]},
-    )
+    for name, driver in ((DRIVER, DRIVER), ("efa", "efa.k8s.aws")):
+        spec = {"selectors": [{"cel": {"expression": f"device.driver == '{driver}'"}}]}
+        put(made, "deviceclasses", name, spec=spec)
     for server in (2, 3):
         for position in range(4):
             name = f"n{server}-{position}"
@@ -243,7 +240,9 @@ def test_what_claims_take_of_an_extended_resource_is_missing_there(api: FakeApi)
         (claim_spec(request("true")), {}, "its selector 'true' is not understood"),
         (claim_spec(request(f"{WHOLE} || true")), {}, "is not understood"),
         (
-            claim_spec({"name": "any", "firstAvailable": [{"deviceClassName": DRIVER}]}),
+            claim_spec(
+                {"name": "any", "firstAvailable": [{"deviceClassName": "efa"}, {"deviceClassName": DRIVER}]}
+            ),
             {},
             "its request any has firstAvailable: say exactly",
         ),
@@ -332,12 +331,6 @@ def test_what_a_pod_asks_for_is_had_together_or_not_at_all(
 def test_what_a_claim_asks_for_beside_of_other_drivers_is_left_to_the_scheduler(
     api: FakeApi, beside: Object
 ) -> None:
-    put(
-        api,
-        "deviceclasses",
-        "efa",
-        spec={"selectors": [{"cel": {"expression": "device.driver == 'efa.k8s.aws'"}}]},
-    )
     put(api, "resourceclaimtemplates", TEMPLATE, "team", spec={"spec": claim_spec(request(), beside)})
     store(api, claiming("a"))
     Program(api).run()
