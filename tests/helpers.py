@@ -26,3 +26,11 @@ def noise(size: int, seed: int = 17) -> bytes:
 def examples(count: int) -> settings:
     """Tries a property with so many examples; the soak tries as many as its profile says."""
     return settings(max_examples=count) if settings.get_current_profile_name() == "fixed" else settings()
+
+
+def applied(stored: Any, file: Any) -> Any:
+    """What kubectl makes of a stored custom resource: a JSON merge patch, in which a list is one value."""
+    if not isinstance(file, dict):
+        return file
+    result = dict(stored) if isinstance(stored, dict) else {}
+    return result | {key: applied(result.get(key), value) for key, value in file.items()}

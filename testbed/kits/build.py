@@ -25,6 +25,9 @@ CRD = "kubeflow.org_mpijobs.yaml"
 OTHER = os.environ.get("KUBERNETES", "")
 """Another Kubernetes, for the control plane alone: 1.34, say, for the folder ``kubernetes-1.34`` here."""
 
+OLDER = OTHER in {"1.34", "1.35"}
+"""Whether it is older than the one of all tests."""
+
 CONTROL_PLANE = Kit(
     name="cluster-tools",
     folder=HERE / (f"kubernetes-{OTHER}" if OTHER else "kubernetes"),

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from certs.authority import at, in_time, issue, new_authority
+from certs.authority import in_time, issue, new_authority
 from certs.inputs import Inputs, unusable, verifies
 from certs.objects import PairSecret
+from common.times import stamp
 from tests.certs.fake import NOW, POLICY
 
 DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
@@ -28,7 +29,7 @@ def refused(now: datetime, **change: Any) -> str:
 
 
 def test_an_instant_is_told_to_the_second_in_utc() -> None:
-    assert at(datetime.fromisoformat("2026-11-21T10:02:03.9+00:00")) == "2026-11-21T10:02:03Z"
+    assert stamp(datetime.fromisoformat("2026-11-21T10:02:03.9+00:00")) == "2026-11-21T10:02:03Z"
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_a_provided_certificate_that_is_refused_is_told_why(change: dict[str, An
 def test_a_provided_certificate_is_refused_from_when_no_other_could_take_over() -> None:
     end = LEAF.certificate.not_valid_after_utc
     last = end - POLICY.least_life
-    told = f"it ends at {at(end)}, in less than {POLICY.least_life}"
+    told = f"it ends at {stamp(end)}, in less than {POLICY.least_life}"
     assert [refused(now) for now in (last - SECOND, last)] == ["", told]
 
 
@@ -60,7 +61,7 @@ def test_a_certificate_is_good_from_its_first_second_to_before_its_last() -> Non
     begin, end = LEAF.certificate.not_valid_before_utc, LEAF.certificate.not_valid_after_utc
     times = (begin - SECOND, begin, end - SECOND, end)
     assert [in_time(LEAF.certificate, now) for now in times] == [False, True, True, False]
-    told = f"it is good from {at(begin)} to {at(end)} only"
+    told = f"it is good from {stamp(begin)} to {stamp(end)} only"
     assert unusable(PROVIDED, frozenset({CA.certificate}), end) == told
 
 

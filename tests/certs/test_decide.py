@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from certs.authority import BACKDATE, Pair, at, issue, new_authority
+from certs.authority import BACKDATE, Pair, issue, new_authority
 from certs.decide import Action, decide
 from certs.inputs import Inputs, Wanted, renewal
 from certs.objects import Hook, PairSecret
+from common.times import stamp
 from tests.certs.fake import NOW, POLICY
 
 if TYPE_CHECKING:
@@ -126,8 +127,8 @@ LEARNING = "API servers are learning to trust the new authority"
 TRUSTED = "the new authority is trusted everywhere"
 RECEIVING = "pods are receiving the new authority's leaf"
 SERVED = "every replica serves the new authority's leaf"
-BEGUN = at(NOW - BACKDATE)
-OVER = f"the authority is good from {BEGUN} to {at(NOW + CA)} only"
+BEGUN = stamp(NOW - BACKDATE)
+OVER = f"the authority is good from {BEGUN} to {stamp(NOW + CA)} only"
 
 
 def wanted_in(*names: str) -> str:
@@ -163,7 +164,7 @@ CASES = [
         "its renewal time reached",
         Given(after=CA_DUE),
         NEW_AUTHORITY,
-        f"the authority reached its renewal time at {at(NOW + CA_DUE)}",
+        f"the authority reached its renewal time at {stamp(NOW + CA_DUE)}",
     ),
     ("asked for", Given(forced=ca("old")), NEW_AUTHORITY, "a new authority was asked for"),
     ("asked for, and done already", Given(forced=ca("new")), KEEP, WELL),
@@ -184,13 +185,13 @@ CASES = [
         "the leaf's renewal time reached",
         Given(after=LEAF_DUE),
         ISSUE,
-        f"the leaf reached its renewal time at {at(NOW + LEAF_DUE)}",
+        f"the leaf reached its renewal time at {stamp(NOW + LEAF_DUE)}",
     ),
     (
         "a leaf that is over",
         Given(after=LEAF),
         ISSUE,
-        f"no leaf to serve: it is good from {BEGUN} to {at(NOW + LEAF)} only",
+        f"no leaf to serve: it is good from {BEGUN} to {stamp(NOW + LEAF)} only",
     ),
     (
         "a leaf of nobody trusted",
@@ -230,7 +231,7 @@ CASES = [
         "a leaf that ends first does not",
         both(trusted=LEAF - SETTLE / 2, after=LEAF - SETTLE / 2),
         ISSUE,
-        f"the leaf ends at {at(NOW + LEAF)}, before all settles",
+        f"the leaf ends at {stamp(NOW + LEAF)}, before all settles",
     ),
     ("a lost leaf does not", both(leaf=None), ISSUE, ABSENT_LEAF),
     ("a newer one is asked for", both(forced=ca("new")), NEW_AUTHORITY, "a new authority was asked for"),

@@ -14,7 +14,7 @@ from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.admission.anything import mpijobs
 from tests.engine.hostile import NODE_TERMS
 from tests.engine.strategies import JSON, jobs, without_void
-from tests.helpers import examples, requested
+from tests.helpers import applied, examples, requested
 from tests.rules.tables import EXTENDS
 from tests.t9k import SHAPES, t9k_mpijob
 from webhook.engine import Outcome, evaluate, update
@@ -82,14 +82,6 @@ def updated(stored: Json, new: Json) -> Outcome:
     outcome = update(TABLE, requested(new), stored)
     assert outcome is not None
     return outcome
-
-
-def applied(stored: Json, file: Json) -> Json:
-    """What kubectl makes of a stored custom resource: a JSON merge patch, in which a list is one value."""
-    if not isinstance(file, dict):
-        return file
-    result = dict(stored) if isinstance(stored, dict) else {}
-    return result | {key: applied(result.get(key), value) for key, value in file.items()}
 
 
 @pytest.mark.parametrize("table", [TABLE, REQUIREMENTS], ids=["packaged", "several requirements"])

@@ -42,7 +42,7 @@ class Phase:
         command: ``{seed}`` in it is replaced.
         rounds: how often, each with a seed of its own.
         neighbours: processes beside it that only compute.
-        kubernetes: an older one, see `testbed.kits.build.OLDER`.
+        kubernetes: another one, see `testbed.kits.build.OTHER`.
     """
 
     command: tuple[str, ...]

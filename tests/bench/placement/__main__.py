@@ -11,7 +11,7 @@ import time
 from unittest import mock
 from zlib import crc32
 
-from placement.choose import Shelf
+from placement.choose import Ranking
 from placement.decide import decide
 from placement.topology import Topology
 from tests.placement.simulation import Arrival, simulate
@@ -21,7 +21,7 @@ NODES = (100, 1_000, 4_000)
 WAITING = 300
 SEEDS = (1, 2, 3)
 RANKS = {
-    "best": Shelf._rank,  # noqa: SLF001 - what it is worth is the question
+    "best": Ranking._rank,  # noqa: SLF001 - what it is worth is the question
     "first": lambda *_: (False, False, 0, 0),
     # As a scheduler that prefers empty nodes: anywhere.
     "any": lambda _, group: (False, False, crc32(group.id.encode()), 0),
@@ -85,7 +85,7 @@ def main() -> None:
     print("\nload  fit    nodes at work  whole UltraServers free  minutes jobs of 4 and more wait")  # noqa: T201
     for load in (0.6, 0.8, 1.0):
         for name, rank in RANKS.items():
-            with mock.patch.object(Shelf, "_rank", rank):
+            with mock.patch.object(Ranking, "_rank", rank):
                 shares = [fit(seed, load) for seed in SEEDS]
             share, free, wait = (statistics.fmean(column) for column in zip(*shares, strict=True))
             print(f"{load:4.1f}  {name:5} {share:14.1%} {free:24.1f} {wait:32.1f}")  # noqa: T201

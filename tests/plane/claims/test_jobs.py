@@ -133,7 +133,7 @@ def on(server: str) -> dict[str, Any]:
     return {"nodeSelector": {nodes.SERVER_ID_4: server}}
 
 
-@pytest.mark.skipif(bool(build.OLDER), reason="extendedResourceName is on by default from Kubernetes 1.36")
+@pytest.mark.skipif(build.OLDER, reason="extendedResourceName is on by default from Kubernetes 1.36")
 def test_a_job_stands_where_a_device_class_serves_what_it_asks_for(fleet: Fleet) -> None:
     key, _ = fleet.plugin.create(mpijob(4, worker_spec=on(fleet.served)))
     fleet.plugin.wait(all_whole)

@@ -42,7 +42,7 @@ def test_a_job_is_suspended_and_then_placed_whole_whoever_is_asked_first(
 
 
 @pytest.mark.skipif(
-    bool(build.OLDER), reason="its mpi-operator 0.7 keeps the launcher's pods as before Kueue chose"
+    build.OLDER, reason="its mpi-operator 0.7 keeps the launcher's pods as before Kueue chose"
 )
 def test_a_launcher_that_runs_ranks_is_on_the_ultraserver_of_its_workers(stage: Stage) -> None:
     document = mpijob(3, launcher_spec=template(mpijob(1), "Worker")["spec"])
