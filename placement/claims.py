@@ -382,8 +382,9 @@ class Inventory:
         except _UnreadableError as error:
             problem = str(error)
         if problem:
-            # Once it was opened it has its unit, whatever has become of its claims.
-            return replace(pod, problem=pod.problem or problem, claimed=pod.opened is not None)
+            pod = replace(pod, problem=pod.problem or problem)
+            # Once it was opened it has what it was pinned to, whatever has become of its claims.
+            asks = (Ask("its claims", _OURS, _ALL),) if pod.opened else ()
         # What it takes of a node that it is on stands in its claims, or comes to stand there.
         return replace(pod, claimed=True) if pod.node and asks else claiming(pod, asks)
 

@@ -247,6 +247,11 @@ def test_what_claims_take_of_an_extended_resource_is_missing_there(api: FakeApi)
             "its request any has firstAvailable: say exactly",
         ),
         (claim_spec(request(deviceClassName="gpu")), {}, "there is no DeviceClass gpu"),
+        (
+            claim_spec(request("device.driver == 'efa.k8s.aws'", deviceClassName="efa")),
+            {},
+            "none of its workers asks for Neuron devices: create it with",
+        ),
         (claim_spec(*[request()] * 17), {}, "it has 34 requests and comparisons: at most 32 are looked at"),
         (claim_spec(request(" && ".join([WHOLE] * 34))), {}, "is not understood"),
         (claim_spec(request(f"device.attributes['a'].b == '{'x' * 65}'")), {}, "is not understood"),
@@ -286,14 +291,29 @@ def test_requests_of_a_pod_are_bounded_in_all_and_count_together(api: FakeApi) -
 
 def test_devices_that_are_not_chosen_yet_may_be_any_of_their_node(api: FakeApi) -> None:
     """What a asks for is among what b does."""
-    for name, spec in (("a", request(count=1)), ("b", request(f"device.driver == '{DRIVER}'"))):
-        template = claim_spec(spec, mode=1)
-        put(api, "resourceclaimtemplates", name, "team", spec={"spec": template})
-        (pod,) = claiming(name, 1, {"resourceClaimTemplateName": name})
-        place = f"placer=gate workers=1 size=1 unit={HOSTNAME} index=labels/{INDEX}"
-        pod["metadata"]["annotations"][PLACE] = place
-        store(api, [pod])
+    single(api, "a", request(count=1))
+    single(api, "b", request(f"device.driver == '{DRIVER}'"))
     Program(api).run()
+    nodes = [pod["spec"]["nodeSelector"][HOSTNAME] for pod in stored(api)]
+    assert nodes == ["n2-0", "n2-1"]
+
+
+def single(api: FakeApi, name: str, asked: Object) -> None:
+    """Stores the pod of a job of one node."""
+    put(api, "resourceclaimtemplates", name, "team", spec={"spec": claim_spec(asked, mode=1)})
+    (pod,) = claiming(name, 1, {"resourceClaimTemplateName": name})
+    place = f"placer=gate workers=1 size=1 unit={HOSTNAME} index=labels/{INDEX}"
+    pod["metadata"]["annotations"][PLACE] = place
+    store(api, [pod])
+
+
+def test_a_job_of_one_node_that_was_opened_keeps_that_whatever_becomes_of_its_claim(api: FakeApi) -> None:
+    single(api, "a", request())
+    program = Program(api)
+    program.run()
+    api.remove(f"{API}/namespaces/team/resourceclaims/a-worker-0-neurons")
+    single(api, "b", request())
+    program.run()
     nodes = [pod["spec"]["nodeSelector"][HOSTNAME] for pod in stored(api)]
     assert nodes == ["n2-0", "n2-1"]
 
