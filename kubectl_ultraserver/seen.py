@@ -95,8 +95,7 @@ class Fleet:
         for entry, template, name in pod.claims:
             made = self._made.get((pod.namespace, pod.uid, entry))
             made = made or self.inventory.claims.get((pod.namespace, name))
-            wish = (made and made.wish) or self.inventory.templates.get((pod.namespace, template))
-            found[template or name] = wish.mode if wish else 0
+            found[template or name] = made.mode if made else 0
         return found
 
     @cached_property

@@ -214,7 +214,7 @@ def _bad_node(work: Work, worker: Pod, place: Place | None) -> Iterator[Fault]:
     if place.size > 1 and node.unit(place.unit) is None:
         server, number = node.labels.get(place.unit), node_number(node, place.unit)
         said = f"label {place.unit} is {server or 'missing'}, node id {number or 'missing'}"
-        hint = "" if server else "; labels come from the Neuron device plugin"
+        hint = "" if server else "; labels come from the Neuron device plugin or DRA driver"
         yield Fault("node", f"{where}, which is in no working UltraServer: {said}{hint}", node.name)
     mode = node.labels.get(MODE)
     if mode and place.size in TOKENS and not TOKENS[place.size] & set(mode.split("_")):

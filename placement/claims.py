@@ -3,16 +3,18 @@
 Objects of ``resource.k8s.io/v1`` (Kubernetes 1.34, "Dynamic Resource Allocation"). The scheduler allocates;
 here is only seen what it will be able to. Of selectors (CEL) conjunctions of comparisons with one value are
 understood, as in all templates of AWS's document "AWS Neuron Dynamic Resource Allocation"; a pod whose
-selectors say more waits, with a `problem` that quotes them. Claims and templates are tenants' objects: of
-each as much is kept as is needed, and of bounded length.
+selectors say more waits, with a `problem` that quotes them. Claims are tenants' objects: of each as much is
+kept as is needed, and of bounded length. Templates are not looked at: kube-controller-manager makes claims of
+gated pods, too, and where it may not (by a quota, say) the pod could not start.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,20 +32,14 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 API: Final = "/apis/resource.k8s.io/v1"
-MOST_REQUESTS: Final = 8
-"""Requests of one claim that are compared with nodes."""
+MOST_COMPARED: Final = 32
+"""Requests of one claim, and comparisons in their selectors, together: claims are tenants', and many."""
 
-MOST_CONDITIONS: Final = 16
-"""Comparisons in the selectors of one request."""
-
-MOST_TEXT: Final = 1000
-"""Characters of one selector."""
+MOST_ASKS: Final = 8
+"""Requests for Neuron devices in all claims of a pod."""
 
 MOST_NAME: Final = 253
 """Characters of a name, or a uid, that are kept: what a claim says of its pod has no bound elsewhere."""
-
-MOST_KEPT: Final = 2000
-"""Characters of all conditions of a claim: claims are tenants', and many."""
 
 _COMPARED: Final = ("string", "int", "bool")
 """Types of attributes; a version is no text to the scheduler."""
@@ -57,14 +53,18 @@ _POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
 _EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 """Annotation of a claim that the scheduler made for requests: the pod's own requests count already."""
 
+# As long as domain, name and value of an attribute may be (resource/v1/types.go in k8s.io/api).
 _COMPARISON: Final = re.compile(
     r"""device\.(?:
         (?P<driver>driver)
-        | attributes\[(?P<q>['"])(?P<domain>[\w.-]+)(?P=q)\]
-          (?:\.(?P<name>\w+) | \[(?P<r>['"])(?P<key>[\w.-]+)(?P=r)\])
-    )\s*==\s*(?:(?P<s>['"])(?P<text>[^'"\\]*)(?P=s) | (?P<number>-?[0-9]{1,18}) | (?P<truth>true|false))""",
+        | attributes\[(?P<q>['"])(?P<domain>[\w.-]{1,63})(?P=q)\]
+          (?:\.(?P<name>\w{1,32}) | \[(?P<r>['"])(?P<key>[\w.-]{1,32})(?P=r)\])
+    )\s*==\s*
+    (?:(?P<s>['"])(?P<text>[^'"\\]{0,64})(?P=s) | (?P<number>-?[0-9]{1,18}) | (?P<truth>true|false))""",
     re.VERBOSE | re.ASCII,
 )
+
+_OURS: Final = frozenset({("driver", DRIVER)})
 
 Key = tuple[str, str]
 """Namespace and name; the namespace is empty for what has none."""
@@ -86,14 +86,14 @@ class Slice:
         pool: Driver and pool.
         generation: Of the pool: slices of an older one are out of date.
         slices: How many slices the pool has: the scheduler gives nothing of one that is not all there.
-        devices: Name and attributes of each that can be allocated.
+        devices: Name and attributes of each, and whether it is tainted, so that nobody gets it.
     """
 
     node: str
     pool: tuple[str, str]
     generation: int
     slices: int
-    devices: tuple[tuple[str, Conditions], ...]
+    devices: tuple[tuple[str, Conditions, bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +103,13 @@ class DeviceClass:
     Attributes:
         conditions: What its devices are.
         resource: The extended resource that it serves; empty for none.
+        created: When, as the API server writes it.
         problem: Why its selectors cannot be read.
     """
 
     conditions: Conditions
     resource: str
+    created: str
     problem: str
 
 
@@ -129,26 +131,13 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What a claim, or a template of claims, asks for.
-
-    Attributes:
-        requests: One by one.
-        mode: The node config that it asks the Neuron driver for; 0 for none.
-        problem: Why none of it is kept.
-    """
-
-    requests: tuple[Request, ...]
-    mode: int
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Claim:
     """A ResourceClaim.
 
     Attributes:
-        wish: What it asks for; of requests none once it has devices, or is nobody's.
+        requests: What it asks for; none once it has devices, or is nobody's.
+        problem: Why none of these are kept.
+        mode: The node config that it asks the Neuron driver for; 0 for none.
         owner: The uid of the pod that it was made for; empty for one that somebody made by hand.
         entry: The name of that pod's entry.
         devices: Driver, pool and name of each device that it has.
@@ -156,7 +145,9 @@ class Claim:
         extended: Whether the scheduler made it for a pod's requests.
     """
 
-    wish: Wish
+    requests: tuple[Request, ...]
+    problem: str
+    mode: int
     owner: str
     entry: str
     devices: tuple[tuple[str, str, str], ...]
@@ -169,9 +160,12 @@ def read_slice(found: Object) -> Slice | None:
     spec = found.get("spec") or {}
     driver, pool = spec.get("driver", ""), spec.get("pool") or {}
     devices = tuple(
-        (device.get("name", ""), _attributes(device, driver))
+        (
+            device.get("name", ""),
+            _attributes(device, driver),
+            any(taint.get("effect") in _OFF for taint in device.get("taints") or ()),
+        )
         for device in spec.get("devices") or ()
-        if not any(taint.get("effect") in _OFF for taint in device.get("taints") or ())
     )
     if not spec.get("nodeName"):
         return None
@@ -187,12 +181,8 @@ def read_class(found: Object) -> DeviceClass:
     """A device class."""
     spec = found.get("spec") or {}
     conditions, problem = _selected(spec.get("selectors") or ())
-    return DeviceClass(conditions, spec.get("extendedResourceName") or "", problem)
-
-
-def read_template(found: Object) -> Wish:
-    """What the claims of a template ask for."""
-    return _wish((found.get("spec") or {}).get("spec") or {})
+    created = (found.get("metadata") or {}).get("creationTimestamp") or ""
+    return DeviceClass(conditions, spec.get("extendedResourceName") or "", created, problem)
 
 
 def read_claim(found: Object) -> Claim:
@@ -202,9 +192,12 @@ def read_claim(found: Object) -> Claim:
     owners = (item for item in metadata.get("ownerReferences") or () if item.get("kind") == "Pod")
     results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
     owner = next((item.get("uid", "")[:MOST_NAME] for item in owners), "")
-    wish = _wish(found.get("spec") or {})
+    asked = (found.get("spec") or {}).get("devices") or {}
+    requests, problem = _requests(asked) if owner and not results else ((), "")
     return Claim(
-        wish=wish if owner and not results else replace(wish, requests=(), problem=""),
+        requests=requests,
+        problem=problem,
+        mode=_mode(asked),
         owner=owner,
         entry=annotations.get(_POD_CLAIM, "")[:MOST_NAME],
         devices=tuple(
@@ -219,38 +212,32 @@ def read_claim(found: Object) -> Claim:
     )
 
 
-def _wish(spec: Object) -> Wish:
-    devices = spec.get("devices") or {}
-    mode = 0
-    for item in devices.get("config") or ():
-        opaque = item.get("opaque") or {}
-        parameters = opaque.get("parameters")  # whatever the driver takes
-        said = parameters.get("ultraserverMode") if isinstance(parameters, dict) else None
-        if opaque.get("driver") == DRIVER and type(said) is int:
-            mode = said
-    requests = tuple(filter(None, map(_request, devices.get("requests") or ())))
-    if len(requests) > MOST_REQUESTS:
-        return Wish((), mode, f"it has {len(requests)} requests: at most {MOST_REQUESTS} are compared")
-    length = sum(len(str(part)) for one in requests for said in one.conditions for part in said)
-    if length > MOST_KEPT:
-        return Wish((), mode, f"its selectors have {length} characters: at most {MOST_KEPT} are compared")
-    return Wish(requests, mode)
+def _mode(devices: Object) -> int:
+    opaque = (item.get("opaque") or {} for item in devices.get("config") or ())
+    told = [one.get("parameters") for one in opaque if one.get("driver") == DRIVER]  # whatever it takes
+    modes = (said.get("ultraserverMode") for said in reversed(told) if isinstance(said, dict))
+    return next((mode for mode in modes if type(mode) is int), 0)
 
 
-def _request(found: Object) -> Request | None:
+def _requests(devices: Object) -> tuple[tuple[Request, ...], str]:
+    requests = tuple(chain.from_iterable(map(_request, devices.get("requests") or ())))
+    count = sum(1 + len(one.conditions) for one in requests)
+    if count > MOST_COMPARED:
+        return (), f"it has {count} requests and comparisons: at most {MOST_COMPARED} are looked at"
+    return requests, ""
+
+
+def _request(found: Object) -> Iterator[Request]:
     exactly, choices = found.get("exactly"), found.get("firstAvailable")
     if not isinstance(exactly, dict):
-        first = choices[0].get("deviceClassName", "") if choices else ""
-        return Request(
-            first, Conditions(), 1, f"its request {found.get('name')} has firstAvailable: say exactly"
-        )
-    if exactly.get("adminAccess"):
-        return None
-    every = exactly.get("allocationMode") == "All"
-    conditions, problem = _selected(exactly.get("selectors") or ())
-    return Request(
-        exactly.get("deviceClassName", ""), conditions, _ALL if every else exactly.get("count", 1), problem
-    )
+        said = f"its request {found.get('name')} has firstAvailable: say exactly"
+        for choice in choices or ():
+            conditions, _ = _selected(choice.get("selectors") or ())
+            yield Request(choice.get("deviceClassName", ""), conditions, 1, said)
+    elif not exactly.get("adminAccess"):
+        count = _ALL if exactly.get("allocationMode") == "All" else exactly.get("count", 1)
+        conditions, problem = _selected(exactly.get("selectors") or ())
+        yield Request(exactly.get("deviceClassName", ""), conditions, count, problem)
 
 
 def _attributes(device: Object, driver: str) -> Conditions:
@@ -275,13 +262,9 @@ def _selected(selectors: Iterable[Object]) -> tuple[Conditions, str]:
     """The conditions of selectors; of such as are not understood the driver, if they name it, and why."""
     texts = [(selector.get("cel") or {}).get("expression") or "" for selector in selectors]
     try:
-        found: Conditions = frozenset().union(*map(_compared, texts))
-        problem = f"its selectors have {len(found)} conditions: at most {MOST_CONDITIONS} count"
-        if len(found) <= MOST_CONDITIONS:
-            return found, ""
+        return frozenset().union(*map(_compared, texts)), ""
     except _UnreadableError as error:
-        problem = str(error)
-    return frozenset([("driver", DRIVER)] if any(DRIVER in text for text in texts) else ()), problem
+        return (_OURS if any(DRIVER in text for text in texts) else frozenset()), str(error)
 
 
 @lru_cache(maxsize=256)
@@ -292,12 +275,12 @@ def _compared(expression: str) -> Conditions:
         _UnreadableError: It says more.
     """
     found: set[tuple[str, str | int | bool]] = set()
-    for part in expression.split("&&") if len(expression) <= MOST_TEXT else ("",):
+    for part in expression.split("&&", MOST_COMPARED):
         said = _COMPARISON.fullmatch(part.strip(" \n\t()"))
         if said is None:
             raise _UnreadableError(
                 f"its selector {expression[:120]!r} is not understood: only comparisons with == are, "
-                "and && between them"
+                f"and && between them, up to {MOST_COMPARED}"
             )
         key = "driver" if said["driver"] else f"{said['domain']}/{said['name'] or said['key']}"
         number, truth = said["number"], said["truth"]
@@ -315,26 +298,27 @@ class Inventory:
         slices: Devices of nodes.
         classes: Device classes.
         claims: Claims.
-        templates: What claims are made from.
         lost: Why one of them may be old: who has devices is not known then, so that nothing offers any.
     """
 
     slices: Mapping[Key, Slice] = field(default_factory=dict)
     classes: Mapping[Key, DeviceClass] = field(default_factory=dict)
     claims: Mapping[Key, Claim] = field(default_factory=dict)
-    templates: Mapping[Key, Wish] = field(default_factory=dict)
     lost: str = field(default="", kw_only=True)
 
     def nodes(self, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
         """The nodes with their devices, and with the extended resources that these serve."""
         found: defaultdict[str, list[Device]] = defaultdict(list)
-        for one, (name, attributes) in self._devices():
+        # Of classes with one extendedResourceName the newest counts, then the first by name (API reference)
+        classes = sorted(sorted(self.classes.items(), reverse=True), key=lambda item: item[1].created)
+        serving = {kind.resource: kind for _, kind in classes if kind.resource}
+        for one, (name, attributes, tainted) in self._devices():
             served = tuple(
-                kind.resource
-                for kind in self.classes.values()
-                if kind.resource and not kind.problem and kind.conditions <= attributes
+                resource
+                for resource, kind in serving.items()
+                if not (tainted or kind.problem) and kind.conditions <= attributes
             )
-            found[one.node].append(Device(_key(*one.pool, name), attributes, served))
+            found[one.node].append(Device(_key(*one.pool, name), attributes, served, tainted))
         if self.lost:
             found = defaultdict(list, {name: [] for name in found})
         return {**nodes, **{name: _offering(nodes[name], found[name]) for name in found if name in nodes}}
@@ -352,7 +336,9 @@ class Inventory:
                 by_node[there.get(key, pool)].append(key)  # a slice that has gone leaves the pool's name
             neuron = any(driver == DRIVER for driver, _, _ in claim.devices)
             users = [known[uid] for uid in claim.users if uid in known]
-            counted = frozenset(name for pod in users for name in pod.demand.requests if claim.extended)
+            counted = Counter[str]()
+            for pod in users if claim.extended else ():
+                counted.update(pod.demand.requests)
             for node, keys in by_node.items():
                 yield Taken((namespace, f"claim/{name}"), node, tuple(keys), counted, neuron and not users)
 
@@ -389,36 +375,44 @@ class Inventory:
 
     def _asking(self, pod: Pod, own: Mapping[tuple[str, str, str], Claim]) -> Pod:
         """A pod with what its claims ask for."""
-        asks: list[Ask] = []
-        if self.lost and pod.gated:
-            return pod if pod.problem else replace(pod, problem=f"claims cannot be followed: {self.lost}")
         try:
-            for entry, template, name in pod.claims:
-                asks += self._asks(pod, template, name, own.get((pod.namespace, pod.uid, entry)))
+            asks = tuple(ask for what, made in self._made(pod, own) for ask in self._asks(pod, what, made))
+            many = f"{len(asks)} requests for Neuron devices: at most {MOST_ASKS} are compared"
+            problem = f"its claims have {many}; use counts" if len(asks) > MOST_ASKS else ""
         except _UnreadableError as error:
-            return pod if pod.problem else replace(pod, problem=str(error))
+            problem = str(error)
+        if problem:
+            pod = replace(pod, problem=pod.problem or problem)
+            # Once it was opened it has what it was pinned to, whatever has become of its claims.
+            asks = (Ask("its claims", _OURS, _ALL),) if pod.opened else ()
         # What it takes of a node that it is on stands in its claims, or comes to stand there.
-        return replace(pod, claimed=True) if pod.node and asks else claiming(pod, tuple(asks))
+        return replace(pod, claimed=True) if pod.node and asks else claiming(pod, asks)
 
-    def _asks(self, pod: Pod, template: str, name: str, made: Claim | None) -> Iterator[Ask]:
-        if name:
-            raise _UnreadableError(
-                f"claim {name} is one for all pods that name it: use a resourceClaimTemplateName, "
-                "so that each has its own"
-            )
-        wish = made.wish if made else self.templates.get((pod.namespace, template))
-        what = f"ResourceClaimTemplate {template}"
-        if wish is None:
-            raise _UnreadableError(f"there is no {what} in namespace {pod.namespace}: create it")
-        if wish.problem:
-            raise _UnreadableError(f"{what}: {wish.problem}")
+    def _made(self, pod: Pod, own: Mapping[tuple[str, str, str], Claim]) -> Iterator[tuple[str, Claim]]:
+        """The claims that were made for a pod, each with what it was made from."""
+        if self.lost and pod.gated:
+            raise _UnreadableError(f"claims cannot be followed: {self.lost}")
+        for entry, template, name in pod.claims:
+            what, made = f"ResourceClaimTemplate {template}", own.get((pod.namespace, pod.uid, entry))
+            if name:
+                raise _UnreadableError(
+                    f"claim {name} is one for all pods that name it: use a resourceClaimTemplateName, "
+                    "so that each has its own"
+                )
+            if made is None:
+                raise _UnreadableError(f"no claim was made of {what} yet: its Events say why")
+            yield what, made
+
+    def _asks(self, pod: Pod, what: str, made: Claim) -> Iterator[Ask]:
         place = pod.place
-        if wish.mode and place and place.placer is Placer.GATE and wish.mode != place.size:
+        if made.problem:
+            raise _UnreadableError(f"{what}: {made.problem}")
+        if made.mode and place and place.placer is Placer.GATE and made.mode != place.size:
             raise _UnreadableError(
-                f"{what} has ultraserverMode {wish.mode}, and the job has node config {place.size}: "
+                f"{what} has ultraserverMode {made.mode}, and the job has node config {place.size}: "
                 "use one of the same"
             )
-        for one in wish.requests:
+        for one in made.requests:
             kind = self.classes.get(("", one.device_class))
             if kind is None:
                 raise _UnreadableError(f"{what}: there is no DeviceClass {one.device_class}")
@@ -431,7 +425,7 @@ class Inventory:
                 raise _UnreadableError(f"{what}: {one.problem}")
             yield Ask(what, wanted, one.count)
 
-    def _devices(self) -> Iterator[tuple[Slice, tuple[str, Conditions]]]:
+    def _devices(self) -> Iterator[tuple[Slice, tuple[str, Conditions, bool]]]:
         """Of each pool whose newest generation is all there the devices."""
         newest: dict[tuple[str, str], int] = {}
         for one in self.slices.values():
@@ -463,7 +457,6 @@ READERS: Final[Mapping[str, Callable[[Object], Any]]] = MappingProxyType(
         f"{API}/resourceslices": read_slice,
         f"{API}/deviceclasses": read_class,
         f"{API}/resourceclaims": read_claim,
-        f"{API}/resourceclaimtemplates": read_template,
     }
 )
 """Where the collections are, in the order of `Inventory`'s fields, and what is kept of their objects."""

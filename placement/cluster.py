@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from contract.keys import DEVICES, SERVER_4
 from placement.fit import lacking
-from placement.model import JobKey, is_pod
+from placement.model import CLAIMED, JobKey, is_pod
 from placement.topology import SIZES, Cause
 
 if TYPE_CHECKING:
@@ -81,11 +81,10 @@ class Cluster:
         used = self.used[taken.node]
         node = self.topology.nodes.get(taken.node)
         served = {device.key: device.resources for device in node.devices} if node else {}
-        for key in taken.devices:
-            used[key] = 1000
-            for resource in served.get(key, ()):
-                if resource not in taken.counted:
-                    used[resource] = used.get(resource, 0) + 1000
+        used.update(dict.fromkeys(taken.devices, 1000))
+        serving = Counter(resource for key in taken.devices for resource in served.get(key, ()))
+        for resource, count in serving.items():
+            used[resource] = used.get(resource, 0) + max(1000 * count - taken.counted.get(resource, 0), 0)
         if taken.stranger:
             self.staying[taken.node].update(dict.fromkeys(taken.devices, 1000))
             self._held(taken.node, taken.claim, 1)
@@ -226,7 +225,7 @@ class Cluster:
 def _add(used: dict[str, int], demand: Demand) -> None:
     """Count one more pod in."""
     for ask in demand.claims:
-        used[ask.key] = used.get(ask.key, 0) + 1000 * (ask.count or MOST)
+        used[CLAIMED] = used.get(CLAIMED, 0) + 1000 * (ask.count or MOST)
     used["pods"] = used.get("pods", 0) + 1000
     for name, amount in demand.requests.items():
         used[name] = used.get(name, 0) + amount

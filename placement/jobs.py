@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from contract.keys import GATE
+from contract.keys import GATE, INJECT
 from contract.place import Placer
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Job:
             if pod.gated and others:
                 return f"{pod.name} waits for another gate as well: {others[0]}"
         if self.workers and not any(pod.neuron for pod in self.workers):
-            return "none of its workers asks for Neuron devices: it has no need of a place"
+            return f"none of its workers asks for Neuron devices: create it with {INJECT}: false"
         return missing_workers(self.workers, self.ended) or _odd_blocks(self.place)
 
 

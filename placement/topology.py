@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 SIZES: Final = {SERVER_4: 4, SERVER_2: 2}
 """Nodes of a whole unit, for the labels that nest: whoever takes a node of the smaller breaks the larger."""
 
+_KINDS: Final = {"taint ": "tainted", "offers ": "too few devices"}
+"""Kinds of causes by how `misfit` begins; any other is one of selection."""
+
 Units = frozenset[tuple[str, int]]
 """Which node labels make units, and of how many nodes."""
 
@@ -115,6 +118,10 @@ def _misfit(group: NodeGroup, size: int, demands: Iterable[Demand]) -> Cause | N
         for node in group.nodes:
             why = misfit(demand, node)
             if why is not None:
-                kind = "tainted" if why.startswith("taint ") else "not selected"
-                return Cause(kind, f"node {node.name} {why}")
+                kinds = (kind for start, kind in _KINDS.items() if why.startswith(start))
+                return Cause(next(kinds, "not selected"), f"node {node.name} {why}")
+    driven = {node.name: node.driven for node in group.nodes}
+    if len({*driven.values()}) > 1 and any(demand.neuron for demand in demands):
+        name = next(name for name, has in driven.items() if not has)
+        return Cause("mixed", f"node {name} has no devices of the Neuron DRA driver, and others of it have")
     return None

@@ -12,6 +12,7 @@ from webhook.rules.load import load_default, load_texts
 INJECT = "ultraserver-webhook.io/inject"
 CONFIG = "ultraserver-webhook.io/node-config"
 PATH = "/spec/mpiReplicaSpecs/Worker/template/spec/resourceClaims/0/resourceClaimTemplateName"
+TRN2U = {"node.kubernetes.io/instance-type": "trn2u.48xlarge"}
 SHARED = {"name": "shared", "resourceClaimName": "one"}
 OWN = """
 apiVersion: ultraserver-webhook.io/v1alpha1
@@ -123,7 +124,7 @@ def test_a_launcher_with_ranks_is_told_of_the_scripts_file_only_where_the_script
     [
         (by_template("us-4-node-config"), True),
         (by_template("all-neurons"), True),
-        (by_template("strange"), False),
+        (by_template("strange"), True),
         ({"resourceClaims": [*by_template("us-4-node-config")["resourceClaims"], SHARED]}, False),
         ({}, False),
     ],
@@ -137,6 +138,23 @@ def test_a_job_waits_whole_for_what_it_claims_as_for_what_it_requests(
     found = fired(evaluate(table, Request(job, "team")))
     assert ({"whole-job-workers", "whole-job-launcher"} <= found) is waits
     assert bool({"whole-job-workers", "whole-job-launcher"} & found) is waits
+
+
+@pytest.mark.parametrize(
+    ("says", "gets"),
+    [({"annotations": {INJECT: "true"}}, True), ({"worker_spec": {"nodeSelector": TRN2U}}, False)],
+)
+def test_a_job_that_asks_for_nothing_gets_claims_only_where_it_is_opted_in(
+    says: dict[str, Any], *, gets: bool
+) -> None:
+    """And then waits as one that has them."""
+    own = OWN + "rules: [{name: claims-for-opted-in, mode: enforce}]"
+    rows = (REPOSITORY / "manifests/base/placement/30-placement.yaml").read_text(encoding="utf-8")
+    table = load_texts([("placement.yaml", rows), ("own.yaml", own)], "own.yaml")
+    outcome = evaluate(table, Request(mpijob(4, resource=None, **says), "team"))
+    assert "shape" in outcome.facts
+    for row in ("claims-for-opted-in", "driver-sets-mode", "whole-job-workers", "whole-job-launcher"):
+        assert (row in fired(outcome)) is gets
 
 
 def lws(leader: dict[str, Any], worker: dict[str, Any]) -> dict[str, Any]:

@@ -11,18 +11,18 @@ from contract.keys import DRIVER, LOOSE, NO_SERVER, NODE_IDS, PLACE, SERVER_4
 from kubectl_ultraserver.servers import servers
 from kubectl_ultraserver.terminal import drawn, verified
 from kubectl_ultraserver.verify import verify
-from placement.claims import Inventory, read_claim, read_template
+from placement.claims import Inventory, read_claim
 from tests.kubectl_ultraserver.build import THREE, claiming, fleet, pod, stored, work, workers
 from tests.placement.world import changed
 
 if TYPE_CHECKING:
-    from kube.api import Object
     from kubectl_ultraserver.verify import Verification
+    from placement.claims import Claim
 
 FIRST = ["n1-0", "n1-1", "n1-2", "n1-3"]
 SECOND = ["n2-0", "n2-1", "n2-2", "n2-3"]
 NAMES = [f"train-worker-{index}" for index in range(4)]
-HINT = "; labels come from the Neuron device plugin"
+HINT = "; labels come from the Neuron device plugin or DRA driver"
 MODE = "neuron.amazonaws.com/ultraserver-mode"
 
 
@@ -129,8 +129,8 @@ def test_devices_that_only_a_claim_holds_are_named() -> None:
 @pytest.mark.parametrize(("mode", "whole"), [(4, True), (2, False), (None, True)])
 def test_a_claim_for_another_node_config_is_not_what_the_job_needs(mode: int | None, *, whole: bool) -> None:
     """The driver goes by the claim, whatever the template is called; without a mode it is told nothing."""
-    template = read_template({"spec": asking(mode)})
-    inventory = Inventory(templates={("team", "us-4-node-config"): template})
+    claims = {("team", f"c{worker}"): made(worker, mode) for worker in range(4)}
+    inventory = Inventory(claims=claims)
     pods = claiming(workers("train", 4, FIRST), "us-4-node-config")
     verdict = verify(work(pods, inventory=inventory))
     assert verdict.whole is whole
@@ -143,22 +143,14 @@ def test_a_claim_for_another_node_config_is_not_what_the_job_needs(mode: int | N
         )
 
 
-def test_a_template_that_changed_says_nothing_of_a_claim_that_was_made_before() -> None:
-    owner = {"kind": "Pod", "uid": "team/train-worker-2"}
+def made(worker: int, mode: int | None) -> Claim:
+    """The claim of a worker that tells the driver a node config, or none."""
+    owner = {"kind": "Pod", "uid": f"team/train-worker-{worker}"}
     entry = {"resource.kubernetes.io/pod-claim-name": "neurons"}
-    claim = read_claim({"metadata": {"annotations": entry, "ownerReferences": [owner]}, **asking(2)})
-    template = read_template({"spec": asking(4)})
-    inventory = Inventory(claims={("team", "c"): claim}, templates={("team", "mine"): template})
-    pods = claiming(workers("train", 4, FIRST), "mine")
-    (problem,) = verify(work(pods, inventory=inventory)).problems
-    assert (problem.kind, problem.name) == ("claim", "train-worker-2")
-
-
-def asking(mode: int | None) -> Object:
-    """A claim, but for its name, that tells the driver a node config, or none."""
     told = {"opaque": {"driver": DRIVER, "parameters": {"ultraserverMode": mode} if mode else {}}}
     requests = [{"name": "neurons", "exactly": {"deviceClassName": DRIVER}}]
-    return {"spec": {"devices": {"requests": requests, "config": [told]}}}
+    spec = {"devices": {"requests": requests, "config": [told]}}
+    return read_claim({"metadata": {"annotations": entry, "ownerReferences": [owner]}, "spec": spec})
 
 
 def test_a_pair_does_not_share_with_the_other_pair() -> None:

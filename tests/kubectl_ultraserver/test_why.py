@@ -166,7 +166,7 @@ def test_a_missing_claim_template_is_named_where_affinity_places_the_job() -> No
     told = event("Pod", "train-worker-0", "FailedResourceClaimCreation", message)
     known = {"inventory": Inventory(claims={("other", "theirs"): read_claim({})})}
     (finding, *_) = why(case(work(pods, job=stored(), **known), events=(told,)))
-    assert finding.text == f"{ALL}: there is no ResourceClaimTemplate mine in namespace team: create it"
+    assert finding.text == f"{ALL}: no claim was made of ResourceClaimTemplate mine yet: its Events say why"
     assert finding.details == (message,)
     verdict = verify(work(pods, job=stored(), **known))
     assert (verdict.known, verdict.whole) == (True, False)

@@ -7,12 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from contract.keys import DRIVER, NEURON
-from placement.claims import API, read_claim, read_class, read_slice, read_template
+from contract.keys import DRIVER, HOSTNAME, NEURON, PLACE
+from placement.claims import API, read_claim, read_class, read_slice
 from placement.fit import lacking
 from placement.model import Ask, Device, unmet
 from tests.kube.fake import FakeApi
-from tests.placement.stored import Program, path_of, state, store_job, store_nodes, told, worker
+from tests.placement.stored import (
+    INDEX,
+    Program,
+    path_of,
+    state,
+    store_job,
+    store_nodes,
+    told,
+    worker,
+)
+from tests.placement.stored import pods as stored
 
 if TYPE_CHECKING:
     from kube.api import Object
@@ -71,12 +81,9 @@ def api() -> FakeApi:
     """Three UltraServers: one has the device plugin, two the driver."""
     made = FakeApi()
     store_nodes(made, 3)
-    put(
-        made,
-        "deviceclasses",
-        DRIVER,
-        spec={"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]},
-    )
+    for name, driver in ((DRIVER, DRIVER), ("efa", "efa.k8s.aws")):
+        spec = {"selectors": [{"cel": {"expression": f"device.driver == '{driver}'"}}]}
+        put(made, "deviceclasses", name, spec=spec)
     for server in (2, 3):
         for position in range(4):
             name = f"n{server}-{position}"
@@ -99,9 +106,26 @@ def claiming(name: str, workers: int = 4, entry: Object | None = None) -> list[O
 
 
 def store(api: FakeApi, found: list[Object]) -> list[Object]:
+    """Stores pods, and the claims that kube-controller-manager makes of templates for them."""
     for pod in found:
         api.put(path_of(pod), pod)
+        for entry in pod["spec"]["resourceClaims"]:
+            where = f"{API}/namespaces/team/resourceclaimtemplates/{entry.get('resourceClaimTemplateName')}"
+            if template := api.objects.get(where):
+                name = f"{pod['metadata']['name']}-{entry['name']}"
+                spec = template["spec"]["spec"]
+                metadata = made_for(pod, entry["name"])
+                put(api, "resourceclaims", name, "team", metadata=metadata, spec=spec)
     return found
+
+
+def made_for(pod: Object, entry: str = "neurons") -> Object:
+    """What says in a claim's metadata of which pod it is."""
+    owner = {"kind": "Pod", "uid": pod["metadata"]["uid"]}
+    return {
+        "ownerReferences": [owner],
+        "annotations": {"resource.kubernetes.io/pod-claim-name": entry},
+    }
 
 
 def pinned(api: FakeApi, name: str) -> set[str]:
@@ -150,37 +174,38 @@ def test_a_job_holds_its_unit_once_its_claims_have_devices_and_no_longer_by_what
     program.run()  # the claims are not seen yet, and the nodes are
     assert pinned(api, "next-a-worker") == {"us-03"}
     for index, pod in enumerate(running):
-        owner = [{"kind": "Pod", "uid": pod["metadata"]["uid"]}]
-        annotations = {"resource.kubernetes.io/pod-claim-name": "neurons"}
-        metadata = {"ownerReferences": owner, "annotations": annotations}
-        put_claim(api, f"running-{index}", f"n2-{index}", pod["metadata"]["uid"], **metadata)
+        name, uid = f"running-worker-{index}-neurons", pod["metadata"]["uid"]
+        put_claim(api, name, f"n2-{index}", uid, **made_for(pod))
     store(api, claiming("next-b"))
     program.clock.forward(timedelta(minutes=5))
     program.run()
     assert pinned(api, "next-b-worker") == {""}
     for index in range(4):  # somebody else's Pods of that name have no devices
-        api.remove(f"{API}/namespaces/team/resourceclaims/running-{index}")
+        api.remove(f"{API}/namespaces/team/resourceclaims/running-worker-{index}-neurons")
     program.run()
     assert pinned(api, "next-b-worker") == {"us-02"}
+
+
+def test_a_job_that_was_opened_keeps_its_unit_whatever_becomes_of_its_claims(api: FakeApi) -> None:
+    put_template(api)
+    first = store(api, claiming("first"))
+    program = Program(api)
+    program.run()
+    put_claim(api, "strangers", "n3-0")
+    for pod in first:
+        name = f"{pod['metadata']['name']}-neurons"
+        spec = claim_spec(request("true"))
+        put(api, "resourceclaims", name, "team", metadata=made_for(pod), spec=spec)
+    store(api, claiming("second"))
+    program.run()
+    assert (pinned(api, "first-worker"), pinned(api, "second-worker")) == ({"us-02"}, {""})
 
 
 def test_what_a_claim_says_of_a_pod_of_another_namespace_counts_for_nothing(api: FakeApi) -> None:
     put_template(api)
     for pod in store(api, claiming("a")):
-        owner = [{"kind": "Pod", "uid": pod["metadata"]["uid"]}]
-        metadata = {
-            "ownerReferences": owner,
-            "annotations": {"resource.kubernetes.io/pod-claim-name": "neurons"},
-        }
-        forged = claim_spec(request(count=2))
-        put(
-            api,
-            "resourceclaims",
-            f"forged-{pod['metadata']['name']}",
-            "evil",
-            spec=forged,
-            metadata=metadata,
-        )
+        forged, name = claim_spec(request(count=2)), f"forged-{pod['metadata']['name']}"
+        put(api, "resourceclaims", name, "evil", spec=forged, metadata=made_for(pod))
     Program(api).run()
     assert pinned(api, "a-worker") == {"us-02"}
 
@@ -209,41 +234,88 @@ def test_what_claims_take_of_an_extended_resource_is_missing_there(api: FakeApi)
 @pytest.mark.parametrize(
     ("spec", "entry", "said"),
     [
-        (None, {}, "there is no ResourceClaimTemplate us-4-node-config in namespace team: create it"),
+        (None, {}, "no claim was made of ResourceClaimTemplate us-4-node-config yet: its Events say why"),
         (claim_spec(mode=2), {}, "has ultraserverMode 2, and the job has node config 4: use one of the same"),
         (claim_spec(), {"resourceClaimName": "one"}, "claim one is one for all pods that name it"),
         (claim_spec(request("true")), {}, "its selector 'true' is not understood"),
         (claim_spec(request(f"{WHOLE} || true")), {}, "is not understood"),
         (
-            claim_spec({"name": "any", "firstAvailable": [{"deviceClassName": DRIVER}]}),
+            claim_spec(
+                {"name": "any", "firstAvailable": [{"deviceClassName": "efa"}, {"deviceClassName": DRIVER}]}
+            ),
             {},
             "its request any has firstAvailable: say exactly",
         ),
         (claim_spec(request(deviceClassName="gpu")), {}, "there is no DeviceClass gpu"),
-        (claim_spec(*[request()] * 9), {}, "it has 9 requests: at most 8 are compared"),
+        (
+            claim_spec(request("device.driver == 'efa.k8s.aws'", deviceClassName="efa")),
+            {},
+            "none of its workers asks for Neuron devices: create it with",
+        ),
+        (claim_spec(*[request()] * 17), {}, "it has 34 requests and comparisons: at most 32 are looked at"),
+        (claim_spec(request(" && ".join([WHOLE] * 34))), {}, "is not understood"),
+        (claim_spec(request(f"device.attributes['a'].b == '{'x' * 65}'")), {}, "is not understood"),
         (claim_spec(request(count=2)), {}, "offers too few devices"),
         (claim_spec(request(), request()), {}, "offers too few devices"),
         (claim_spec(request(), request(f"device.driver == '{DRIVER}'")), {}, "offers too few devices"),
-        (
-            claim_spec(
-                *[request(f"device.attributes['a'].b{number} == '{'x' * 900}'") for number in range(3)]
-            ),
-            {},
-            "characters: at most 2000 are compared",
-        ),
     ],
 )
 def test_a_claim_that_cannot_be_compared_makes_its_job_wait_and_is_told(
     api: FakeApi, spec: Object | None, entry: Object, said: str
 ) -> None:
+    """Without a spec no claim is made of the template, which is there: by a quota, say."""
     if spec is not None:
         put(api, "resourceclaimtemplates", TEMPLATE, "team", spec={"spec": spec})
     store(api, claiming("a", entry=entry or None))
+    put_template(api)
     store_job(api, "other", 4)
     Program(api).run()
     assert pinned(api, "a-worker") == {""}
     assert said in next(message for name, _, message in told(api) if name.startswith("a-"))
     assert pinned(api, "other-worker") == {"us-01"}
+
+
+def test_requests_of_a_pod_are_bounded_in_all_and_count_together(api: FakeApi) -> None:
+    """Each is met beside the others, on every node."""
+    put(api, "resourceclaimtemplates", TEMPLATE, "team", spec={"spec": claim_spec(*[request()] * 4)})
+    for count, parts, said in ((1, 40, "few devices"), (2, 200, "few devices"), (3, 0, "12 requests for N")):
+        pods = claiming("a")
+        for pod in pods:
+            (entry,) = pod["spec"]["resourceClaims"]
+            pod["spec"]["resourceClaims"] = [entry | {"name": f"c{number}"} for number in range(count)]
+        store(api, pods)
+        (waiting,) = Program(api).run._decide().waiting  # noqa: SLF001 - as it is compared
+        assert said in waiting.why
+        assert waiting.job.pods[0].demand.parts >= parts
+
+
+def test_devices_that_are_not_chosen_yet_may_be_any_of_their_node(api: FakeApi) -> None:
+    """What a asks for is among what b does."""
+    single(api, "a", request(count=1))
+    single(api, "b", request(f"device.driver == '{DRIVER}'"))
+    Program(api).run()
+    nodes = [pod["spec"]["nodeSelector"][HOSTNAME] for pod in stored(api)]
+    assert nodes == ["n2-0", "n2-1"]
+
+
+def single(api: FakeApi, name: str, asked: Object) -> None:
+    """Stores the pod of a job of one node."""
+    put(api, "resourceclaimtemplates", name, "team", spec={"spec": claim_spec(asked, mode=1)})
+    (pod,) = claiming(name, 1, {"resourceClaimTemplateName": name})
+    place = f"placer=gate workers=1 size=1 unit={HOSTNAME} index=labels/{INDEX}"
+    pod["metadata"]["annotations"][PLACE] = place
+    store(api, [pod])
+
+
+def test_a_job_of_one_node_that_was_opened_keeps_that_whatever_becomes_of_its_claim(api: FakeApi) -> None:
+    single(api, "a", request())
+    program = Program(api)
+    program.run()
+    api.remove(f"{API}/namespaces/team/resourceclaims/a-worker-0-neurons")
+    single(api, "b", request())
+    program.run()
+    nodes = [pod["spec"]["nodeSelector"][HOSTNAME] for pod in stored(api)]
+    assert nodes == ["n2-0", "n2-1"]
 
 
 @pytest.mark.parametrize(
@@ -254,13 +326,16 @@ def test_a_claim_that_cannot_be_compared_makes_its_job_wait_and_is_told(
         ([("", 2)], True),
         ([("", 1), ("a", 1)], True),
         ([("a", 2), ("b", 1)], False),
+        ([("c", 1)], False),
+        ([("", 0)], False),
     ],
 )
 def test_what_a_pod_asks_for_is_had_together_or_not_at_all(
     asks: list[tuple[str, int]], *, fits: bool
 ) -> None:
-    """Of two devices, one of which is a and b."""
+    """Of two devices, one of which is a and b, and a tainted one, without which nobody has all."""
     devices = [Device("one", frozenset({("a", 1), ("b", 1)})), Device("two", frozenset({("a", 1)}))]
+    devices.append(Device("three", frozenset({("c", 1)}), tainted=True))
     wanted = [Ask("x", frozenset({(name, 1)} if name else ()), count) for name, count in asks]
     assert (unmet(wanted, devices, {}) is None) is fits
 
@@ -276,12 +351,6 @@ def test_what_a_pod_asks_for_is_had_together_or_not_at_all(
 def test_what_a_claim_asks_for_beside_of_other_drivers_is_left_to_the_scheduler(
     api: FakeApi, beside: Object
 ) -> None:
-    put(
-        api,
-        "deviceclasses",
-        "efa",
-        spec={"selectors": [{"cel": {"expression": "device.driver == 'efa.k8s.aws'"}}]},
-    )
     put(api, "resourceclaimtemplates", TEMPLATE, "team", spec={"spec": claim_spec(request(), beside)})
     store(api, claiming("a"))
     Program(api).run()
@@ -298,19 +367,65 @@ def test_a_device_class_may_select_by_attributes_alone(api: FakeApi) -> None:
     assert pinned(api, "a-worker") == {"us-02"}
 
 
-def test_devices_that_are_had_by_another_resource_of_theirs_are_taken(api: FakeApi) -> None:
+def test_a_unit_of_which_some_nodes_have_the_driver_and_some_the_plugin_is_not_whole(api: FakeApi) -> None:
+    served = {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]}
+    put(api, "deviceclasses", DRIVER, spec=served | {"extendedResourceName": NEURON})
+    for position in range(2):
+        api.remove(f"{API}/resourceslices/n2-{position}-{DRIVER}")
+        api.objects[f"/api/v1/nodes/n2-{position}"]["status"]["allocatable"][NEURON] = "16"
+    for node in ("n2-2", "n2-3"):
+        spec = slice_of(node)
+        spec["devices"] = [spec["devices"][0] | {"name": f"neuron-{number}"} for number in range(16)]
+        put(api, "resourceslices", f"{node}-{DRIVER}", spec=spec)
+    for name in ("first", "second"):
+        store_job(api, name, 4)
+    Program(api).run()
+    assert (pinned(api, "first-worker"), pinned(api, "second-worker")) == ({"us-01"}, {""})
+    assert (
+        "us-02: node n2-0 has no devices of the Neuron DRA driver, and others of it have" in told(api)[-1][2]
+    )
+
+
+@pytest.mark.parametrize(("ages", "offered"), [("21", 1000), ("12", None), ("11", 1000)])
+def test_of_two_classes_that_serve_a_resource_the_newest_does(
+    api: FakeApi, ages: str, offered: int | None
+) -> None:
+    """Then the first by name. No device is of the other."""
+    for name, age, kind in (("a", ages[0], "neuron_node"), ("b", ages[1], "none")):
+        expression = f"device.attributes['{DRIVER}'].resourceType == '{kind}'"
+        spec = {
+            "selectors": [{"cel": {"expression": expression}}],
+            "extendedResourceName": "example.com/node",
+        }
+        put(
+            api, "deviceclasses", name, spec=spec, metadata={"creationTimestamp": f"2026-11-2{age}T12:00:00Z"}
+        )
+    nodes = Program(api).run._decide().cluster.topology.nodes  # noqa: SLF001 - the nodes as they are compared
+    assert nodes["n2-0"].allocatable.get("example.com/node") == offered
+
+
+@pytest.mark.parametrize("own", [{}, {"example.com/node": "1"}])
+def test_devices_that_are_had_by_another_resource_of_theirs_are_taken(
+    api: FakeApi, own: dict[str, str]
+) -> None:
     """Every device class has the implicit resource deviceclass.resource.kubernetes.io/NAME."""
     served = {"selectors": [{"cel": {"expression": WHOLE}}], "extendedResourceName": "example.com/node"}
     put(api, "deviceclasses", "served", spec=served)
     pod = worker("stranger", 0, 1) | {"spec": {"nodeName": "n2-3", "containers": [{"resources": {"limits": {
-        "deviceclass.resource.kubernetes.io/served": "1"}}}]}}  # fmt: skip
+        "deviceclass.resource.kubernetes.io/served": "1", **own}}}]}}  # fmt: skip
     del pod["metadata"]["labels"], pod["metadata"]["annotations"]
     api.put(path_of(pod), pod)
     extended = {"annotations": {"resource.kubernetes.io/extended-resource-claim": "true"}}
     put_claim(api, "made", "n2-3", pod["metadata"]["uid"], **extended)
+    spec, claim = slice_of("n2-3"), f"{API}/namespaces/team/resourceclaims/made"
+    results = api.objects[claim]["status"]["allocation"]["devices"]["results"]
+    for name in own:
+        spec["devices"].append(spec["devices"][0] | {"name": name})
+        results.append(results[0] | {"device": name})
+    put(api, "resourceslices", f"n2-3-{DRIVER}", spec=spec)
     program = Program(api)
     cluster = program.run._decide().cluster  # noqa: SLF001 - what counts as used
-    assert cluster.used["n2-3"]["example.com/node"] == 1000
+    assert cluster.used["n2-3"]["example.com/node"] == 1000 * len(results)
     assert "n2-3" in cluster.holders
 
 
@@ -327,7 +442,7 @@ def test_a_claim_that_nobody_waits_for_is_kept_without_what_it_asks_for() -> Non
     mine = {"ownerReferences": [{"kind": "Pod", "uid": "u"}]}
     status = {"allocation": {"devices": {"results": [{"driver": DRIVER, "pool": "n", "device": "d"}]}}}
     kept = [
-        len(read_claim({"metadata": metadata, "spec": claim_spec(), "status": after}).wish.requests)
+        len(read_claim({"metadata": metadata, "spec": claim_spec(), "status": after}).requests)
         for metadata, after in ((mine, {}), (mine, status), ({}, {}))
     ]
     assert kept == [1, 0, 0]
@@ -361,7 +476,8 @@ def test_devices_of_a_pool_are_those_of_its_newest_slices_that_are_not_tainted(a
     tainted["devices"][0]["taints"] = [{"key": "sick", "effect": "NoExecute"}]
     put(api, "resourceslices", f"n3-0-{DRIVER}", spec=tainted)
     nodes = Program(api).run._decide().cluster.topology.nodes  # noqa: SLF001 - the nodes as they are compared
-    assert [len(nodes[name].devices) for name in ("n1-0", "n2-0", "n3-0")] == [0, 1, 0]
+    found = [[device.tainted for device in nodes[name].devices] for name in ("n1-0", "n2-0", "n3-0")]
+    assert found == [[], [False], [True]]
 
 
 @pytest.mark.parametrize(
@@ -381,9 +497,9 @@ def test_selectors_as_documents_have_them_are_understood(expression: str, condit
 
 
 def test_objects_of_any_content_are_read() -> None:
-    for read in (read_class, read_claim, read_template, read_slice):
+    for read in (read_class, read_claim, read_slice):
         for empty in ({}, {"spec": None}, {"spec": {}, "status": None, "metadata": None}):
             read(empty)
     odd = {"devices": {"config": [{"opaque": {"driver": DRIVER, "parameters": ["ultraserverMode"]}}]}}
-    assert read_claim({"spec": odd}).wish.mode == 0
+    assert read_claim({"spec": odd}).mode == 0
     assert read_slice({"spec": {"allNodes": True, "devices": [{"name": "network"}]}}) is None

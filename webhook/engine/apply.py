@@ -118,12 +118,17 @@ def _mount_taken(ready: _Ready) -> str | None:
 
 def _matched(subject: Subject, values: Values) -> tuple[Subject, list[tuple[Rule, _Ready | str]]]:
     """Which rules match. First those that say who places the job, for others ask for it."""
+    giving = {
+        rule.name: why or _match(rule, subject, values) for rule, why in ruled_out(subject) if rule.devices
+    }
+    given = [one.rule.devices for one in giving.values() if isinstance(one, _Ready) and one.rule.devices]
+    subject = replace(subject, devices=given[0]) if given else subject
     first = subject.table.placing_of(subject.job.workload)
     found: dict[str, _Ready | str] = {
         rule.name: why or _match(rule, subject, values)
         for rule, why in ruled_out(subject)
         if rule.name in first
-    }
+    } | giving
     ready = [one for one in found.values() if isinstance(one, _Ready)]
     fires = [one.rule for one in ready]
     replaced = {name for rule in fires for name in rule.replaces}

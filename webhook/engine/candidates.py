@@ -119,9 +119,9 @@ def _devices(wanted: Candidates, job: OpenJob, path: Path) -> Devices:
         return "unknown"  # whole-job admission does not know where a claim of several pods is
     if any(job.asked(path).get(name) for name in wanted.requests):
         return "requested"
-    if known := [claim.takes for claim in found if claim.takes]:
-        return "configured" if any(takes.node_config for takes in known) else "claimed"
-    return "unknown" if found else "none"
+    if any(claim.takes and claim.takes.node_config for claim in found):
+        return "configured"
+    return "claimed" if found else "none"
 
 
 def marked(obj: Json, key: str) -> tuple[str, str] | None:

@@ -198,8 +198,8 @@ class Match(Row):
         placer: Who finds the nodes of the job: affinity (the scheduler), kueue, or gate (whole-job
             admission); of a Pod, what its annotation place says.
         devices: How the workers get their devices: configured (claim templates of candidates.claims with a
-            nodeConfig), claimed (those without), requested, unknown (other claims), none, or mixed (the
-            templates differ).
+            nodeConfig), claimed (those without), requested, unknown (a claim that pods share), none, or
+            mixed (the templates differ).
         requests: The pod requests one of these resources. A map gives the least number of each, or a range;
             the containers of a pod count together.
         image: A container or init container has one of these images; globs; ``!`` before a value means every
@@ -300,6 +300,8 @@ class Rule(Row):
         quiet: true: no warnings about conflicts, for rules whose purpose is to override.
         placer: Who finds the nodes of the jobs that the rule fires for: affinity, kueue or gate. The first
             such rule counts; without one it is affinity.
+        devices: How the workers get their devices by what it adds, as other rules then match it. The first
+            such rule counts.
     """
 
     name: Name
@@ -314,6 +316,7 @@ class Rule(Row):
     deny: Message = None
     quiet: Flag = False
     placer: Annotated[Placer | None, written(Placer)] = None
+    devices: Annotated[Devices | None, written(Devices)] = None
 
     @cached_property
     def quotes(self) -> frozenset[str]:

@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import pytest
 
+from contract.keys import DRIVER
 from testbed.experiment import hostile
 from testbed.experiment.stage import make_sick
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
-from testbed.plane.jobs import JOB_NAME, ROLE, clear, together
+from testbed.plane.jobs import clear, together
 from testbed.plane.kubectl import Kubectl
 from tests.plane.bound import wait_bound
 from tests.plane.claims.conftest import Fleet
@@ -27,16 +28,17 @@ PODS, CLAIMS = ("/api/v1", "pods"), (f"/apis/{nodes.DRA}", "resourceclaims")
 
 
 class Tenant(NamedTuple):
-    """Who attacks, as an editor of a namespace, and the nodes of the three UltraServers that are healthy."""
+    """Who attacks, as an editor of a namespace, and the nodes of the three UltraServers that are healthy.
+
+    Attributes:
+        kubectl: Theirs.
+        admin: That of the namespace's administrator.
+        free: The nodes.
+    """
 
     kubectl: Kubectl
+    admin: Kubectl
     free: list[str]
-
-    def waits(self, workers: int) -> None:
-        """A job of theirs whose workers are all there."""
-        self.kubectl.create(mpijob(workers, name="theirs", claim=NAME))
-        select = ("-l", f"{JOB_NAME}=theirs,{ROLE}=worker")
-        self.kubectl.wait_for(lambda found: len(found["items"]) == workers, "pods", *select)
 
     def for_ever(self, root: str, kind: str, *finalizers: str) -> None:
         """Puts finalizers on what they have of a kind, or takes all away."""
@@ -66,23 +68,16 @@ def claims_that_are_never_freed(tenant: Tenant) -> None:
         )
 
 
-def a_template_that_changes(tenant: Tenant) -> None:
-    """A job waits with claims of one template, and of another the claims would be that are gone."""
-    tenant.waits(16)
-    tenant.kubectl.wait_for(lambda found: len(found["items"]) == 16, "resourceclaims")
-    tenant.kubectl.delete("resourceclaimtemplate", NAME)
-    other = nodes.claim_template(2, NAME)
-    exactly = other["spec"]["spec"]["devices"]["requests"][0]["exactly"]
-    exactly["selectors"][0]["cel"]["expression"] = "device.driver.startsWith('neuron') || true"
-    tenant.kubectl.create(other)
-    tenant.kubectl.delete("resourceclaims")
-
-
-def a_template_that_is_missing(tenant: Tenant) -> None:
-    """A job waits for a template, and an Event says so."""
-    tenant.kubectl.delete("resourceclaimtemplates")
-    tenant.waits(4)
-    tenant.kubectl.wait_for(lambda found: f"there is no ResourceClaimTemplate {NAME}" in str(found), "events")
+def claims_that_a_quota_forbids(tenant: Tenant) -> None:
+    """Jobs wait whose claims nobody makes, and an Event says so."""
+    quota = {"hard": {f"{DRIVER}.deviceclass.resource.k8s.io/devices": "0"}}
+    tenant.admin.create(
+        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": quota}
+    )
+    tenant.admin.wait_for(lambda found: "hard" in found["items"][0].get("status", {}), "resourcequotas")
+    tenant.kubectl.create(together(*(mpijob(4, name=f"theirs-{n}", claim=NAME) for n in range(FREE))))
+    said = f"no claim was made of ResourceClaimTemplate {NAME} yet"
+    tenant.kubectl.wait_for(lambda found: str(found).count(said) >= FREE, "events")
 
 
 def claims_that_are_no_text_or_too_deep(tenant: Tenant) -> None:
@@ -102,8 +97,7 @@ def claims_that_are_no_text_or_too_deep(tenant: Tenant) -> None:
 ATTACKS: tuple[Callable[[Tenant], None], ...] = (
     a_thousand_claims_without_a_pod,
     claims_that_are_never_freed,
-    a_template_that_changes,
-    a_template_that_is_missing,
+    claims_that_a_quota_forbids,
     claims_that_are_no_text_or_too_deep,
 )
 
@@ -117,11 +111,11 @@ def tenant(fleet: Fleet, seed: int) -> Iterator[Tenant]:
     for name in stage.sick & set(free):
         stage.cordon(name, cordoned=False)
     inside.run("apply", "-f", str(nodes.CLAIMS))
-    made = Tenant(inside.acting_as("editor"), free)
+    made = Tenant(inside.acting_as("editor"), inside, free)
     yield made
     made.for_ever(*PODS)
     clear(inside)
-    inside.delete("resourceclaims,resourceclaimtemplates,events")
+    inside.delete("resourceclaims,resourceclaimtemplates,resourcequotas,events")
     made.for_ever(*CLAIMS)
     inside.wait_for(lambda found: not found["items"], "resourceclaims")
 
