@@ -47,7 +47,7 @@ def main() -> None:
 def issue(**options: Any) -> None:  # noqa: ANN401 - click passes what options.py names
     """Make what is missing, once: for an installation, before the webhook starts.
 
-    What is there and good is kept. A webhook configuration that does not exist yet is no error.
+    What is there and good is kept. A webhook configuration that does not exist yet is not an error.
     """
     with _failing():
         _tell(rotator(_step, **options).run())

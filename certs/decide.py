@@ -122,7 +122,7 @@ def _odd_bundle(inputs: Inputs) -> NextStep | None:
 
 
 def _lost_trust(inputs: Inputs) -> NextStep | None:
-    """A caBundle lost an authority whose leaf is about to be served: the settling time begins anew."""
+    """A caBundle lost an authority whose leaf is about to be served: the settling time begins again."""
     if inputs.moved or inputs.authority.noted is None:
         return None
     if all(inputs.anchors <= bundle for hook in inputs.hooks for bundle in hook.bundles):

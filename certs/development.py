@@ -54,7 +54,7 @@ def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> tuple[str, d
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    """Make a file anew, with its permissions from its first moment."""
+    """Recreate a file, with its permissions from its first moment."""
     path.unlink(missing_ok=True)
     path.touch(mode)
     path.write_bytes(content)

@@ -53,7 +53,7 @@ class Metrics:
             self._passes.labels(result)
 
     def leads(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
-        """Note whether this replica is the leader. What a follower last knew is no alert, so it goes."""
+        """Note whether this replica is the leader. What a follower last knew is not an alert, so it goes."""
         self._leader.set(leader)
         if not leader:
             self._expiry.clear()

@@ -145,7 +145,7 @@ def file(raw: Object, key: str) -> bytes:
 
 
 def secret(held: PairSecret, files: Mapping[str, bytes], notes: Mapping[str, datetime | None]) -> Object:
-    """A Secret as it is to be written: what was read is changed and not begun anew.
+    """A Secret as it is to be written: what was read is changed and not begun again.
 
     Args:
         held: As read.

@@ -27,7 +27,7 @@ def _endpoints(_context: object, _option: object, values: tuple[str, ...]) -> tu
     for value in values:
         host, _, port = value.rpartition(":")
         if not host or not port.isdecimal():
-            raise click.BadParameter(f"{value} is no host:port")
+            raise click.BadParameter(f"{value} is not a host:port")
         found.append((host.strip("[]"), int(port)))
     return tuple(found)
 

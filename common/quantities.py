@@ -38,7 +38,7 @@ def _thousandths(text: str) -> int:
 
 
 def amounts(quantities: object) -> dict[str, int]:
-    """A map of quantities in thousandths; empty for what is no map."""
+    """A map of quantities in thousandths; empty for what is not a map."""
     found = quantities.items() if isinstance(quantities, dict) else ()
     return {name: thousandths(str(text)) for name, text in found if isinstance(text, str | int | float)}
 

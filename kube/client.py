@@ -33,7 +33,7 @@ TIMEOUT_SECONDS = 10
 IDLE_SECONDS = 90
 """A watch that says nothing for so long is begun again, as its connection may be dead.
 
-That is no failure: the API server sends a bookmark every minute, but none where nothing has changed.
+That is not a failure: the API server sends a bookmark every minute, but none where nothing has changed.
 """
 
 _READ_BYTES = 65536

@@ -138,7 +138,7 @@ class RestApi(ABC):
         return checked("PATCH", path, *self.call("PATCH", path, operations, _JSON_PATCH))
 
     def delete(self, path: str, preconditions: Mapping[str, str] | None = None) -> None:
-        """Delete an object; one that does not exist is no error.
+        """Delete an object; one that does not exist is not an error.
 
         Args:
             path: Its path.
@@ -218,7 +218,7 @@ def _without_depths(text: str) -> str:
 
 
 def decoded(status: int, data: bytes) -> tuple[int, Object]:
-    """The status and what was answered; of what is no object of JSON the beginning, as an error."""
+    """The status and what was answered; of what is not an object of JSON the beginning, as an error."""
     if status == HTTPStatus.NOT_FOUND and data == _UNSERVED:
         return status, {"message": "it is not served"}
     try:

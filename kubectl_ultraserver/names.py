@@ -45,7 +45,9 @@ def parse(given: str) -> JobName:
     kind, slash, name = given.rpartition("/")
     singular = kind.partition(".")[0].lower().removesuffix("s")
     if not name or (slash and not singular) or "/" in kind:
-        raise ValueError(f"{given!r} is no job: write NAME or KIND/NAME, for example train or mpijob/train")
+        raise ValueError(
+            f"{given!r} is not a job: write NAME or KIND/NAME, for example train or mpijob/train"
+        )
     return JobName(singular, name)
 
 

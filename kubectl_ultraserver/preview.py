@@ -51,7 +51,7 @@ class Asker(Lister):
         """Look at documents; with ``fits`` jobs take their nodes in this order.
 
         Raises:
-            DocumentError: One is no object.
+            DocumentError: One is not an object.
             ApiError: The API server cannot be reached, or does not say what there is.
         """
         table, *called = table_of(self._rules)

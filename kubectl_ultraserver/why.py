@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kubectl_ultraserver.findings import Case
 
 _ABOUT = {"node": "node", "claim": "pod"}
-"""What a problem of `misplaced` is about, where that is no UltraServer."""
+"""What a problem of `misplaced` is about, where that is not an UltraServer."""
 
 ANEW = "delete the job and apply it again: the webhook acts on creation only"
 

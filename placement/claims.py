@@ -42,7 +42,7 @@ MOST_NAME: Final = 253
 """Characters of a name, or a uid, that are kept: what a claim says of its pod has no bound elsewhere."""
 
 _COMPARED: Final = ("string", "int", "bool")
-"""Types of attributes; a version is no text to the scheduler."""
+"""Types of attributes; a version is not a string to the scheduler."""
 
 _ALL: Final = 0
 """The count of a request for every device that suits it."""

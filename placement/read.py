@@ -129,7 +129,7 @@ def read_pod(found: Object) -> Pod | None:
 
 
 def read_ended(found: Object) -> Ended | None:
-    """Which worker of which job has ended; None for what is no such worker, or is being deleted."""
+    """Which worker of which job has ended; None for what is not such a worker, or is being deleted."""
     metadata = found.get("metadata") or {}
     if (found.get("status") or {}).get("phase") not in ENDED or metadata.get("deletionTimestamp"):
         return None

@@ -69,7 +69,7 @@ def serve(**options: Any) -> None:  # noqa: ANN401 - click passes what settings.
 @click.option(
     "-o", "--output", "form", type=click.Choice([*FORMATS, *PIPELINES]), default="diff", show_default=True
 )
-@click.option("--must-place", is_flag=True, help="Exit with 2 if a document is no candidate.")
+@click.option("--must-place", is_flag=True, help="Exit with 2 if a document is not a candidate.")
 @click.option("--pods", is_flag=True, help="Show the Pods made of a job, and what they get, as well.")
 @click.option("--old", type=click.Path(path_type=Path, allow_dash=True), help="What FILE is an update of.")
 @click.option("--all-rules", is_flag=True, help="Tell of rules for other kinds of objects as well.")

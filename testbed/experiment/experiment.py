@@ -161,4 +161,4 @@ def _stand(stage: Stage, key: Key, settle: float) -> Standing:
         patience = settle if found.nodes else 3 * settle
         if found.placed or now - since > patience or now > deadline:
             return found
-        time.sleep(0.1)  # noqa: TID251 - that nothing changes is no event
+        time.sleep(0.1)  # noqa: TID251 - that nothing changes is not an event

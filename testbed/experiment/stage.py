@@ -192,7 +192,7 @@ class Stage:
             enough = max(seconds, patience) if overlooked(found, self.usable, self.labels) else seconds
             if now - since >= enough or now - began >= max(most, 2 * patience):
                 return found
-            time.sleep(0.2)  # noqa: TID251 - that nothing changes is no event
+            time.sleep(0.2)  # noqa: TID251 - that nothing changes is not an event
 
     def _let_in(self, found: dict[Key, Standing]) -> list[Key]:
         """The jobs that have pods, or are about to: all of them, without Kueue."""

@@ -131,7 +131,7 @@ class Client:
         return self._api.create(f"{path}/{plural}?{query}", dict(document))
 
     def delete(self, wanted: Wanted, namespace: str | None, *, at_once: bool = False) -> None:
-        """Deletes an object, or all that are meant; those that do not exist are no error.
+        """Deletes an object, or all that are meant; those that do not exist are not an error.
 
         Args:
             wanted: what.

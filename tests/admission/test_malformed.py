@@ -1,4 +1,4 @@
-"""Bodies that are no review, and bodies at the edge of one: 400 with a reason, never an internal error."""
+"""Bodies that are not reviews, and bodies at the edge of one: 400 with a reason, never an internal error."""
 
 import json
 from typing import Any
@@ -42,7 +42,10 @@ MALFORMED: dict[str, tuple[Any, str]] = {
         EXPECTED + "admission.k8s.io/v1beta1 AdmissionReview",
     ),
     "another kind": (_changed("kind", to="ConversionReview"), EXPECTED + "admission.k8s.io/v1 Conv"),
-    "a kind that is no text": (_changed("kind", to=["AdmissionReview"]), EXPECTED + "admission.k8s.io/v1 ["),
+    "a kind that is not a string": (
+        _changed("kind", to=["AdmissionReview"]),
+        EXPECTED + "admission.k8s.io/v1 [",
+    ),
     "no request": (_without("request"), NO_REQUEST),
     "a request that is null": (_changed("request", to=None), NO_REQUEST),
     "a request that is a list": (_changed("request", to=[1]), NO_REQUEST),

@@ -75,7 +75,7 @@ def fields() -> dict[str, bytes]:
 
 
 def others() -> dict[str, bytes]:
-    """What is no request in other ways."""
+    """What is not a request in other ways."""
     post = b"POST /mutate HTTP/1.1\r\n" + HOST
     return {
         "random bytes": noise(5000),

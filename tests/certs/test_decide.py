@@ -205,7 +205,7 @@ CASES = [
         ISSUE,
         f"the leaf lacks the name {', '.join(POLICY.names[:2])}",
     ),
-    ("a name more is no harm", Given(leaf=leaf("old", names=(*POLICY.names, "more"))), KEEP, WELL),
+    ("a name more does no harm", Given(leaf=leaf("old", names=(*POLICY.names, "more"))), KEEP, WELL),
     (
         "an address is wanted",
         Given(policy=replace(POLICY, names=(*POLICY.names, "127.0.0.1"))),

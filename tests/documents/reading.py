@@ -15,7 +15,7 @@ OF_ITS_CODE = _recorded("kubectl_yaml_cases.json")
 OF_THE_PROGRAM = [
     {"text": case["yaml"], "documents": case.get("documents", [case.get("json")]), **case}
     for case in _recorded("../plane/kubectl_yaml_cases.json")["cases"]
-    # The program also refuses what is no object, and adds the namespace to an object without one.
+    # The program also refuses what is not an object, and adds the namespace to an object without one.
     if case.get("error", "").startswith("error parsing") or "namespace: default" in case["yaml"]
 ]
 KUBECTL = OF_ITS_CODE + OF_THE_PROGRAM

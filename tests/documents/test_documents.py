@@ -117,7 +117,7 @@ def test_aliases_share_nothing() -> None:
         ("[" * 101 + "]" * 101, "f:1:101: nested deeper than 100 levels"),
         ('{"a":' * 101 + "1" + "}" * 101, "f:1:501: nested deeper than 100 levels"),
         ('{"a":' * 90000, "f:1:501: nested deeper than 100 levels"),
-        ("a: 1\n{{ name }}: x", "f:2:1: a map or a list is no key"),
+        ("a: 1\n{{ name }}: x", "f:2:1: a map or a list is not a key"),
         ("~: x", "f:1:1: key ~ is not text to kubectl: quote it"),
         ("on: x", "f:1:1: key on is not text to kubectl: quote it"),
         ("a: 1\r---\nb: 2", "f:1:5: this character is not allowed in YAML"),

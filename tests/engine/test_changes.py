@@ -144,7 +144,7 @@ def test_of_an_update_the_changes_are_of_what_was_sent(workers: int) -> None:
 
 
 def test_nothing_is_told_of_a_review_that_does_not_ask_nor_of_a_refused_or_shadowed_one() -> None:
-    """A live review does not pay for it; what is not done is no change."""
+    """A live review does not pay for it; what is not done is not a change."""
     assert fields(mpijob(), evaluate(load_default(), Request(mpijob()))) == ()
     assert who(adding("name: x, deny: d"), mpijob()) == {}
     assert f"{AT}/spec/hostname" not in who(

@@ -149,7 +149,7 @@ def test_a_job_that_asks_for_nothing_gets_claims_only_where_it_is_opted_in(
 ) -> None:
     """And then waits as one that has them."""
     own = OWN + "rules: [{name: claims-for-opted-in, mode: enforce}]"
-    rows = (REPOSITORY / "manifests/base/placement/30-placement.yaml").read_text(encoding="utf-8")
+    rows = (REPOSITORY / "manifests/chart/rules/30-placement.yaml").read_text(encoding="utf-8")
     table = load_texts([("placement.yaml", rows), ("own.yaml", own)], "own.yaml")
     outcome = evaluate(table, Request(mpijob(4, resource=None, **says), "team"))
     assert "shape" in outcome.facts

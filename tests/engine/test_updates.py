@@ -1,4 +1,4 @@
-"""Updates of stored jobs: what is put back, when the shape is chosen anew, and what is left alone."""
+"""Updates of stored jobs: what is put back, when the shape is chosen again, and what is left alone."""
 
 import copy
 import json

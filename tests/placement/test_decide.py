@@ -148,7 +148,7 @@ CASES = [
         {"b": "held by other/x"},
     ),
     Case(
-        "a pod without devices is no tenant",
+        "a pod without devices is not a tenant",
         ONE.values(),
         [*job("a", 4), foreign("d", "n1-3", neuron=False)],
         {"a": "us-01"},
@@ -181,7 +181,7 @@ CASES = [
         {"a": "n2-3"},
     ),
     Case(
-        "five nodes with one server id are no unit",
+        "five nodes with one server id are not a unit",
         [*[*ONE.values(), node(1, 2, labels={})][:4], replace(ONE["n1-3"], name="n9")],
         job("a", 4),
         {},
@@ -388,7 +388,7 @@ CASES = [
         {"a": "3 of 4 workers exist"},
     ),
     Case(
-        "a worker made anew goes back to its block",
+        "a worker recreated goes back to its block",
         TWO.values(),
         bound(job("a", 8), TWO.values(), started=True)[:7] + job("a", 8)[7:],
         {"a": "us-02"},

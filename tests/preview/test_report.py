@@ -110,7 +110,7 @@ def test_a_rule_is_told_with_the_file_and_line_that_decided(ours: tuple[str, str
 
 
 def test_only_rules_for_such_an_object_are_told_unless_all_are_asked_for() -> None:
-    """A job that is no candidate has no list of all that would be done to candidates."""
+    """A job that is not a candidate has no list of all that would be done to candidates."""
     plain, other = mpijob(resource=None), {"apiVersion": "v1", "kind": "ConfigMap"}
     match = {rule.name: rule.match for rule in load_default().rules}
     few = [rule["name"] for rule in items(plain)[0]["rules"]]

@@ -44,7 +44,7 @@ def test_every_rule_says_of_other_objects_why_it_does_not_fire() -> None:
     found = outcome(extended(PRIORITY.format(candidate="false")), mpijob())
     assert {row.why for row in found.rules if row.name == "priority"} == {"it is a candidate"}
     why = {row.name: row.why for row in outcome(load_default(), GPU).rules}
-    assert why["ultraserver-nodes"] == why["job-label"] == "it is no candidate"
+    assert why["ultraserver-nodes"] == why["job-label"] == "it is not a candidate"
 
 
 def test_any_other_pod_is_opened_and_the_packaged_table_leaves_it_as_it_is() -> None:

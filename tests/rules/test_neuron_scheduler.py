@@ -106,7 +106,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         pod({NEURON: 4}, {NEURON: 8}, **selected("trn1.32xlarge")),
         "",
     ),
-    "what is no number": (pod({NEURON: "seven"}, **selected("trn1.32xlarge")), ""),
+    "what is not a number": (pod({NEURON: "seven"}, **selected("trn1.32xlarge")), ""),
     "an init container": (
         {**pod({}, **selected("trn1.32xlarge"), initContainers=pod(SEVEN)["spec"]["containers"])},
         "trn1.32xlarge",
@@ -199,7 +199,7 @@ PROBLEMS: dict[str, tuple[str, Expected]] = {
     ),
     "a group of every role": (
         "workloads:\n  - name: x\n    kinds: [a/v1/X]\n    groups: [{role: any, template: /spec/template}]\n",
-        [(7, "/workloads/0/groups/0/role", "'any' is no name for a role: ")],
+        [(7, "/workloads/0/groups/0/role", "'any' is not a name for a role: ")],
     ),
     "a place in a template by position": (
         ROW + 'template: {/spec/containers/0/image: ""}}\n',

@@ -225,8 +225,8 @@ def test_what_a_verdict_may_look_at(condition: str, refused: list[Json], allowed
         ("{namespaces: a, reason: r}", "", "does nothing: give it mode or rules"),
         ("{mode: off, reason: r, until: 2027-01-15T08:00:00}", "/until", "'2027-01-15T08:00:00' has no"),
         ("{mode: off, reason: r, until: 2027-01-15}", "/until", "'2027-01-15' has no time zone"),
-        ("{mode: off, reason: r, until: 1800000000}", "/until", "1800000000 is no text: write it as"),
-        ("{mode: off, reason: r, until: tomorrow}", "/until", "'tomorrow' is no date with a time"),
+        ("{mode: off, reason: r, until: 1800000000}", "/until", "1800000000 is not a string: write it as"),
+        ("{mode: off, reason: r, until: tomorrow}", "/until", "'tomorrow' is not a date with a time"),
         (
             "{mode: off, reason: r, until: 0001-01-01T00:00:00+14:00}",
             "/until",

@@ -21,11 +21,11 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
     ),
     "a number where text is wanted": (
         "values:\n  waitSeconds: 1800\n",
-        [(5, "/values/waitSeconds", "1800 is no text: put it in quotes")],
+        [(5, "/values/waitSeconds", "1800 is not a string: put it in quotes")],
     ),
     "a map where a list is wanted": ("rules: {}\n", [(4, "/rules", "{} is not of type 'array'")]),
     "a list where a map is wanted": ("values: []\n", [(4, "/values", "[] is not of type 'object'")]),
-    "a row that is no map": ("rules:\n  - x\n", [(5, "/rules/0", "'x' is not of type 'object'")]),
+    "a row that is not a map": ("rules:\n  - x\n", [(5, "/rules/0", "'x' is not of type 'object'")]),
     "a row without a name": ("rules:\n  - reason: x\n", [(5, "/rules/0", "'name' is a required property")]),
     "a new row without what a row needs": (
         "rules:\n  - name: x\n    warn: w\n    reason: r\n",
@@ -42,7 +42,7 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
         "rules:\n  - {name: healthy-nodes, mode: enforce}\n",
         [(5, "/rules/0", "no row is called 'healthy-nodes'; it comes with the value hyperpod of the chart")],
     ),
-    "a role that is no name": (
+    "a role that is not a name": (
         RULE.replace("worker", "the-boss") + "    warn: w\n",
         [(7, "/rules/0/match/role", "'the-boss' does not match")],
     ),

@@ -135,7 +135,7 @@ def test_a_job_that_was_made_by_another_kind_of_job_is_left_alone(kinds: Table) 
     owner = [{"kind": "JobSet", "controller": True}]
     made = named("batch/v1/Job", {"parallelism": 4, "template": pod()}, ownerReferences=owner)
     found = outcome(kinds, made)
-    assert (found.operations, found.reason) == ((), "it is no indexed-job or job by their `when`")
+    assert (found.operations, found.reason) == ((), "the `when` of indexed-job or job does not match")
 
 
 def test_the_unit_of_a_leaderworkerset_is_its_group(kinds: Table) -> None:

@@ -132,8 +132,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": ({}, ":1: /: no cases"),
     "no case": ({"a": "[]"}, ":1: /: no cases"),
     "no YAML": ({"a": "- [\n"}, "a.yaml:2: "),
-    "a file of nothing": ({"a": [case()], "b": JOB}, "b.yaml:1: /: is no list of cases, and no case refers"),
-    "an empty file": ({"a": [case()], "b": "# nothing\n"}, "b.yaml:1: /: is no list of cases"),
+    "a file of nothing": (
+        {"a": [case()], "b": JOB},
+        "b.yaml:1: /: is not a list of cases, and no case refers",
+    ),
+    "an empty file": ({"a": [case()], "b": "# nothing\n"}, "b.yaml:1: /: is not a list of cases"),
     "two lists": ({"a": "- a\n---\n- b\n"}, "a.yaml:1: /: a file of cases is one document"),
     "two of a name": ({"a": [case()], "b": [case()]}, "b.yaml:1: /0/name: 'one' is the name of "),
     "an unknown key": ({"a": [case(objct=1)]}, "a.yaml:1: /0/objct: unknown key"),
@@ -148,7 +151,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"a": [case(now=1764000000)]},
         "a.yaml:1: /0/now: Input should be a valid datetime",
     ),
-    "a file that is not there": ({"a": [case(obj="x.yaml")]}, "/0/object: x.yaml is no file with one object"),
+    "a file that is not there": (
+        {"a": [case(obj="x.yaml")]},
+        "/0/object: x.yaml is not a file with one object",
+    ),
     "a file outside": ({"a": [case(obj="../x.yaml")]}, "/0/object: ../x.yaml is outside of "),
     "an absolute path": ({"a": [case(obj="/etc/x.yaml")]}, "/0/object: /etc/x.yaml is outside of "),
     "two namespaces": (

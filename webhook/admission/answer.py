@@ -50,8 +50,8 @@ class Answer:
 def answer(table: Table, endpoint: str, body: bytes) -> Answer:
     """Answers the review of a request's body.
 
-    Nothing is raised: a body that is no review gives status 400, an internal error 500 with a review that is
-    not allowed.
+    Nothing is raised: a body that is not a review gives status 400, an internal error 500 with a review that
+    is not allowed.
 
     Args:
         table: the rules.

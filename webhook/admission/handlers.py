@@ -60,7 +60,7 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
     said = f"{said} ({missing})"
     other = _other_table(table, review.request.object)
     if other:
-        # Replicas reload a new table one after the other, which is no reason to refuse what one mutated.
+        # Replicas reload a new table one after the other, which is not a reason to refuse what one mutated.
         refuse = False
         said = f"mutated by rule table {printable(other, 40)}, this replica has {table.revision}"
     left: dict[str, Any] = {"after": review.request.object, "operations": ()}

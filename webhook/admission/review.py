@@ -24,7 +24,7 @@ WARNINGS_LIMIT: Final = 4096
 
 
 class BadReviewError(ValueError):
-    """A body that is no AdmissionReview v1; the message says what is wrong with it."""
+    """A body that is not an AdmissionReview v1; the message says what is wrong with it."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def decode(body: bytes, now: float) -> Review:
     itself, sends none.
 
     Raises:
-        BadReviewError: if it is no AdmissionReview v1 with a request that can be answered.
+        BadReviewError: if it is not an AdmissionReview v1 with a request that can be answered.
     """
     try:
         raw = orjson.loads(body)

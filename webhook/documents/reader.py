@@ -119,7 +119,7 @@ def expand_lists(documents: Iterable[Document]) -> list[Document]:
     from the list (``PodList`` holds ``Pod``).
 
     Raises:
-        DocumentError: if ``items`` is no list, or anything is no object.
+        DocumentError: if ``items`` is not a list, or anything is not an object.
     """
     return [opened for document in documents for opened in _opened(document)]
 

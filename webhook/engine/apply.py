@@ -195,7 +195,7 @@ def _say_conflicts(rule: Rule, merge: Merge, progress: Progress) -> None:
 
 
 def _difference(conflict: Conflict) -> str:
-    """How the user's choice differs, to stand before the rule's name: a whole container is no message."""
+    """How the user's choice differs, to stand before the rule's name: a whole container is not a message."""
     theirs, ours = conflict.theirs, conflict.ours
     if isinstance(theirs, dict) and isinstance(ours, dict):
         keys = sorted(k for k in theirs.keys() | ours.keys() if not same(theirs.get(k), ours.get(k)))

@@ -51,7 +51,7 @@ def claimed_node(wanted: Candidates, template: Json) -> str | None:
 
 
 def left_alone(wanted: Candidates, template: Json) -> str | None:
-    """Why what a template claims is no whole node; None where it claims nothing."""
+    """Why what a template claims is not a whole node; None where it claims nothing."""
     for claim in sorted(claims(wanted, template), key=lambda claim: not claim.shared):
         if claim.shared:
             return (

@@ -105,7 +105,7 @@ def _evaluate(table: Table, request: Request) -> Outcome:
     found = opened(table, request)
     if found is None:
         rows = " or ".join(row.name for row in table.workloads_of(kind_of(request.object)))
-        reason = f"it is no {rows} by their `when`"
+        reason = f"the `when` of {rows} does not match"
         return Outcome(table.revision, reason, request.object, untouched=Kind.NO_WORKLOAD)
     job, records, ignored, claimed = found
     progress = Progress(
@@ -158,7 +158,7 @@ def opened(table: Table, request: Request) -> tuple[OpenJob, Records, list[str],
 
     Raises:
         JobError: if a number of its pods cannot be read.
-        WrongTypeError: if a field that ``when`` looks at is no text.
+        WrongTypeError: if a field that ``when`` looks at is not a string.
     """
     budget = Budget(request.object)
     for workload in table.workloads_of(kind_of(request.object)):

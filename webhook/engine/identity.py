@@ -55,7 +55,7 @@ def first_uid(request: Request, generate_name: str, recorded: str, label: Json) 
     A webhook that is invoked again for the same object gets a review with another uid (kube-apiserver,
     ``pkg/admission/plugin/webhook/request/admissionreview.go``). The uid of the first call is in the
     record. It counts only if the label follows from it together with the times in ``managedFields``, which
-    the API server writes anew for every object, and if no client sent it, which ``managedFields`` tells as
+    the API server writes again for every object, and if no client sent it, which ``managedFields`` tells as
     well (their times are whole seconds): a copied record does not count.
     """
     if recorded and not _sent(request.object) and label == job_id(request, "", generate_name, recorded):

@@ -141,7 +141,7 @@ def open_job(candidates: Candidates, workload: Workload, obj: Json, request: Req
         request: what is being created.
 
     Raises:
-        JobError: if a number of pods is no whole number of at least 0.
+        JobError: if a number of pods is not a whole number of at least 0.
     """
     groups: list[OpenGroup] = []
     found = template_paths(workload, obj)

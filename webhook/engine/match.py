@@ -15,7 +15,7 @@ from webhook.rows.table import Devices, Match, Rule, Shape, Table
 from webhook.rows.workloads import ANY
 
 CANDIDATE: Final = "it is a candidate"
-NO_CANDIDATE: Final = "it is no candidate"
+NO_CANDIDATE: Final = "it is not a candidate"
 """Why a rule for objects of the other sort does not fire; the outcome's reason says more."""
 
 
@@ -30,7 +30,7 @@ class Subject:
         table: that the rules are of.
         job: an object opened.
         candidate: whether the table's candidates are such objects; only those have a shape.
-        shape: None for what is no job of its own, and for what is no candidate.
+        shape: None for what is not a job of its own, and for what is not a candidate.
         placer: who finds the nodes of a job, or of a Pod by its own word; None while that is not known.
         devices: how the job's workers get their devices.
     """

@@ -34,7 +34,7 @@ def peers(job: OpenJob, identity: str) -> Mapping[str, str]:
 
 
 def said_by(job: OpenJob) -> Place | None:
-    """The place of a Pod; None for what is no Pod, or has none that can be read."""
+    """The place of a Pod; None for what is not a Pod, or has none that can be read."""
     if not is_pod(job):
         return None
     metadata = _texts(job.object)

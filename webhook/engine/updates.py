@@ -1,4 +1,4 @@
-"""What an update of a stored job keeps, and when its shape is chosen anew (docs/adr/0021-updates.md).
+"""What an update of a stored job keeps, and when its shape is chosen again (docs/adr/0021-updates.md).
 
 Only an object whose pods are still to come is looked at: they are made from what the update stores. Each kind
 says in its row how that is known. Who sends an update does not matter, only what it changes: one that takes
@@ -31,7 +31,7 @@ UNNAMED: Final = (
 )
 STAYS: Final = (
     "{0} was made for the old size, and only its scheduling is changed later: kubectl delete job {0}, "
-    "and its operator makes it anew"
+    "and its operator recreates it"
 )
 
 

@@ -19,7 +19,7 @@ def placeholder_values(
     Args:
         table: for its instance types.
         job: an object opened.
-        shape: of the job; None for what is no job of its own, or no candidate.
+        shape: of the job; None for what is not a job of its own, or not a candidate.
         request: what is being created.
         uid: of the review that an unnamed job was first seen in.
 

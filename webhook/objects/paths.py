@@ -97,7 +97,7 @@ def object_path(text: str) -> ObjectPath:
     """The path that a text of the table means.
 
     Raises:
-        ValueError: if it is no JSON pointer, or selects a list element by its position.
+        ValueError: if it is not a JSON pointer, or selects a list element by its position.
     """
     parts: list[str | Select] = []
     written = parse_pointer(text)

@@ -25,7 +25,7 @@ class Finding(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A document, or a file that cannot be read; ``skipped`` says why a document is no candidate."""
+    """A document, or a file that cannot be read; ``skipped`` says why a document is not a candidate."""
 
     file: str
     line: int
@@ -39,7 +39,7 @@ class Case(NamedTuple):
 
 
 def case_of(table: Table, document: Document, shown: Preview, *, must_place: bool) -> Case:
-    """The case of a document, Lists opened; with ``must_place`` one that is no candidate fails."""
+    """The case of a document, Lists opened; with ``must_place`` one that is not a candidate fails."""
     # Of a candidate whose workers take nodes the engine tells the shape.
     placed = "shape" in shown.outcome.facts or shown.outcome.denials
     found = tuple(_findings(table, document, shown, must_place=must_place and not placed))

@@ -30,7 +30,7 @@ def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
     if missing := [key for key in ("apiVersion", "kind") if not isinstance(obj.get(key), str)]:
         near = ((key, nearest(key, missing)) for key in obj)
         asked = "".join(f"; did you mean {name!r} for {key!r}?" for key, name in near if name and name != key)
-        yield (), f"this is no Kubernetes object: it has no {' and no '.join(missing)}{asked}"
+        yield (), f"this is not a Kubernetes object: it has no {' and no '.join(missing)}{asked}"
         return
     kind = kind_of(obj)
     if not (rows := table.workloads_of(kind)):

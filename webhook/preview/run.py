@@ -104,7 +104,7 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         pods: whether the Pods that are made of them are to be looked at as well.
 
     Raises:
-        DocumentError: if a document is no Kubernetes object, or it updates none that is stored, or several.
+        DocumentError: if a document is not a Kubernetes object, or updates none that is stored, or several.
         PatchError: if a patch does not give what it should.
     """
     there = defaultdict[str, list[Document]](list)

@@ -39,7 +39,7 @@ ModeKey = Annotated[
 def _text(said: Any) -> Any:  # noqa: ANN401 - whatever is written
     """Refuses what pydantic would take for a Unix time."""
     if not isinstance(said, str):
-        raise ValueError(f"{said!r} is no text: write it as '2026-12-31T18:00:00Z'")  # noqa: TRY004
+        raise ValueError(f"{said!r} is not a string: write it as '2026-12-31T18:00:00Z'")  # noqa: TRY004
     return said
 
 

@@ -51,7 +51,7 @@ def _unique(values: tuple[T, ...]) -> tuple[T, ...]:
 def _no_word_of_ours(role: str) -> str:
     if role in RESERVED:
         raise ValueError(
-            f"{role!r} is no name for a role: placeholders and matches mean something else by it"
+            f"{role!r} is not a name for a role: placeholders and matches mean something else by it"
         )
     return role
 

@@ -97,7 +97,7 @@ def _placed(raw: Json, where: Path) -> tuple[Path, Path | None]:
 
 MESSAGES = {
     "missing": "{key!r} is a required property",
-    "string_type": "{json} is no text: put it in quotes",
+    "string_type": "{json} is not a string: put it in quotes",
     "string_pattern_mismatch": "{input!r} does not match {pattern!r}",
     "string_too_short": "{input!r} is shorter than {min_length}",
     "string_too_long": "{input!r} is longer than {max_length}",
@@ -107,8 +107,8 @@ MESSAGES = {
     "less_than_equal": "{input!r} is greater than the maximum of {le}",
     "value_error": "{error}",
     "timezone_aware": "{input!r} has no time zone: write it as 2026-12-31T18:00:00Z or with +01:00",
-    "datetime_from_date_parsing": "{input!r} is no date with a time: write it as 2026-12-31T18:00:00Z",
-    "datetime_parsing": "{input!r} is no date with a time: write it as 2026-12-31T18:00:00Z",
+    "datetime_from_date_parsing": "{input!r} is not a date with a time: write it as 2026-12-31T18:00:00Z",
+    "datetime_parsing": "{input!r} is not a date with a time: write it as 2026-12-31T18:00:00Z",
 }
 """By pydantic's type of an error; its own messages do not say what is there, and speak of Python's types."""
 

@@ -115,7 +115,7 @@ def cases_of(texts: Mapping[str, bytes], folder: str) -> Sequence[Case]:
     lists = [name for name, found in reading.files.items() if found and isinstance(found[0].value, list)]
     cases = [case for name in lists for case in reading.cases(name)]
     for name in reading.files.keys() - {*lists, *reading.used}:
-        reading.say(name, (), "is no list of cases, and no case refers to it")
+        reading.say(name, (), "is not a list of cases, and no case refers to it")
     if not cases and not reading.problems:
         reading.problems.append(Problem(folder, 1, "", "no cases: there is no YAML file with a list of them"))
     if reading.problems:
@@ -181,7 +181,7 @@ class _Reading:
         if there.startswith(("../", "/")):
             self.say(name, path, f"{given} is outside of {self.folder}")
         elif not self.value(there):
-            self.say(name, path, f"{given} is no file with one object")
+            self.say(name, path, f"{given} is not a file with one object")
         return self.value(there)
 
 

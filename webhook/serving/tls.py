@@ -102,7 +102,7 @@ def _no_password() -> NoReturn:
 
 
 class TlsFiles:
-    """The TLS context of a certificate and a key file, made anew when they change and can serve.
+    """The TLS context of a certificate and a key file, recreated when they change and can serve.
 
     A pair of which only one half has been written does not match, and a pair that is not valid now does not
     replace one that is: the old context stays in use. It is made as a whole and then put in the place of the

@@ -59,7 +59,7 @@ def it_is_taken_out(installed: Installation) -> None:
     pods_when(installed, "third", 17, gated)
     installed.run(PLACEMENT, "Without the program, let them through")
     pods_when(installed, "third", 17, lambda pod: not gated(pod))
-    # One block of four has no nodes; a worker of it that is made anew waits again.
+    # One block of four has no nodes; a worker of it that is recreated waits again.
     workers = ("pods", "-l", f"{JOB_NAME}=third,{ROLE}=worker")
     items = installed.team.wait_for(lambda found: sum(map(bound, found["items"])) == 12, *workers)["items"]
     name = next(pod["metadata"]["name"] for pod in items if not bound(pod))

@@ -43,7 +43,7 @@ def test_a_launcher_waits_for_workers_tells_what_is_sick_and_goes_on_once_it_is_
     on = job.placed()
     late, prompt = "demo-worker-3", [f"demo-worker-{number}" for number in range(3)]
 
-    # One worker is made anew and has no node, as a device is gone; then it has one, but no sshd yet.
+    # One worker is recreated and has no node, as a device is gone; then it has one, but no sshd yet.
     lacking = on[late]
     mended[lacking].offer(DEVICES - 1)
     story.offered(job.kubectl, lacking, RESOURCE, DEVICES - 1)

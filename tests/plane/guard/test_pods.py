@@ -279,7 +279,7 @@ def laundry(ada: Kubectl) -> Iterator[Kubectl]:
 
 
 def told(events: Object) -> set[str]:
-    """The kinds whose controller was refused a Pod because it is no operator."""
+    """The kinds whose controller was refused a Pod because it is not an operator."""
     return {
         event["involvedObject"]["kind"] for event in events["items"] if "only operators" in event["message"]
     }
