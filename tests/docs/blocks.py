@@ -1,8 +1,9 @@
 """Fenced blocks of the documents, and the commands in them.
 
-A block has an info string: ``console`` is a session (``$ command``, then what it prints), ``sh`` is commands
-alone, anything else is not a command. A second word names a file that the block is the content of, so that
-later commands can use it. In an output a line ``...`` stands for any lines, and ``...`` in a line for any text.
+A block has an info string: ``console`` is a session (``$ command``, then what it prints), ``sh`` is
+commands alone, anything else is not a command. A second word names a file that the block is the content of,
+so that later commands can use it. In an output a line ``...`` stands for any lines, and ``...`` in a line
+for any text.
 """
 
 import re
