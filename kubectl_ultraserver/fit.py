@@ -11,6 +11,7 @@ from contract.keys import GATE, PLACE
 from contract.place import NAME, ContractError, Index, Placer, Term, read
 from kubectl_ultraserver.objects import at, labels, metadata, text
 from kubectl_ultraserver.scheduling import decision_of, reason, silence, units_of
+from placement.claims import POD_CLAIM, read_claim
 from placement.plan import Policy
 from placement.read import read_pod
 from webhook.engine import Request
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from contract.place import Place
+    from kube.api import Object
     from kubectl_ultraserver.findings import Case
+    from placement.claims import Claim
     from placement.model import Pod
 
 
@@ -50,16 +53,19 @@ _WHO: Final = {
 }
 
 
-def fit(case: Case, earlier: tuple[Pod, ...], priorities: Mapping[str, int]) -> Fit | None:
+def fit(
+    case: Case, earlier: tuple[Pod, ...], priorities: Mapping[str, int], templates: Mapping[str, Object]
+) -> Fit | None:
     """What placement would decide about a job if it were created now; None for one that takes no whole nodes.
 
     Args:
         case: The job as it would be stored, and the cluster.
         earlier: Pods of jobs that would be created before it.
         priorities: Values of the priority classes by name; that of the default one without a name.
+        templates: ResourceClaimTemplates of the job's namespace, by name.
     """
     try:
-        place, own = _pods(case, priorities)
+        place, own = _pods(case, priorities, templates)
     except ContractError as error:
         return Fit(fits=False, units=(), text=str(error))
     if place is None:
@@ -81,7 +87,9 @@ def fit(case: Case, earlier: tuple[Pod, ...], priorities: Mapping[str, int]) -> 
     return Fit(fits=not stopped, units=units, text=said, details=note, pods=own)
 
 
-def _pods(case: Case, priorities: Mapping[str, int]) -> tuple[Place | None, tuple[Pod, ...]]:
+def _pods(
+    case: Case, priorities: Mapping[str, int], claims_of: Mapping[str, Object]
+) -> tuple[Place | None, tuple[Pod, ...]]:
     """The pods that take nodes, as an operator would make them: with the number that their names end in."""
     job, called, fleet = case.job, case.work.called.name, case.work.fleet
     found = opened(fleet.table, Request(job, case.work.namespace))
@@ -105,4 +113,26 @@ def _pods(case: Case, priorities: Mapping[str, int]) -> tuple[Place | None, tupl
         priority = priorities.get(text(spec, "priorityClassName"), 0)
         pod = read_pod({"metadata": own | marks, "spec": spec | {"priority": priority}})
         pods += [replace(pod, job=pod.job or called, created=case.now)] if pod else []
-    return place, tuple(fleet.claiming(pods))
+    claims = {
+        (pod.namespace, f"{pod.name}-{entry}"): _claim(pod, entry, claims_of[template])
+        for pod in pods
+        for entry, template, _ in pod.claims
+        if template in claims_of
+    }
+    inventory = replace(fleet.inventory, claims={**fleet.inventory.claims, **claims})
+    return place, tuple(
+        replace(fleet, inventory=inventory).claiming(_lacking(pod, claims_of) for pod in pods)
+    )
+
+
+def _claim(pod: Pod, entry: str, template: Object) -> Claim:
+    """A claim as kube-controller-manager would make it for a pod."""
+    owner = {"kind": "Pod", "uid": pod.uid}
+    made = {"ownerReferences": [owner], "annotations": {POD_CLAIM: entry}}
+    return read_claim({"metadata": made, "spec": at(template, "spec", "spec")})
+
+
+def _lacking(pod: Pod, templates: Mapping[str, Object]) -> Pod:
+    lacks = next((name for _, name, _ in pod.claims if name and name not in templates), "")
+    why = f"there is no ResourceClaimTemplate {lacks} in namespace {pod.namespace}: create it"
+    return replace(pod, problem=pod.problem or why) if lacks else pod

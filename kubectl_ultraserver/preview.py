@@ -25,6 +25,7 @@ from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import maps, name_of, number, text
 from kubectl_ultraserver.seen import Fleet, Work, table_of
 from kubectl_ultraserver.terminal import listed
+from placement.claims import API
 from placement.model import COMPONENT, Pod
 from webhook.preview.report import item_of
 from webhook.preview.run import as_diff, preview
@@ -33,6 +34,7 @@ from webhook.preview.terminal import coloured, summary
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from kube.api import Object
     from webhook.documents import Document
 
 _COUNTED: Final = re.compile(
@@ -102,7 +104,14 @@ class Asker(Lister):
         name = text(job, metadata, "name") or text(job, metadata, "generateName")
         work = Work(JobName(text(job, "kind").lower(), name), asked.shown.namespace, job, (), fleet)
         lease = self._get(f"{leases(INSTALLED)}/{COMPONENT}")
-        return fit(Case(work, datetime.now(UTC), lease=lease), earlier, self._priorities)
+        case = Case(work, datetime.now(UTC), lease=lease)
+        return fit(case, earlier, self._priorities, self._templates(asked.shown.namespace))
+
+    def _templates(self, namespace: str) -> dict[str, Object]:
+        """The ResourceClaimTemplates of a namespace by name, as far as they may be read."""
+        served = API.removeprefix("/apis/") in self.served
+        path = f"{API}/namespaces/{quote(namespace, safe='')}/resourceclaimtemplates"
+        return {name_of(one): one for one in (self._readable(path) if served else ())}
 
     @cached_property
     def _priorities(self) -> dict[str, int]:

@@ -47,7 +47,7 @@ _COMPARED: Final = ("string", "int", "bool")
 _ALL: Final = 0
 """The count of a request for every device that suits it."""
 
-_POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
+POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
 """Annotation of a claim that was made for a pod: the name of the pod's entry."""
 
 _EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
@@ -199,7 +199,7 @@ def read_claim(found: Object) -> Claim:
         problem=problem,
         mode=_mode(asked),
         owner=owner,
-        entry=annotations.get(_POD_CLAIM, "")[:MOST_NAME],
+        entry=annotations.get(POD_CLAIM, "")[:MOST_NAME],
         devices=tuple(
             (item.get("driver", ""), item.get("pool", ""), item.get("device", ""))
             for item in results
