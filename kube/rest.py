@@ -227,7 +227,8 @@ def decoded(status: int, data: bytes) -> tuple[int, Object]:
         answer = None
     if isinstance(answer, dict):
         return status, answer
-    return max(status, HTTPStatus.BAD_GATEWAY), {"message": f"no JSON object but {data[:200]!r}"}
+    said = data[:200].decode(errors="replace").strip()
+    return max(status, HTTPStatus.BAD_GATEWAY), {"message": f"no JSON object but {said}"}
 
 
 def checked(verb: str, path: str, status: int, answer: Object) -> Object:

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +18,7 @@ import click
 
 from common.texts import printable
 from kube import command
-from kube.api import ApiError
+from kube.api import ApiError, ForbiddenError
 from kubectl_ultraserver import proxy
 from kubectl_ultraserver.check.gather import Gatherer, look
 from kubectl_ultraserver.check.line import Status
@@ -193,6 +194,8 @@ def check(lister: Lister, form: str, *, pre: bool) -> NoReturn:
 
     Exits with 0 if every check passes or warns, 1 if one fails, 2 if the API server cannot be asked.
     """
+    with suppress(ForbiddenError):
+        lister.api.get("/version")  # where nobody answers, nothing else is worth asking
     lines = []
     for line in look(Gatherer(lister.api, lister.namespace, progress=lister.progress), pre=pre):
         lines.append(line)

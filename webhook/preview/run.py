@@ -180,7 +180,7 @@ def as_diff(previews: Iterable[Preview]) -> str:
 
 
 def _diffs(item: Preview) -> Iterator[str]:
-    after, title = item.outcome.after, f"{item.source} ({item.title})"
+    after, title = item.outcome.after, printable(f"{item.source} ({item.title})")
     yield unified(item.object, after, title, AFTER)
     if item.outcome.would:
         yield unified(

@@ -28,7 +28,7 @@ def summary(item: Preview) -> str:
     """Verdict, shape, the rules that fired, warnings and denials of one document."""
     outcome = item.outcome
     verdict = click.style(outcome.verdict, fg=_VERDICT[outcome.verdict])
-    lines = [f"{item.source}: {printable(item.title)}: {verdict}: {outcome.reason}"]
+    lines = [f"{printable(item.source)}: {printable(item.title)}: {verdict}: {outcome.reason}"]
     if "shape" in outcome.facts:
         size = "{shape} ({workers} workers, node config {nodeConfig})".format(**outcome.facts)
         lines.append(f"  shape    {size}")

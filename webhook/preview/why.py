@@ -24,13 +24,13 @@ def as_why(previews: Iterable["Preview"]) -> str:
 def _with_pods(of: "Preview") -> Iterator[str]:
     yield from _lines(of)
     for pod, like in told(of.pods or ()):
-        yield from [f"{of.source}: Pod {printable(like)}"] if like else _lines(pod)
-    yield from (f"{of.source}: {printable(note)}" for note in of.notes)
+        yield from [f"{printable(of.source)}: Pod {printable(like)}"] if like else _lines(pod)
+    yield from (f"{printable(of.source)}: {printable(note)}" for note in of.notes)
 
 
 def _lines(of: "Preview") -> Iterator[str]:
     item = item_of(of)
-    yield f"{of.source}: {printable(of.title)}: {item['outcome']}: {item['reason']}"
+    yield f"{printable(of.source)}: {printable(of.title)}: {item['outcome']}: {item['reason']}"
     if job := item["job"]:
         size = "{workers} workers, {nodes} nodes, node config {nodeConfig}".format(**job)
         yield f"  shape    {job['shape']} ({size})"

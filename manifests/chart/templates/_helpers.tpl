@@ -17,7 +17,8 @@
 {{- fail (printf "replicas.min is %v and replicas.max %v: raise the maximum" $v.replicas.min $v.replicas.max) }}{{ end }}
 {{- if and (eq $v.failurePolicy "Fail") (lt (int $v.replicas.min) 2) }}
 {{- fail "failurePolicy: Fail with one replica refuses every job while its node is drained: set replicas.min to 2 or more" }}{{ end }}
-{{- if ne (get (fromYaml $v.table) "kind") "RuleTable" }}
+{{- $table := fromYaml $v.table }}
+{{- if ne (printf "%v %v" $table.apiVersion $table.kind) "ultraserver-webhook.io/v1alpha1 RuleTable" }}
 {{- fail "table is not a RuleTable: it begins with `apiVersion: ultraserver-webhook.io/v1alpha1` and `kind: RuleTable` (docs/rule-table.md); `ultraserver-webhook rules lint FILE` says what is wrong" }}{{ end }}
 {{- end }}
 {{/* Metadata of an object of a component: (list NAME COMPONENT), in the namespace or, "wide", in none. */}}
@@ -186,7 +187,7 @@ volumeMounts:
 - {apiGroups: [{{ $part._2 | quote }}], apiVersions: [{{ $part._1 }}], resources: [{{ $part._0 }}], operations: {{ $operations }}, scope: Namespaced}
 {{- end }}
 {{- end }}
-{{/* Namespaces that nobody is asked about, whatever their labels. */}}
+{{/* Namespaces whose objects are never sent, whatever their labels. */}}
 {{- define "system" -}}
 {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, kube-public, kube-node-lease, ultraserver-webhook]}
 {{- end }}

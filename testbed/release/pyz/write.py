@@ -34,6 +34,7 @@ if sys.version_info < (3, 11):
 
 import yaml
 
+sys.modules["kubernetes"] = None  # where the machine has it: it needs the real pydantic
 yaml.CSafeLoader = yaml.SafeLoader
 from kubectl_ultraserver.__main__ import main
 
