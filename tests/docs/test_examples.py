@@ -2,9 +2,12 @@
 
 import pytest
 
-from tests.docs.blocks import Block, blocks_of, documents
+from tests.docs.blocks import REPOSITORY, Block, blocks_of, documents
 from webhook.documents import read_documents
-from webhook.rules.load import load_text
+from webhook.engine.evaluate import kind_of
+from webhook.engine.outcome import Kind
+from webhook.preview.run import preview
+from webhook.rules.load import load_default, load_text
 
 EXAMPLES = [block for document in documents() for block in blocks_of(document) if block.language == "yaml"]
 TABLES = [block for block in EXAMPLES if "kind: RuleTable" in block.text and "broken" not in block.file]
@@ -22,3 +25,13 @@ def test_yaml_is_read(block: Block) -> None:
 @pytest.mark.parametrize("block", TABLES, ids=lambda block: block.where)
 def test_rule_tables_load(block: Block) -> None:
     assert load_text(block.text, block.where).rules
+
+
+def test_there_is_an_example_of_every_shape_and_of_every_kind_that_people_write() -> None:
+    files = sorted((REPOSITORY / "examples").glob("*.yaml"))
+    found = [each for file in files for each in read_documents(file.read_bytes(), file.name)]
+    shown = [each for each in preview(load_default(), found) if each.outcome.kind is not Kind.NO_WORKLOAD]
+    assert {each.outcome.kind for each in shown} == {Kind.CHANGED}
+    assert {each.outcome.facts["shape"] for each in shown} == {row.name for row in load_default().shapes}
+    kinds = {kind_of(each.object).rpartition("/")[2] for each in shown}
+    assert kinds == {"MPIJob", "Job", "JobSet", "LeaderWorkerSet", "PyTorchJob"}

@@ -11,6 +11,7 @@ import pytest
 from testbed.mpijob import mpijob
 from testbed.plane.jobs import exported, template
 from testbed.plane.kubectl import Kubectl
+from tests.plane.examples import assert_changed
 from tests.plane.ways import templates, way, with_own_lists
 
 pytestmark = pytest.mark.usefixtures("registered_webhook")
@@ -84,3 +85,7 @@ def test_an_export_that_is_applied_where_it_came_from_changes_nothing(namespace:
     again = namespace.apply(exported(namespace, "train"))
     assert again["spec"] == first["spec"]
     assert again["metadata"]["generation"] == first["metadata"]["generation"] == 1
+
+
+def test_the_examples_of_shapes_and_claims_are_changed(namespace: Kubectl) -> None:
+    assert_changed(namespace, "shapes", "claims")

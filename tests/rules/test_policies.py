@@ -220,7 +220,7 @@ def test_what_a_verdict_may_look_at(condition: str, refused: list[Json], allowed
             "no rule is called 'ultraserver-int'; did you mean 'ultraserver-init'?",
         ),
         ("{mode: off}", "", "'reason' is a required property"),
-        ("{mode: off, reason: ''}", "/reason", "'' is shorter than 1"),
+        ("{mode: off, reason: ''}", "/reason", "'' does not match"),
         ("{mode: off, reason: r, namespaces: ''}", "/namespaces", "'' does not match"),
         ("{namespaces: a, reason: r}", "", "does nothing: give it mode or rules"),
         ("{mode: off, reason: r, until: 2027-01-15T08:00:00}", "/until", "'2027-01-15T08:00:00' has no"),

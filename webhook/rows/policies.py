@@ -71,7 +71,7 @@ class Policy(Row):
             2026-12-31T18:00:00Z.
     """
 
-    reason: Annotated[str, Limits(min_length=1)]
+    reason: Annotated[str, Limits(pattern=r"\S")]
     namespaces: Annotated[tuple[str, ...], one_or_more(Annotated[str, Limits(pattern=_NAMESPACE)])] = ()
     labels: SomePatterns = field(default_factory=dict)
     mode: Annotated[Mode | None, written(ModeKey)] = None

@@ -136,9 +136,10 @@ def _message(error: ErrorDetails) -> str:
         )
     if "expected" in more:
         one_of = more["expected"].replace(" or ", ", ")
-        known = (
-            f"{given!r} is not one of [{one_of}]" if "," in one_of else f"must be {one_of}".replace("'", '"')
-        )
+        known = f"must be {one_of}".replace("'", '"')
+        if "," in one_of:
+            known = f"{given!r} is not one of [{one_of}]"
+            known += did_you_mean(str(given), re.findall(r"'([^']+)'", one_of))
         return _short(known)
     if kind.endswith("_type"):
         wanted = NAMES.get(kind.removesuffix("_type"), "object")

@@ -7,6 +7,9 @@
 {{- fail "optIn and missedJobs: the Pods of all jobs that did not ask would be taken for those of missed ones; set one of them to false" }}{{ end }}
 {{- if and $v.optInKinds (not (and $v.optIn $v.kinds)) }}
 {{- fail "optInKinds narrows `kinds` to the namespaces that optIn leaves: set optIn: true and kinds, or optInKinds: false" }}{{ end }}
+{{- range $v.kinds }}{{ if or (eq . "mpijobs.v2beta1.kubeflow.org") (not (regexMatch "^(all|[a-z0-9]+\\.v[0-9][a-z0-9]*\\.[a-z0-9.-]+)$" .)) }}
+{{- fail (printf "kinds: %s: write RESOURCE.VERSION.GROUP, such as jobs.v1.batch, or all (docs/kinds.md); mpijobs.v2beta1.kubeflow.org is always sent" .) }}{{ end }}{{ end }}
+{{- if eq $v.neuronScheduler "default-scheduler" }}{{ fail "neuronScheduler: default-scheduler: it is for a scheduler beside the default one; leave it out (docs/neuron-scheduler.md)" }}{{ end }}
 {{- range $name, $pem := $v.provided }}
 {{- if and (eq $v.certificates "provided") (not $pem) }}
 {{- fail (printf "certificates: provided has no provided.%s: add --set-file provided.%s=FILE; or, to keep the key out of Helm's release, make the Secret ultraserver-webhook-provided yourself (docs/install.md) and set certificates: program, which serves it" $name $name) }}

@@ -11,6 +11,7 @@ from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.plugin import eventually
 from tests.helpers import requested
 from tests.plane.bound import wait_count
+from tests.plane.examples import assert_changed
 from tests.plane.kinds.jobs import (
     CONTAINER,
     job,
@@ -177,3 +178,7 @@ def test_the_pods_of_a_job_of_eight_are_in_blocks(
     create(namespace, made)
     are_in_blocks(wait_count(namespace, 8), servers, number)
     is_verified(namespace)
+
+
+def test_the_examples_of_kinds_are_changed(namespace: Kubectl) -> None:
+    assert_changed(namespace, "job", "jobset", "leaderworkerset", "pytorchjob", "mpijob-v1")

@@ -50,12 +50,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"table": "rules: []"},
         "begins with `apiVersion: ultraserver-webhook.io/v1alpha1`",
     ),
-    "the kind that is always sent": ({"kinds": ["mpijobs.v2beta1.kubeflow.org"]}, "/kinds/0"),
-    "a kind without a version": ({"kinds": ["jobs.batch"]}, "does not match pattern"),
+    "the kind that is always sent": ({"kinds": ["mpijobs.v2beta1.kubeflow.org"]}, "always sent"),
+    "a kind without a version": (
+        {"kinds": ["jobs.batch"]},
+        "kinds: jobs.batch: write RESOURCE.VERSION.GROUP",
+    ),
     "a value that is misspelt": ({"optin": True}, "additional properties 'optin' not allowed"),
     "replicas beside the autoscaler": ({"programs": {"serving": {"replicas": 3}}}, "/programs/serving"),
     "a guard that is neither": ({"guard": "maybe"}, "/guard"),
-    "the scheduler that there is anyway": ({"neuronScheduler": "default-scheduler"}, "/neuronScheduler"),
+    "the scheduler that there is anyway": ({"neuronScheduler": "default-scheduler"}, "leave it out"),
     "a digest that is none": ({"image": {"serving": {"digest": "sha256:1"}}}, "/image/serving/digest"),
 }
 

@@ -1,0 +1,20 @@
+"""The files of examples/, created as a person would."""
+
+from __future__ import annotations
+
+import json
+
+import yaml
+
+from contract.keys import ADDED
+from testbed.plane.kubectl import Kubectl
+from testbed.plane.webhook import REPOSITORY
+
+
+def assert_changed(inside: Kubectl, *names: str) -> None:
+    """Creates files as a dry run, strictly: the API server knows every field, and the webhook changes all."""
+    for name in names:
+        path = REPOSITORY / "examples" / f"{name}.yaml"
+        said = inside.run("create", "--dry-run=server", "--validate=strict", "-o", "yaml", "-f", str(path))
+        for each in yaml.safe_load_all(said.stdout):
+            assert ADDED in json.dumps(each), f"{name}: {each['metadata']['name']}"
