@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NEEDS: Final = "install.md#requirements"
 LEAST: Final = (1, 30)
 """From here on there are admission policies and ``matchConditions`` of v1, and ``sleep`` of ``preStop``."""
-TESTED: Final = ((1, 34), (1, 36))
+TESTED: Final = ((1, 34), (1, 37))
 """The tests run the first and the last of these minor versions."""
 KUEUE: Final = (0, 15)
 """The oldest Kueue that was tested."""
