@@ -24,7 +24,7 @@ from testbed.kits import kit, progress
 from testbed.plane import kubectl
 from testbed.plane.process import ClusterError, end_as_by_ctrl_c
 from testbed.release import installs, provenance, record, signature, source
-from testbed.release.pyz import write as pyz
+from testbed.release.pyz import write as plugin
 
 DIST = product.REPOSITORY / "dist"
 BILL = DIST / "sbom.cdx.json"
@@ -93,7 +93,7 @@ class Writer:
 
     def plugin(self) -> None:
         """The kubectl plugin as one file, and what krew would install it by."""
-        pyz(self._files, self._out, product.version(self._files), int(self._state.date()))
+        plugin.write(self._files, self._out, product.version(self._files), int(self._state.date()))
 
     def manifests(self) -> None:
         """The chart with the images' digests, and what Helm renders of it."""
