@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from common.quantities import thousandths
 from contract.keys import ADDED, ADDED_TO_POD, JOB
 from kubectl_ultraserver.findings import Finding
-from kubectl_ultraserver.objects import labels, maps, name_of, templates, text
+from kubectl_ultraserver.objects import INSTALLED, labels, maps, name_of, templates, text, unmet
 from webhook.engine.changes import changes
 from webhook.objects.tree import map_at, same, shown
 from webhook.undo import record
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from kube.api import Object
     from webhook.preview.run import Preview
 
-INSTALLED: Final = "ultraserver-webhook"
-"""The namespace of an installation, and the name of its registration, as `listing` has it."""
 CALLED: Final = "apiserver_admission_webhook_request_total"
 EXCLUDED: Final = "apiserver_admission_match_condition_exclusions_total"
 LET_THROUGH: Final = "apiserver_admission_webhook_fail_open_count"
@@ -82,7 +80,7 @@ class Asked:
         where = f"namespace {self.shown.namespace}"
         both = (("namespaceSelector", where, self.namespace), ("objectSelector", "it", self.shown.object))
         for selector, who, labelled in both:
-            if labelled and (why := _unmet(map_at(hook, (selector,)), labels(labelled))):
+            if labelled and (why := unmet(map_at(hook, (selector,)), labels(labelled))):
                 return f"{who} is kept out by its {selector}: label {why}"
         return ""
 
@@ -197,15 +195,3 @@ def _covers(found: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON
 
 def _said(value: Any) -> str:  # noqa: ANN401 - JSON
     return "nothing" if value is None else shown(value, 80)
-
-
-def _unmet(selector: Object, has: Mapping[str, str]) -> str:
-    """The first requirement of a label selector that labels do not meet; empty where they meet all."""
-    exact = map_at(selector, ("matchLabels",)).items()
-    said = [{"key": key, "operator": "In", "values": [value]} for key, value in exact]
-    for each in (*said, *maps(selector, "matchExpressions")):
-        key, operator, values = text(each, "key"), text(each, "operator"), each.get("values") or []
-        holds = {"Exists": key in has, "DoesNotExist": key not in has, "In": has.get(key) in values}
-        if not holds.get(operator, has.get(key) not in values):
-            return f"{key} is {has.get(key, 'missing')}, not {operator} {', '.join(values)}".rstrip()
-    return ""

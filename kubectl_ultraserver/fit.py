@@ -19,11 +19,12 @@ from webhook.engine.evaluate import opened
 from webhook.objects.tree import get, map_at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from contract.place import Place
     from kube.api import Object
     from kubectl_ultraserver.findings import Case
+    from kubectl_ultraserver.seen import Fleet
     from placement.claims import Claim
     from placement.model import Pod
 
@@ -113,16 +114,19 @@ def _pods(
         priority = priorities.get(text(spec, "priorityClassName"), 0)
         pod = read_pod({"metadata": own | marks, "spec": spec | {"priority": priority}})
         pods += [replace(pod, job=pod.job or called, created=case.now)] if pod else []
+    return place, _claiming(fleet, pods, claims_of)
+
+
+def _claiming(fleet: Fleet, pods: Sequence[Pod], templates: Mapping[str, Object]) -> tuple[Pod, ...]:
+    """The pods with what the claims ask for that would be made for them."""
     claims = {
-        (pod.namespace, f"{pod.name}-{entry}"): _claim(pod, entry, claims_of[template])
+        (pod.namespace, f"{pod.name}-{entry}"): _claim(pod, entry, templates[template])
         for pod in pods
         for entry, template, _ in pod.claims
-        if template in claims_of
+        if template in templates
     }
     inventory = replace(fleet.inventory, claims={**fleet.inventory.claims, **claims})
-    return place, tuple(
-        replace(fleet, inventory=inventory).claiming(_lacking(pod, claims_of) for pod in pods)
-    )
+    return tuple(replace(fleet, inventory=inventory).claiming(_lacking(pod, templates) for pod in pods))
 
 
 def _claim(pod: Pod, entry: str, template: Object) -> Claim:

@@ -16,7 +16,7 @@ from kube.api import ApiError, ForbiddenError, leases
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.kueue import QUEUE, owned
 from kubectl_ultraserver.names import belongs, job_of, unknown
-from kubectl_ultraserver.objects import at, labels, maps, name_of, text
+from kubectl_ultraserver.objects import INSTALLED, at, labels, maps, name_of, text
 from kubectl_ultraserver.seen import Fleet, Work, table_of
 from placement.claims import API, READERS, Inventory
 from placement.model import COMPONENT
@@ -39,8 +39,6 @@ MPIJOBS: Final = "mpijobs"
 KUEUE: Final = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
 """Kueue 0.15 serves both; the newest is asked."""
 HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-INSTALLED: Final = "ultraserver-webhook"
-"""The namespace of an installation, and the name of its registration."""
 RULES: Final = f"/api/v1/namespaces/{INSTALLED}/configmaps/{INSTALLED}-rules"
 """The rule table of an installation."""
 ROLE: Final = "docs/kubectl.md has a ClusterRole with all that it needs"
@@ -89,7 +87,7 @@ class Lister:
 
     def _claims(self) -> tuple[Inventory, str]:
         """What there is of claims, none before Kubernetes 1.34; and why it was not looked at."""
-        if API.removeprefix("/apis/") not in self.served:
+        if not self.has_claims:
             return Inventory(), ""
         try:
             return Inventory(*(self._read(path, read) for path, read in READERS.items())), ""
@@ -207,6 +205,11 @@ class Lister:
     @property
     def _inside(self) -> str:
         return f"namespaces/{self.namespace}"
+
+    @property
+    def has_claims(self) -> bool:
+        """Whether there are claims of devices: from Kubernetes 1.34 on."""
+        return API.removeprefix("/apis/") in self.served
 
     @property
     def kueue(self) -> str:

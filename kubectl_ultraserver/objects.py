@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from webhook.objects.tree import get, map_at, maps_at, nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from kube.api import Object
+
+INSTALLED: Final = "ultraserver-webhook"
+"""The namespace of an installation, and the name of most of its objects."""
 
 
 def at(found: object, *path: str) -> Any:  # noqa: ANN401 - JSON of any shape
@@ -63,3 +66,18 @@ def holds(found: Object, kind: str) -> bool:
 def templates(found: object) -> Iterator[Object]:
     """The pod templates of an object of any kind."""
     return (node for _, node in nodes(found) if maps(node, "spec", "containers"))
+
+
+def unmet(selector: object, has: Mapping[str, str]) -> str:
+    """The first requirement of a label selector that labels do not meet; empty where they meet all.
+
+    See Kubernetes, "Labels and Selectors".
+    """
+    exact = map_at(selector, ("matchLabels",)).items()
+    said = [{"key": key, "operator": "In", "values": [value]} for key, value in exact]
+    for each in (*said, *maps(selector, "matchExpressions")):
+        key, operator, values = text(each, "key"), text(each, "operator"), each.get("values") or []
+        met = {"Exists": key in has, "DoesNotExist": key not in has, "In": has.get(key) in values}
+        if not met.get(operator, has.get(key) not in values):
+            return f"{key} is {has.get(key, 'missing')}, not {operator} {', '.join(values)}".rstrip()
+    return ""

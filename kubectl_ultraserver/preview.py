@@ -20,9 +20,9 @@ from kube.api import ForbiddenError, leases
 from kubectl_ultraserver.asked import CALLED, EXCLUDED, LET_THROUGH, Asked, explain, silent
 from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.fit import Fit, fit
-from kubectl_ultraserver.listing import HOOKS, INSTALLED, Lister
+from kubectl_ultraserver.listing import HOOKS, Lister
 from kubectl_ultraserver.names import JobName
-from kubectl_ultraserver.objects import maps, name_of, number, text
+from kubectl_ultraserver.objects import INSTALLED, maps, name_of, number, text
 from kubectl_ultraserver.seen import Fleet, Work, table_of
 from kubectl_ultraserver.terminal import listed
 from placement.claims import API
@@ -109,9 +109,8 @@ class Asker(Lister):
 
     def _templates(self, namespace: str) -> dict[str, Object]:
         """The ResourceClaimTemplates of a namespace by name, as far as they may be read."""
-        served = API.removeprefix("/apis/") in self.served
         path = f"{API}/namespaces/{quote(namespace, safe='')}/resourceclaimtemplates"
-        return {name_of(one): one for one in (self._readable(path) if served else ())}
+        return {name_of(one): one for one in (self._readable(path) if self.has_claims else ())}
 
     @cached_property
     def _priorities(self) -> dict[str, int]:

@@ -10,7 +10,7 @@ from contract import keys
 from kubectl_ultraserver.containers import launcher, missing, unstarted
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.kueue import queued
-from kubectl_ultraserver.objects import labels, maps, metadata, templates, text
+from kubectl_ultraserver.objects import INSTALLED, labels, maps, metadata, templates, text
 from kubectl_ultraserver.scheduling import unplaced
 from kubectl_ultraserver.seen import table_of
 from kubectl_ultraserver.verify import misplaced
@@ -53,7 +53,7 @@ def unmutated(case: Case) -> Iterator[Finding]:
         why, remedy = _reason(case, case.work.job)
         blocks = any(keys.ADDED_TO_POD in labels(pod, "annotations") for pod in case.work.pods)
         what = "added blocks to its pods, and nothing to the job" if blocks else "added nothing"
-        yield Finding("webhook", "ultraserver-webhook", f"{what}{why}", (), remedy)
+        yield Finding("webhook", INSTALLED, f"{what}{why}", (), remedy)
 
 
 def _reason(case: Case, job: Object) -> tuple[str, str]:

@@ -6,7 +6,6 @@ As a program, ``python -m testbed.chart``, it writes ``manifests/install.yaml``.
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -51,11 +50,7 @@ def helm() -> Path:
     Raises:
         FileNotFoundError: there is none.
     """
-    built = build.HELM.directory() / "helm"
-    found = str(built) if built.exists() else shutil.which("helm")
-    if found is None:
-        raise FileNotFoundError("there is no helm: make cluster-tools")
-    return Path(found)
+    return build.HELM.program("helm")
 
 
 def rendered(values: Mapping[str, Any] | None = None, chart: Path = CHART) -> str:

@@ -13,7 +13,7 @@ from common.times import time_of
 from contract.keys import ADDED, INJECT
 from kubectl_ultraserver.check.cluster import NEEDS
 from kubectl_ultraserver.check.line import FAIL, NAME, PASS, WARN, Line, program
-from kubectl_ultraserver.objects import at, condition, labels, maps, name_of, templates, text
+from kubectl_ultraserver.objects import at, condition, labels, maps, name_of, templates, text, unmet
 from kubectl_ultraserver.scheduling import silence
 from kubectl_ultraserver.verify import few
 from kubectl_ultraserver.why import unmutated
@@ -142,7 +142,8 @@ def left_out(registration: Object | None, kinds: Collection[str], spaces: Sequen
     status = WARN if any(not kind.startswith("batch/") for kind in lacking) else PASS
     yield Line(status, text_, "set the value kinds, to place such jobs", "kinds.md")
     users = [found for found in spaces if name_of(found) not in SYSTEM]
-    out = [name_of(found) for found in users if not any(_selects(hook, found) for hook in hooks)]
+    selectors = [hook.get("namespaceSelector") for hook in hooks]
+    out = [name_of(found) for found in users if all(unmet(each, labels(found)) for each in selectors)]
     text_, remedy = (
         f"namespaces left out: {few(out) or 'none'}",
         f"kubectl label namespace NAME {INJECT}=enabled",
@@ -154,16 +155,6 @@ def left_out(registration: Object | None, kinds: Collection[str], spaces: Sequen
 def _kinds(rule: Object) -> Iterator[str]:
     pairs = (f"{group}/{version}" for group in rule["apiGroups"] for version in rule["apiVersions"])
     return (f"{pair}/{name}" for pair in pairs for name in rule["resources"])
-
-
-def _selects(hook: Object, space: Object) -> bool:
-    """Whether a webhook's namespaceSelector selects a namespace (Kubernetes, "Labels and Selectors")."""
-    marks, selector = labels(space), hook.get("namespaceSelector")
-    holds = [(at(selector, "matchLabels") or {}).items() <= marks.items()]
-    for row in maps(selector, "matchExpressions"):
-        among = marks.get(row["key"]) in row.get("values", marks.values())
-        holds.append(among == (row["operator"] in ("In", "Exists")))
-    return all(holds)
 
 
 def job(came: Object, refused: str, case: Case, *, wanted: bool) -> Iterator[Line]:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kubectl_ultraserver.objects import at, maps, name_of, number, text
+from kubectl_ultraserver.objects import INSTALLED, at, maps, name_of, number, text
 
 if TYPE_CHECKING:
     from kube.api import Object
 
-NAME: Final = "ultraserver-webhook"
-"""The namespace of an installation, and the name of most of its objects."""
+NAME: Final = INSTALLED
 
 
 class Status(StrEnum):

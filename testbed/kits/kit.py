@@ -136,6 +136,18 @@ class Kit:
         chosen = environ.get(self.variable)
         return Path(chosen).expanduser().absolute() if chosen else CACHE / self.name / self.recipe()
 
+    def program(self, name: str) -> Path:
+        """A program that was built, or else the machine's own.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        built = self.directory() / name
+        found = str(built) if built.exists() else shutil.which(name)
+        if found is None:
+            raise FileNotFoundError(f"there is no {name}: make cluster-tools")
+        return Path(found)
+
     def missing(self, target: Path) -> list[str]:
         """What ``target`` lacks before it can be used: nothing, when it was built whole by this recipe."""
         try:

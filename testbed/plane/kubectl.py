@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from kube.api import ApiError
-from testbed.kits import build
 from testbed.plane.api import Client, Object, Wanted, client, listed
 from testbed.waiting import PATIENCE, NotYetError, left
 
@@ -58,19 +56,6 @@ def _short(found: Object) -> str:
         {key: item[key] for key in ("kind", "status", "metadata", "spec") if key in item} for item in items
     ]
     return "\n".join(json.dumps(item)[:room] for item in shown) or "none"
-
-
-def program() -> Path:
-    """The kubectl of the control plane, or else the machine's own.
-
-    Raises:
-        FileNotFoundError: there is none.
-    """
-    kit = build.CONTROL_PLANE.directory() / "kubectl"
-    found = str(kit) if kit.exists() else shutil.which("kubectl")
-    if found is None:
-        raise FileNotFoundError("there is no kubectl: make cluster-tools")
-    return Path(found)
 
 
 @dataclass(frozen=True)

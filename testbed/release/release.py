@@ -20,8 +20,7 @@ from pathlib import Path
 
 from testbed import chart
 from testbed.images import layout, product
-from testbed.kits import kit, progress
-from testbed.plane import kubectl
+from testbed.kits import build, kit, progress
 from testbed.plane.process import ClusterError, end_as_by_ctrl_c
 from testbed.release import installs, provenance, record, signature, source
 from testbed.release.pyz import write as plugin
@@ -102,7 +101,8 @@ class Writer:
     def kustomized(self) -> None:
         """The same of the release before, which had no chart: its overlay ``eks``; images by digest."""
         path = self._out / "install-eks.yaml"
-        command = [str(kubectl.program()), "kustomize", "manifests/overlays/eks", f"--output={path}"]
+        kubectl = str(build.CONTROL_PLANE.program("kubectl"))
+        command = [kubectl, "kustomize", "manifests/overlays/eks", f"--output={path}"]
         self._report.phase(path.name, command, cwd=self._files, env=self._env)
         text = path.read_text(encoding="utf-8")
         for image, archive in self.archives().items():

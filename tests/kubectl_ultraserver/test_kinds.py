@@ -9,9 +9,9 @@ import pytest
 
 from contract.keys import GATE, HOSTNAME, JOB
 from kubectl_ultraserver import __main__ as cli
-from kubectl_ultraserver.listing import HOOKS, INSTALLED, RULES, Lister
+from kubectl_ultraserver.listing import HOOKS, RULES, Lister
 from kubectl_ultraserver.names import JobName
-from kubectl_ultraserver.objects import templates
+from kubectl_ultraserver.objects import INSTALLED, templates
 from kubectl_ultraserver.seen import MODE, table_of
 from kubectl_ultraserver.servers import servers
 from kubectl_ultraserver.terminal import verified

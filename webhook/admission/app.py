@@ -6,7 +6,7 @@ What an answer looks like:
 a review of something that is ignored           200  allowed, no patch
 a candidate                                     200  allowed, patch, perhaps warnings
 an invalid job                                  200  not allowed, with a status
-a body that is not a review                        400  ``{"error": ...}``
+a body that is not a review                     400  ``{"error": ...}``
 another content type / too long / not POST      415 / 413 / 405
 too much long work at one time                  503  with ``Retry-After``
 an internal error                               500  a review that is not allowed; logged with the uid

@@ -1,6 +1,6 @@
 """Applying rules to a job: which fire, what they add, what they say."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -118,17 +118,11 @@ def _mount_taken(ready: _Ready) -> str | None:
 
 def _matched(subject: Subject, values: Values) -> tuple[Subject, list[tuple[Rule, _Ready | str]]]:
     """Which rules match. First those that say who places the job, for others ask for it."""
-    giving = {
-        rule.name: why or _match(rule, subject, values) for rule, why in ruled_out(subject) if rule.devices
-    }
+    giving = _answers(subject, values, subject.table.giving)
     given = [one.rule.devices for one in giving.values() if isinstance(one, _Ready) and one.rule.devices]
     subject = replace(subject, devices=given[0]) if given else subject
     first = subject.table.placing_of(subject.job.workload)
-    found: dict[str, _Ready | str] = {
-        rule.name: why or _match(rule, subject, values)
-        for rule, why in ruled_out(subject)
-        if rule.name in first
-    } | giving
+    found = _answers(subject, values, first) | giving
     ready = [one for one in found.values() if isinstance(one, _Ready)]
     fires = [one.rule for one in ready]
     replaced = {name for rule in fires for name in rule.replaces}
@@ -142,6 +136,12 @@ def _matched(subject: Subject, values: Values) -> tuple[Subject, list[tuple[Rule
         (rule, found.get(rule.name) or why or _match(rule, subject, values))
         for rule, why in ruled_out(subject)
     ]
+
+
+def _answers(subject: Subject, values: Values, names: Collection[str]) -> dict[str, _Ready | str]:
+    """Whether each of some rules matches, or why not."""
+    rules = ruled_out(subject) if names else ()
+    return {rule.name: why or _match(rule, subject, values) for rule, why in rules if rule.name in names}
 
 
 def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:

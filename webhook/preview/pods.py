@@ -13,6 +13,8 @@ from webhook.objects.tree import Json, WrongTypeError, nodes, parse_pointer, tex
 if TYPE_CHECKING:
     from webhook.preview.run import Preview
 
+_Texts = Mapping[tuple[object, ...], str]
+
 
 class Share(NamedTuple):
     """Pods by their numbers in a group of so many, of a job of this title: each of them gets the same."""
@@ -55,9 +57,12 @@ def done(outcome: Outcome) -> tuple[object, ...]:
 def told(pods: Iterable["Preview"]) -> Iterator[tuple["Preview", str]]:
     """Each of the Pods that is to be shown, and after it a line on those that follow and get the like."""
     runs: list[list[tuple[Preview, Mapping[str, str]]]] = []
+    texts_of_first: _Texts = {}
     for pod in pods:
-        but = _but(runs[-1][0][0], pod) if runs else None
+        texts = _texts(pod)
+        but = _but(texts_of_first, texts)
         if but is None:
+            texts_of_first = texts
             runs.append([(pod, {})])
         else:
             runs[-1].append((pod, but))
@@ -75,9 +80,8 @@ def _line(first: "Preview", alike: list[tuple["Preview", Mapping[str, str]]]) ->
     return f"{whole}{parts}: as {first.share}, with {', '.join(values) or 'the same'}"
 
 
-def _but(first: "Preview", other: "Preview") -> Mapping[str, str] | None:
+def _but(one: _Texts, two: _Texts) -> Mapping[str, str] | None:
     """What else Pods of the same group get, by the key that has it; None where more than texts differs."""
-    one, two = _texts(first), _texts(other)
     if one.keys() != two.keys():
         return None
     found: dict[tuple[str, str], str] = {}
@@ -88,7 +92,7 @@ def _but(first: "Preview", other: "Preview") -> Mapping[str, str] | None:
     return {key: text for (_, text), key in found.items()}
 
 
-def _texts(pod: "Preview") -> Mapping[tuple[object, ...], str]:
+def _texts(pod: "Preview") -> _Texts:
     """Whatever is done and said, by its place; not the record of it, which is of digests."""
     outcome, group = pod.outcome, pod.share and pod.share.group
     found: dict[tuple[object, ...], str] = {(group, outcome.rules, outcome.warnings, outcome.denials): ""}

@@ -5,6 +5,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 from typing import Final
 
@@ -74,7 +75,7 @@ class Preview:
         """Itself, and its Pods."""
         return (self, *(self.pods or ()))
 
-    @property
+    @cached_property
     def changes(self) -> tuple[Change, ...]:
         """Every field that it would change, and which rule sets it."""
         return changes(self.object, self.outcome.after, self.outcome.setters)

@@ -534,6 +534,11 @@ class Table(File):
         }
 
     @cached_property
+    def giving(self) -> Collection[str]:
+        """Names of the rules that say how workers get their devices, and are not off."""
+        return frozenset(rule.name for rule in self.rules if rule.devices and rule.mode is not Mode.OFF)
+
+    @cached_property
     def ruled_out(self) -> dict[tuple[object, ...], Sequence[tuple[Rule, str | None]]]:
         """What was found out about rules by what is known of a job as a whole."""
         return {}
