@@ -31,8 +31,8 @@ The first shape that fits the number of workers is used.
 OF_RULES = """
 ## Rules
 
-*On*: kind and role; `worker` is every group that takes nodes, `pod` a Pod when it is created. *When*: `|` is *or*,
-`?*` set, `""` not set.
+*On*: kind and role; `worker` is every group that takes nodes, `pod` a Pod when it is created. *When*: `|` is
+*or*, `?*` set, `""` not set.
 
 """
 
