@@ -14,7 +14,7 @@ NODE_CONFIG: Final = PREFIX + "node-config"
 """Annotation on the job: its node config, ``"4"``, ``"2"`` or ``"1"``."""
 
 JOB: Final = PREFIX + "job"
-"""Label on what takes nodes: unique to a job in the cluster; always computed, never copied.
+"""Label on what takes nodes: unique to a job in the cluster; never copied.
 
 An annotation on pods that take no node: (anti)affinity selects pods that have the label, and they are not
 among these.

@@ -189,14 +189,14 @@ class Match(Row):
         named: false: the job has a generateName.
         numbered: true: each pod that takes a node has a number.
         placer: affinity (the scheduler), kueue or gate (whole-job admission).
-        devices: configured (by claim templates with a nodeConfig), claimed (by others), requested, unknown
-            (by a claim that pods share), none or mixed.
+        devices: configured (claims with a nodeConfig), claimed (others), requested, unknown (claims that
+            pods share), none or mixed.
         requests: The pod requests one of these resources; in a map, at least so many, or a Range.
         image: Images of a container or init container; globs.
         instance_type: Instance types that the pod selects; empty: none.
         volume: The template has this volume.
         template: Values by JSON pointer into the template; globs; empty: not set.
-        every: true: all templates of the role must meet conditions on templates. Default: each by itself.
+        every: true: all templates of the role must match, not each by itself.
         unsupported_count: A number of one of these resources is ruled out by deviceCounts.
         fields: Values of the workload's fields; globs.
         workers: How many pods take a node, a Range.
@@ -276,8 +276,8 @@ class Rule(Row):
         warn: Message of a warning.
         deny: Message of a refusal.
         quiet: true: no warnings about conflicts.
-        placer: As in Match; the first such rule counts. Default: affinity.
-        devices: As in Match, by what it adds; the first such rule counts.
+        placer: As in Match; the first rule counts. Default: affinity.
+        devices: As in Match, by what it adds; the first rule counts.
     """
 
     name: Name

@@ -61,8 +61,7 @@ class Claimed(Row):
 
     Attributes:
         takes: ``node``, or a number of devices (a node if it is wholeNode's).
-        node_config: The node config that its template asks the driver for. A job that says another is
-            refused.
+        node_config: The node config of its template. A job that says another is refused.
     """
 
     takes: Positive | Literal["node"]
@@ -76,13 +75,12 @@ class Candidates(Row):
     Attributes:
         requests: Resources, one of which the workers request.
         instance_type_label: The node label with the instance type.
-        instance_types: UltraServer instance types. A job whose node selection excludes all is left alone.
-            $(job.instanceType) is the first that is not excluded.
-        whole_node: How much of a resource a node has; jobs that request less are left alone. Of others any
+        instance_types: UltraServer instance types. A job that excludes all is left alone;
+            $(job.instanceType) is the first that it does not exclude.
+        whole_node: How much a node has; jobs that request less are left alone. Of other resources any
             amount counts.
         claims: What a claim takes, by ResourceClaimTemplate; globs; the first that fits counts.
-        node_labels: Values of other labels of UltraServer nodes; globs. A job that selects others is left
-            alone.
+        node_labels: Other labels of UltraServer nodes; globs. A job that selects others is left alone.
         elsewhere: See Elsewhere.
     """
 
@@ -160,13 +158,13 @@ class Group(Row):
 
     Attributes:
         role: Its name in rules.
-        template: JSON pointer; empty for a Pod. LIST[KEY=VALUE] selects an element; LIST[*] is each, the
-            same in replicas, times and numbers.
+        template: JSON pointer; empty for a Pod. LIST[KEY=VALUE] selects an element, LIST[*] each, as in
+            replicas, times and numbers.
         replicas: How many pods: a number, a JSON pointer (0 if missing), {path, default}, or a list of
             these, multiplied. Default: 1. 0: its one pod is the first of the next group's.
         takes_nodes: Whether each pod takes a node: true, false (default), a JSON pointer, or ``devices``:
-            if the pods request a whole node or select an instance type; or, if no pods of an opted-in job
-            do, any devices, or else all.
+            if it requests a whole node or selects an instance type (if none of an opted-in job does: any
+            devices, or else all).
         otherwise: With ``devices``, the role of pods that take no nodes.
         index: A pod's number, from 0 among those that take nodes: up to four terms.
         continues: true: the number counts within the group, after earlier groups.
@@ -197,8 +195,8 @@ class Suspending(Row):
         started: Present once the operator has seen it not suspended.
         stopped: "True" once the pods of one suspended later are gone.
         active: A map of groups with their numbers of active pods.
-        keeps: The role whose Job, NAME-ROLE, exists while suspended; after a change of size a warning says
-            to delete it.
+        keeps: The role whose Job exists while suspended; after a change of size a warning says to delete
+            it.
     """
 
     suspend: Pointer
@@ -226,16 +224,16 @@ class Workload(Row):
         name: Unique.
         kinds: ``group/version/Kind`` each.
         groups: Its sets of pods.
-        when: Values of its fields, if workloads share a kind; globs. The first that matches is used, last
-            one without ``when``.
-        fields: Texts for $(field.NAME) and match.fields.
+        when: Values of its fields, if workloads share a kind; globs. The first that matches is used;
+            without ``when``, last.
+        fields: Texts for $(field.NAME) and ``match``.
         peers: Labels that only pods of a named job that take nodes have in a namespace; may be $(job.name).
             Default: the job label.
         group: A label whose values tell apart units that are jobs of their own.
         place: Of Pods: the place of those that have none.
         node_config_env: Environment variable by which containers choose the node config.
-        updates: When an update gets back what it takes out: ``always``, or while pods are still to come
-            (Suspending). Default: never.
+        updates: When an update gets back what it takes out: ``always``, or as Suspending says. Default:
+            never.
     """
 
     name: Name
