@@ -192,6 +192,7 @@ class Match(Row):
         devices: configured (claims with a nodeConfig), claimed (others), requested, unknown (claims that
             pods share), none or mixed.
         requests: The pod requests one of these resources; in a map, at least so many, or a Range.
+            Containers count together.
         image: Images of a container or init container; globs.
         instance_type: Instance types that the pod selects; empty: none.
         volume: The template has this volume.
@@ -341,6 +342,7 @@ class File(Row):
         values: Texts for $(value.NAME). Rules that use an empty one are skipped.
         candidates: Which jobs are placed.
         device_counts: By instance type, how many devices a container may request: a list, or ``up to N``.
+            Other types: any number.
         workloads: Kinds of job.
         shapes: Sizes of jobs.
         rules: What is added, in this order.
