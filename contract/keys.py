@@ -5,41 +5,41 @@ from typing import Final
 PREFIX: Final = "ultraserver-webhook.io/"
 
 INJECT: Final = PREFIX + "inject"
-"""Label or annotation on the job: ``false`` opts out, ``true`` makes any job a candidate."""
+"""Label or annotation on the job: ``false`` opts out, ``true`` opts in."""
 
 ON: Final = frozenset({"true", "enabled"})
 OFF: Final = frozenset({"false", "disabled"})
 
 NODE_CONFIG: Final = PREFIX + "node-config"
-"""Annotation on the job: the node config (``"4"``, ``"2"`` or ``"1"``) to use whatever the table says."""
+"""Annotation on the job: its node config, ``"4"``, ``"2"`` or ``"1"``."""
 
 JOB: Final = PREFIX + "job"
-"""Label on what takes nodes: unique to a job in the cluster; always computed, never copied.
+"""Label on what takes nodes: unique to a job in the cluster; never copied.
 
 An annotation on pods that take no node: (anti)affinity selects pods that have the label, and they are not
 among these.
 """
 
 PLACE: Final = PREFIX + "place"
-"""Annotation on what takes nodes: who places it, how many workers there are, and on which units."""
+"""Annotation on what takes nodes: who places it, and how."""
 
 OPENED: Final = PREFIX + "opened"
 """Annotation on a Pod: when placement pinned it."""
 
 GATE: Final = PREFIX + "whole-job"
-"""Scheduling gate behind which a Pod waits for placement."""
+"""Scheduling gate: the Pod waits for placement."""
 
 BLOCK: Final = PREFIX + "block"
-"""Label on a Pod that takes a node: the number of its block of consecutive workers in the job."""
+"""Label on a Pod that takes a node: its block in the job."""
 
 LOOSE: Final = PREFIX + "loose"
-"""Label on a Pod of no job that keeps jobs off its whole UltraServer."""
+"""Label on a loose Pod, which keeps jobs off its UltraServer."""
 
 ADDED: Final = PREFIX + "added"
-"""Annotation on a pod template: the record of what the webhook added to it."""
+"""Annotation on a pod template: what the webhook added to it."""
 
 ADDED_TO_POD: Final = PREFIX + "added-to-pod"
-"""The same on a Pod: what was added to the Pod itself, not to its template."""
+"""The same for a Pod itself."""
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 """The node label that pins a pod of node config 1; every kubelet sets it."""

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,12 +16,12 @@ from webhook.rules.show import when
 
 SHAPES = ("shape", "workers", "node config", "together", "apart", "topology key")
 RULES = ("rule", "on", "when", "why")
+NO_HEAD = ("",) * len(RULES)
 INTRODUCTION = """\
 # Reference of the rule table
 
-`python -m tests.docs` writes this page from the packaged table and its JSON Schema.
-[The rule table](rule-table.md) explains how to change it; `ultraserver-webhook rules show` prints the rules
-of yours.
+The packaged table; `python -m tests.docs` writes this page. [How to change it](rule-table.md);
+`ultraserver-webhook rules show` prints yours.
 
 ## Shapes
 
@@ -30,8 +31,8 @@ The first shape that fits the number of workers is used.
 OF_RULES = """
 ## Rules
 
-*On* is the role: `worker` is every group of pods that takes nodes, `pod` is a Pod when it is created, `any`
-is every group. In *when*, `?*` means that a value is set, and `""` that it is not.
+*On*: kind and role; `worker` is every group that takes nodes, `pod` a Pod when it is created. *When*: `|` is
+*or*, `?*` set, `""` not set.
 
 """
 
@@ -65,7 +66,7 @@ def reference() -> str:
             "\n## Keys of a table\n\n*Globs* are `*` and `?` as in file names. Keys in bold are required.\n",
             *_keys(),
             "\n## Labels, annotations and the gate\n\n",
-            _markdown(("key", "meaning"), [*_contract()]),
+            _markdown(NO_HEAD[:2], [*_contract()]),
         ]
     )
 
@@ -78,27 +79,31 @@ def updated(text: str) -> str:
     return before + (shapes(load_default()) if start else "") + rest
 
 
-def _rules(rules: Sequence[Rule]) -> str:
+def _rules(rules: Sequence[Rule], head: tuple[str, ...] = RULES) -> str:
     rows = []
     for rule in rules:
-        fires = when(rule).replace("|", " or ")
+        on = [", ".join(rule.match.workload)] if rule.match.workload != (rule.match.role,) else []
+        everywhere = replace(rule, match=replace(rule.match, workload=()))
+        fires = when(everywhere).replace("|", r" \| ")
+        if fires == "always" and rule.needs:
+            fires = r" \| ".join(f"with {name}" for name in rule.needs)
         off = "; off by default" if rule.mode is Mode.OFF else ""
         rows.append(
             (
                 f"`{rule.name}`",
-                rule.match.role,
+                " ".join(filter(None, [*on, rule.match.role])),
                 (fires if fires == "always" else f"`{fires}`") + off,
                 rule.reason,
             )
         )
-    return _markdown(RULES, rows)
+    return _markdown(head, rows)
 
 
 def _of_components(packaged: set[str]) -> Iterator[str]:
     """The rules that the other tables of an installation add, each table under a heading."""
     for path in sorted((REPOSITORY / "manifests").rglob("[0-9]*-*.yaml"), key=lambda path: path.name):
         rules = [rule for rule in load_file(path).rules if rule.name not in packaged]
-        yield f"\n### Added by {path.stem.partition('-')[2]}\n\n{_rules(rules)}"
+        yield f"\n### Added by {path.stem.partition('-')[2]}\n\n{_rules(rules, NO_HEAD)}"
 
 
 def _keys() -> Iterator[str]:
@@ -136,7 +141,7 @@ def _keys_of(name: str, row: Mapping[str, Any]) -> Iterator[str]:
         for key, said in row["properties"].items()
         if "description" in said
     ]
-    yield f"\n### {name}\n\n{row['description']}\n\n{_markdown(('key', 'meaning'), described)}"
+    yield f"\n### {name}\n\n{row['description']}\n\n{_markdown(NO_HEAD[:2], described)}"
 
 
 def _contract() -> Iterator[tuple[str, str]]:

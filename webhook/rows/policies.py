@@ -57,18 +57,15 @@ _NAMESPACE: Final = r"^!?[a-z0-9*?\[\]!-]+$"
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(Row):
-    """Modes for some objects. The first policy that is for an object counts.
+    """The first policy that fits counts.
 
     Attributes:
-        namespaces: Names, with globs. Default: every namespace.
-        labels: Allowed values by key of a label of the object, as in match.labels; not labels that rules set.
-            A Pod's are its own: put the label on the pod templates, too.
-        mode: Replaces the mode of the table.
-        rules: By name of a rule, the mode that replaces its own. Globs are allowed: the whole name counts
-            first, then the longest glob that fits.
-        reason: Why; it is in the log, the audit annotations and previews.
-        until: From then on the policy has no effect: a date and time with its zone, such as
-            2026-12-31T18:00:00Z.
+        namespaces: Globs. Default: all.
+        labels: Values of the object's labels; not labels that rules set.
+        mode: Replaces the table's.
+        rules: Modes that replace those of rules; globs. The whole name counts first, then the longest glob.
+        reason: Why; in the log, audit annotations and previews.
+        until: When it ends: a time with its zone, as 2026-12-31T18:00:00Z.
     """
 
     reason: Annotated[str, Limits(pattern=r"\S")]

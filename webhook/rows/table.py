@@ -80,19 +80,17 @@ Strictness = Literal["required", "preferred", "none"]
 
 @dataclass(frozen=True)
 class Shape(Row):
-    """A row about job size.
+    """A size of jobs.
 
     Attributes:
-        name: Unique among shapes.
+        name: Unique.
         workers: A number of workers, or ``multiple of N``.
-        node_config: How many nodes make one unit: 1, 2 or 4 on UltraServers, another number for other
-            machines.
-        topology_key: The node label whose value the nodes of one unit share.
-        together: How strictly workers of the job share a unit. Default: none. It does nothing by itself:
-            rules match it.
-        apart: The same, for keeping workers of other jobs off the unit.
-        warn: Message of a warning for jobs of this shape.
-        deny: Message with which jobs of this shape are refused.
+        node_config: Nodes in a unit: 1, 2 or 4 on UltraServers.
+        topology_key: The node label whose value a unit's nodes share.
+        together: How strictly workers share a unit: required, preferred or none (default).
+        apart: The same, for keeping other jobs' workers off.
+        warn: Message of a warning.
+        deny: Message of a refusal.
     """
 
     name: Name
@@ -119,10 +117,10 @@ class Shape(Row):
 
 @dataclass(frozen=True)
 class Range(Row):
-    """A range of whole numbers, both ends included.
+    """Whole numbers, both ends included.
 
     Attributes:
-        at_least: Default: 0, which of a resource means any amount of it.
+        at_least: Default: 0; of a resource, any amount.
         at_most: Default: no limit.
     """
 
@@ -152,12 +150,12 @@ templates differ."""
 
 @dataclass(frozen=True)
 class MountFree(Row):
-    """A mount that the job must not use for another volume; if it does, the rule adds nothing and warns.
+    """If the job mounts another volume there, the rule adds nothing and warns.
 
     Attributes:
         mount_path: Path of the mount.
-        name: Name of the only volume that may be mounted there.
-        container: Whose mount it is. Default: the first container's.
+        name: The only volume that may be there.
+        container: Default: the first.
     """
 
     mount_path: str
@@ -181,46 +179,32 @@ def _as_it_is(mount: Mapping[str, str], _: object) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class Match(Row):
-    """When the rule fires. All given conditions must hold; of a list one value is enough.
-
-    Conditions on templates (requests, image, instanceType, volume, template, unsupportedCount) hold for each
-    template by itself.
+    """When the rule fires: if all given conditions hold; of a list, one value is enough.
 
     Attributes:
-        role: The pods that the rule is for: a group of the workload, ``worker`` for every group that takes
-            nodes, or ``any`` for every group.
-        candidate: Whether the object is a candidate, see Candidates. Default: true. Objects that are not
-            candidates have no shape, job label or instance type. Opted-out objects never get anything.
+        role: A group of the workload, ``worker`` (groups that take nodes) or ``any``.
+        candidate: true (default), false or any. Other objects have no shape or job label.
         workload: Names of workloads.
-        shape: Allowed values of the shape's name, nodeConfig, together or apart.
-        named: true: the job has a name; false: it has a generateName.
-        numbered: true: each pod that takes a node has a number of its own, by ``index``; false: not each.
-        placer: Who finds the nodes of the job: affinity (the scheduler), kueue, or gate (whole-job
-            admission); of a Pod, what its annotation place says.
-        devices: How the workers get their devices: configured (claim templates of candidates.claims with a
-            nodeConfig), claimed (those without), requested, unknown (a claim that pods share), none, or
-            mixed (the templates differ).
-        requests: The pod requests one of these resources. A map gives the least number of each, or a range;
-            the containers of a pod count together.
-        image: A container or init container has one of these images; globs; ``!`` before a value means every
-            other image.
-        instance_type: The node selector or affinity names one of these instance types; the empty text: it
-            names none.
-        volume: The template has a volume of this name.
-        template: Allowed values by JSON pointer into the template; globs. A value that is missing or empty is
-            the empty text.
-        every: true: all templates of the role must meet the conditions on templates, else the rule is for
-            none of them. Default: false, the rule is for those that do.
-        unsupported_count: A container requests a number of one of these resources that no instance type
-            accepts which its pod may get, see deviceCounts.
-        fields: Allowed values by name of a field of the workload; globs. A workload without such a field is
-            not matched.
-        workers: How many of the object's pods take a node: atLeast, atMost, or both.
-        labels: Allowed values by key of a label of the object; globs; ``!`` before a value means every other
-            value. A missing label is the empty text: "?*" matches if it is set, "" if it is not.
-        annotations: The same for annotations of the object.
-        namespace: The object is in one of these namespaces; globs.
-        mount_free: This container mounts nothing but this volume at this path.
+        shape: Values of name, nodeConfig, together or apart.
+        named: false: the job has a generateName.
+        numbered: true: each pod that takes a node has a number.
+        placer: affinity (the scheduler), kueue or gate (whole-job admission).
+        devices: configured (claims with a nodeConfig), claimed (others), requested, unknown (claims that
+            pods share), none or mixed.
+        requests: The pod requests one of these resources; in a map, at least so many, or a Range.
+            Containers count together.
+        image: Images of a container or init container; globs.
+        instance_type: Instance types that the pod selects; empty: none.
+        volume: The template has this volume.
+        template: Values by JSON pointer into the template; globs; empty: not set.
+        every: true: all templates of the role must match, not each by itself.
+        unsupported_count: A number of one of these resources is ruled out by deviceCounts.
+        fields: Values of the workload's fields; globs.
+        workers: How many pods take a node, a Range.
+        labels: Values of the job's labels; globs; "?*": set; empty: not set.
+        annotations: The same for annotations.
+        namespace: Names; globs.
+        mount_free: See MountFree.
     """
 
     role: Role | Literal["any"]
@@ -279,29 +263,22 @@ class Match(Row):
 
 @dataclass(frozen=True)
 class Rule(Row):
-    """One row of the table: when it fires, what it adds, and why.
-
-    It needs at least one of add, warn, deny, placer and replaces.
+    """It needs add, warn, deny, placer or replaces.
 
     Attributes:
-        name: Unique among rules; it appears in previews, warnings and audit annotations.
+        name: Unique.
         reason: Why; previews print it.
-        match: When the rule fires, see Match.
-        add: A part of a pod template, as ordinary Kubernetes YAML, with placeholders; checked against the pod
-            template of Kubernetes 1.36.
-        on_conflict: What happens where the job has another value. keep (default): the job's value stays, with
-            a warning; override: it is replaced, with a warning; deny: the job is refused.
-        mode: Default: enforce. shadow reports and changes nothing; off skips the rule, and may be written
-            without quotes.
-        replaces: Rules that are skipped where this one fires; this one is applied in the place of the first.
+        match: When it fires.
+        add: A part of a pod template (Kubernetes 1.36), with placeholders.
+        on_conflict: keep (default), override or deny.
+        mode: enforce (default), shadow or off.
+        replaces: Rules that are skipped where this one fires.
         needs: Earlier rules, one of which must have fired without a conflict.
-        warn: Message of a warning for the job.
-        deny: Message with which the job is refused.
-        quiet: true: no warnings about conflicts, for rules whose purpose is to override.
-        placer: Who finds the nodes of the jobs that the rule fires for: affinity, kueue or gate. The first
-            such rule counts; without one it is affinity.
-        devices: How the workers get their devices by what it adds, as other rules then match it. The first
-            such rule counts.
+        warn: Message of a warning.
+        deny: Message of a refusal.
+        quiet: true: no warnings about conflicts.
+        placer: As in Match; the first rule counts. Default: affinity.
+        devices: As in Match, by what it adds; the first rule counts.
     """
 
     name: Name
@@ -356,25 +333,20 @@ def _without_values(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class File(Row):
-    """Which jobs are placed, what shapes they have, and what each rule adds to their pod templates.
+    """A rule table.
 
     Attributes:
         api_version: The version of this format.
-        extends: ``default``: start from the packaged table. A row with the name of a packaged row changes
-            that row, key by key; a new shape is tried before the packaged ones; a new rule is applied after
-            them.
-        mode: Mode of the whole table. Default: enforce. shadow reports what it would do and changes nothing;
-            off ignores every object.
-        values: Texts that fragments use as $(value.NAME). They may contain other placeholders, but no value.
-            A rule that uses an empty value is skipped.
+        extends: ``default``: this table changes the packaged one.
+        mode: enforce (default), shadow or off.
+        values: Texts for $(value.NAME). Rules that use an empty one are skipped.
         candidates: Which jobs are placed.
-        device_counts: By instance type, how many devices a container may request: a list of numbers, or ``up
-            to N``. Of a type that is not listed nothing is refused.
-        workloads: Kinds of job: where their pod templates, worker counts and fields are.
-        shapes: Sizes of jobs. The first that fits the number of workers is used.
-        rules: What is added to which pod template. Applied in this order.
-        policies: Modes for some namespaces or labels. The first policy that is for an object counts; those of
-            a table that extends another come first.
+        device_counts: By instance type, how many devices a container may request: a list, or ``up to N``.
+            Other types: any number.
+        workloads: Kinds of job.
+        shapes: Sizes of jobs.
+        rules: What is added, in this order.
+        policies: Modes for some namespaces or labels.
     """
 
     api_version: Literal["ultraserver-webhook.io/v1alpha1"]

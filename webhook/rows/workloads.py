@@ -38,14 +38,12 @@ ANY = "any"
 
 @dataclass(frozen=True)
 class Elsewhere(Row):
-    """What else says that a job is for other nodes; such a job is left alone, unless it is opted in.
+    """Jobs for other nodes; they are left alone, unless opted in.
 
     Attributes:
-        labels: Values of labels of the job, such as its queue, by key; globs.
-        tolerations: Values of tolerations of the job's workers, by the taint's key; globs; the empty text for
-            a toleration without a value.
-        owners: Kinds of what made the job, by API group, such as an operator that chooses nodes itself;
-            globs.
+        labels: Values of the job's labels, such as its queue; globs.
+        tolerations: Values of the workers' tolerations, by taint; globs; empty: no value.
+        owners: Kinds of the job's owner, by API group; globs.
     """
 
     labels: Patterns = field(default_factory=dict)
@@ -59,13 +57,11 @@ NODE: Literal["node"] = "node"
 
 @dataclass(frozen=True)
 class Claimed(Row):
-    """What a pod takes by a claim that is made from one template.
+    """What a claim takes.
 
     Attributes:
-        takes: ``node`` for a whole node, or a number of devices; it is a whole node if it equals wholeNode of
-            aws.amazon.com/neuron.
-        node_config: The node config that the template asks the driver for. It counts as the annotation does;
-            a job that says another one is refused. Missing where the template asks for none.
+        takes: ``node``, or a number of devices (a node if it is wholeNode's).
+        node_config: The node config of its template. A job that says another is refused.
     """
 
     takes: Positive | Literal["node"]
@@ -74,25 +70,18 @@ class Claimed(Row):
 
 @dataclass(frozen=True)
 class Candidates(Row):
-    """Which jobs the table is for.
-
-    A job is a candidate if its workers request a whole node of one of the resources, or claim one, or select
-    one of the instance types, or if it is annotated ``ultraserver-webhook.io/inject: "true"``; unless it
-    points to other nodes.
+    """Which jobs are placed.
 
     Attributes:
-        requests: Resources; a job whose workers request one of them is a candidate.
-        instance_type_label: The node label that holds the instance type.
-        instance_types: UltraServer instance types. A job whose own node selector or required node affinity
-            excludes all of them is left alone. $(job.instanceType) is the first that the job does not
-            exclude.
-        whole_node: How much of a resource a node has. A job whose workers request less is left alone, unless
-            it is opted in. A resource that is not listed counts in any amount; {} takes every amount.
-        claims: What a pod takes by a claim, by name of the ResourceClaimTemplate; globs; the first that fits
-            counts. Names of a table that extends another are tried first.
-        node_labels: Other labels of UltraServer nodes: values by label; globs. A job whose own selection
-            allows none of the values of one of them is left alone.
-        elsewhere: What else says that a job is for other nodes.
+        requests: Resources, one of which the workers request.
+        instance_type_label: The node label with the instance type.
+        instance_types: UltraServer instance types. A job that excludes all is left alone;
+            $(job.instanceType) is the first that it does not exclude.
+        whole_node: How much a node has; jobs that request less are left alone. Of other resources any
+            amount counts.
+        claims: What a claim takes, by ResourceClaimTemplate; globs; the first that fits counts.
+        node_labels: Other labels of UltraServer nodes; globs. A job that selects others is left alone.
+        elsewhere: See Elsewhere.
     """
 
     requests: Unique[str]
@@ -106,14 +95,14 @@ class Candidates(Row):
 
 @dataclass(frozen=True)
 class Field(Row):
-    """A text of the object that fragments use as ``$(field.NAME)``; at most one of the flags.
+    """A text of the object; at most one flag.
 
     Attributes:
-        path: JSON pointer; with [*] the first list element that has it.
-        default: The text where the job has none; may contain $(value.NAME).
-        parent: true: the text is a file path, and its directory is used.
-        smaller: true: the smaller of two quantities, the text and the default.
-        counted: true: the number of elements of a list.
+        path: JSON pointer; with [*] the first element that has it.
+        default: If there is none; may contain $(value.NAME).
+        parent: true: the directory of this file path.
+        smaller: true: the smaller of two quantities, text and default.
+        counted: true: the length of a list.
     """
 
     path: Pointer
@@ -125,11 +114,11 @@ class Field(Row):
 
 @dataclass(frozen=True)
 class Factor(Row):
-    """A number of a job, or a constant.
+    """A number of a job.
 
     Attributes:
-        path: JSON pointer to the number.
-        default: The number where the job has none.
+        path: JSON pointer.
+        default: If there is none.
     """
 
     path: Annotated[ObjectPath | None, written(Pointer)]
@@ -148,11 +137,11 @@ Factors = Annotated[tuple[Factor, ...], one_or_more(Whole | Pointer | Factor, _f
 
 @dataclass(frozen=True)
 class Number(Row):
-    """One term of the sum that is a pod's number.
+    """A term of a pod's number.
 
     Attributes:
-        source: ``labels/KEY``, or ``name`` for the number at the end of the pod's name.
-        times: A factor, written as replicas.
+        source: ``labels/KEY``, or ``name``: the number at the end of the pod's name.
+        times: Written as replicas.
     """
 
     source: Annotated[str, Limits(pattern="^(name|labels/[^ =*+]+)$")]
@@ -165,25 +154,21 @@ DEVICES: Literal["devices"] = "devices"
 
 @dataclass(frozen=True)
 class Group(Row):
-    """One set of identical pods of a workload; several if the pointer to the template has [*].
+    """A set of identical pods; several if the template has [*].
 
     Attributes:
-        role: Its name in rules. ``worker`` in a rule is every group that takes nodes.
-        template: JSON pointer to its pod template; the empty text where the object is a Pod itself.
-            LIST[KEY=VALUE] selects a list element by a key; LIST[*] is every element, and the same element in
+        role: Its name in rules.
+        template: JSON pointer; empty for a Pod. LIST[KEY=VALUE] selects an element, LIST[*] each, as in
             replicas, times and numbers.
-        replicas: How many pods: a number, a JSON pointer (0 if the field is missing), {path, default}, or a
-            list of these, which are multiplied. Default: 1. The number 0 is for a group whose one pod is the
-            first of the next group's.
-        takes_nodes: Whether each pod takes a node: true, false (default), a JSON pointer to a boolean field,
-            or ``devices``: if the pods request a whole node of candidates, or select one of its instance
-            types. In a job that is opted in and has no such pods: those that request any devices, or else
-            all.
-        otherwise: With ``takesNodes: devices``, the role of pods that take no nodes.
-        index: Where a pod's number is, from 0 among those that take nodes: a sum of up to four terms.
-        continues: true: the number counts within the group; pods of the groups before it come first.
-        numbers: How many numbers there are, written as replicas, if that can differ from the number of pods.
-            Then not all pods exist at once, and the job has no whole-job admission.
+        replicas: How many pods: a number, a JSON pointer (0 if missing), {path, default}, or a list of
+            these, multiplied. Default: 1. 0: its one pod is the first of the next group's.
+        takes_nodes: Whether each pod takes a node: true, false (default), a JSON pointer, or ``devices``:
+            if it requests a whole node or selects an instance type (if none of an opted-in job does: any
+            devices, or else all).
+        otherwise: With ``devices``, the role of pods that take no nodes.
+        index: A pod's number, from 0 among those that take nodes: up to four terms.
+        continues: true: the number counts within the group, after earlier groups.
+        numbers: How many numbers, as replicas, if not one for each pod; then without whole-job admission.
     """
 
     role: Role
@@ -203,15 +188,15 @@ class Group(Row):
 
 @dataclass(frozen=True)
 class Suspending(Row):
-    """Where an object that can be suspended says that its pods are still to come.
+    """Where an object says that its pods are still to come: JSON pointers.
 
     Attributes:
-        suspend: JSON pointer: true while the object is, or is to be, suspended.
-        started: JSON pointer: present once the operator has seen the object not suspended.
-        stopped: JSON pointer: "True" once the pods of an object that was suspended later are gone.
-        active: JSON pointer to a map of groups with the number of active pods of each.
-        keeps: Role whose Job, NAME-ROLE, is created while the object is suspended; after a change of size a
-            warning says to delete it.
+        suspend: true while it is, or is to be, suspended.
+        started: Present once the operator has seen it not suspended.
+        stopped: "True" once the pods of one suspended later are gone.
+        active: A map of groups with their numbers of active pods.
+        keeps: The role whose Job exists while suspended; after a change of size a warning says to delete
+            it.
     """
 
     suspend: Pointer
@@ -236,19 +221,19 @@ class Workload(Row):
     """A kind of job.
 
     Attributes:
-        name: Unique among workloads.
+        name: Unique.
         kinds: ``group/version/Kind`` each.
-        groups: Its sets of identical pods.
-        when: An object is this workload only if its fields have these values; globs. So workloads can share a
-            kind: the first that matches is used, and last one without ``when``.
-        fields: Texts of the job, used as $(field.NAME) and in match.fields.
-        peers: Labels that the pods of a named job which take nodes have, and no other pods of its namespace;
-            a value may be $(job.name). Default: the job label.
-        group: A label whose value tells apart the units of one object: each is a job of its own.
-        place: Of a workload of Pods: the annotation ultraserver-webhook.io/place of those that have none.
-        node_config_env: Environment variable with which a job's containers choose the node config.
-        updates: When an update of a stored object gets back what it takes out: ``always``, or while its pods
-            are still to come. Default: never.
+        groups: Its sets of pods.
+        when: Values of its fields, if workloads share a kind; globs. The first that matches is used;
+            without ``when``, last.
+        fields: Texts for $(field.NAME) and ``match``.
+        peers: Labels that only pods of a named job that take nodes have in a namespace; may be $(job.name).
+            Default: the job label.
+        group: A label whose values tell apart units that are jobs of their own.
+        place: Of Pods: the place of those that have none.
+        node_config_env: Environment variable by which containers choose the node config.
+        updates: When an update gets back what it takes out: ``always``, or as Suspending says. Default:
+            never.
     """
 
     name: Name
