@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from testbed import chart
+from testbed.images import product
 from testbed.mpijob import mpijob
 from testbed.nodes.calls import caller
 from testbed.nodes.plane import RealPlane
 from testbed.nodes.story import NAMESPACE
 from testbed.plane.jobs import template
 from testbed.plane.kubectl import Kubectl, Object
+from testbed.release import installs
 from testbed.waiting import until
 from tests.docs import session
 from tests.docs.blocks import REPOSITORY
@@ -149,4 +152,7 @@ def manifests(folder: Path) -> Path:
     assert found, "values.yaml has no programs.certificates"
     own = f"    env: {json.dumps(hurried)}\n"
     values.write_text(before + found + after.replace("    env: []\n", own, 1), encoding="utf-8")
+    # The README installs a release's archive, by its version.
+    archive = folder / f"{chart.NAME}-chart-{product.version(REPOSITORY)}.tgz"
+    installs.pack(folder / "manifests" / "chart", archive, 0)
     return session.folder_with_examples(folder)
