@@ -93,16 +93,16 @@ def silent(asked: Asked) -> list[Object]:
 
 def explain(asked: Asked) -> list[Finding]:
     """Why the API server does otherwise than the table says; empty where it does as that says."""
-    here, there, (whose, note) = asked.shown.outcome, _tables(asked), asked.table
+    ours, there, (whose, note) = asked.shown.outcome, _tables(asked), asked.table
     if asked.stored is None:
         return _refused(asked)
     found = tuple(unlike(asked))
-    if there - {here.revision}:
-        what = f"its replicas answer by table {', '.join(sorted(there))}; {whose} here is {here.revision}"
+    if there - {ours.revision}:
+        what = f"its replicas answer by table {', '.join(sorted(there))}; {whose} here is {ours.revision}"
         remedy = f"wait a minute if the table was just changed; else compare the releases, and {_PODS}"
         return [Finding("webhook", INSTALLED, what + note, found, remedy)]
-    if not there and (here.denials or found):
-        would = f"though {whose} would {'refuse' if here.denials else 'change'} it{note}"
+    if not there and (ours.denials or found):
+        would = f"though {whose} would {'refuse' if ours.denials else 'change'} it{note}"
         return list(_idle(asked, would))
     names = ", ".join(text(hook, "name") for hook in asked.matching(ours=False))
     said = "changed what this one sets; or a policy did"
