@@ -55,8 +55,8 @@ def issue(**options: Any) -> None:  # noqa: ANN401 - click passes what options.p
 
 @main.command()
 @cluster_options
-@click.option("--force", type=click.Choice(("leaf", "ca")), multiple=True, help="Replace it although good.")
-@click.option("--wait", default=0.0, help="Seconds to go on until the rotation is complete.")
+@click.option("--force", type=click.Choice(("leaf", "ca")), multiple=True, help="Replace it although valid.")
+@click.option("--wait", default=0.0, help="Seconds to wait for the rotation to complete.")
 def rotate(force: tuple[str, ...], wait: float, **options: Any) -> None:  # noqa: ANN401 - as above
     """Renew what is due, or is named by --force, in one pass.
 
@@ -101,12 +101,12 @@ def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
 
 @main.command()
 @cluster_options
-@option("--interval-seconds", type=click.FloatRange(0.1), default=30.0, help="Between two passes, about.")
+@option("--interval-seconds", type=click.FloatRange(0.1), default=30.0, help="About how often to check.")
 @option("--lease", default="ultraserver-webhook-certs", help="The Lease of the leader election.")
 @option(
-    "--lease-seconds", type=click.IntRange(1), default=30, help="A leader silent for so long is followed."
+    "--lease-seconds", type=click.IntRange(1), default=30, help="How long a leader may go without renewing."
 )
-@option("--identity", default=socket.gethostname, show_default="the host's name", help="In the election.")
+@option("--identity", default=socket.gethostname, show_default="the host's name", help="In leader election.")
 @option("--metrics-host", default="0.0.0.0", help="Address of the metrics port.")  # noqa: S104 - a pod's own
 @option("--metrics-port", type=click.IntRange(0, 65535), default=9090, help="For metrics; 0 for none.")
 @option("--log-format", type=click.Choice(logs.FORMS), default="json", help="Of the lines on standard error.")
@@ -154,8 +154,8 @@ def dev(directory: Path, hosts: tuple[str, ...]) -> None:
     wanted = tuple(dict.fromkeys((*development.DEFAULT_HOSTS, *hosts)))
     with _failing():
         why, expires = development.ensure(directory, wanted, datetime.now(UTC))
-    did, why = ("made", why) if why else ("kept", "it is good for these hosts")
-    click.echo(f"{did} {directory / 'tls.crt'} ({why}); good until {expires:%Y-%m-%d %H:%M} UTC")
+    did, why = ("made", why) if why else ("kept", "it is valid for these hosts")
+    click.echo(f"{did} {directory / 'tls.crt'} ({why}); valid until {expires:%Y-%m-%d %H:%M} UTC")
 
 
 @contextlib.contextmanager

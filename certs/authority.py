@@ -186,7 +186,7 @@ def _check_authority(authority: x509.Certificate, now: datetime) -> None:
         raise CertificateError(f"{authority.subject.rfc4514_string()} is not a CA")
     if not in_time(authority, now):
         begin, end = stamp(authority.not_valid_before_utc), stamp(authority.not_valid_after_utc)
-        raise CertificateError(f"the authority is good from {begin} to {end}, and it is {now}")
+        raise CertificateError(f"the authority is valid from {begin} to {end}, and it is {now}")
 
 
 def _alternative_names(names: Sequence[str]) -> x509.SubjectAlternativeName:

@@ -86,7 +86,7 @@ def _no_authority(inputs: Inputs) -> NextStep | None:
         if good(ca, inputs.now):
             return None
         why = (
-            f"the authority is good from {stamp(ca.not_valid_before_utc)} to {stamp(ca.not_valid_after_utc)}"
+            f"the authority is valid from {stamp(ca.not_valid_before_utc)} to {stamp(ca.not_valid_after_utc)}"
         )
         why = f"{why} only" if is_authority(ca) else "the certificate in the authority's Secret is not a CA"
         known = held.bundle
@@ -102,7 +102,7 @@ def _no_authority(inputs: Inputs) -> NextStep | None:
 def _old_authority(inputs: Inputs) -> NextStep | None:
     signer = inputs.signer.certificate
     if signer in inputs.forced:
-        why = "a new authority was asked for"
+        why = "a new authority was requested"
     elif inputs.now >= renewal(signer):
         why = f"the authority reached its renewal time at {stamp(renewal(signer))}"
     else:
@@ -171,7 +171,7 @@ def _leaf_of_old_authority(inputs: Inputs) -> NextStep | None:
         return _another_leaf(
             inputs, f"the leaf ends at {stamp(leaf.not_valid_after_utc)}, before all settles"
         )
-    return NextStep(Action.WAIT, "API servers are learning to trust the new authority", until=settled)
+    return NextStep(Action.WAIT, "API servers do not trust the new authority yet", until=settled)
 
 
 def _old_leaf(inputs: Inputs) -> NextStep | None:
@@ -181,7 +181,7 @@ def _old_leaf(inputs: Inputs) -> NextStep | None:
     if missing := lacking(leaf, inputs.policy.names):
         return NextStep(Action.ISSUE, f"the leaf lacks the name {', '.join(missing)}", broken=True)
     if leaf in inputs.forced:
-        return NextStep(Action.ISSUE, "a new leaf was asked for")
+        return NextStep(Action.ISSUE, "a new leaf was requested")
     if inputs.now >= renewal(leaf):
         return NextStep(Action.ISSUE, f"the leaf reached its renewal time at {stamp(renewal(leaf))}")
     return None
@@ -212,7 +212,7 @@ def _keep(inputs: Inputs) -> NextStep:
     due = renewal(inputs.signer.certificate)
     if leaf:
         due = min(due, last_served(leaf, inputs.policy) if inputs.takes else renewal(leaf))
-    return NextStep(Action.KEEP, "all is well", until=due)
+    return NextStep(Action.KEEP, "nothing to do", until=due)
 
 
 def _another_leaf(inputs: Inputs, why: str, *, broken: bool = False) -> NextStep:

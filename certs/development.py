@@ -73,6 +73,6 @@ def _lacking(directory: Path, hosts: Sequence[str], now: datetime) -> tuple[str,
         return "tls.crt was not signed by ca.crt", None
     expires = min(pair.certificate.not_valid_after_utc, ca.not_valid_after_utc)
     if expires - now < KEEP_FOR:
-        return f"it was good until {expires:%Y-%m-%d %H:%M} UTC only", None
+        return f"it was valid until {expires:%Y-%m-%d %H:%M} UTC only", None
     missing = authority.lacking(pair.certificate, hosts)
     return (f"it lacked {', '.join(missing)}" if missing else ""), expires

@@ -160,7 +160,9 @@ def unusable(serving: PairSecret, bundle: Bundle, now: datetime) -> str:
         return serving.problem
     leaf = serving.pair.certificate
     if not in_time(leaf, now):
-        return f"it is good from {stamp(leaf.not_valid_before_utc)} to {stamp(leaf.not_valid_after_utc)} only"
+        return (
+            f"it is valid from {stamp(leaf.not_valid_before_utc)} to {stamp(leaf.not_valid_after_utc)} only"
+        )
     if not verifies(leaf, serving.pair.intermediates, bundle, now):
         return "no trusted authority signed it"
     return ""

@@ -42,12 +42,12 @@ class Metrics:
         )
         self._leader = self._gauge("leader", "1 while this replica is the leader.")
         self._success = self._gauge(
-            "last_success_timestamp_seconds", "When a pass last found or made everything right, Unix time."
+            "last_success_timestamp_seconds", "When a pass last succeeded, Unix time."
         )
         self._passes = Counter(f"{PREFIX}_passes", "Passes, by result.", ["result"], registry=self.registry)
         self._steps = Counter(f"{PREFIX}_steps", "Steps taken, by kind.", ["step"], registry=self.registry)
         self._conflicts = Counter(
-            f"{PREFIX}_conflicts", "Writes that somebody else was faster with.", registry=self.registry
+            f"{PREFIX}_conflicts", "Writes that conflicted with another one.", registry=self.registry
         )
         for result in ("kept", "changed", "failed"):
             self._passes.labels(result)

@@ -43,7 +43,7 @@ _OPTIONS = (
     option(
         "--provided-secret",
         default="ultraserver-webhook-provided",
-        help="A Secret with a certificate from elsewhere; while it exists, that is served.",
+        help="A Secret with a certificate from another issuer; while it exists, it is served.",
     ),
     option("--mutating", multiple=True, help="A MutatingWebhookConfiguration to keep; may be repeated."),
     option("--validating", multiple=True, help="A ValidatingWebhookConfiguration to keep; may be repeated."),

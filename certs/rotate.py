@@ -169,7 +169,7 @@ class Rotator:
             stored = self.read(forced)
         raise ApiError(
             f"after {MOST_STEPS} steps there is still something to do, last: {decision.action.value} "
-            f"({decision.why}); does somebody else write to the same objects?"
+            f"({decision.why}); does another program write to the same objects?"
         )
 
     def _do(self, decision: NextStep, stored: Inputs) -> None:

@@ -69,7 +69,7 @@ def _life(certificate: Certificate, now: datetime) -> str:
     end = certificate.not_valid_after_utc
     due = renewal(certificate)
     left = f"{_span(end - now)} left" if end > now else "over"
-    return f"good until {end:%Y-%m-%d %H:%M} UTC ({left}), renewed from {due:%Y-%m-%d %H:%M} UTC"
+    return f"valid until {end:%Y-%m-%d %H:%M} UTC ({left}), renewed from {due:%Y-%m-%d %H:%M} UTC"
 
 
 def _span(left: timedelta) -> str:

@@ -137,7 +137,7 @@ def connect(kubeconfig: Path | None) -> KubernetesApi:
             load_kube_config(str(kubeconfig), client_configuration=configuration)  # type: ignore[no-untyped-call]
     except (ConfigException, OSError) as error:
         hint = "" if kubeconfig else " (not in a pod? Then name a --kubeconfig.)"
-        raise ApiError(f"no API server to talk to: {error}{hint}") from error
+        raise ApiError(f"cannot reach the API server: {error}{hint}") from error
     return KubernetesApi(configuration)
 
 
@@ -156,7 +156,7 @@ def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[Kuber
         load_kube_config(file, context, configuration, persist_config=False)  # type: ignore[no-untyped-call]
         contexts, current = list_kube_config_contexts(file)  # type: ignore[no-untyped-call]
     except (ConfigException, OSError) as error:
-        raise ApiError(f"no API server to talk to: {error}") from error
+        raise ApiError(f"cannot reach the API server: {error}") from error
     wanted = context or current["name"]
     chosen = next((item for item in contexts if item["name"] == wanted), current)
     return KubernetesApi(configuration), chosen["context"].get("namespace") or "default"

@@ -228,7 +228,7 @@ def decoded(status: int, data: bytes) -> tuple[int, Object]:
     if isinstance(answer, dict):
         return status, answer
     said = data[:200].decode(errors="replace").strip()
-    return max(status, HTTPStatus.BAD_GATEWAY), {"message": f"no JSON object but {said}"}
+    return max(status, HTTPStatus.BAD_GATEWAY), {"message": f"not a JSON object but {said}"}
 
 
 def checked(verb: str, path: str, status: int, answer: Object) -> Object:

@@ -98,7 +98,7 @@ class Mirror(Generic[T]):
             RuntimeError: Its thread has ended by a mistake, and nobody follows it again.
         """
         if self._error is not None:
-            raise RuntimeError(f"{self._path} is not followed any longer") from self._error
+            raise RuntimeError(f"{self._path} is no longer watched") from self._error
 
     def wait(self, seconds: float) -> bool:
         """Wait until everything has been listed once; says whether it was."""
@@ -134,7 +134,7 @@ class Mirror(Generic[T]):
             except ApiError as error:
                 if not self._stopped.is_set():
                     if not self._lost:
-                        _log.warning("cannot follow %s: %s", self._path, error)
+                        _log.warning("cannot watch %s: %s", self._path, error)
                     self._say(str(error))
                 if self._unserved:
                     self._version = ""  # it may be served no longer

@@ -81,7 +81,7 @@ class Asked:
         both = (("namespaceSelector", where, self.namespace), ("objectSelector", "it", self.shown.object))
         for selector, who, labelled in both:
             if labelled and (why := unmet(map_at(hook, (selector,)), labels(labelled))):
-                return f"{who} is kept out by its {selector}: label {why}"
+                return f"{who} is excluded by its {selector}: label {why}"
         return ""
 
 
@@ -93,16 +93,16 @@ def silent(asked: Asked) -> list[Object]:
 
 def explain(asked: Asked) -> list[Finding]:
     """Why the API server does otherwise than the table says; empty where it does as that says."""
-    here, there, (whose, note) = asked.shown.outcome, _tables(asked), asked.table
+    ours, there, (whose, note) = asked.shown.outcome, _tables(asked), asked.table
     if asked.stored is None:
         return _refused(asked)
     found = tuple(unlike(asked))
-    if there - {here.revision}:
-        what = f"its replicas answer by table {', '.join(sorted(there))}; {whose} here is {here.revision}"
+    if there - {ours.revision}:
+        what = f"its replicas answer by table {', '.join(sorted(there))}; {whose} here is {ours.revision}"
         remedy = f"wait a minute if the table was just changed; else compare the releases, and {_PODS}"
         return [Finding("webhook", INSTALLED, what + note, found, remedy)]
-    if not there and (here.denials or found):
-        would = f"though {whose} would {'refuse' if here.denials else 'change'} it{note}"
+    if not there and (ours.denials or found):
+        would = f"though {whose} would {'refuse' if ours.denials else 'change'} it{note}"
         return list(_idle(asked, would))
     names = ", ".join(text(hook, "name") for hook in asked.matching(ours=False))
     said = "changed what this one sets; or a policy did"
@@ -129,13 +129,13 @@ def _idle(asked: Asked, would: str) -> Iterator[Finding]:
         yield Finding("webhook", INSTALLED, f"did nothing, {would}: {why}")
     elif not hooks:
         why = f"no MutatingWebhookConfiguration is called {INSTALLED}"
-        yield Finding("webhook", INSTALLED, f"is not asked, {would}: {why}")
+        yield Finding("webhook", INSTALLED, f"is not called, {would}: {why}")
     elif not sent:
         why = f"no rule of its registration is for {'.'.join(filter(None, reversed(asked.resource)))}"
         remedy = "set the value kinds, see docs/kinds.md"
-        yield Finding("webhook", INSTALLED, f"is not asked, {would}: {why}", (), remedy)
+        yield Finding("webhook", INSTALLED, f"is not called, {would}: {why}", (), remedy)
     elif not left:
-        yield Finding("webhook", text(sent, "name"), f"is not asked, {would}: {asked.unmet(sent)}")
+        yield Finding("webhook", text(sent, "name"), f"is not called, {would}: {asked.unmet(sent)}")
     for hook in left:
         maybe = dict(_maybe(asked, hook, would))
         counted = [found for counter, found in maybe.items() if asked.counted.get((counter, found.name))]
@@ -148,7 +148,7 @@ def _maybe(asked: Asked, hook: Object, would: str) -> Iterator[tuple[str, Findin
     name, conditions = text(hook, "name"), maps(hook, "matchConditions")
     if conditions:
         said = (f"{text(one, 'name')}: {' '.join(text(one, 'expression').split())}" for one in conditions)
-        why = f"is not asked, {would}: a match condition keeps it out"
+        why = f"is not called, {would}: a match condition excludes it"
         yield EXCLUDED, Finding("webhook", name, why, tuple(said))
     if text(hook, "failurePolicy") == "Ignore":
         why = f"did not answer, {would}: its failurePolicy is Ignore, so that objects pass"

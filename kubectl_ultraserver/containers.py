@@ -43,7 +43,7 @@ def missing(case: Case) -> Iterator[Finding]:
             remedy = "" if told else f"kubectl get deployments -A: does {operator} run?"
             yield Finding("operator", operator, text_, told, remedy)
         else:
-            yield Finding("operator", operator, "has only just been given the job")
+            yield Finding("operator", operator, "may not have seen the new job yet")
         return
     there = {worker.number for worker in work.workers}
     numbered = work.place is not None and work.place.index is not None and len(work.jobs) == 1
@@ -64,7 +64,7 @@ def unstarted(case: Case) -> Iterator[Finding]:
     found: dict[tuple[str, str], list[str]] = {}
     for pod in case.work.pods:
         if metadata(pod).get("deletionTimestamp"):
-            key = ("", f"is being deleted since {metadata(pod)['deletionTimestamp']}, on node {_node(pod)}")
+            key = ("", f"terminating since {metadata(pod)['deletionTimestamp']}, on node {_node(pod)}")
             found.setdefault(key, []).append(name_of(pod))
         for status in _statuses(pod):
             name = text(status, "name")
@@ -81,7 +81,7 @@ def launcher(case: Case) -> Iterator[Finding]:
     pods = case.work.launchers
     policy = text(case.job, "spec", "launcherCreationPolicy")
     if not pods and case.work.pods and policy == "WaitForWorkersReady" and unready:
-        why = "made when all workers are Ready (launcherCreationPolicy)"
+        why = "created when all workers are Ready (launcherCreationPolicy)"
         yield Finding("pod", unready[0], f"the launcher is {why}: not yet {few(unready)}")
     for pod in pods[-1:]:
         for status in _statuses(pod):

@@ -75,11 +75,11 @@ class Lister:
         nodes = {node.name: node for node in map(read_node, self.items("/api/v1/nodes"))}
         topology = Topology(inventory.nodes(nodes).values())
         fleet = Fleet(topology, (), table=self._table, inventory=inventory, now=datetime.now(UTC))
-        here = {node.name for node in topology.nodes.values() if fleet.may_take(node)}
+        names = {node.name for node in topology.nodes.values() if fleet.may_take(node)}
         try:
-            found = self._pods("/api/v1/pods", here)
+            found = self._pods("/api/v1/pods", names)
         except ForbiddenError as error:
-            found = self._pods(f"/api/v1/{self._inside}/pods", here)
+            found = self._pods(f"/api/v1/{self._inside}/pods", names)
             unseen = f"pods of other namespaces were not looked at: {error}"
         pods = tuple(fleet.claiming(pod for pod, _ in found))
         owners = {pod.uid: owner for pod, owner in found if owner}
@@ -139,12 +139,12 @@ class Lister:
             bool(self.kueue),
         )
 
-    def _pods(self, path: str, here: set[str]) -> list[tuple[Pod, str]]:
+    def _pods(self, path: str, names: set[str]) -> list[tuple[Pod, str]]:
         """The pods that stand on some nodes or on none, and their jobs' names."""
         found = []
         for raw in self.items(f"{path}?{LIVE}"):
             node = at(raw, "spec", "nodeName")
-            if node and node not in here:
+            if node and node not in names:
                 continue
             pod = read_pod(raw)
             if pod and (node or pod.gated or pod.place or pod.problem):

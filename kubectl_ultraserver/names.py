@@ -70,8 +70,8 @@ def unknown(called: JobName, namespace: str, names: set[tuple[str, str]]) -> str
     elsewhere = sorted(there for there, name in names if name == called.name and there != namespace)
     if elsewhere:
         said.append(f"one of that name is in namespace {', '.join(elsewhere[:5])}: give it with -n")
-    here = sorted({name for there, name in names if there == namespace} - {called.name})
-    alike = difflib.get_close_matches(called.name, here, n=3, cutoff=NEAR)
+    local = sorted({name for there, name in names if there == namespace} - {called.name})
+    alike = difflib.get_close_matches(called.name, local, n=3, cutoff=NEAR)
     if alike:
         said.append(f"did you mean {' or '.join(alike)}?")
     return "; ".join(said)

@@ -77,13 +77,13 @@ def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[Proxi
     """
     kubectl = shutil.which("kubectl")
     if kubectl is None:
-        raise ApiError("there is no kubectl on the PATH, by which the API server is asked: install it")
+        raise ApiError("kubectl is not on the PATH, and calls to the API server go through it: install it")
     given = {"kubeconfig": kubeconfig, "context": context}
     words = [kubectl, *(f"--{option}={value}" for option, value in given.items() if value)]
     view = [*words, "config", "view", "--minify", "--output=jsonpath={..namespace}"]
     found = subprocess.run(view, check=False, capture_output=True, text=True)  # noqa: S603 - kubectl
     if found.returncode:
-        raise ApiError(f"no API server to talk to: {found.stderr.strip()}")
+        raise ApiError(f"cannot reach the API server: {found.stderr.strip()}")
     folder = tempfile.mkdtemp(prefix="ku-")  # short: the path of a socket has 108 characters at most
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = str(Path(folder) / "s")
@@ -92,7 +92,7 @@ def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[Proxi
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)  # noqa: S603 - as above
     atexit.register(_end, process)
     if process.stdout is None or not process.stdout.readline():  # it says where it listens when it does
-        raise ApiError(f"no API server to talk to: {process.communicate()[1].strip()}")
+        raise ApiError(f"cannot reach the API server: {process.communicate()[1].strip()}")
     return ProxiedApi(path), found.stdout.strip() or "default"
 
 

@@ -52,7 +52,7 @@ def unplaced(case: Case) -> Iterator[Finding]:
             foreign.setdefault(pod.gates[0], []).append(pod.name)
     for gate, names in foreign.items():
         who = "Kueue" if gate.startswith(KUEUES) else "whoever set it"
-        yield Finding("pod", names[0], f"{few(names)}: scheduling gate {gate}, which {who} has to take off")
+        yield Finding("pod", names[0], f"{few(names)}: scheduling gate {gate}, which {who} must remove")
     free = {pod.name for pod in pods if not pod.gates}
     lacking = [worker for worker in case.work.workers if worker.name in free]
     if lacking:
@@ -79,9 +79,9 @@ def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
             continue
         there = units_of(opening) or "where its workers are"
         if silent:
-            yield Finding("program", COMPONENT, f"would open the job onto {there}")
+            yield Finding("program", COMPONENT, f"would admit the job to {there}")
         elif age < GRACE:
-            yield Finding("program", COMPONENT, f"is about to open the job onto {there}")
+            yield Finding("program", COMPONENT, f"is about to admit the job to {there}")
         else:
             last = tuple(f"it said: {said}" for said in dict.fromkeys(told))
             text_ = f"could admit the job to {there}, and has not: it has stalled, or decides otherwise"
@@ -99,7 +99,7 @@ def silence(lease: Object | None, now: datetime) -> str:
         now: The time.
     """
     if lease is None:
-        return "does not run: there is no Lease of it, and pods with its gate wait for ever"
+        return "does not run: there is no Lease of it, and pods with its gate keep waiting"
     renewed = time_of(at(lease, "spec", "renewTime"))
     if renewed and now - renewed > SILENT:
         holder = text(lease, "spec", "holderIdentity") or "nobody"

@@ -46,12 +46,12 @@ def table_of(rules: Object | None) -> tuple[Table, str, str]:
     Args:
         rules: The installation's; None where there is none, empty where it may not be read.
     """
-    why = "is not there" if rules is None else "may not be read"
+    why = "does not exist" if rules is None else "may not be read"
     if texts := map_at(rules, ("data",)):
         try:
             table = load_texts([(name, text(texts[name])) for name in ordered(texts)], "rules")
         except TableError:
-            why = "is broken"
+            why = "is invalid"
         else:
             return table, "the rule table", ""
     return load_default(), "the packaged table", f"; the installation's rule table {why}"

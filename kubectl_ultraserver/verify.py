@@ -105,7 +105,7 @@ def verify(work: Work) -> Verification:
     problems = (*unknown(work), *waiting(work), *misplaced(work))
     place = work.place
     if place is None:
-        text = "whether it is placed whole cannot be told"
+        text = "cannot tell whether it is placed whole"
     elif problems:
         kinds = list(dict.fromkeys(problem.kind for problem in problems))
         text = f"not placed whole: {', '.join(SAID[kind] for kind in kinds)}"

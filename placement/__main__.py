@@ -56,12 +56,12 @@ def main() -> None:
 @kubeconfig_option
 @option("--namespace", default=own_namespace, show_default="the pod's own", help="Of the Lease.")
 @option("--lease", default=COMPONENT, help="The Lease by which one of several replicas decides.")
-@option("--lease-seconds", type=click.IntRange(3), default=15, help="When a silent holder may be followed.")
+@option("--lease-seconds", type=click.IntRange(3), default=15, help="How long it lasts without renewal.")
 @option("--identity", default=socket.gethostname, show_default="the host's name", help="Of this replica.")
 @option(
     "--patience-seconds", type=float, default=600.0, help="How long younger jobs may pass one that waits."
 )
-@option("--bound-seconds", type=float, default=120.0, help="When an opened job must have all its nodes.")
+@option("--bound-seconds", type=float, default=120.0, help="When an admitted job must have all its nodes.")
 @option("--interval-seconds", type=float, default=10.0, help="Between decisions when nothing changes.")
 @option("--keeping-seconds", type=float, default=3600.0, help="How long groups are kept for a job at a time.")
 @option(
@@ -69,7 +69,7 @@ def main() -> None:
     type=click.Path(path_type=Path),
     help="The webhook's rule table, a file or a directory: its shapes say which nodes make units.",
 )
-@click.option("--unit", multiple=True, hidden=True, expose_value=False, help="Of before; the table says it.")
+@click.option("--unit", multiple=True, hidden=True, expose_value=False, help="Ignored: the table says it.")
 @option("--metrics-host", default="0.0.0.0", help="Address to serve metrics on.")  # noqa: S104 - a pod's own
 @option("--metrics-port", type=int, default=0, help="Port to serve metrics on; 0 for none.")
 @option("--log-format", type=click.Choice(logs.FORMS), default="json", help="Of the lines on standard error.")
@@ -144,7 +144,7 @@ def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  
     for line in failed:
         click.echo(line, err=True)
     if failed:
-        raise click.ClickException(f"{len(failed)} pods were not opened")
+        raise click.ClickException(f"{len(failed)} pods were not admitted")
     if not opened:
         raise click.ClickException(f"no pod waits{f' for {job}' if job else ''}")
 

@@ -87,7 +87,7 @@ class Allocator:
         """Pins into the unit where others of the block are; why that cannot be; None where none are."""
         adrift = [pod for pod in pods if not pod.gated and not pod.node and pod.pin is None]
         if adrift:
-            return f"{adrift[0].name} was opened by hand and has no node yet"
+            return f"{adrift[0].name} was admitted by hand and has no node yet"
         units = sorted({unit for pod in pods if (unit := self._cluster.unit_of(pod))})
         if not units:
             return None

@@ -39,7 +39,7 @@ def open_by_hand(api: KubernetesApi, job: str | None) -> tuple[list[str], list[s
         except ApiError as error:
             failed.append(f"{name}: {error}")
         else:
-            opened.append(f"opened {name}")
+            opened.append(f"admitted {name}")
     return opened, failed
 
 

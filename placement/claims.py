@@ -400,7 +400,7 @@ class Inventory:
                     "so that each has its own"
                 )
             if made is None:
-                raise _UnreadableError(f"no claim was made of {what} yet: its Events say why")
+                raise _UnreadableError(f"no claim was created from {what} yet: its Events say why")
             yield what, made
 
     def _asks(self, pod: Pod, what: str, made: Claim) -> Iterator[Ask]:

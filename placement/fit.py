@@ -110,8 +110,8 @@ def _compares(expression: Expression, value: str | None) -> bool:
     texts = (value or "", *expression.values)
     if len(expression.values) != 1 or not all(_INTEGER.fullmatch(text) for text in texts):
         return False
-    here, wanted = (int(text) for text in texts)
-    return here > wanted if expression.operator == "Gt" else here < wanted
+    found, wanted = (int(text) for text in texts)
+    return found > wanted if expression.operator == "Gt" else found < wanted
 
 
 def _field_holds(expression: Expression, node: Node) -> bool:

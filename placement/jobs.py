@@ -111,9 +111,7 @@ class Job:
                 return f"{pod.name} has the gate {GATE} but no job label: delete it, so that it is recreated"
             if pod.gated and pod.place and pod.place.placer is not Placer.GATE:
                 placer = pod.place.placer
-                return (
-                    f"{pod.name} has the gate {GATE}, but its place says placer={placer}: take the gate out"
-                )
+                return f"{pod.name} has the gate {GATE}, but its place says placer={placer}: remove the gate"
             others = [gate for gate in pod.gates if gate != GATE]
             if pod.gated and others:
                 return f"{pod.name} waits for another gate as well: {others[0]}"

@@ -27,20 +27,20 @@ class Metrics:
             "oldest_wait_seconds", "How long the oldest of them waits; from the leader only."
         )
         self._unsettled = self._gauge(
-            "unsettled_jobs", "Jobs that were opened and have not a node for every worker."
+            "unsettled_jobs", "Jobs that were admitted and lack a node for some worker."
         )
         self._groups = self._gauge(
             "node_groups",
-            "Node groups that are wholly free, and that are broken into: free in part.",
+            "Node groups that are entirely free, and those that are partly free.",
             "nodes",
             "state",
         )
-        self._leader = self._gauge("leader", "1 while this one holds the Lease.")
+        self._leader = self._gauge("leader", "1 while this replica holds the Lease.")
         self._last = self._gauge("last_decision_timestamp_seconds", "When it last decided, Unix time.")
         self._seconds = Histogram(
             f"{PREFIX}_decision_seconds", "Time of a decision.", buckets=SECONDS, registry=self.registry
         )
-        self._openings = Counter(f"{PREFIX}_openings", "Jobs that were opened.", registry=self.registry)
+        self._openings = Counter(f"{PREFIX}_openings", "Jobs that were admitted.", registry=self.registry)
         self._deletions = Counter(
             f"{PREFIX}_deletions", "Workers deleted to be recreated.", registry=self.registry
         )

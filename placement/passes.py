@@ -88,7 +88,7 @@ class Passes:
         self.metrics.decided(decision, time.monotonic() - began, self.clock())
         for job, error in decision.errors:
             self.metrics.failed("decision")
-            _log.error("%s: a mistake of this program", shown(job.key), exc_info=error)
+            _log.error("%s: a bug in this program", shown(job.key), exc_info=error)
         self._memory = decision.memory
         done = self._carry_out(decision, began + self.longest)
         told = (*decision.waiting, *decision.doubted)

@@ -59,6 +59,6 @@ def _units(texts: tuple[bytes, ...]) -> Units:
         for row in (row for text in texts for row in yaml.load(text, yaml.CSafeLoader).get("shapes") or ()):
             rows[row["name"]] = rows.get(row["name"], {}) | row
     except (yaml.YAMLError, AttributeError, LookupError, TypeError, RecursionError) as error:
-        raise ValueError(f"a file of the rule table is none: {type(error).__name__}: {error}") from error
+        raise ValueError(f"a file of the rule table is invalid: {type(error).__name__}: {error}") from error
     said = ((row.get("topologyKey"), row.get("nodeConfig")) for row in rows.values())
     return UNITS | {(key, size) for key, size in said if isinstance(key, str) and isinstance(size, int)}

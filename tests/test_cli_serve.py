@@ -129,7 +129,7 @@ def test_review_of_what_answers_as_no_webhook_does_exits_with_2(
     monkeypatch.setattr(client, "_post", lambda *_: (200, body))
     found = review(ca, text=dump_yaml(mpijob()))
     assert found.exit_code == 2
-    assert "answered no review that an API server would take" in found.stderr
+    assert "did not answer with a valid review" in found.stderr
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, ca: Path, *options: str) -> str:

@@ -15,7 +15,7 @@ from webhook.metrics import Metrics
 from webhook.rules.source import TableSource
 from webhook.serving.tls import TlsFiles
 from webhook.state import CurrentState
-from webhook.work import here
+from webhook.work import inline
 
 
 class Told:
@@ -30,7 +30,7 @@ class Told:
 
     def value(self, name: str) -> float:
         """Of a sample, after a look at the files."""
-        self.state.refresh(here)
+        self.state.refresh(inline)
         text = self.metrics.text().decode()
         found = re.search(rf"^ultraserver_webhook_{re.escape(name)} (\S+)$", text, re.MULTILINE)
         assert found, f"{name} is not in\n{text}"

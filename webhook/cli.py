@@ -63,7 +63,7 @@ def serve(**options: Any) -> None:  # noqa: ANN401 - click passes what settings.
     "more",
     multiple=True,
     type=click.Path(path_type=Path, allow_dash=True),
-    help="As FILE, for kubectl's habits; a directory stands for the YAML and JSON files in it.",
+    help="The same as FILE, as in kubectl; a directory means its YAML and JSON files.",
 )
 @click.option("-n", "--namespace", default="default", show_default=True, help="For documents that name none.")
 @click.option(
@@ -72,7 +72,7 @@ def serve(**options: Any) -> None:  # noqa: ANN401 - click passes what settings.
 @click.option("--must-place", is_flag=True, help="Exit with 2 if a document is not a candidate.")
 @click.option("--pods", is_flag=True, help="Show the Pods made of a job, and what they get, as well.")
 @click.option("--old", type=click.Path(path_type=Path, allow_dash=True), help="What FILE is an update of.")
-@click.option("--all-rules", is_flag=True, help="Tell of rules for other kinds of objects as well.")
+@click.option("--all-rules", is_flag=True, help="Show rules for other kinds of objects as well.")
 @RULES
 def preview_command(
     *,

@@ -56,7 +56,7 @@ def send_review(document: Document, url: str, ca: Path, namespace: str, wait: fl
     try:
         return _shown(document, json.loads(answer)["response"])
     except (ValueError, LookupError, TypeError, AttributeError, jsonpatch.JsonPatchException) as error:
-        raise ReviewError(f"{url} answered no review that an API server would take: {error!r}") from error
+        raise ReviewError(f"{url} did not answer with a valid review: {error!r}") from error
 
 
 def admission_review(obj: Mapping[str, Any], namespace: str) -> dict[str, Any]:

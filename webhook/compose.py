@@ -18,7 +18,7 @@ from webhook.server import Listener, TlsFiles, serve
 from webhook.serving.longwork import LongWork
 from webhook.settings import Settings
 from webhook.state import CurrentState
-from webhook.work import BusyError, Work, here
+from webhook.work import BusyError, Work, inline
 
 REVIEW_MEMORY = 64 * 1024 * 1024
 """Bytes that a review may take. To decode the longest reserves 46 MiB, of which it touches a third."""
@@ -82,7 +82,7 @@ def keep_fresh(state: CurrentState, work: Work) -> NoReturn:
             log.exception("the files could not be looked at")
 
 
-def preview_app(source: TableSource, work: Work = here) -> Flask:
+def preview_app(source: TableSource, work: Work = inline) -> Flask:
     """An app that serves the preview and nothing else."""
     app = new_app("preview")
     app.register_blueprint(preview_routes(source, work))

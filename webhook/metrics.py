@@ -53,9 +53,9 @@ class Metrics(Collector):
             ("rule", "state"),
             registry=self.registry,
         )
-        self._bad = Counter(f"{PREFIX}_bad_requests", "Bodies that were no review.", registry=self.registry)
+        self._bad = Counter(f"{PREFIX}_bad_requests", "Bodies that are not a review.", registry=self.registry)
         self._failed = Counter(
-            f"{PREFIX}_failures", "Reviews that met an internal error.", registry=self.registry
+            f"{PREFIX}_failures", "Reviews with an internal error.", registry=self.registry
         )
         self._seconds = Histogram(
             f"{PREFIX}_review_seconds",
@@ -141,7 +141,7 @@ class Metrics(Collector):
         now = time.time()
         yield GaugeMetricFamily(
             f"{PREFIX}_policies_ended",
-            "Policies whose `until` is past, which count for nothing.",
+            "Policies whose `until` is past, which have no effect.",
             value=sum(end <= now for end in ends),
         )
         yield GaugeMetricFamily(

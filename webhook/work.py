@@ -34,6 +34,6 @@ class TooLargeError(FailedError):
     """What is to be worked on takes more memory than one piece of work may; the message says how much."""
 
 
-def here(_: int, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - any function's
+def inline(_: int, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - any function's
     """Do it at once, in this process: for commands and tests, which have nobody to keep waiting."""
     return function(*arguments)

@@ -39,8 +39,7 @@ def kubernetes(said: str) -> Iterator[Line]:
     """Whether its version can run this, and was tested."""
     tested = f"{TESTED[0][0]}.{TESTED[0][1]} to {TESTED[1][0]}.{TESTED[1][1]} were tested"
     status = FAIL if release(said) < LEAST else PASS if TESTED[0] <= release(said) <= TESTED[1] else WARN
-    remedy = "upgrade it: it lacks admission policies or matchConditions of v1"
-    remedy = remedy if status is FAIL else "try it on a cluster without users first"
+    remedy = "upgrade: it lacks v1 admission policies" if status is FAIL else "try it on a test cluster"
     yield Line(status, f"Kubernetes {said}; {tested}", remedy, NEEDS)
 
 
@@ -72,8 +71,7 @@ def nodes(fleet: Fleet) -> Iterator[Line]:
 
 
 def _devices(node: Node) -> bool:
-    asked = (amount for name, amount in node.allocatable.items() if name.startswith(NEURON))
-    return bool(node.devices) or any(asked)
+    return bool(node.devices) or any(n for name, n in node.allocatable.items() if name.startswith(NEURON))
 
 
 def operators(kinds: Collection[str], programs: Sequence[Program], *, kueue: bool) -> Iterator[Line]:

@@ -54,10 +54,9 @@ class Gatherer(Lister):
 
     def refused(self) -> list[str]:
         """What of an installation this user may not create."""
-        found = [(group, name) for group, names in CREATED.items() for name in names.split()]
-        asked = ({"group": group, "resource": name, "namespace": NAME} for group, name in found)
-        whose = "SelfSubjectAccessReview"
-        return [one["resource"] for one in asked if not self.allowed(whose, one | {"verb": "create"})]
+        own = {"namespace": NAME, "verb": "create"}
+        asked = (own | {"group": key, "resource": one} for key in CREATED for one in CREATED[key].split())
+        return [one["resource"] for one in asked if not self.allowed("SelfSubjectAccessReview", one)]
 
     def allowed(self, kind: str, asked: Object, **who: str) -> bool:
         """What an access review of this kind says."""

@@ -82,13 +82,13 @@ def authorities(bundle: str) -> dict[bytes, datetime]:
 
 
 def certificates(replicas: Replicas, trusted: Collection[datetime], now: datetime) -> Iterator[Line]:
-    """How long is good what replicas serve, and the last authority that API servers trust."""
+    """How long the certificates of replicas, and the last authority that API servers trust, are valid."""
     said = {pod: at(answer, "certificate") for pod, answer in replicas.items()}
     ends = {f"the certificate of {pod}": end for pod, each in said.items() if (end := time_of(each))}
     ends |= {"the last authority in the caBundles": max(trusted)} if trusted else {}
     for what, end in ends.items():
         days = (end - now).days
-        text_ = f"{what} is good for {days} days" if end > now else f"{what} ended on {end:%Y-%m-%d}"
+        text_ = f"{what} is valid for {days} days" if end > now else f"{what} ended on {end:%Y-%m-%d}"
         status = FAIL if end <= now else WARN if days < DAYS else PASS
         yield Line(status, text_, f"{LOGS}{NAME}-certs", "operations.md#the-certificate")
 
@@ -123,14 +123,10 @@ def bundles(registrations: Mapping[str, Object | None], served: Collection[bytes
             remedy = "install it; until then no job is sent to the webhook"
             yield Line(FAIL, f"there is no {kind} {NAME}", remedy, "operations.md#restore")
         else:
-            wrong = f"no call arrives, as the caBundle is not of what is served: {few(bad)}"
+            wrong = f"calls fail, as the caBundle does not match the served certificate: {few(bad)}"
+            text_ = f"{kind}: {wrong if bad else 'is trusted'}"
             link = "certificates.md#when-something-is-wrong"
-            yield Line(
-                FAIL if bad else PASS,
-                f"{kind}: {wrong if bad else 'is trusted'}",
-                f"{LOGS}{NAME}-certs",
-                link,
-            )
+            yield Line(FAIL if bad else PASS, text_, f"{LOGS}{NAME}-certs", link)
 
 
 def left_out(registration: Object | None, kinds: Collection[str], spaces: Sequence[Object]) -> Iterator[Line]:
@@ -144,10 +140,8 @@ def left_out(registration: Object | None, kinds: Collection[str], spaces: Sequen
     users = [found for found in spaces if name_of(found) not in SYSTEM]
     selectors = [hook.get("namespaceSelector") for hook in hooks]
     out = [name_of(found) for found in users if all(unmet(each, labels(found)) for each in selectors)]
-    text_, remedy = (
-        f"namespaces left out: {few(out) or 'none'}",
-        f"kubectl label namespace NAME {INJECT}=enabled",
-    )
+    text_ = f"namespaces left out: {few(out) or 'none'}"
+    remedy = f"kubectl label namespace NAME {INJECT}=enabled"
     status = WARN if users and len(out) == len(users) else PASS
     yield Line(status, text_, remedy, "mixed-fleets.md#only-those-that-ask")
 
@@ -163,10 +157,10 @@ def job(came: Object, refused: str, case: Case, *, wanted: bool) -> Iterator[Lin
     if refused:
         yield Line(FAIL, f"{where} is refused: {printable(refused, 300)}", f"{LOGS}{NAME}", link)
     elif any(ADDED in labels(template, "annotations") for template in templates(came)):
-        yield Line(PASS, f"{where} comes back changed, on trial")
+        yield Line(PASS, f"{where} is changed in a dry run")
     else:
         for finding in unmutated(case):
-            text_ = f"{where} comes back as it was: the webhook {finding.text}"
+            text_ = f"{where} is not changed in a dry run: the webhook {finding.text}"
             yield Line(FAIL if wanted else WARN, text_, f"{LOGS}{NAME}" if wanted else finding.remedy, link)
 
 
@@ -178,7 +172,7 @@ def placement(lease: Object | None, now: datetime, *, gates: bool, kueue: bool) 
         remedy = f"kubectl -n {NAME} get pods; {LOGS}{COMPONENT}"
         yield Line(FAIL if why else PASS, text_, remedy, "placement.md#placement-stalled")
     else:
-        text_ = "whole-job admission is not in the rule table" + ("; there is Kueue" if kueue else "")
+        text_ = "whole-job admission is not in the rule table" + ("; Kueue is installed" if kueue else "")
         remedy = "install it, unless one team runs one job at a time: of two at once both may get a part"
         yield Line(PASS if kueue else WARN, text_, remedy, "placement.md")
 
@@ -193,7 +187,6 @@ def guard(
         does[binding["spec"]["policyName"]] |= {*binding["spec"]["validationActions"]}
     broken = sorted({*(POLICIES - there), *(name for name in there if not does[name])})
     weak = sorted(name for name in there if does[name] and "Deny" not in does[name])
-    strange = sorted(account for account, known in accounts.items() if not known)
     if not there:
         remedy = "install it, unless all tenants trust each other"
         yield Line(WARN, "there is no guard", remedy, "install.md#the-guard")
@@ -202,7 +195,7 @@ def guard(
     said = f"missing, or without a binding: {few(broken)}" if broken else said
     remedy = "install the chart again" if broken else "set the value guard to enforce"
     yield Line(FAIL if broken else WARN if weak else PASS, said, remedy, "install.md#the-guard")
-    for account in strange:
+    for account in sorted(account for account, known in accounts.items() if not known):
         remedy, link = f"bind it to the ClusterRole {NAME}-operator", "install.md#bind-another-operator"
         yield Line(FAIL, f"the guard refuses the pods of {account}", remedy, link)
 

@@ -22,7 +22,7 @@ from webhook.rules.load import load_default
 from webhook.rules.source import TableSource
 from webhook.serving.tls import TlsFiles
 from webhook.state import CurrentState
-from webhook.work import BusyError, FailedError, Work, here
+from webhook.work import BusyError, FailedError, Work, inline
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_readyz_tells_of_certificate_files_that_cannot_be_used(tmp_path: Path) -
     client = create_app(state).test_client()
     assert "problem" not in client.get("/readyz").get_json()
     (tmp_path / "tls.key").write_text("no key")
-    state.refresh(here)
+    state.refresh(inline)
     answer = client.get("/readyz")
     assert answer.status_code == 200
     assert answer.get_json()["problem"].startswith("unusable certificate files: ")

@@ -29,9 +29,9 @@ def _without(*path: str) -> Any:
 
 
 EXPECTED = "expected an admission.k8s.io/v1 AdmissionReview, got "
-NO_REQUEST = "/request is missing or no map: a review without a request cannot be answered"
+NO_REQUEST = "/request is missing or not a map: there is no request to answer"
 NO_UID = "/request/uid is empty: the answer must repeat it"
-NO_OBJECT = "/request/object is missing or no map: there is nothing to look at"
+NO_OBJECT = "/request/object is missing or not a map: there is nothing to look at"
 
 MALFORMED: dict[str, tuple[Any, str]] = {
     "a list": ([], EXPECTED + "list"),

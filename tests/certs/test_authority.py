@@ -90,8 +90,8 @@ def test_a_name_too_long_for_a_common_name_is_still_served(signer: Pair) -> None
         ({"names": []}, "needs a name"),
         ({"names": [""]}, "no empty one"),
         ({"names": ["bücher.example"]}, "malformed"),
-        ({"now": NOW + YEAR}, "the authority is good from"),
-        ({"now": NOW - DAY}, "the authority is good from"),
+        ({"now": NOW + YEAR}, "the authority is valid from"),
+        ({"now": NOW - DAY}, "the authority is valid from"),
         ({"lifetime": timedelta(0)}, "lifetime"),
     ],
 )

@@ -78,10 +78,10 @@ def test_issue_says_each_step_and_why_and_then_keeps(api: FakeApi) -> None:
         "new authority: no authority that can sign: it does not exist",
         "patch caBundle: another caBundle is wanted in validating v",
         "issue leaf: no leaf to serve: it does not exist",
-        "keep: all is well",
+        "keep: nothing to do",
         "note: there is no webhook configuration mutating m yet",
     ]
-    assert certs("issue").output.startswith("keep: all is well")
+    assert certs("issue").output.startswith("keep: nothing to do")
     api.put(MUTATING, configuration("mutating", "m"))
     assert certs("issue").output.startswith("patch caBundle: another caBundle is wanted in mutating m\nkeep")
     assert api.writes == ["POST ca", "PATCH v", "POST tls", "PATCH m"]
@@ -90,12 +90,12 @@ def test_issue_says_each_step_and_why_and_then_keeps(api: FakeApi) -> None:
 def test_rotate_replaces_what_is_forced(api: FakeApi) -> None:
     certs("issue")
     before = api.objects[SECRET]["data"]["tls.crt"]
-    assert certs("rotate").output == "keep: all is well\n"
-    assert certs("rotate", "--force", "leaf").output.startswith("issue leaf: a new leaf was asked for\n")
+    assert certs("rotate").output == "keep: nothing to do\n"
+    assert certs("rotate", "--force", "leaf").output.startswith("issue leaf: a new leaf was requested\n")
     assert api.objects[SECRET]["data"]["tls.crt"] != before
     forced = certs("rotate", "--force", "ca")
     assert forced.exit_code == 0
-    assert forced.output.splitlines()[-1] == "wait: API servers are learning to trust the new authority"
+    assert forced.output.splitlines()[-1] == "wait: API servers do not trust the new authority yet"
 
 
 @pytest.mark.usefixtures("api")
@@ -104,7 +104,7 @@ def test_rotate_can_wait_for_the_end_and_fails_when_it_does_not_come(clock: Cloc
     before = clock()
     done = certs("rotate", "--force", "ca", "--wait", "30", "--settle-seconds", "5")
     assert done.exit_code == 0, done.output
-    assert done.output.splitlines()[-1] == "keep: all is well"
+    assert done.output.splitlines()[-1] == "keep: nothing to do"
     assert timedelta(seconds=10) <= clock() - before <= timedelta(seconds=12)
     before = clock()
     late = certs("rotate", "--force", "ca", "--wait", "5")
@@ -144,7 +144,7 @@ def test_status_in_the_middle_of_a_rotation_is_well_and_says_what_it_waits_for()
     shown = certs("status")
     assert shown.exit_code == 0
     assert "bundle     1 older authority trusted beside it" in shown.output
-    assert "next       wait: API servers are learning" in shown.output
+    assert "next       wait: API servers do not trust" in shown.output
 
 
 @pytest.mark.usefixtures("api")
@@ -225,4 +225,4 @@ def test_an_ended_leaf_is_said_to_be_over(clock: Clock) -> None:
     clock.forward(timedelta(days=100))
     shown = certs("status")
     assert "(over)" in shown.output
-    assert "wrong: there is no leaf to serve: it is good from" in shown.output
+    assert "wrong: there is no leaf to serve: it is valid from" in shown.output

@@ -118,17 +118,17 @@ BUNDLE, TRUST, PUBLISH, NEW_AUTHORITY = Action.BUNDLE, Action.TRUST, Action.PUBL
 NOTE, FORGET, ISSUE, TAKE = Action.NOTE, Action.FORGET, Action.ISSUE, Action.TAKE
 KEEP, WAIT = Action.KEEP, Action.WAIT
 
-WELL = "all is well"
+WELL = "nothing to do"
 ABSENT_LEAF = "no leaf to serve: it does not exist"
 LACKS = "the bundle lacks the authority of the leaf that is to be served"
 PAST = "a certificate in the bundle has expired, or is not a CA"
 NOTED = "every caBundle holds the new authority"
-LEARNING = "API servers are learning to trust the new authority"
+LEARNING = "API servers do not trust the new authority yet"
 TRUSTED = "the new authority is trusted everywhere"
 RECEIVING = "pods are receiving the new authority's leaf"
 SERVED = "every replica serves the new authority's leaf"
 BEGUN = stamp(NOW - BACKDATE)
-OVER = f"the authority is good from {BEGUN} to {stamp(NOW + CA)} only"
+OVER = f"the authority is valid from {BEGUN} to {stamp(NOW + CA)} only"
 
 
 def wanted_in(*names: str) -> str:
@@ -166,7 +166,7 @@ CASES = [
         NEW_AUTHORITY,
         f"the authority reached its renewal time at {stamp(NOW + CA_DUE)}",
     ),
-    ("asked for", Given(forced=ca("old")), NEW_AUTHORITY, "a new authority was asked for"),
+    ("asked for", Given(forced=ca("old")), NEW_AUTHORITY, "a new authority was requested"),
     ("asked for, and done already", Given(forced=ca("new")), KEEP, WELL),
     ("a bundle without the signer", Given(bundle=(), hooks=()), BUNDLE, LACKS),
     ("a bundle with one that is over", Given(bundle=("old", "dead")), BUNDLE, PAST),
@@ -191,7 +191,7 @@ CASES = [
         "a leaf that is over",
         Given(after=LEAF),
         ISSUE,
-        f"no leaf to serve: it is good from {BEGUN} to {stamp(NOW + LEAF)} only",
+        f"no leaf to serve: it is valid from {BEGUN} to {stamp(NOW + LEAF)} only",
     ),
     (
         "a leaf of nobody trusted",
@@ -212,7 +212,7 @@ CASES = [
         ISSUE,
         "the leaf lacks the name 127.0.0.1",
     ),
-    ("a leaf asked for", Given(forced=leaf("old")), ISSUE, "a new leaf was asked for"),
+    ("a leaf asked for", Given(forced=leaf("old")), ISSUE, "a new leaf was requested"),
     ("a leaf asked for, and made already", Given(forced=leaf("new")), KEEP, WELL),
     # A new authority beside the old one.
     ("not in every caBundle", both(trusted=None, hooks=(("old",),)), TRUST, wanted_in("mutating h0")),
@@ -234,7 +234,7 @@ CASES = [
         f"the leaf ends at {stamp(NOW + LEAF)}, before all settles",
     ),
     ("a lost leaf does not", both(leaf=None), ISSUE, ABSENT_LEAF),
-    ("a newer one is asked for", both(forced=ca("new")), NEW_AUTHORITY, "a new authority was asked for"),
+    ("a newer one is asked for", both(forced=ca("new")), NEW_AUTHORITY, "a new authority was requested"),
     # The leaf is the new authority's.
     ("pods are receiving it", both(leaf=MOVED, after=DAY + SETTLE), WAIT, RECEIVING),
     ("pods have received it", both(leaf=MOVED, after=RECEIVED), BUNDLE, SERVED),

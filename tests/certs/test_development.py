@@ -47,7 +47,7 @@ def test_good_files_are_kept(tmp_path: Path) -> None:
         ("tls.key", "there was no tls.key"),
         ("garbage", "its certificate or key cannot be read"),
         ("other", "tls.crt was not signed by ca.crt"),
-        ("old", "it was good until"),
+        ("old", "it was valid until"),
         ("host", "it lacked another.example"),
     ],
 )
@@ -75,9 +75,11 @@ def test_the_command_says_what_it_did(tmp_path: Path) -> None:
     run = CliRunner()
     arguments = ["dev", "--dir", str(tmp_path / "dev"), "--host", "name.example"]
     assert run.invoke(main, arguments).output.startswith(
-        f"made {tmp_path}/dev/tls.crt (there was no ca.crt); good"
+        f"made {tmp_path}/dev/tls.crt (there was no ca.crt); valid"
     )
-    assert run.invoke(main, arguments).output.startswith(f"kept {tmp_path}/dev/tls.crt (it is good for these")
+    assert run.invoke(main, arguments).output.startswith(
+        f"kept {tmp_path}/dev/tls.crt (it is valid for these"
+    )
     assert "it lacked second.example" in run.invoke(main, [*arguments, "--host", "second.example"]).output
 
 

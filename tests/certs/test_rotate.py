@@ -152,7 +152,7 @@ def test_a_stranger_who_undoes_every_write_is_reported_and_not_fought_for_ever()
 
     api.before_write = undo
     undo()
-    with pytest.raises(ApiError, match="does somebody else write"):
+    with pytest.raises(ApiError, match="does another program write"):
         rotator(api, clock).run()
 
 

@@ -303,7 +303,7 @@ def test_a_mirror_whose_thread_failed_says_that_it_is_behind_for_ever(
     api.put(f"{NODES}/a", {"metadata": {"name": "a"}})  # has no labels
     assert changed.wait(PATIENCE)
     assert copy.lost == "the watch has ended"
-    with pytest.raises(RuntimeError, match=f"{NODES} is not followed any longer") as raised:
+    with pytest.raises(RuntimeError, match=f"{NODES} is no longer watched") as raised:
         copy.check()
     assert isinstance(raised.value.__cause__, KeyError)
 

@@ -53,7 +53,7 @@ def test_of_a_job_without_a_place_it_is_said_that_nothing_can_be_told() -> None:
         made["metadata"]["annotations"] = {}
     none = f"no annotation {PLACE}: the webhook did not change it, or one up to 0.1.0 did"
     verdict = verify(work(pods, changed(THREE, n1_0={"ready": False}), job=stored(mutated=False)))
-    assert (verdict.text, verdict.known) == ("whether it is placed whole cannot be told", False)
+    assert (verdict.text, verdict.known) == ("cannot tell whether it is placed whole", False)
     assert said(verdict) == [
         ("place", none),
         ("node", "train-worker-0 is on node n1-0, which is not ready"),

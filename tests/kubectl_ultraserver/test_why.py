@@ -89,8 +89,8 @@ def test_a_worker_that_has_succeeded_is_not_waited_for() -> None:
 def test_a_program_that_does_not_run_is_said_with_where_the_job_would_go() -> None:
     pods = gated(workers("train", 4), 4)
     never = said(case(work(pods, job=stored()), lease=None))
-    assert never[0][2] == "would open the job onto us-01"
-    assert never[1][2] == "does not run: there is no Lease of it, and pods with its gate wait for ever"
+    assert never[0][2] == "would admit the job to us-01"
+    assert never[1][2] == "does not run: there is no Lease of it, and pods with its gate keep waiting"
     old = {"spec": {"renewTime": "2026-11-21T11:40:00.000000Z", "holderIdentity": "a"}}
     stale = said(case(work(pods, job=stored()), lease=old))
     assert stale[1][2] == "does not run: its Lease was last renewed at 11:40:00 UTC by a"
@@ -166,7 +166,9 @@ def test_a_missing_claim_template_is_named_where_affinity_places_the_job() -> No
     told = event("Pod", "train-worker-0", "FailedResourceClaimCreation", message)
     known = {"inventory": Inventory(claims={("other", "theirs"): read_claim({})})}
     (finding, *_) = why(case(work(pods, job=stored(), **known), events=(told,)))
-    assert finding.text == f"{ALL}: no claim was made of ResourceClaimTemplate mine yet: its Events say why"
+    assert (
+        finding.text == f"{ALL}: no claim was created from ResourceClaimTemplate mine yet: its Events say why"
+    )
     assert finding.details == (message,)
     verdict = verify(work(pods, job=stored(), **known))
     assert (verdict.known, verdict.whole) == (True, False)
@@ -182,7 +184,7 @@ def test_a_scheduler_that_does_not_run_is_named() -> None:
 )
 def test_another_gate_is_named(gate: str, who: str) -> None:
     pods = workers("train", 2, schedulingGates=[{"name": gate}])
-    text = f"train-worker-0, train-worker-1: scheduling gate {gate}, which {who} has to take off"
+    text = f"train-worker-0, train-worker-1: scheduling gate {gate}, which {who} must remove"
     assert said(case(work(pods))) == [("pod", "train-worker-0", text)]
 
 
@@ -258,7 +260,7 @@ def test_after_the_kill_switch_it_is_the_switch_that_is_named_and_no_outage() ->
 
 @pytest.mark.parametrize(
     ("found", "why"),
-    [({}, "may not be read"), (None, "is not there"), (rules("mode: perhaps\n"), "is broken")],
+    [({}, "may not be read"), (None, "does not exist"), (rules("mode: perhaps\n"), "is invalid")],
 )
 def test_where_the_installations_table_cannot_be_asked_it_is_said_that_it_was_not(
     found: Object | None, why: str
@@ -313,7 +315,7 @@ def test_an_image_that_cannot_be_pulled_is_said_once_for_all_pods() -> None:
 def test_a_pod_that_does_not_go_away_is_named_with_its_node() -> None:
     pods = workers("train", 4, FIRST)
     pods[1]["metadata"]["deletionTimestamp"] = "2026-11-21T11:00:00Z"
-    text = "train-worker-1: is being deleted since 2026-11-21T11:00:00Z, on node n1-1"
+    text = "train-worker-1: terminating since 2026-11-21T11:00:00Z, on node n1-1"
     assert ("pod", "train-worker-1", text) in said(case(work(pods, job=stored())))
 
 
@@ -349,7 +351,7 @@ def test_a_launcher_that_is_made_when_workers_are_ready_names_those_that_are_not
     pods[3]["status"] = {"phase": "Pending"}
     job = stored(launcherCreationPolicy="WaitForWorkersReady")
     assert said(case(work(pods, job=job)))[0][2] == (
-        "the launcher is made when all workers are Ready (launcherCreationPolicy): not yet train-worker-3"
+        "the launcher is created when all workers are Ready (launcherCreationPolicy): not yet train-worker-3"
     )
 
 

@@ -41,7 +41,7 @@ def waiting(api: FakeApi) -> set[str]:
 def test_one_job_is_let_through(api: FakeApi, name: str) -> None:
     done = call("open", name)
     assert done.exit_code == 0, done.output
-    assert "opened pod team/a-worker-0 of job team/a" in done.output.splitlines()
+    assert "admitted pod team/a-worker-0 of job team/a" in done.output.splitlines()
     assert len(done.output.splitlines()) == 5
     assert waiting(api) == {"team/b", "other/a"}
 
@@ -99,7 +99,7 @@ def test_what_cannot_be_opened_is_named_and_the_rest_is_opened(api: FakeApi) -> 
     done = call("open", "team/a")
     assert done.exit_code == 1
     assert "pod team/a-worker-1 of job team/a: PATCH" in done.output
-    assert "1 pods were not opened" in done.output
+    assert "1 pods were not admitted" in done.output
     assert len([pod for pod in pods(api, "a-") if not pod["spec"]["schedulingGates"]]) == 4
 
 
@@ -114,4 +114,4 @@ def test_without_a_cluster_it_says_so(tmp_path: Path) -> None:
     for command in (["open", "--all"], ["run"], ["run", "--unit=example.com/rack=8"]):  # as a release before
         done = call(*command, f"--kubeconfig={tmp_path}/none")
         assert done.exit_code == 1
-        assert "no API server to talk to" in done.output
+        assert "cannot reach the API server" in done.output

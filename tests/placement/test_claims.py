@@ -234,7 +234,11 @@ def test_what_claims_take_of_an_extended_resource_is_missing_there(api: FakeApi)
 @pytest.mark.parametrize(
     ("spec", "entry", "said"),
     [
-        (None, {}, "no claim was made of ResourceClaimTemplate us-4-node-config yet: its Events say why"),
+        (
+            None,
+            {},
+            "no claim was created from ResourceClaimTemplate us-4-node-config yet: its Events say why",
+        ),
         (claim_spec(mode=2), {}, "has ultraserverMode 2, and the job has node config 4: use one of the same"),
         (claim_spec(), {"resourceClaimName": "one"}, "claim one is one for all pods that name it"),
         (claim_spec(request("true")), {}, "its selector 'true' is not understood"),

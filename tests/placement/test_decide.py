@@ -432,7 +432,7 @@ CASES = [
         TWO.values(),
         first(job("a", 4), gates=()),
         {},
-        {"a": "a-worker-0 was opened by hand and has no node yet"},
+        {"a": "a-worker-0 was admitted by hand and has no node yet"},
     ),
     Case("the others follow it", TWO.values(), first(job("a", 4), gates=(), node="n2-1"), {"a": "us-02"}),
     # Jobs opened in part.

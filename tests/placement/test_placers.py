@@ -71,7 +71,7 @@ def test_where_others_place_a_job_neither_a_gate_nor_an_opening_is_ours(placer: 
     decision = decide(TWO, gated, NOW)
     assert not decision.openings
     assert waiting(decision) == {
-        "a": f"a-worker-0 has the gate {GATE}, but its place says placer={placer}: take the gate out"
+        "a": f"a-worker-0 has the gate {GATE}, but its place says placer={placer}: remove the gate"
     }
     for raw in made:
         raw["metadata"]["annotations"][OPENED] = "2026-11-21T11:00:00Z"

@@ -135,7 +135,7 @@ def test_must_place_fails_whatever_is_no_candidate(
     assert run(tmp_path, text, "-o", form).exit_code == code
     result = run(tmp_path, text, "-o", form, "--must-place")
     assert result.exit_code == must
-    assert ("no candidate: " in result.output) == (code < must)
+    assert ("not a candidate: " in result.output) == (code < must)
 
 
 def test_a_document_that_is_left_alone_is_skipped_in_a_report(tmp_path: Path) -> None:

@@ -303,7 +303,7 @@ def test_lint_notes_rules_that_do_nothing_for_want_of_another_and_policies_that_
     assert (11, third) in found
     assert {line for line, _ in found[2:]} == {11}
     ended = [(note.line, note.message) for note in notes(draft, table, NOON)]
-    assert ended[-1] == (12, "ended at 2027-01-15T08:00:00Z and counts for nothing: remove it")
+    assert ended[-1] == (12, "ended at 2027-01-15T08:00:00Z and has no effect: remove it")
 
 
 def test_policies_are_shown() -> None:

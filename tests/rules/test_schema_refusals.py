@@ -86,8 +86,8 @@ def test_every_violation_of_the_schema_is_reported_at_once() -> None:
 
 
 TEXTS: dict[str, tuple[str, Expected]] = {
-    "an empty file": ("", [(1, "", "a rule table is one document, here are 0")]),
-    "two documents": (HEAD + "---\n" + HEAD, [(1, "", "a rule table is one document, here are 2")]),
+    "an empty file": ("", [(1, "", "a rule table is one document, found 0")]),
+    "two documents": (HEAD + "---\n" + HEAD, [(1, "", "a rule table is one document, found 2")]),
     "a list": ("- a\n", [(1, "", "['a'] is not of type 'object'")]),
     "no YAML": (EXTENDS + "rules: [\n", [(5, "", "did not find expected node content")]),
     "another version": (HEAD.replace("v1alpha1", "v2"), [(1, "/apiVersion", "must be ")]),

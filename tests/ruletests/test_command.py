@@ -159,7 +159,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an absolute path": ({"a": [case(obj="/etc/x.yaml")]}, "/0/object: /etc/x.yaml is outside of "),
     "two namespaces": (
         {"a": [case(obj=mpijob(namespace="a"), settings={"namespace": "b"})]},
-        "/0/settings/namespace: the object says another one, 'a'",
+        "/0/settings/namespace: the object has another one, 'a'",
     ),
     "an update of nothing": (
         {"a": [case(settings={"operation": "UPDATE"})]},

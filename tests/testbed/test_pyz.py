@@ -82,7 +82,7 @@ def test_it_runs_without_site_packages_and_has_no_compiled_files(release: Path, 
     assert (done.returncode, done.stdout) == (2, "")
     assert (
         done.stderr
-        == "error: there is no kubectl on the PATH, by which the API server is asked: install it\n"
+        == "error: kubectl is not on the PATH, and calls to the API server go through it: install it\n"
     )
 
 

@@ -27,7 +27,7 @@ from webhook.endpoints import LIVEZ, READYZ, RULE_TABLE
 from webhook.metrics import Metrics
 from webhook.responses import new_app, refusal
 from webhook.state import CurrentState
-from webhook.work import FailedError, TooLargeError, Work, here
+from webhook.work import FailedError, TooLargeError, Work, inline
 
 JSON: Final = "application/json"
 
@@ -36,7 +36,7 @@ EXPIRY_MARGIN: Final = timedelta(seconds=30)
 
 
 def create_app(
-    state: CurrentState, metrics: Metrics | None = None, long_reviews: Work = here, checks: Work = here
+    state: CurrentState, metrics: Metrics | None = None, long_reviews: Work = inline, checks: Work = inline
 ) -> Flask:
     """The app that the API server and the kubelet call: reviews, ``/livez`` and ``/readyz``.
 
@@ -79,7 +79,7 @@ def respond(name: str, state: CurrentState, metrics: Metrics, long_reviews: Work
     if request.mimetype != JSON:
         return refusal(415, f"the content type must be {JSON}, not {request.mimetype or 'missing'}")
     body = request.get_data(cache=False)
-    work = here
+    work = inline
     if name == RULE_TABLE:
         work = checks
     elif len(body) > limits.SHORT_REVIEW:

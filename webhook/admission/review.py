@@ -70,14 +70,14 @@ def decode(body: bytes, now: float) -> Review:
         raise BadReviewError(f"expected an {API_VERSION} {KIND}, got {found[:80]}")
     request = raw.get("request")
     if not isinstance(request, dict):
-        raise BadReviewError("/request is missing or no map: a review without a request cannot be answered")
+        raise BadReviewError("/request is missing or not a map: there is no request to answer")
     uid = _text(request, "uid")
     if not uid:
         raise BadReviewError("/request/uid is empty: the answer must repeat it")
     operation = "" if _text(request, "subResource") else _text(request, "operation")
     obj = request.get("object")
     if operation == "CREATE" and not isinstance(obj, dict):
-        raise BadReviewError("/request/object is missing or no map: there is nothing to look at")
+        raise BadReviewError("/request/object is missing or not a map: there is nothing to look at")
     user = request.get("userInfo")
     return Review(
         uid=uid,

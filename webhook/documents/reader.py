@@ -28,7 +28,7 @@ _HINTS = {
     "cannot start any token": "indent with spaces, not tabs, and quote text that starts with @, ` or %",
     "could not find expected ':'": "write 'key: value', with a space after the colon",
     "expected <document start>": "separate documents, of JSON too, by lines '---'",
-    "invalid Unicode character": "half of a surrogate pair is none: write the character itself",
+    "invalid Unicode character": "half of a surrogate pair is not a character: write the character itself",
     "undefined alias": "write its anchor before it, in the same document",
     "duplicate anchor": "give it another name",
     "": "check indentation, quotes and brackets here and above",

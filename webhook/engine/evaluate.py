@@ -97,7 +97,7 @@ FACTS: Final = {
 
 OVERDONE: Final = (
     "{} is ignored: it names more than the webhook can have added, so that stays in the job as yours; "
-    "to be rid of that, take it out of the file"
+    "to remove that, take it out of the file"
 )
 
 

@@ -74,10 +74,10 @@ def mounts_otherwise(template: Json, container: str | None, mount: Json) -> bool
     """Whether a container, or the first, mounts something else than a volume mount at that mount's place."""
     named = (item for item in maps_at(template, ("spec", "containers")) if item.get("name") == container)
     chosen = next(named, {}) if container else first_container(template)
-    here = [
+    mounts = [
         item for item in maps_at(chosen, ("volumeMounts",)) if item.get("mountPath") == mount["mountPath"]
     ]
-    return bool(here) and not same(here[-1], mount)
+    return bool(mounts) and not same(mounts[-1], mount)
 
 
 @dataclass(frozen=True)

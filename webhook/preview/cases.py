@@ -55,7 +55,7 @@ def unreadable(file: str, line: int, text: str) -> Case:
 def _findings(table: Table, document: Document, shown: Preview, *, must_place: bool) -> Iterator[Finding]:
     outcome = shown.outcome
     if must_place:
-        yield Finding("not placed", document.line, f"no candidate: {outcome.reason}")
+        yield Finding("not placed", document.line, f"not a candidate: {outcome.reason}")
     for about, messages in (("refused", outcome.denials), ("warning", outcome.warnings)):
         yield from (Finding(about, _line(document, text), text) for text in messages)
     for pod in shown.parts[1:]:

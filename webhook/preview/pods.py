@@ -44,7 +44,7 @@ def made(of: "Preview") -> tuple[Iterable[tuple[str, int, int, Json]], tuple[str
         return (), ()
     units, later = job.workload.group, any(each.index and not each.numbered for each in job.groups)
     notes = [f"each {units} has such Pods; the first one's are shown"] if units else []
-    notes += ["not all its Pods are there at once; their numbers may be others than shown"] if later else []
+    notes += ["not all its Pods are there at once; their numbers may differ from these"] if later else []
     return pods_of(job, of.outcome.after), tuple(notes)
 
 

@@ -12,7 +12,7 @@ from webhook.preview.run import FORMATS, preview
 from webhook.responses import refusal
 from webhook.rows.table import Table
 from webhook.rules.source import TableSource
-from webhook.work import Work, here
+from webhook.work import Work, inline
 
 TYPES: Final = {
     "application/json": "json",
@@ -25,7 +25,7 @@ TYPES: Final = {
 """Media type -> format; the first is the answer to a client that takes anything."""
 
 
-def preview_routes(source: TableSource, work: Work = here) -> Blueprint:
+def preview_routes(source: TableSource, work: Work = inline) -> Blueprint:
     """The route, for an app that serves reviews as well or for one of its own.
 
     One or many documents, YAML or JSON, up to `limits.PREVIEW`. ``?namespace=`` is for documents that name

@@ -87,47 +87,47 @@ def _shared_kinds(taken: dict[str, str], workload: Workload, at: Path) -> Found:
 def _numbers(workload: Workload, at: Path) -> Found:
     """Elements of lists that are meant where none is, and roles for want of devices that can be had."""
     for number, group in enumerate(workload.groups):
-        here: Path = (*at, "groups", number)
+        path: Path = (*at, "groups", number)
         listed = str(group.template.list) if group.template.list else None
         times = [factor for term in group.index for factor in term.times]
         for factor in (*group.replicas, *times, *group.numbers):
             if factor.path and factor.path.list and str(factor.path.list) != listed:
-                yield here, f"{factor.path} is for every element of a list of which template is not"
+                yield path, f"{factor.path} is for every element of a list of which template is not"
         if group.otherwise and group.takes_nodes != DEVICES:
-            yield (*here, "otherwise"), "is for groups whose takesNodes is devices"
+            yield (*path, "otherwise"), "is for groups whose takesNodes is devices"
 
 
 def _defaults(workload: Workload, values: Mapping[str, str], at: Path) -> Found:
     """Defaults that quote what is not there, and fields with the smaller of two quantities that are none."""
     known = {f"value.{name}": text for name, text in values.items()}
     for name, row in workload.fields.items():
-        here: Path = (*at, "fields", name)
+        path: Path = (*at, "fields", name)
         default = row.default
         for quoted in names(default):
             if quoted not in known:
-                yield (*here, "default"), f"unknown placeholder $({quoted}); known here are {listed(known)}"
+                yield (*path, "default"), f"unknown placeholder $({quoted}); known here are {listed(known)}"
             default = known.get(quoted, default)
         if row.smaller and row.parent:
-            yield (*here, "smaller"), f"{name} is a quantity, not a file path"
+            yield (*path, "smaller"), f"{name} is a quantity, not a file path"
         elif row.smaller and not thousandths(default):
-            yield (*here, "default"), f"must be a quantity above 0, such as 1Gi, not {default!r}"
+            yield (*path, "default"), f"must be a quantity above 0, such as 1Gi, not {default!r}"
 
 
 def _groups(workload: Workload, at: Path) -> Found:
     roles = [group.role for group in workload.groups]
     places = [str(group.template) for group in workload.groups]
     for number, group in enumerate(workload.groups):
-        here: Path = (*at, "groups", number)
+        path: Path = (*at, "groups", number)
         if roles.index(group.role) < number:
-            yield (*here, "role"), f"{group.role!r} is the role of two groups"
+            yield (*path, "role"), f"{group.role!r} is the role of two groups"
         if places.index(str(group.template)) < number:
             other = roles[places.index(str(group.template))]
-            yield (*here, "template"), f"is the template of {other!r} already"
+            yield (*path, "template"), f"is the template of {other!r} already"
         if "" in places and len(places) > 1 and not str(group.template):
-            yield (*here, "template"), "a Pod is its own template: it has one group and no other"
+            yield (*path, "template"), "a Pod is its own template: it has one group and no other"
         if group.role == WORKER and group.takes_nodes not in {True, DEVICES}:
             yield (
-                (*here, "takesNodes"),
+                (*path, "takesNodes"),
                 f"{WORKER!r} is the role of what takes nodes: say true or devices, or rename it",
             )
 

@@ -57,7 +57,7 @@ def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
     for index, policy in enumerate(table.policies):
         path: Path = ("policies", index)
         if policy.until is not None and policy.ended(now):
-            found.append((path, f"ended at {stamp(policy.until)} and counts for nothing: remove it"))
+            found.append((path, f"ended at {stamp(policy.until)} and has no effect: remove it"))
             continue
         if policy.labels:
             found.append(

@@ -143,7 +143,7 @@ def _read(text: str | bytes, source: str) -> Document:
     except DocumentError as error:
         raise TableError([Problem(error.source, error.line, "", error.message)]) from error
     if len(documents) != 1:
-        raise TableError([Problem(source, 1, "", f"a rule table is one document, here are {len(documents)}")])
+        raise TableError([Problem(source, 1, "", f"a rule table is one document, found {len(documents)}")])
     return documents[0]
 
 

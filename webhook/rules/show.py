@@ -64,7 +64,7 @@ def _said(match: Match, key: Field[Any]) -> Iterable[str]:
     if isinstance(value, MountFree):
         return [f"{name} {value.mount_path}"]
     if key.name == "candidate":
-        return ["any object" if value is None else "no candidate"]
+        return ["any object" if value is None else "not a candidate"]
     return [f"{name} {_any(value)}" if isinstance(value, tuple) else name if value else f"not {name}"]
 
 

@@ -10,7 +10,7 @@ from webhook.rules.files import table_files
 from webhook.rules.load import load_default, load_file
 from webhook.rules.problems import TableError
 from webhook.watched import UnusableError, Watched
-from webhook.work import FailedError, Work, here
+from webhook.work import FailedError, Work, inline
 
 RETRY_SECONDS: Final = 5.0
 """After which a table is looked at again that could not be checked, for want of time or of a process."""
@@ -48,7 +48,7 @@ class TableSource:
         """The newest table that could be used."""
         return self.watched.value
 
-    def refresh(self, work: Work = here) -> None:
+    def refresh(self, work: Work = inline) -> None:
         """Takes changed files into use.
 
         Args:

@@ -167,7 +167,7 @@ class _Reading:
             self.say(name, (at, "settings", "operation"), "an UPDATE has an oldObject, and a CREATE has none")
         namespace = namespace_of(obj, settings.namespace or "default")
         if settings.namespace not in {"", namespace}:
-            self.say(name, (at, "settings", "namespace"), f"the object says another one, {namespace!r}")
+            self.say(name, (at, "settings", "namespace"), f"the object has another one, {namespace!r}")
         now = row.now.timestamp() if row.now else inf
         request = Request(obj, namespace, UID, settings.username, now)
         snapshots = posixpath.splitext(name)[0] + SNAPSHOTS

@@ -108,7 +108,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             RefusedError: Its body is outside the limits.
         """
         if isinstance(req.body.reader, ChunkedReader):
-            raise RefusedError(411, "give a Content-Length; chunks are not taken")
+            raise RefusedError(411, "give a Content-Length; chunked bodies are not accepted")
         if req.body.reader.length > self.peers.limits.body:
             raise RefusedError(413, f"a body may have {self.peers.limits.body} bytes at most")
         sock.expect_body(req)

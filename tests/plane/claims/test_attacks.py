@@ -76,7 +76,7 @@ def claims_that_a_quota_forbids(tenant: Tenant) -> None:
     )
     tenant.admin.wait_for(lambda found: "hard" in found["items"][0].get("status", {}), "resourcequotas")
     tenant.kubectl.create(together(*(mpijob(4, name=f"theirs-{n}", claim=NAME) for n in range(FREE))))
-    said = f"no claim was made of ResourceClaimTemplate {NAME} yet"
+    said = f"no claim was created from ResourceClaimTemplate {NAME} yet"
     tenant.kubectl.wait_for(lambda found: str(found).count(said) >= FREE, "events")
 
 

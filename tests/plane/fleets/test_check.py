@@ -177,9 +177,9 @@ def test_a_whole_installation_passes(installed: Installed) -> None:
     found = eventually(installed.inside, ["check"], lambda found: not found["fail"])
     assert {line["check"] for line in found["lines"] if line["status"] == "warn"} == {"operators", "alerts"}
     texts = [f"{line['check']}: {line['text']}" for line in found["lines"]]
-    assert f"certificates: the certificate of {installed.pod} is good for 29 days" in texts
+    assert f"certificates: the certificate of {installed.pod} is valid for 29 days" in texts
     assert "guard: 4 policies refuse" in texts
-    assert "job: an MPIJob in namespace check comes back changed, on trial" in texts
+    assert "job: an MPIJob in namespace check is changed in a dry run" in texts
     assert plugin(installed.inside, "check").returncode == 0
 
 
@@ -316,7 +316,7 @@ def test_the_plugin_in_one_file_finds_the_same(installed: Installed, file: Path,
     env |= {"KUBECONFIG": str(tmp_path / "none")}
     done = subprocess.run([*command, "-o", "json"], env=env, check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: no API server to talk to: ")
+    assert done.stderr.startswith("error: cannot reach the API server: ")
 
 
 def test_its_proxy_ends_with_it_however_that_ends(installed: Installed, file: Path, tmp_path: Path) -> None:
@@ -355,8 +355,8 @@ CASES: dict[str, tuple[Broken, dict[str, tuple[str, ...]]]] = {
     "certificate": (
         untrusted,
         {
-            "certificates": ("warn", "is good for 1 days"),
-            "registrations": ("fail", "MutatingWebhookConfiguration: no call arrives", f"mpijobs.{NAME}.io"),
+            "certificates": ("warn", "is valid for 1 days"),
+            "registrations": ("fail", "MutatingWebhookConfiguration: calls fail", f"mpijobs.{NAME}.io"),
         },
     ),
     "registration": (

@@ -114,14 +114,14 @@ TYPES = '"ml.trn2u.48xlarge", not "trn2u.48xlarge"'
 CANNOT = 'MPIJob in version "v2beta1" cannot be handled as a MPIJob'
 FAILED = 'Internal error occurred: failed calling webhook "closed.hooks.example": failed to call webhook: '
 CASES: Mapping[str, tuple[Object, str]] = {
-    "opted-out": (mpijob(4), f"{OURS}: is not asked, {WOULD}: namespace NS is kept out by {SELECTED}"),
+    "opted-out": (mpijob(4), f"{OURS}: is not called, {WOULD}: namespace NS is excluded by {SELECTED}"),
     "kind": (
         job(4, completionMode="Indexed"),
-        f"{NAME}: is not asked, {WOULD}: no rule of its registration is for jobs.batch",
+        f"{NAME}: is not called, {WOULD}: no rule of its registration is for jobs.batch",
     ),
     "condition": (
         mpijob(4),
-        f"condition.hooks.example: is not asked, {WOULD}: a match condition keeps it out [{CONDITION}]",
+        f"condition.hooks.example: is not called, {WOULD}: a match condition excludes it [{CONDITION}]",
     ),
     "away": (
         mpijob(4),
@@ -211,6 +211,6 @@ def test_who_may_only_create_jobs_is_told_what_could_not_be_looked_at(live: Live
     inside.run("delete", "clusterrolebinding", role)
     condition, away, table = (found["text"] for found in server["findings"])
     unsure = "perhaps (get /metrics of the API server would tell) "
-    assert condition.startswith(f"{unsure}is not asked, ")
+    assert condition.startswith(f"{unsure}is not called, ")
     assert away.startswith(f"{unsure}did not answer, ")
     assert table.startswith(f"{unsure}did nothing, ")

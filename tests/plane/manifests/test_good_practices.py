@@ -185,7 +185,7 @@ def test_mutation_fails_open_and_validation_looks_at_the_end_state(base: Build) 
 def test_failing_closed_is_a_value_of_its_own(built: Callable[..., Build]) -> None:
     closed = built(failurePolicy="Fail")
     policies = {hook["name"].split(".")[0]: hook["failurePolicy"] for hook in mutating(closed)}
-    # With the webhook away, Kueue has to be able to start what it has admitted.
+    # While the webhook is unavailable, Kueue has to be able to start what it has admitted.
     assert policies == {"mpijobs": "Fail", "pods": "Fail", "updates": "Ignore"}
     verify = webhooks(closed)["verify.ultraserver-webhook.io"]
     assert (verify["failurePolicy"], verify["clientConfig"]["service"]["path"]) == ("Fail", "/require")

@@ -99,7 +99,7 @@ def test_the_api_server_may_restart(stage: Stage) -> None:
     stage.apply("before", 4)
     stage.wait(all_whole)
     with plane.without("kube-apiserver"):
-        until(lambda: "cannot follow" in running.tail(), "a warning of the program")
+        until(lambda: "cannot watch" in running.tail(), "a warning of the program")
     stage.apply("after", 8)
     stage.wait(all_whole)
     assert running in plane.programs.running
@@ -190,7 +190,7 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
         with pytest.raises(ApiError, match="ValidatingAdmissionPolicy 'ultraserver-placement'"):
             api.patch(f"{path}/{name}", operations)
     for name in ("plain", its):
-        with pytest.raises(ApiError, match="the pod was not opened by this program"):
+        with pytest.raises(ApiError, match="the pod was not admitted by this program"):
             api.delete(f"{path}/{name}")
     stage.end(key[0], "plain")
 

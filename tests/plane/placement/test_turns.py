@@ -49,7 +49,7 @@ def test_a_leader_that_sees_no_longer_gives_its_lease_back(stage: Stage) -> None
     seeing = stage.start_program(lease_seconds=LEASE)
     inside.run("delete", "clusterrolebinding", "blind")
     with plane.without("kube-apiserver"):  # what was being watched is not taken away otherwise
-        until(lambda: "cannot follow" in blind.tail(), "a warning of the program")
+        until(lambda: "cannot watch" in blind.tail(), "a warning of the program")
     stage.apply("train", 8)
     stage.wait(all_whole)
     wait_leader(stage, seeing)
@@ -61,7 +61,7 @@ def test_a_replica_of_which_a_watch_has_died_ends_and_another_leads(stage: Stage
     wait_leader(stage, died)
     stage.start_program(lease_seconds=LEASE)
     stage.apply("odd", 4)
-    with pytest.raises(ClusterError, match=r"(?s)ended with status 1.*is not followed any longer"):
+    with pytest.raises(ClusterError, match=r"(?s)ended with status 1.*is no longer watched"):
         died.wait_ready(lambda: False, PATIENCE)
     stage.wait(all_whole)
 
