@@ -66,7 +66,7 @@ test-nodes: can-have-nodes node-tools helm images sbom release-before ## Run the
 
 .PHONY: test-soak
 test-soak: cluster-tools can-have-nodes node-tools images sbom release-before ## Run what takes hours, chance or a busy machine, and write its record: dist/soak
-	@for version in 1.34 1.35 1.37; do KUBERNETES=$$version $(BIN)/python -m testbed.kits.build cluster-tools || exit; done
+	@for version in 1.34 1.35 1.37; do KUBERNETES=$$version $(BIN)/python -m testbed.kits.build cluster-tools kueue || exit; done
 	@$(BIN)/python -m testbed.release.release --dirty --keep
 	@$(BIN)/python -m tests.soak $(ARGS)
 

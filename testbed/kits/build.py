@@ -23,7 +23,10 @@ else:  # run as a script: the folder of this file is the import path
 HERE = Path(__file__).resolve().parent
 CRD = "kubeflow.org_mpijobs.yaml"
 OTHER = os.environ.get("KUBERNETES", "")
-"""Another Kubernetes, for the control plane alone: 1.34, say, for the folder ``kubernetes-1.34`` here."""
+"""Another Kubernetes, for the control plane alone: 1.34, say, for the folder ``kubernetes-1.34`` here.
+
+With 1.37 come the newest mpi-operator (0.8.2) and Kueue (0.19.2).
+"""
 
 OLDER = OTHER in {"1.34", "1.35"}
 """Whether it is older than the one of all tests."""
@@ -60,7 +63,7 @@ CONTROL_PLANE = Kit(
 
 KUEUE = Kit(
     name="kueue",
-    folder=HERE / "controllers",
+    folder=HERE / ("kueue-0.19" if OTHER == "1.37" else "controllers"),
     main="sigs.k8s.io/kueue",
     programs={"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
     stamps={"sigs.k8s.io/kueue/pkg/version.GitVersion": "{version}"},
