@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from testbed import chart
+from testbed.images import product
 from testbed.mpijob import mpijob
 from testbed.nodes.calls import caller
 from testbed.nodes.plane import RealPlane
 from testbed.nodes.story import NAMESPACE
 from testbed.plane.jobs import template
 from testbed.plane.kubectl import Kubectl, Object
+from testbed.release import installs
 from testbed.waiting import until
 from tests.docs import session
 from tests.docs.blocks import REPOSITORY
@@ -140,7 +143,10 @@ class Installation:
 
 
 def manifests(folder: Path) -> Path:
-    """A folder that looks like the repository to the commands of a document, with manifests to change."""
+    """A folder that looks like the repository and like a release to the commands of a document.
+
+    Its manifests may be changed; the release's chart is packed of them as they are now.
+    """
     shutil.copytree(REPOSITORY / "manifests", folder / "manifests")
     values = folder / "manifests" / "chart" / "values.yaml"
     hurried = [{"name": f"ULTRASERVER_CERTS_{key}_SECONDS", "value": value} for key, value in HURRIED.items()]
@@ -149,4 +155,5 @@ def manifests(folder: Path) -> Path:
     assert found, "values.yaml has no programs.certificates"
     own = f"    env: {json.dumps(hurried)}\n"
     values.write_text(before + found + after.replace("    env: []\n", own, 1), encoding="utf-8")
+    installs.pack(values.parent, folder / f"{chart.NAME}-chart-{product.version()}.tgz", 0)
     return session.folder_with_examples(folder)
