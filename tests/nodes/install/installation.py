@@ -143,7 +143,10 @@ class Installation:
 
 
 def manifests(folder: Path) -> Path:
-    """A folder that looks like the repository to the commands of a document, with manifests to change."""
+    """A folder that looks like the repository and like a release to the commands of a document.
+
+    Its manifests may be changed; the release's chart is packed of them as they are now.
+    """
     shutil.copytree(REPOSITORY / "manifests", folder / "manifests")
     values = folder / "manifests" / "chart" / "values.yaml"
     hurried = [{"name": f"ULTRASERVER_CERTS_{key}_SECONDS", "value": value} for key, value in HURRIED.items()]
@@ -152,7 +155,6 @@ def manifests(folder: Path) -> Path:
     assert found, "values.yaml has no programs.certificates"
     own = f"    env: {json.dumps(hurried)}\n"
     values.write_text(before + found + after.replace("    env: []\n", own, 1), encoding="utf-8")
-    # The README installs a release's archive, by its version.
-    archive = folder / f"{chart.NAME}-chart-{product.version(REPOSITORY)}.tgz"
-    installs.pack(folder / "manifests" / "chart", archive, 0)
+    # The README installs a release\'s archive, by its version.
+    installs.pack(values.parent, folder / f"{chart.NAME}-chart-{product.version()}.tgz", 0)
     return session.folder_with_examples(folder)
