@@ -287,7 +287,7 @@ def test_a_changed_row_is_reported_where_the_change_is_and_the_rest_of_it_where_
     text = "rules:\n  - name: apart-from-other-jobs\n    match: {role: worker}\n"
     found = problems(EXTENDS + text)
     assert {(source, _packaged_line(line)) for source, line, _, _ in found} == {
-        (PACKAGED, "values: [$(job.name)]"),
+        (PACKAGED, "- {key: training.kubeflow.org/job-name, operator: NotIn, values: [$(job.name)]}"),
         (PACKAGED, "topologyKey: $(shape.topologyKey)"),
     }
     text = "rules:\n  - name: apart-from-other-jobs\n    match: {role: worker, workload: nope}\n"
