@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NEEDS: Final = "install.md#requirements"
 LEAST: Final = (1, 30)
-"""From here on there are admission policies and ``matchConditions`` of v1, and ``sleep`` of ``preStop``."""
+"""As in the chart: policies and ``matchConditions`` of v1, and ``sleep`` of ``preStop``."""
 TESTED: Final = ((1, 34), (1, 37))
 """The tests run the first and the last of these minor versions."""
 KUEUE: Final = (0, 15)
@@ -39,7 +39,7 @@ def kubernetes(said: str) -> Iterator[Line]:
     """Whether its version can run this, and was tested."""
     tested = f"{TESTED[0][0]}.{TESTED[0][1]} to {TESTED[1][0]}.{TESTED[1][1]} were tested"
     status = FAIL if release(said) < LEAST else PASS if TESTED[0] <= release(said) <= TESTED[1] else WARN
-    remedy = "upgrade: it lacks v1 admission policies" if status is FAIL else "try it on a test cluster"
+    remedy = "upgrade: before 1.30 v1 admission policies are missing" if status is FAIL else "try it on a test cluster"
     yield Line(status, f"Kubernetes {said}; {tested}", remedy, NEEDS)
 
 
