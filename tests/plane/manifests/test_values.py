@@ -225,6 +225,16 @@ def test_every_metric_of_an_alert_is_one_that_is_exported(
     assert {row for alert in alerts for row in re.findall(r'rule="([^"]+)"', alert["expr"])} <= rows
 
 
+def test_a_program_that_was_taken_out_has_not_stalled(built: Callable[..., Build]) -> None:
+    def alerts(**values: Any) -> set[str]:
+        (rule,) = of_kind(built(monitoring={"enabled": True}, **values), "PrometheusRule")
+        return {alert["alert"] for group in rule["spec"]["groups"] for alert in group["rules"]}
+
+    gone = {f"UltraserverPlacement{what}" for what in ("Stalled", "GivesUp", "JobWaits")}
+    assert alerts(placement="drain") == alerts()
+    assert alerts() - alerts(placement=False) == gone
+
+
 def exported(folder: Path) -> set[str]:
     """The names of all samples that a program can have."""
     names: set[str] = set()
