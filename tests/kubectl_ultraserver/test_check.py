@@ -112,7 +112,7 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
     ),
     (cluster.operators([MPI], programs("mpi-operator@sha256:0", 0), kueue=False), ["fail mpi-operator  is "]),
     (cluster.operators([MPI], [], kueue=False), ["warn no Deployment has an image mpi-operator"]),
-    (cluster.operators([], [], kueue=False), [f"warn there are no {MPI}"]),
+    (cluster.operators([], [], kueue=False), [f"warn the API server has no {MPI}"]),
     (cluster.operators([], programs("kueue:v0.15.2"), kueue=True), ["warn ", "pass kueue v0.15.2 is"]),
     (
         cluster.operators([], programs("kueue:v0.9.1"), kueue=True),

@@ -59,7 +59,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "replicas beside the autoscaler": ({"programs": {"serving": {"replicas": 3}}}, "/programs/serving"),
     "a guard that is neither": ({"guard": "maybe"}, "/guard"),
     "the scheduler that there is anyway": ({"neuronScheduler": "default-scheduler"}, "leave it out"),
-    "an image's name with a tag": ({"image": {"serving": {"repository": "a:1"}}}, "/image/serving/repository"),
+    "an image's name with a tag": (
+        {"image": {"serving": {"repository": "a:1"}}},
+        "/image/serving/repository",
+    ),
     "a guard that is left empty": ({"guard": None}, "missing property 'guard'"),
     "programs of which one is taken out": ({"programs": {"placement": None}}, "missing property 'placement'"),
     "a digest that is none": ({"image": {"serving": {"digest": "sha256:1"}}}, "/image/serving/digest"),
