@@ -45,9 +45,9 @@ def main() -> None:
 @main.command()
 @cluster_options
 def issue(**options: Any) -> None:  # noqa: ANN401 - click passes what options.py names
-    """Make what is missing, once: for an installation, before the webhook starts.
+    """Make certificates that are missing, once.
 
-    What is there and good is kept. A webhook configuration that does not exist yet is not an error.
+    What is there and valid is kept. A webhook configuration that does not exist yet is not an error.
     """
     with _failing():
         _tell(rotator(_step, **options).run())
@@ -111,7 +111,7 @@ def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
 @option("--metrics-port", type=click.IntRange(0, 65535), default=9090, help="For metrics; 0 for none.")
 @option("--log-format", type=click.Choice(logs.FORMS), default="json", help="Of the lines on standard error.")
 def run(**options: Any) -> None:  # noqa: ANN401 - as above
-    """Keep the certificates, until SIGTERM."""
+    """Renew the certificates when they are due, until SIGTERM."""
     # prometheus_client is for this command only.
     from certs.metrics import Metrics  # noqa: PLC0415
     from kube.metrics import serve  # noqa: PLC0415
@@ -147,9 +147,9 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
     help="Another DNS name or IP address to serve; may be repeated.",
 )
 def dev(directory: Path, hosts: tuple[str, ...]) -> None:
-    """Have certificates for this machine: localhost, 127.0.0.1, ::1 and every --host.
+    """Make certificates for localhost, 127.0.0.1, ::1 and every --host.
 
-    Files that are still good are kept.
+    Files that are still valid are kept.
     """
     wanted = tuple(dict.fromkeys((*development.DEFAULT_HOSTS, *hosts)))
     with _failing():

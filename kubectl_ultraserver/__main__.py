@@ -47,7 +47,7 @@ _OPTIONS = (
     click.option(
         "-o", "--output", "form", type=click.Choice(("text", "json")), default="text", show_default=True
     ),
-    click.option("-n", "--namespace", default="", help="Of the job; the context's own if not given."),
+    click.option("-n", "--namespace", default="", help="Namespace; the context's own if not given."),
     click.option("--context", help="Of the kubeconfig; the current one if not given."),
     click.option(
         "--kubeconfig", type=click.Path(path_type=Path), help="Without it KUBECONFIG, or ~/.kube/config."
@@ -93,7 +93,7 @@ def _parsed(_context: object, _option: object, job: str | None) -> JobName | Non
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="ultraserver-webhook")
 def main() -> None:
-    """Where jobs are on UltraServers, and what those wait for that are not."""
+    """Show where jobs run on UltraServers, why others wait, and whether the installation works."""
     for stream in (sys.stdout, sys.stderr):
         # A terminal that knows fewer signs than what is shown gets question marks for the others.
         if isinstance(stream, io.TextIOWrapper):
@@ -104,7 +104,7 @@ def main() -> None:
 @click.argument("job", callback=_parsed)
 @connected
 def verify_command(lister: Lister, job: JobName, form: str) -> NoReturn:
-    """Show where the workers of JOB (NAME or KIND/NAME) are, and whether it is placed whole.
+    """Show whether JOB (NAME or KIND/NAME) is placed whole, and where.
 
     Exits with 0 if it is, 1 if it is not, 2 if that cannot be found out.
     """
@@ -120,7 +120,7 @@ def verify_command(lister: Lister, job: JobName, form: str) -> NoReturn:
 @click.argument("job", callback=_parsed)
 @connected
 def why_command(lister: Lister, job: JobName, form: str) -> None:
-    """Explain what JOB (NAME or KIND/NAME) waits for: the node, the pod or the queue."""
+    """Explain what JOB (NAME or KIND/NAME) waits for."""
     case = lister.case(lister.work(job))
     title, findings, unseen = case.work.title, why(case), case.work.fleet.unseen
     if form == "json":
@@ -136,7 +136,7 @@ def why_command(lister: Lister, job: JobName, form: str) -> None:
 @click.option("--fit", "fits", is_flag=True, help="Say which UltraServers it would get now, or why it waits.")
 @connected
 def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: bool) -> NoReturn:
-    """Show what the cluster would make of objects: by its rule table, and by a dry run on its API server.
+    """Show what the cluster would make of objects, also by a dry run.
 
     Exits with 0 if both say the same (and --fit finds nodes), 1 if not, 2 if one is refused or not read.
     """
@@ -167,7 +167,7 @@ def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: 
 @click.option("--svg", "picture", type=click.Path(path_type=Path), help="Write a picture to this file.")
 @connected
 def topology(lister: Lister, form: str, picture: Path | None, job: JobName | None, **flags: bool) -> None:
-    """Draw the UltraServers with their nodes, health and tenants; --namespace: those with its tenants."""
+    """Draw the UltraServers, or those with tenants of --namespace."""
     named = click.get_current_context().params["namespace"]
     fleet = lister.fleet()
     found = [one for one in servers(fleet) if is_asked_for(one, named, job.name if job else "", **flags)]
@@ -187,10 +187,10 @@ def topology(lister: Lister, form: str, picture: Path | None, job: JobName | Non
 
 
 @main.command()
-@click.option("--pre", is_flag=True, help="Before the installation: whether the cluster is ready for one.")
+@click.option("--pre", is_flag=True, help="Is the cluster ready for an installation?")
 @connected
 def check(lister: Lister, form: str, *, pre: bool) -> NoReturn:
-    """Check an installation, or with --pre a cluster for one; --namespace: where a job is tried.
+    """Check an installation, or with --pre a cluster before it.
 
     Exits with 0 if every check passes or warns, 1 if one fails, 2 if the API server cannot be asked.
     """

@@ -83,7 +83,7 @@ def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[Proxi
     view = [*words, "config", "view", "--minify", "--output=jsonpath={..namespace}"]
     found = subprocess.run(view, check=False, capture_output=True, text=True)  # noqa: S603 - kubectl
     if found.returncode:
-        raise ApiError(f"cannot reach the API server: {found.stderr.strip()}")
+        raise ApiError(f"cannot reach the API server: {found.stderr.strip()}; see --kubeconfig and --context")
     folder = tempfile.mkdtemp(prefix="ku-")  # short: the path of a socket has 108 characters at most
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = str(Path(folder) / "s")

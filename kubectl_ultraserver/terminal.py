@@ -98,7 +98,7 @@ def checked(line: Line) -> Iterator[str]:
     status = click.style(f"[{line.status}]", fg=STATES[line.status])
     yield f"{status} {line.check}: {printable(line.text)}"
     if line.remedy:
-        yield f"       {click.style('try', fg='green')} {printable(line.remedy)}"
+        yield f"       {click.style('hint', fg='green')}: {printable(line.remedy)}"
     if line.link:
         yield f"       see {line.link}"
 

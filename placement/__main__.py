@@ -49,7 +49,7 @@ kubeconfig_option = option(
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
-    """Let the gated pods of a job through together, each block pinned to a free node group."""
+    """Admit all pods of a job together, onto whole UltraServers."""
 
 
 @main.command()
@@ -58,12 +58,10 @@ def main() -> None:
 @option("--lease", default=COMPONENT, help="The Lease by which one of several replicas decides.")
 @option("--lease-seconds", type=click.IntRange(3), default=15, help="How long it lasts without renewal.")
 @option("--identity", default=socket.gethostname, show_default="the host's name", help="Of this replica.")
-@option(
-    "--patience-seconds", type=float, default=600.0, help="How long younger jobs may pass one that waits."
-)
+@option("--patience-seconds", type=float, default=600.0, help="How long younger jobs may overtake.")
 @option("--bound-seconds", type=float, default=120.0, help="When an admitted job must have all its nodes.")
 @option("--interval-seconds", type=float, default=10.0, help="Between decisions when nothing changes.")
-@option("--keeping-seconds", type=float, default=3600.0, help="How long groups are kept for a job at a time.")
+@option("--keeping-seconds", type=float, default=3600.0, help="How long nodes are reserved for one job.")
 @option(
     "--rules",
     type=click.Path(path_type=Path),
@@ -74,7 +72,7 @@ def main() -> None:
 @option("--metrics-port", type=int, default=0, help="Port to serve metrics on; 0 for none.")
 @option("--log-format", type=click.Choice(logs.FORMS), default="json", help="Of the lines on standard error.")
 def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named above
-    """Decide and open, until SIGTERM."""
+    """Decide which jobs start, until SIGTERM."""
     # prometheus_client is for this command only.
     from kube.metrics import serve  # noqa: PLC0415
     from placement.metrics import Metrics  # noqa: PLC0415
@@ -129,7 +127,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
 @click.option("--all", "everything", is_flag=True, help="Every job that waits.")
 @kubeconfig_option
 def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  # noqa: FBT001 - a flag
-    """Break the glass: let JOB (namespace/name) through without a place, as if there were no gate.
+    """In an emergency, admit JOB (namespace/name) now.
 
     Its pods go wherever the scheduler puts them, which may be in part or across UltraServers.
     """

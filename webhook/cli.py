@@ -83,9 +83,10 @@ def preview_command(
     rules: Path | None,
     **how: Any,  # noqa: ANN401 - the others that `preview` takes
 ) -> NoReturn:
-    """Show what would be done to the objects of files, without a cluster; - is standard input.
+    """Show what would be done to objects in files, without a cluster.
 
-    Exits with 0 if nothing would change, 1 if something would, 2 if something would be denied or is wrong.
+    FILE may be -, standard input. Exits with 0 if nothing would change, 1 if something would, 2 if something
+    would be denied or is wrong.
     """
     if must_place and how["old"]:
         raise click.UsageError("--must-place is for what is created, and --old for updates")
@@ -136,7 +137,7 @@ def preview_command(
 )
 @click.option("--wait", default=0.0, help="Seconds to wait for the webhook to be ready.")
 def review(file: Path, url: str, ca: Path, namespace: str, wait: float) -> None:
-    """Send an object to a running webhook, as the API server would, and show its answer."""
+    """Send an object to a running webhook, and show its answer."""
     # Imported here, as above: only this command needs a client for HTTPS.
     from webhook.client import ReviewError, send_review  # noqa: PLC0415
 
@@ -159,9 +160,9 @@ def rules() -> None:
     "-o", "--output", "form", type=click.Choice(("text", "json")), default="text", show_default=True
 )
 def lint(files: tuple[Path, ...], form: str) -> None:
-    """Report everything that is wrong with rule tables; the packaged one if none is given.
+    """Report everything that is wrong with rule tables.
 
-    Each FILE is a table of its own; the files of a directory are one table.
+    Each FILE is a table of its own; the files of a directory are one table. Without FILE: the packaged one.
     """
     tables = [_linted(path) for path in files or (None,)]
     if form == "json":
@@ -205,7 +206,7 @@ def _say_linted(table: str, problems: list[Problem], notes: list[Problem], **num
 )
 @RULES
 def show(form: str, rules: Path | None) -> None:
-    """Show a rule table: what it says in short, or all of it with `extends` resolved."""
+    """Show a rule table in short, or with `extends` resolved."""
     table = _table(rules)
     if form == "table":
         # As from kubectl, a line of a pipe is a row; people at a terminal have all of it in sight.
@@ -219,10 +220,10 @@ def show(form: str, rules: Path | None) -> None:
 @rules.command("test")
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--junit", type=click.Path(path_type=Path), help="Write the results to this file as well.")
-@click.option("--update", is_flag=True, help="Write the snapshots of cases of which nothing else differs.")
+@click.option("--update", is_flag=True, help="Write new snapshots for cases that differ in nothing else.")
 @RULES
 def test_command(folder: Path, junit: Path | None, rules: Path | None, *, update: bool) -> NoReturn:
-    """Run the cases of a directory: objects, and what is to become of them.
+    """Run test cases: objects with the results that are expected.
 
     Exits with 0 if all pass, 1 if one fails, 2 if there is none or something is wrong with one.
     """

@@ -24,7 +24,7 @@ _PORT = click.IntRange(1, 65535)
 RULES = click.option(
     "--rules",
     type=click.Path(exists=True, path_type=Path),
-    help="Rule table: a file, or a directory whose files are laid over each other by name.",
+    help="Rule table: a file, or a directory whose files are merged in the order of their names.",
 )
 
 _SERVE = (
@@ -40,7 +40,7 @@ _SERVE = (
         type=click.IntRange(min=1),
         default=1,
         show_default=True,
-        help="Processes; replicas are the way to more.",
+        help="Processes; for more load, add replicas instead.",
     ),
     click.option(
         "--preview/--no-preview", default=False, show_default=True, help="Serve POST /preview as well."

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NEEDS: Final = "install.md#requirements"
 LEAST: Final = (1, 30)
-"""From here on there are admission policies and ``matchConditions`` of v1, and ``sleep`` of ``preStop``."""
+"""As in the chart: policies and ``matchConditions`` of v1, and ``sleep`` of ``preStop``."""
 TESTED: Final = ((1, 34), (1, 37))
 """The tests run the first and the last of these minor versions."""
 KUEUE: Final = (0, 15)
@@ -39,7 +39,7 @@ def kubernetes(said: str) -> Iterator[Line]:
     """Whether its version can run this, and was tested."""
     tested = f"{TESTED[0][0]}.{TESTED[0][1]} to {TESTED[1][0]}.{TESTED[1][1]} were tested"
     status = FAIL if release(said) < LEAST else PASS if TESTED[0] <= release(said) <= TESTED[1] else WARN
-    remedy = "upgrade: it lacks v1 admission policies" if status is FAIL else "try it on a test cluster"
+    remedy = "upgrade: 1.29 has no v1 admission policies" if status is FAIL else "try it on a test cluster"
     yield Line(status, f"Kubernetes {said}; {tested}", remedy, NEEDS)
 
 
@@ -77,7 +77,7 @@ def _devices(node: Node) -> bool:
 def operators(kinds: Collection[str], programs: Sequence[Program], *, kueue: bool) -> Iterator[Line]:
     """Whether somebody makes the pods of each kind of job that there is; and Kueue, where it is installed."""
     if MPIJOBS not in kinds:
-        yield Line(WARN, f"there are no {MPIJOBS}", "install mpi-operator, if such jobs are to run", NEEDS)
+        yield Line(WARN, f"the API server has no {MPIJOBS}", "install mpi-operator to run such jobs", NEEDS)
     for kind, (name, _) in OPERATORS.items():
         if kind in kinds:
             yield from _runs(name, f"pods of {kind}", programs, "kinds.md")

@@ -32,7 +32,7 @@ ADMISSION: Final = HOOKS.rpartition("/")[0]
 MUTATING: Final = "MutatingWebhookConfiguration"
 MONITORING: Final = "monitoring.coreos.com/v1"
 CREATED: Final = {
-    "": "namespaces serviceaccounts services configmaps",
+    "": "namespaces serviceaccounts services configmaps secrets",
     "apps": "deployments",
     "autoscaling": "horizontalpodautoscalers",
     "policy": "poddisruptionbudgets",
@@ -139,7 +139,7 @@ def _tables(seen: Gatherer) -> Iterator[Line]:
 
 def _job(seen: Gatherer) -> Iterator[Line]:
     if cluster.MPIJOBS not in seen.kinds:
-        return iter([Line(WARN, "there are no MPIJobs to try", "install mpi-operator", cluster.NEEDS)])
+        return iter([Line(WARN, "the API server has no MPIJobs", "install mpi-operator", cluster.NEEDS)])
     there, now = f"/namespaces/{seen.namespace}", datetime.now(UTC)
     came, refused = seen.tried(f"/apis/kubeflow.org/v2beta1{there}/mpijobs", JOB)
     nothing = Fleet(Topology(()), ())  # a job on trial has no pods that could be on nodes

@@ -173,7 +173,7 @@ def placement(lease: Object | None, now: datetime, *, gates: bool, kueue: bool) 
         yield Line(FAIL if why else PASS, text_, remedy, "placement.md#placement-stalled")
     else:
         text_ = "whole-job admission is not in the rule table" + ("; Kueue is installed" if kueue else "")
-        remedy = "install it, unless one team runs one job at a time: of two at once both may get a part"
+        remedy = "install it, unless one team runs one job at a time: two at once may both get only a part"
         yield Line(PASS if kueue else WARN, text_, remedy, "placement.md")
 
 

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from certs.authority import new_authority
 from contract.keys import INJECT, SERVER_2, SERVER_4
@@ -94,6 +95,7 @@ ROW: dict[str, Any] = {"key": "gpu", "operator": "NotIn", "values": ["no"]}
 JUDGED: list[tuple[Iterator[Line], list[str]]] = [
     (cluster.kubernetes("v1.34.1-eks-3"), ["pass Kubernetes v1.34.1-eks-3"]),
     (cluster.kubernetes("v1.29.9"), ["fail Kubernetes v1.29.9; "]),
+    (cluster.kubernetes("v1.30.14"), ["warn Kubernetes v1.30.14; 1.34 to "]),
     (cluster.kubernetes("v1.33.0"), ["warn Kubernetes v1.33.0; 1.34 to "]),
     (cluster.kubernetes("v2.0"), ["warn Kubernetes v2.0"]),
     (cluster.kubernetes(""), ["fail Kubernetes "]),
@@ -110,7 +112,7 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
     ),
     (cluster.operators([MPI], programs("mpi-operator@sha256:0", 0), kueue=False), ["fail mpi-operator  is "]),
     (cluster.operators([MPI], [], kueue=False), ["warn no Deployment has an image mpi-operator"]),
-    (cluster.operators([], [], kueue=False), [f"warn there are no {MPI}"]),
+    (cluster.operators([], [], kueue=False), [f"warn the API server has no {MPI}"]),
     (cluster.operators([], programs("kueue:v0.15.2"), kueue=True), ["warn ", "pass kueue v0.15.2 is"]),
     (
         cluster.operators([], programs("kueue:v0.9.1"), kueue=True),
@@ -255,6 +257,11 @@ def test_links_lead_into_the_documents() -> None:
         assert (REPOSITORY / "docs" / document).exists(), link
 
 
+def test_the_chart_refuses_the_versions_that_fail() -> None:
+    about = yaml.safe_load((REPOSITORY / "manifests" / "chart" / "Chart.yaml").read_text("utf-8"))
+    assert about["kubeVersion"] == f">={'.'.join(map(str, cluster.LEAST))}.0-0"
+
+
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     made = FakeApi()
@@ -272,7 +279,7 @@ def test_it_exits_with_what_it_found_and_goes_on_where_something_may_not_be_read
     assert "[pass] kubernetes: Kubernetes v1.36.3" in out
     assert "[warn] nodes: not looked at: cannot list nodes" in out
     assert f"[fail] registrations: there is no MutatingWebhookConfiguration {NAME}\n" in out
-    assert "       try install it; until then no job is sent to the webhook\n       see docs/operat" in out
+    assert "       hint: install it; until then no job is sent to the webhook\n       see docs/operat" in out
     code, said, _ = run("check", "-o", "json")
     found = json.loads(said)
     assert (code, found["fail"]) == (cli.BROKEN, sum(line["status"] == "fail" for line in found["lines"]))

@@ -28,9 +28,9 @@ from testbed.release import record, source
 PYTEST = (sys.executable, "-m", "pytest", "--quiet")
 BUSY = (sys.executable, "-c", "while True: pass")
 CHANCE = ("--hypothesis-profile=soak", "--hypothesis-seed={seed}")
-REPEATS = 10
 OTHERS = ("1.34", "1.35", "1.37")
 """Kubernetes beside the one of all tests: the oldest that EKS supports with claims, up to the newest."""
+REPEATS = 10
 """Rounds of the three tiers beside busy neighbours: what fails once in ten is a finding."""
 
 

@@ -2,9 +2,9 @@
 {{- define "refuse" }}
 {{- $v := .Values }}
 {{- if ne .Release.Namespace "ultraserver-webhook" }}
-{{- fail "one installation serves a cluster, and its programs, rights and policies know each other by their namespace: add --namespace ultraserver-webhook --create-namespace" }}{{ end }}
+{{- fail "the chart works in the namespace ultraserver-webhook only, once in a cluster: add --namespace ultraserver-webhook --create-namespace" }}{{ end }}
 {{- if and $v.optIn $v.missedJobs }}
-{{- fail "optIn and missedJobs: the Pods of all jobs that did not ask would be taken for those of missed ones; set one of them to false" }}{{ end }}
+{{- fail "optIn and missedJobs: Pods of jobs that did not opt in would be changed as if the webhook had missed them; set one of them to false" }}{{ end }}
 {{- if and $v.optInKinds (not (and $v.optIn $v.kinds)) }}
 {{- fail "optInKinds narrows `kinds` to the namespaces that optIn leaves: set optIn: true and kinds, or optInKinds: false" }}{{ end }}
 {{- range $v.kinds }}{{ if or (eq . "mpijobs.v2beta1.kubeflow.org") (not (regexMatch "^(all|[a-z0-9]+\\.v[0-9][a-z0-9]*\\.[a-z0-9.-]+)$" .)) }}

@@ -31,6 +31,8 @@ MUTATING = ("mutatingwebhookconfiguration", "ultraserver-webhook")
 VALIDATING = ("validatingwebhookconfiguration", "ultraserver-webhook")
 
 INSTALL, OPERATIONS = "docs/install.md", "docs/operations.md"
+REGISTRY = " --set image.registry=registry.example.com/team"
+"""Of the README's command; these nodes have the images, under names without a registry."""
 HURRIED = {"INTERVAL": "1", "LEASE": "3", "SETTLE": "3"}
 """What a test cannot wait for: half a minute between two looks at caBundles and Secrets, and the five minutes
 that a Secret may take to reach a Pod. It takes at most 2.1 s here (60 times, on a busy machine)."""
@@ -72,7 +74,11 @@ class Installation:
 
     def run(self, document: str, heading: str) -> str:
         """Runs what a document shows under a heading; returns what was printed."""
-        return type_in(document, heading, self.folder, self.kubectl)
+        return type_in(document, heading, self.folder, self.kubectl, {REGISTRY: ""})
+
+    def reset(self) -> None:
+        """Undoes what a test has set: the other commands keep the values of the last time."""
+        self.run(INSTALL, "Install")
 
     def create(self, job: Object | None = None, namespace: str = TEAM) -> tuple[Object, str]:
         """Creates a job by dry run: as it would be stored, and what is said against it or warned of."""

@@ -31,6 +31,7 @@ def restored(installed: Installation) -> Iterator[Installation]:
     """An installation that is as it was afterwards."""
     yield installed
     installed.run(OPERATIONS, "Restore")
+    installed.reset()
     installed.wait_places()
 
 

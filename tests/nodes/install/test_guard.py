@@ -32,7 +32,7 @@ def test_the_guard_is_installed_warns_where_it_is_told_to_and_is_taken_away(inst
     installed.wait_places()
     installed.run(INSTALL, "See whom the guard would refuse")
     wait(refused=False, said=True)
-    installed.run(INSTALL, "Upgrade")
+    installed.reset()
     wait(refused=True, said=True)
     installed.team.run("delete", "rolebinding", "guard-edit")
     installed.kubectl.delete("clusterrolebinding", "our-mpi-operator")

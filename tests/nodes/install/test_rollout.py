@@ -23,7 +23,7 @@ def next_version(installed: Installation) -> Iterator[Installation]:
     file.write_text(before.replace(f"appVersion: {NOW}", f"appVersion: {OTHER}"), encoding="utf-8")
     yield installed
     file.write_text(before, encoding="utf-8")
-    installed.run(OPERATIONS, "Switch the table on again")
+    installed.reset()
 
 
 def test_another_version_goes_out_and_back(next_version: Installation) -> None:
@@ -47,5 +47,5 @@ def test_one_namespace_first_then_everybody_then_closed(installed: Installation)
     installed.wait_dry_run(placed=True, said="", namespace="team-b")
     installed.run(OPERATIONS, "Fail closed")
     installed.wait_places()
-    installed.run(OPERATIONS, "Restore")
+    installed.reset()
     installed.wait_places()

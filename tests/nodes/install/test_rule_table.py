@@ -21,6 +21,7 @@ def own_table(installed: Installation) -> Iterator[Installation]:
     containers, table = restarts(installed.pods()), said(installed, "table_info")
     yield installed
     installed.run(OPERATIONS, "Switch the table on again")
+    installed.reset()
     # While replicas have different tables, one warns of what another has done.
     until(lambda: said(installed, "table_info") == table, "the installed table in every replica")
     installed.wait_places()

@@ -148,9 +148,14 @@ def test_placement_is_drained_and_then_taken_out(person: tuple[Kubectl, Path]) -
     assert {*draining[table]["data"]} == {"rules.yaml"}
     assert program in draining
     type_in("docs/placement.md", "Delete the program", folder, kubectl)
-    assert not [name for name in stored(kubectl) if "ultraserver-placement" in name]
-    assert kubectl.in_namespace("default").get_json("resourceclaimtemplates")["items"] == []
+    left = stored(kubectl)
+    assert not [name for name in left if "ultraserver-placement" in name]
+    # What was set before stays.
+    (container,) = left[f"Deployment/{chart.NAME}"]["spec"]["template"]["spec"]["containers"]
+    assert container["image"].startswith("registry.example.com/")
+    assert len(kubectl.in_namespace("default").get_json("resourceclaimtemplates")["items"]) == 3
     typed(person, f"helm uninstall {chart.NAME} --namespace {chart.NAME}")
+    assert kubectl.in_namespace("default").get_json("resourceclaimtemplates")["items"] == []
 
 
 def test_a_table_of_another_version_is_not_refused_by_the_pods_that_are_still_there(

@@ -59,6 +59,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "replicas beside the autoscaler": ({"programs": {"serving": {"replicas": 3}}}, "/programs/serving"),
     "a guard that is neither": ({"guard": "maybe"}, "/guard"),
     "the scheduler that there is anyway": ({"neuronScheduler": "default-scheduler"}, "leave it out"),
+    "an image's name with a tag": (
+        {"image": {"serving": {"repository": "a:1"}}},
+        "/image/serving/repository",
+    ),
+    "a guard that is left empty": ({"guard": None}, "missing property 'guard'"),
+    "programs of which one is taken out": ({"programs": {"placement": None}}, "missing property 'placement'"),
     "a digest that is none": ({"image": {"serving": {"digest": "sha256:1"}}}, "/image/serving/digest"),
 }
 
@@ -220,6 +226,16 @@ def test_every_metric_of_an_alert_is_one_that_is_exported(
     config = one(built(), "ConfigMap", RULES)["data"]
     rows = {rule.name for rule in load_texts([*config.items()], "base").rules}
     assert {row for alert in alerts for row in re.findall(r'rule="([^"]+)"', alert["expr"])} <= rows
+
+
+def test_a_program_that_was_taken_out_has_not_stalled(built: Callable[..., Build]) -> None:
+    def alerts(**values: Any) -> set[str]:
+        (rule,) = of_kind(built(monitoring={"enabled": True}, **values), "PrometheusRule")
+        return {alert["alert"] for group in rule["spec"]["groups"] for alert in group["rules"]}
+
+    gone = {f"UltraserverPlacement{what}" for what in ("Stalled", "GivesUp", "JobWaits")}
+    assert alerts(placement="drain") == alerts()
+    assert alerts() - alerts(placement=False) == gone
 
 
 def exported(folder: Path) -> set[str]:
