@@ -60,6 +60,15 @@ def install(kubectl: Kubectl) -> Kubectl:
         NotYetError: a Deployment is not there in time, or does not place jobs.
     """
     kubectl.run("apply", "-f", str(chart.INSTALL))
+    return serves(kubectl)
+
+
+def serves(kubectl: Kubectl) -> Kubectl:
+    """Waits until what was installed serves, and returns kubectl for it.
+
+    Raises:
+        NotYetError: a Deployment is not there in time, or does not place jobs.
+    """
     own = kubectl.in_namespace(NAMESPACE)
     for name in ("ultraserver-webhook-certs", "ultraserver-webhook", "ultraserver-placement"):
         rolled_out(own, name)

@@ -9,28 +9,41 @@ from pathlib import Path
 
 import pytest
 
-from testbed.images import product
+from testbed.images import layout, product
 from testbed.nodes import story
 from testbed.nodes.plane import RealPlane
 from testbed.nodes.plugin import NeuronPlugin
 from testbed.plane.kubectl import Kubectl
 from testbed.plane.load import places
 from testbed.waiting import until
+from tests.nodes.commands import type_in
 from tests.nodes.product.job import Job
 from tests.nodes.replicas import Product
 
 _numbers = itertools.count()
+REGISTRY = "registry.example.com/team"
+"""As the README names it."""
 
 
 # The nodes end with the tests of this folder: they would be in the way of what is tested afterwards.
 @pytest.fixture(scope="package")
 def started(
-    node_tools: Path, product_images: None, tmp_path_factory: pytest.TempPathFactory
+    node_tools: Path, product_images: None, release_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[RealPlane, dict[str, NeuronPlugin]]]:
-    """A control plane with four real nodes, and their device plugins."""
+    """A control plane with four real nodes, which have a release's images, and their device plugins."""
     assert (product_images, node_tools.is_dir()) == (None, True)
-    with story.plane(tmp_path_factory.mktemp("real-nodes"), product.archives()) as running:
+    released = {name: release_folder / f"{name}-{product.version()}.tar" for name in product.TARGETS.values()}
+    (job,) = (path for path in product.archives() if path.stem == "job")
+    with story.plane(tmp_path_factory.mktemp("real-nodes"), [job, *released.values()]) as running:
+        for name, archive in released.items():
+            in_registry(running[0], f"{name}@{layout.digest(archive)}")
         yield running
+
+
+def in_registry(plane: RealPlane, image: str) -> None:
+    """Has nodes find an image by the registry's name for it: stands for the registry, which is not here."""
+    for node in plane.nodes.values():
+        node.ctr("images", "tag", "--force", f"{layout.IN_CONTAINERD}/{image}", f"{REGISTRY}/{image}")
 
 
 @pytest.fixture(scope="package")
@@ -46,9 +59,10 @@ def plugins(started: tuple[RealPlane, dict[str, NeuronPlugin]]) -> dict[str, Neu
 
 
 @pytest.fixture(scope="package")
-def installed(real_plane: RealPlane) -> Kubectl:
-    """The product, installed as docs/install.md says, and kubectl for its namespace."""
-    return story.install(real_plane.kubectl)
+def installed(real_plane: RealPlane, release_folder: Path) -> Kubectl:
+    """A release, installed in its folder as the README says, and kubectl for its namespace."""
+    type_in("README.md", "Install", release_folder, real_plane.kubectl)
+    return story.serves(real_plane.kubectl)
 
 
 @pytest.fixture(scope="package", name="product")

@@ -1,8 +1,11 @@
-"""The whole story: installed with kubectl, a plain job, and the variables of its ranks on four nodes."""
+"""The whole story: a release, installed as the README says, and a plain job's ranks on four nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +13,8 @@ from testbed.nodes import story
 from testbed.nodes.plane import RealPlane
 from testbed.nodes.plugin import NeuronPlugin
 from testbed.plane.kubectl import Kubectl
+from tests.docs import session
+from tests.docs.blocks import text_of
 from tests.nodes.product.job import INIT, WAIT, Job
 
 
@@ -30,9 +35,31 @@ def demo(installed: Kubectl, real_plane: RealPlane, plugins: dict[str, NeuronPlu
     inside.run("delete", "-f", str(story.JOB))
 
 
-def test_the_readmes_job_computes_on_one_ultraserver_in_topology_order(
-    demo: Job, plugins: dict[str, NeuronPlugin]
+@pytest.fixture
+def typed(real_plane: RealPlane, release_folder: Path, tmp_path: Path) -> Callable[[str], str]:
+    """Runs a command of a person with kubectl, the release's plugin, and a Python without packages."""
+    shutil.copy(release_folder / "kubectl-ultraserver.pyz", tmp_path / "kubectl-ultraserver")
+    (tmp_path / "kubectl-ultraserver").chmod(0o755)
+    (tmp_path / "python3").symlink_to(Path(sys.executable).resolve())
+    path = [str(tmp_path), str(real_plane.kubectl.binary.parent)]
+    env = {"KUBECONFIG": str(real_plane.kubectl.kubeconfig), "KUBERC": "off"}
+
+    def run(command: str) -> str:
+        said, status = session.run(command, tmp_path, path=path, env=env)
+        assert status == 0, said
+        return said
+
+    return run
+
+
+def test_the_readmes_job_is_verified_and_computes_on_one_ultraserver_in_topology_order(
+    demo: Job, plugins: dict[str, NeuronPlugin], typed: Callable[[str], str]
 ) -> None:
+    demo.placed()
+    verdict = typed("kubectl ultraserver verify demo").splitlines()[-1]
+    assert verdict.startswith("mpijob default/demo: placed whole: 4 workers on 1 UltraServer")
+    assert verdict in text_of("README.md").splitlines()
+    assert "[fail]" not in typed("kubectl ultraserver check")
     demo.computes(plugins)
     on = demo.placed()
     assert sorted(on.values()) == sorted(plugins)
