@@ -61,17 +61,8 @@ class Pair:
         )
 
 
-def service_names(service: str, namespace: str, cluster_domain: str = "cluster.local") -> list[str]:
-    """The DNS names of a Service, the one that the API server asks for first.
-
-    Args:
-        service: Name of the Service.
-        namespace: Its namespace.
-        cluster_domain: The cluster's DNS domain.
-
-    Returns:
-        ``<svc>.<ns>.svc``, the name with the cluster's domain, and the two short ones.
-    """
+def service_names(service: str, namespace: str, cluster_domain: str) -> list[str]:
+    """The DNS names of a Service: ``<svc>.<ns>.svc``, which the API server asks for, and the three others."""
     host = f"{service}.{namespace}"
     return [f"{host}.svc", f"{host}.svc.{cluster_domain}", host, service]
 
@@ -157,6 +148,11 @@ def in_time(certificate: x509.Certificate, now: datetime) -> bool:
     return certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc
 
 
+def span(certificate: x509.Certificate) -> str:
+    """``valid from … to …``."""
+    return f"valid from {stamp(certificate.not_valid_before_utc)} to {stamp(certificate.not_valid_after_utc)}"
+
+
 def is_authority(certificate: x509.Certificate) -> bool:
     """Whether a certificate may sign others."""
     try:
@@ -185,8 +181,7 @@ def _check_authority(authority: x509.Certificate, now: datetime) -> None:
     if not is_authority(authority):
         raise CertificateError(f"{authority.subject.rfc4514_string()} is not a CA")
     if not in_time(authority, now):
-        begin, end = stamp(authority.not_valid_before_utc), stamp(authority.not_valid_after_utc)
-        raise CertificateError(f"the authority is valid from {begin} to {end}, and it is {now}")
+        raise CertificateError(f"the authority is {span(authority)}, and it is {now}")
 
 
 def _alternative_names(names: Sequence[str]) -> x509.SubjectAlternativeName:

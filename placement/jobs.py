@@ -117,7 +117,10 @@ class Job:
                 return f"{pod.name} waits for another gate as well: {others[0]}"
         if self.workers and not any(pod.neuron for pod in self.workers):
             return f"none of its workers asks for Neuron devices: create it with {INJECT}: false"
-        return missing_workers(self.workers, self.ended) or _odd_blocks(self.place)
+        if missing := missing_workers(self.workers, self.ended):
+            return missing
+        workers, size = self.place.workers, self.place.size
+        return f"{workers} workers do not fill units of {size} nodes" if workers % size else None
 
 
 def missing_workers(workers: Sequence[Pod], ended: Collection[int]) -> str | None:
@@ -139,12 +142,6 @@ def missing_workers(workers: Sequence[Pod], ended: Collection[int]) -> str | Non
         seen[pod.number] = pod.name
     there = len(seen.keys() | {number for number in ended if number < total})
     return None if there == total else f"{there} of {total} workers exist"
-
-
-def _odd_blocks(place: Place) -> str | None:
-    if place.workers % place.size == 0:
-        return None
-    return f"{place.workers} workers do not fill units of {place.size} nodes"
 
 
 def jobs_of(pods: Iterable[Pod]) -> list[Job]:

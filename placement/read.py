@@ -23,7 +23,7 @@ from placement.model import PORT, Ask, Demand, Ended, Expression, Node, Pod, Tai
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Object = dict[str, Any]
+    from kube.api import Object
 
 ENDED: Final = ("Succeeded", "Failed")
 """Phases of pods that hold nothing any more."""
