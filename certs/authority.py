@@ -1,7 +1,8 @@
 """X.509 for the webhook: an authority and the serving certificates it issues. No clock, no files.
 
-``now`` is always a parameter. The one thing that is not passed in is randomness: keys and serial numbers
-come from the operating system's generator through ``cryptography``, as they must.
+``now`` is always a parameter, with a time zone; lifetimes count from there. The one thing that is not passed
+in is randomness: keys and serial numbers come from the operating system's generator through
+``cryptography``, as they must.
 """
 
 from __future__ import annotations
@@ -70,10 +71,6 @@ def service_names(service: str, namespace: str, cluster_domain: str) -> list[str
 def new_authority(now: datetime, lifetime: timedelta) -> Pair:
     """Make a self-signed authority that may sign serving certificates only, no further authorities.
 
-    Args:
-        now: The present, with a time zone.
-        lifetime: How long from now it is good.
-
     Raises:
         CertificateError: ``lifetime`` is not positive.
     """
@@ -89,14 +86,8 @@ def issue(
 ) -> Pair:
     """Issue a serving certificate.
 
-    It never outlives its authority, nor begins before it: where the lifetime would, it is cut.
-
-    Args:
-        authority: Who signs.
-        now: The present, with a time zone.
-        lifetime: How long from now it is good, at most.
-        names: Its DNS names and IP addresses, v4 or v6; the first that fits is its common name as well, for
-            people.
+    It never outlives its authority, nor begins before it: where the lifetime would, it is cut. Its names are
+    DNS names and IP addresses, v4 or v6; the first that fits is its common name as well, for people.
 
     Raises:
         CertificateError: No name at all or a malformed one, ``authority`` is not a CA or is over or has not

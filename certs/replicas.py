@@ -36,11 +36,7 @@ def addresses(slices: Object | None) -> list[Address]:
 
 
 def served(wanted: Sequence[Address], server_name: str) -> dict[str, x509.Certificate]:
-    """Ask addresses for their certificate.
-
-    Args:
-        wanted: Where to ask.
-        server_name: What to ask for, as the API server would.
+    """Ask addresses for their certificate, by the name that the API server would ask for.
 
     Returns:
         The leaf by ``host:port``. An address that does not answer is left out: there is nobody behind it

@@ -101,9 +101,6 @@ class Rotator:
         by their version knows an authority that is not older than they are, and cannot undo what another
         rotator, who knew a newer one, has published meanwhile.
 
-        Args:
-            forced: See `certs.inputs.Inputs`.
-
         Raises:
             ApiError: Something cannot be read.
         """

@@ -48,14 +48,7 @@ class RestApi(ABC):
 
     @abstractmethod
     def fetch(self, verb: str, path: str, body: object, content_type: str, most: int | None) -> Answer:
-        """Send one request.
-
-        Args:
-            verb: Of HTTP.
-            path: With a query.
-            body: Is sent as JSON; None for none.
-            content_type: Of the body.
-            most: Bytes of an answer that are read; None for all.
+        """Send one request, a body that is not None as JSON; ``most``: bytes of the answer, None for any.
 
         Raises:
             TooLongError: The answer has more bytes.

@@ -66,11 +66,7 @@ class ProxiedApi(RestApi):
 
 
 def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[ProxiedApi, str]:
-    """Have the API server that kubectl would talk to, and the namespace that it would use.
-
-    Args:
-        kubeconfig: As for kubectl.
-        context: One of its contexts; None for the current one.
+    """As `kube.command.connect_as_user`, by way of kubectl.
 
     Raises:
         ApiError: There is no kubectl, or it finds no API server to talk to.

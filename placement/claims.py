@@ -151,6 +151,11 @@ class Claim:
     users: tuple[str, ...]
     extended: bool
 
+    @property
+    def neuron(self) -> bool:
+        """Whether it has devices of the Neuron driver."""
+        return any(driver == DRIVER for driver, _, _ in self.devices)
+
 
 def read_slice(found: Object) -> Slice | None:
     """The devices of a node; None for those of no single node, which the scheduler alone sees to."""
@@ -328,13 +333,14 @@ class Inventory:
             for driver, pool, device in claim.devices:
                 key = _key(driver, pool, device)
                 by_node[there.get(key, pool)].append(key)  # a slice that has gone leaves the pool's name
-            neuron = any(driver == DRIVER for driver, _, _ in claim.devices)
             users = [known[uid] for uid in claim.users if uid in known]
             counted = Counter[str]()
             for pod in users if claim.extended else ():
                 counted.update(pod.demand.requests)
             for node, keys in by_node.items():
-                yield Taken((namespace, f"claim/{name}"), node, tuple(keys), counted, neuron and not users)
+                yield Taken(
+                    (namespace, f"claim/{name}"), node, tuple(keys), counted, claim.neuron and not users
+                )
 
     def pods(self, pods: Iterable[Pod], now: datetime, bound: timedelta) -> list[Pod]:
         """The pods with what they claim and have.
@@ -345,12 +351,7 @@ class Inventory:
             bound: How long after it was opened a pod counts as having what it claims: the watch that shows
                 its node may be ahead of the one that shows its devices. After that only devices count.
         """
-        having = {
-            uid
-            for claim in self.claims.values()
-            if any(driver == DRIVER for driver, _, _ in claim.devices)
-            for uid in claim.users
-        }
+        having = {uid for claim in self.claims.values() if claim.neuron for uid in claim.users}
         found = []
         for pod in pods:
             if pod.uid in having:

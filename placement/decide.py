@@ -56,11 +56,8 @@ def decide(
 def assume(pods: Iterable[Pod], written: Iterable[Pod]) -> list[Pod]:
     """The pods as they are, where the watch is behind what this program wrote itself.
 
-    A pod only ever goes forward: gated, pinned, open, bound. Of two sightings the later one counts.
-
-    Args:
-        pods: As the watch shows them.
-        written: As the API server answered, when the program changed them.
+    A pod only ever goes forward: gated, pinned, open, bound. Of two sightings, by the watch and in the API
+    server's answer to a write, the later one counts.
     """
     later = {pod.uid: pod for pod in written}
     return [max(pod, later.get(pod.uid, pod), key=_stage) for pod in pods]

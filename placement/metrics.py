@@ -17,7 +17,7 @@ SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
 class Metrics:
-    """The figures of one loop."""
+    """The figures of one loop; whoever admits a job or deletes a worker counts that itself."""
 
     def __init__(self) -> None:
         """Begin at zero, with every label present, so that rates have something to start from."""
@@ -39,8 +39,8 @@ class Metrics:
         self._leader = Gauge("leader", "1 while this replica holds the Lease.", **own)
         self._last = Gauge("last_decision_timestamp_seconds", "When it last decided, Unix time.", **own)
         self._seconds = Histogram("decision_seconds", "Time of a decision.", buckets=SECONDS, **own)
-        self._openings = Counter("openings", "Jobs that were admitted.", **own)
-        self._deletions = Counter("deletions", "Workers deleted to be recreated.", **own)
+        self.openings = Counter("openings", "Jobs that were admitted.", **own)
+        self.deletions = Counter("deletions", "Workers deleted to be recreated.", **own)
         self._failures = Counter("failures", "What failed, by kind.", ["kind"], **own)
         for kind in ("watch", "write", "decision"):
             self._failures.labels(kind)
@@ -68,14 +68,6 @@ class Metrics:
         for size, counts in groups.items():
             for state, count in zip(("free", "broken"), map(sum, zip(*counts, strict=True)), strict=True):
                 self._groups.labels(str(size), state).set(count)
-
-    def opened(self) -> None:
-        """Note a job that was opened."""
-        self._openings.inc()
-
-    def deleted(self) -> None:
-        """Note a worker that was deleted."""
-        self._deletions.inc()
 
     def failed(self, kind: str) -> None:
         """Note what failed: a ``watch``, a ``write``, a ``decision`` about one job."""
