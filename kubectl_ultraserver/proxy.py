@@ -62,7 +62,7 @@ class ProxiedApi(RestApi):
         if most is not None and len(data) > most:
             self._connection.close()
             raise TooLongError
-        return Answer(response.status, data, tuple(response.headers.get_all("Warning", ())))
+        return response.status, data
 
 
 def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[ProxiedApi, str]:

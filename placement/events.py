@@ -122,7 +122,6 @@ class Reporter:
 def _pods_with_events(job: Job) -> list[Pod]:
     """The pods that people look at: the first worker, and the first pod beside the workers."""
     waiting = [pod for pod in job.pods if pod.gated] or list(job.pods)
-    workers = [pod for pod in waiting if pod.place is not None]
-    workers.sort(key=lambda pod: pod.number)
+    workers = sorted((pod for pod in waiting if pod.place is not None), key=lambda pod: pod.number)
     others = [pod for pod in waiting if pod.place is None]
     return [*workers[:1], *others[:1]]
