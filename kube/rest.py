@@ -128,9 +128,7 @@ class RestApi(ABC):
     def delete(self, path: str, preconditions: Mapping[str, str] | None = None) -> None:
         """Delete an object; one that does not exist is not an error.
 
-        Args:
-            path: Its path.
-            preconditions: Its ``uid`` or ``resourceVersion``, if it is to be deleted only as that.
+        With its ``uid`` or ``resourceVersion`` as preconditions only if it still has them.
 
         Raises:
             ConflictError: It has another one.

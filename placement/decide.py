@@ -38,15 +38,10 @@ def decide(
     policy: Policy | None = None,
     memory: Memory | None = None,
 ) -> Decision:
-    """Say what to do now.
+    """Say what to do now; the memory is of the decision before, None where there was none.
 
-    Args:
-        nodes: All nodes, grouped.
-        pods: All pods that have not ended, with what was written already and is not seen yet (`assume`), and
-            the workers that have; and the devices that claims have.
-        now: The time.
-        policy: What is wanted.
-        memory: Of the decision before; nothing where there was none.
+    The pods are all that have not ended, with what was written already and is not seen yet (`assume`), and
+    the workers that have; and the devices that claims have.
     """
     policy, memory = policy or Policy(), memory or Memory()
     resting = {key for key, found in memory.failures.items() if found.refused and now < found.again(policy)}
