@@ -1,7 +1,8 @@
 """X.509 for the webhook: an authority and the serving certificates it issues. No clock, no files.
 
-``now`` is always a parameter. The one thing that is not passed in is randomness: keys and serial numbers
-come from the operating system's generator through ``cryptography``, as they must.
+``now`` is always a parameter, with a time zone; lifetimes count from there. The one thing that is not passed
+in is randomness: keys and serial numbers come from the operating system's generator through
+``cryptography``, as they must.
 """
 
 from __future__ import annotations
@@ -61,27 +62,14 @@ class Pair:
         )
 
 
-def service_names(service: str, namespace: str, cluster_domain: str = "cluster.local") -> list[str]:
-    """The DNS names of a Service, the one that the API server asks for first.
-
-    Args:
-        service: Name of the Service.
-        namespace: Its namespace.
-        cluster_domain: The cluster's DNS domain.
-
-    Returns:
-        ``<svc>.<ns>.svc``, the name with the cluster's domain, and the two short ones.
-    """
+def service_names(service: str, namespace: str, cluster_domain: str) -> list[str]:
+    """The DNS names of a Service: ``<svc>.<ns>.svc``, which the API server asks for, and the three others."""
     host = f"{service}.{namespace}"
     return [f"{host}.svc", f"{host}.svc.{cluster_domain}", host, service]
 
 
 def new_authority(now: datetime, lifetime: timedelta) -> Pair:
     """Make a self-signed authority that may sign serving certificates only, no further authorities.
-
-    Args:
-        now: The present, with a time zone.
-        lifetime: How long from now it is good.
 
     Raises:
         CertificateError: ``lifetime`` is not positive.
@@ -98,14 +86,8 @@ def issue(
 ) -> Pair:
     """Issue a serving certificate.
 
-    It never outlives its authority, nor begins before it: where the lifetime would, it is cut.
-
-    Args:
-        authority: Who signs.
-        now: The present, with a time zone.
-        lifetime: How long from now it is good, at most.
-        names: Its DNS names and IP addresses, v4 or v6; the first that fits is its common name as well, for
-            people.
+    It never outlives its authority, nor begins before it: where the lifetime would, it is cut. Its names are
+    DNS names and IP addresses, v4 or v6; the first that fits is its common name as well, for people.
 
     Raises:
         CertificateError: No name at all or a malformed one, ``authority`` is not a CA or is over or has not
@@ -157,6 +139,11 @@ def in_time(certificate: x509.Certificate, now: datetime) -> bool:
     return certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc
 
 
+def span(certificate: x509.Certificate) -> str:
+    """``valid from … to …``."""
+    return f"valid from {stamp(certificate.not_valid_before_utc)} to {stamp(certificate.not_valid_after_utc)}"
+
+
 def is_authority(certificate: x509.Certificate) -> bool:
     """Whether a certificate may sign others."""
     try:
@@ -185,8 +172,7 @@ def _check_authority(authority: x509.Certificate, now: datetime) -> None:
     if not is_authority(authority):
         raise CertificateError(f"{authority.subject.rfc4514_string()} is not a CA")
     if not in_time(authority, now):
-        begin, end = stamp(authority.not_valid_before_utc), stamp(authority.not_valid_after_utc)
-        raise CertificateError(f"the authority is valid from {begin} to {end}, and it is {now}")
+        raise CertificateError(f"the authority is {span(authority)}, and it is {now}")
 
 
 def _alternative_names(names: Sequence[str]) -> x509.SubjectAlternativeName:

@@ -23,7 +23,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from certs.authority import BACKDATE, is_authority, lacking
+from certs.authority import BACKDATE, is_authority, lacking, span
 from certs.inputs import good, last_served, renewal, still_good, unusable, verifies
 from common.times import stamp
 
@@ -85,10 +85,9 @@ def _no_authority(inputs: Inputs) -> NextStep | None:
         ca = held.pair.certificate
         if good(ca, inputs.now):
             return None
-        why = (
-            f"the authority is valid from {stamp(ca.not_valid_before_utc)} to {stamp(ca.not_valid_after_utc)}"
-        )
-        why = f"{why} only" if is_authority(ca) else "the certificate in the authority's Secret is not a CA"
+        why = "the certificate in the authority's Secret is not a CA"
+        if is_authority(ca):
+            why = f"the authority is {span(ca)} only"
         known = held.bundle
     else:
         why = f"no authority that can sign: {held.problem}"

@@ -22,15 +22,10 @@ DEFAULT_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> tuple[str, datetime]:
-    """Have ``ca.crt``, ``tls.crt`` and ``tls.key`` for ``hosts`` in ``directory``.
+    """Have ``ca.crt``, ``tls.crt`` and ``tls.key`` for hosts in a directory, which is made when missing.
 
     The authority's key is thrown away once it has signed: whoever trusts ``ca.crt`` trusts one
     certificate, and a stolen directory signs no other.
-
-    Args:
-        directory: Where to; made when missing.
-        hosts: DNS names and IP addresses to be served.
-        now: The present, with a time zone.
 
     Returns:
         Why they were made, as the end of a sentence, empty where they were kept; and when the serving

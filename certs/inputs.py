@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from certs.authority import BACKDATE, in_time, is_authority, serves, signed_by
+from certs.authority import BACKDATE, in_time, is_authority, serves, signed_by, span
 from common.times import stamp
 
 if TYPE_CHECKING:
@@ -160,9 +160,7 @@ def unusable(serving: PairSecret, bundle: Bundle, now: datetime) -> str:
         return serving.problem
     leaf = serving.pair.certificate
     if not in_time(leaf, now):
-        return (
-            f"it is valid from {stamp(leaf.not_valid_before_utc)} to {stamp(leaf.not_valid_after_utc)} only"
-        )
+        return f"it is {span(leaf)} only"
     if not verifies(leaf, serving.pair.intermediates, bundle, now):
         return "no trusted authority signed it"
     return ""

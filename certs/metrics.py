@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -20,35 +20,38 @@ class Metrics:
     def __init__(self) -> None:
         """Begin at zero, with every result of a pass present, so that rates have something to start from."""
         self.registry = CollectorRegistry()
-        self._expiry = self._gauge(
+        own: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
+        self._expiry = Gauge(
             "expiry_timestamp_seconds",
             "When a certificate ends, Unix time; from the leader only.",
-            "certificate",
+            ["certificate"],
+            **own,
         )
-        self._bundle = self._gauge(
+        self._bundle = Gauge(
             "trusted_authorities",
             "Authorities in the bundle; more than one while an authority is being replaced.",
+            **own,
         )
-        self._missing = self._gauge(
-            "missing_webhook_configurations", "Webhook configurations that are named and do not exist."
+        self._missing = Gauge(
+            "missing_webhook_configurations", "Webhook configurations that are named and do not exist.", **own
         )
-        self._provided = self._gauge(
+        self._provided = Gauge(
             "provided_certificate",
             "1 while a provided certificate is served; 0 while this program's own is.",
+            **own,
         )
-        self._refused = self._gauge(
+        self._refused = Gauge(
             "provided_certificate_refused",
             "1 while the Secret with a provided certificate exists and cannot be served.",
+            **own,
         )
-        self._leader = self._gauge("leader", "1 while this replica is the leader.")
-        self._success = self._gauge(
-            "last_success_timestamp_seconds", "When a pass last succeeded, Unix time."
+        self._leader = Gauge("leader", "1 while this replica is the leader.", **own)
+        self._success = Gauge(
+            "last_success_timestamp_seconds", "When a pass last succeeded, Unix time.", **own
         )
-        self._passes = Counter(f"{PREFIX}_passes", "Passes, by result.", ["result"], registry=self.registry)
-        self._steps = Counter(f"{PREFIX}_steps", "Steps taken, by kind.", ["step"], registry=self.registry)
-        self._conflicts = Counter(
-            f"{PREFIX}_conflicts", "Writes that conflicted with another one.", registry=self.registry
-        )
+        self._passes = Counter("passes", "Passes, by result.", ["result"], **own)
+        self._steps = Counter("steps", "Steps taken, by kind.", ["step"], **own)
+        self._conflicts = Counter("conflicts", "Writes that conflicted with another one.", **own)
         for result in ("kept", "changed", "failed"):
             self._passes.labels(result)
 
@@ -77,6 +80,3 @@ class Metrics:
     def failed(self) -> None:
         """Note a pass that failed."""
         self._passes.labels("failed").inc()
-
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)

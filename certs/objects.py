@@ -97,14 +97,7 @@ def webhook_configuration(kind: str, name: str) -> str:
 
 
 def read_secret(name: str, raw: Object | None, note: str, *, signs: bool = False) -> PairSecret:
-    """Read a Secret, whatever is in it.
-
-    Args:
-        name: Its name.
-        raw: As read.
-        note: The annotation with its instant.
-        signs: See `certs.authority.load`.
-    """
+    """Read a Secret, whatever is in it; ``note``: the annotation with its instant, ``signs``: see `load`."""
     if raw is None:
         return PairSecret(name, None, None, "it does not exist", frozenset())
     bundle = read_bundle(file(raw, "ca.crt"))

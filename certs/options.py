@@ -75,11 +75,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def rotator(say: Callable[[NextStep], object], **given: Any) -> Rotator:  # noqa: ANN401 - click passes what _OPTIONS names
-    """Make what is meant of the options, and connect.
-
-    Args:
-        say: See `Rotator`.
-        given: Their values by name; what else is given is another's.
+    """Make what is meant of the options' values, and connect; what else is given is another's.
 
     Raises:
         click.UsageError: They contradict each other.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cryptography import x509
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from kube.api import Object
 
@@ -35,24 +35,17 @@ def addresses(slices: Object | None) -> list[Address]:
     return sorted(found)
 
 
-def served(wanted: Iterable[Address], server_name: str) -> dict[str, x509.Certificate]:
-    """Ask addresses for their certificate.
-
-    Args:
-        wanted: Where to ask.
-        server_name: What to ask for, as the API server would.
+def served(wanted: Sequence[Address], server_name: str) -> dict[str, x509.Certificate]:
+    """Ask addresses for their certificate, by the name that the API server would ask for.
 
     Returns:
         The leaf by ``host:port``. An address that does not answer is left out: there is nobody behind it
         (its pod has gone, or has not come up), or the network does not let this program see it. Then time
         alone decides.
     """
-    asked = list(wanted)
-    if not asked:
-        return {}
-    with ThreadPoolExecutor(min(_AT_ONCE, len(asked))) as pool:
-        answers = pool.map(lambda address: _leaf(address, server_name), asked)
-        return {f"{host}:{port}": leaf for (host, port), leaf in zip(asked, answers, strict=True) if leaf}
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        answers = pool.map(lambda address: _leaf(address, server_name), wanted)
+        return {f"{host}:{port}": leaf for (host, port), leaf in zip(wanted, answers, strict=True) if leaf}
 
 
 def _leaf(address: Address, server_name: str) -> x509.Certificate | None:

@@ -101,9 +101,6 @@ class Rotator:
         by their version knows an authority that is not older than they are, and cannot undo what another
         rotator, who knew a newer one, has published meanwhile.
 
-        Args:
-            forced: See `certs.inputs.Inputs`.
-
         Raises:
             ApiError: Something cannot be read.
         """
@@ -139,11 +136,7 @@ class Rotator:
         return served([*self.target.replicas, *addresses(slices)], self.policy.names[0])
 
     def run(self, *, authority: bool = False, leaf: bool = False) -> PassResult:
-        """Do one pass.
-
-        Args:
-            authority: Replace the authority that signs now, even if it is good.
-            leaf: Replace the leaf that is stored now, even if it is good.
+        """Do one pass; on request replace the authority that signs now, or the stored leaf, even if good.
 
         Raises:
             ApiError: A step failed; the ones before it are done, and the next pass goes on from there.

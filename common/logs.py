@@ -37,12 +37,7 @@ def config(form: str, level: str, loggers: Mapping[str, Mapping[str, Any]]) -> d
 
 
 def configure(form: str, program: str) -> None:
-    """Set logging up for a program that talks to the API server.
-
-    Args:
-        form: one of ``FORMS``.
-        program: the name of its own logger.
-    """
+    """Set logging up in one of ``FORMS``, for a program that calls the API server and logs by this name."""
     # Only the program's own lines: the HTTP client logs requests, tokens included, when asked to.
     own = {name: {"level": "INFO"} for name in (program, "kube")}
     logging.config.dictConfig(config(form, "warning", own))

@@ -75,7 +75,7 @@ class KubernetesApi(RestApi):
             response.response.close()
             raise TooLongError
         response.response.release_conn()
-        return Answer(response.status, data, tuple(response.response.headers.getlist("Warning")))
+        return response.status, data
 
     def _send(
         self,

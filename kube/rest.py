@@ -6,7 +6,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from http import HTTPStatus
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from kube.api import ApiError, ConflictError, ForbiddenError, GoneError, Object
@@ -35,12 +35,8 @@ _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]')
 """Of JSON; those in texts are passed over."""
 
 
-class Answer(NamedTuple):
-    """What came back: the status of HTTP, the bytes, and the values of the headers ``Warning``."""
-
-    status: int
-    data: bytes
-    warnings: tuple[str, ...] = ()
+Answer = tuple[int, bytes]
+"""The status of HTTP, and what came back."""
 
 
 class RestApi(ABC):
@@ -48,14 +44,7 @@ class RestApi(ABC):
 
     @abstractmethod
     def fetch(self, verb: str, path: str, body: object, content_type: str, most: int | None) -> Answer:
-        """Send one request.
-
-        Args:
-            verb: Of HTTP.
-            path: With a query.
-            body: Is sent as JSON; None for none.
-            content_type: Of the body.
-            most: Bytes of an answer that are read; None for all.
+        """Send one request, a body that is not None as JSON; ``most``: bytes of the answer, None for any.
 
         Raises:
             TooLongError: The answer has more bytes.
@@ -71,8 +60,7 @@ class RestApi(ABC):
         most: int | None = None,
     ) -> tuple[int, Object]:
         """As `fetch`: the status, and the answer as an object (`decoded`)."""
-        answer = self.fetch(verb, path, body, content_type, most)
-        return decoded(answer.status, answer.data)
+        return decoded(*self.fetch(verb, path, body, content_type, most))
 
     def get(self, path: str) -> Object | None:
         """Read an object or a list.
@@ -114,10 +102,10 @@ class RestApi(ABC):
         Raises:
             ApiError: It cannot be read.
         """
-        answer = self.fetch("GET", path, None, "", None)
-        if answer.status >= HTTPStatus.BAD_REQUEST:
-            checked("GET", path, *decoded(answer.status, answer.data))
-        return answer.data.decode(errors="replace")
+        status, data = self.fetch("GET", path, None, "", None)
+        if status >= HTTPStatus.BAD_REQUEST:
+            checked("GET", path, *decoded(status, data))
+        return data.decode(errors="replace")
 
     def replace(self, path: str, document: Object) -> Object:
         """Replace an object, if it still has the ``resourceVersion`` of ``document``.
@@ -140,9 +128,7 @@ class RestApi(ABC):
     def delete(self, path: str, preconditions: Mapping[str, str] | None = None) -> None:
         """Delete an object; one that does not exist is not an error.
 
-        Args:
-            path: Its path.
-            preconditions: Its ``uid`` or ``resourceVersion``, if it is to be deleted only as that.
+        With its ``uid`` or ``resourceVersion`` as preconditions only if it still has them.
 
         Raises:
             ConflictError: It has another one.

@@ -64,7 +64,8 @@ def unstarted(case: Case) -> Iterator[Finding]:
     found: dict[tuple[str, str], list[str]] = {}
     for pod in case.work.pods:
         if metadata(pod).get("deletionTimestamp"):
-            key = ("", f"terminating since {metadata(pod)['deletionTimestamp']}, on node {_node(pod)}")
+            node = text(pod, "spec", "nodeName") or "none"
+            key = ("", f"terminating since {metadata(pod)['deletionTimestamp']}, on node {node}")
             found.setdefault(key, []).append(name_of(pod))
         for status in _statuses(pod):
             name = text(status, "name")
@@ -127,7 +128,3 @@ def _why(status: Object) -> str:
         said = f"{at(ended, 'exitCode')}: {at(ended, 'reason')}: {text(ended, 'message')}"
         return f"ended with exit code {said}".rstrip(": ")
     return ""
-
-
-def _node(pod: Object) -> str:
-    return text(pod, "spec", "nodeName") or "none"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from contract.keys import GATE, PLACE
 from contract.place import NAME, ContractError, Index, Placer, Term, read
 from kubectl_ultraserver.objects import at, labels, metadata, text
-from kubectl_ultraserver.scheduling import decision_of, reason, silence, units_of
+from kubectl_ultraserver.scheduling import decision_of, reason, silence
 from placement.claims import POD_CLAIM, read_claim
 from placement.plan import Policy
 from placement.read import read_pod
@@ -80,7 +80,7 @@ def fit(
             why, details = reason(case, decision, waiting)
             return Fit(fits=False, units=(), text=f"would wait: {why}", details=details + note, pods=own)
     openings = (opening for opening in decision.openings if opening.job.key in keys)
-    units = tuple(dict.fromkeys(" ".join(map(units_of, openings)).split()))
+    units = tuple(dict.fromkeys(unit for opening in openings for unit in opening.units))
     stopped = silence(case.lease, case.now) if gate else ""
     said = f"{_WHO[place.placer]} {' '.join(units)}" + (
         f"; the placement program {stopped}" if stopped else ""

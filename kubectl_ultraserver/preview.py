@@ -100,8 +100,8 @@ class Asker(Lister):
         return found
 
     def _fit(self, asked: Asked, fleet: Fleet, earlier: tuple[Pod, ...]) -> Fit | None:
-        job, metadata = asked.stored, "metadata"
-        name = text(job, metadata, "name") or text(job, metadata, "generateName")
+        job = asked.stored or {}
+        name = name_of(job) or text(job, "metadata", "generateName")
         work = Work(JobName(text(job, "kind").lower(), name), asked.shown.namespace, job, (), fleet)
         lease = self._get(f"{leases(INSTALLED)}/{COMPONENT}")
         case = Case(work, datetime.now(UTC), lease=lease)

@@ -62,15 +62,11 @@ class ProxiedApi(RestApi):
         if most is not None and len(data) > most:
             self._connection.close()
             raise TooLongError
-        return Answer(response.status, data, tuple(response.headers.get_all("Warning", ())))
+        return response.status, data
 
 
 def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[ProxiedApi, str]:
-    """Have the API server that kubectl would talk to, and the namespace that it would use.
-
-    Args:
-        kubeconfig: As for kubectl.
-        context: One of its contexts; None for the current one.
+    """As `kube.command.connect_as_user`, by way of kubectl.
 
     Raises:
         ApiError: There is no kubectl, or it finds no API server to talk to.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kube.api import Object
     from kubectl_ultraserver.findings import Case
     from placement.model import Pod
-    from placement.plan import Decision, Opening, Waiting
+    from placement.plan import Decision, Waiting
 
 SILENT: Final = timedelta(minutes=1)
 """A Lease that was not renewed for so long is nobody's."""
@@ -77,7 +77,7 @@ def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
     for opening in decision.openings:
         if opening.job.key not in keys:
             continue
-        there = units_of(opening) or "where its workers are"
+        there = " ".join(opening.units) or "where its workers are"
         if silent:
             yield Finding("program", COMPONENT, f"would admit the job to {there}")
         elif age < GRACE:
@@ -152,7 +152,7 @@ def _unplaced(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
             yield Finding("ultraserver", work.called.name, *reason(case, decision, waiting))
     for opening in decision.openings:
         if opening.job.key in keys:
-            there = units_of(opening) or "where the others are"
+            there = " ".join(opening.units) or "where the others are"
             text_ = f"by nodes and devices there is room for it: {there}; something else keeps its pods off"
             yield Finding("ultraserver", work.called.name, text_)
 
@@ -163,11 +163,6 @@ def decision_of(case: Case, pods: Iterable[Pod], patience: timedelta) -> Decisio
     ended = (found for raw in case.work.pods if (found := read_ended(raw)))
     policy = Policy(patience=patience, units=frozenset(fleet.units.items()))
     return decide(fleet.topology, [*pods, *ended, *fleet.taken], case.now, policy)
-
-
-def units_of(opening: Opening) -> str:
-    """The units that a job is admitted to."""
-    return " ".join(dict.fromkeys(pin.value for pin in opening.pins))
 
 
 def reason(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple[str, ...]]:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from kube.api import Object
     from kubectl_ultraserver.names import JobName
-    from placement.claims import Claim
     from placement.model import Node, Pod, Taken
     from placement.topology import Topology
     from webhook.rows.table import Table
@@ -83,17 +82,11 @@ class Fleet:
         """Pods with what they claim and have."""
         return self.inventory.pods(pods, self.now, Policy().bound)
 
-    @cached_property
-    def _made(self) -> dict[tuple[str, str, str], Claim]:
-        """Claims by namespace, uid of the pod that each was made for, and name of the pod's entry."""
-        claims = self.inventory.claims.items()
-        return {(there, claim.owner, claim.entry): claim for (there, _), claim in claims if claim.owner}
-
     def wishes(self, pod: Pod) -> dict[str, int]:
         """By what a pod claims, templates or claims, the node config that the driver is told; 0 for none."""
         found = dict[str, int]()
         for entry, template, name in pod.claims:
-            made = self._made.get((pod.namespace, pod.uid, entry))
+            made = self.inventory.by_entry.get((pod.namespace, pod.uid, entry))
             made = made or self.inventory.claims.get((pod.namespace, name))
             found[template or name] = made.mode if made else 0
         return found

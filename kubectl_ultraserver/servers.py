@@ -86,14 +86,9 @@ class Server:
 def is_asked_for(
     server: Server, namespace: str = "", job: str = "", *, free: bool = False, broken: bool = False
 ) -> bool:
-    """Whether an UltraServer is asked for; all conditions hold for those that are shown.
+    """Whether an UltraServer is asked for: all conditions hold, those on namespace and job for one tenant.
 
-    Args:
-        server: Of which this is asked.
-        namespace: With a tenant of this namespace; empty for any.
-        job: With a job of this name as a tenant; empty for any.
-        free: Wholly free ones only.
-        broken: Broken ones only.
+    Empty texts are for any tenant or none.
     """
     tenants = (tenant.rpartition(" ")[2].partition("/")[::2] for tenant in server.tenants)
     theirs = any(namespace in ("", there) and job in ("", name) for there, name in tenants)

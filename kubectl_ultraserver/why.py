@@ -79,13 +79,10 @@ def _reason(case: Case, job: Object) -> tuple[str, str]:
     written = (time_of(entry.get("time")) for entry in maps(case.rules, "metadata", "managedFields"))
     if made and any(time and made < time for time in written):
         return f": {whose} would now, and was changed after the job was created", ANEW
-    why = f", though {whose} would: it was not called, or did not answer{_policy(case)}{note}"
-    return why, f"kubectl -n ultraserver-webhook get pods; then {ANEW}"
-
-
-def _policy(case: Case) -> str:
     policies = {text(hook, "failurePolicy") for hook in maps(case.registration, "webhooks")}
-    return " (its failurePolicy is Ignore)" if "Ignore" in policies else ""
+    ignored = " (its failurePolicy is Ignore)" if "Ignore" in policies else ""
+    why = f", though {whose} would: it was not called, or did not answer{ignored}{note}"
+    return why, f"kubectl -n ultraserver-webhook get pods; then {ANEW}"
 
 
 _LOOKS = (queued, missing, unmutated, unplaced, unstarted, _misplaced, launcher)

@@ -107,7 +107,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
         units,
         Reporter(api, given["identity"]),
         metrics,
-        _now,
+        lambda: datetime.now(UTC),
         given["interval_seconds"],
         given["lease_seconds"] / 3,
     )
@@ -145,10 +145,6 @@ def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  
         raise click.ClickException(f"{len(failed)} pods were not admitted")
     if not opened:
         raise click.ClickException(f"no pod waits{f' for {job}' if job else ''}")
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 if __name__ == "__main__":

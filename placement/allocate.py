@@ -44,12 +44,9 @@ class Allocator:
         self.keeper: JobKey | None = None
 
     def open(self, job: Job, failure: Failure | None, *, patient: bool) -> Opening | str | Shortage:
-        """Find a unit for every block of a job, or say why there is none.
+        """Find a unit for every block of a job without `Job.trouble`, or say why there is none.
 
-        Args:
-            job: One that has all its workers (`Job.trouble`).
-            failure: What came of earlier openings.
-            patient: Whether others may pass it.
+        Units of an earlier failure are the last that it gets. Others may pass a patient job.
         """
         pins: list[Pin] = []
         unplaced: list[Sequence[Pod]] = []

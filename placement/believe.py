@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
 
 def believed(pod: Pod, nodes: Topology, units: Units) -> Pod:
-    """A pod as it was read, or, where it is not believed, as one of no job with a `problem`.
-
-    Args:
-        pod: As it was read.
-        nodes: All nodes.
-        units: Which node labels make units, and of how many nodes.
-    """
+    """A pod as it was read, or, where it is not believed, as one of no job with a `problem`."""
     why = pod.place and _doubt(pod, pod.place, nodes, units)
     return replace(pod, job="", place=None, problem=why) if why else pod
 

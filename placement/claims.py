@@ -13,13 +13,14 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from contract.keys import DRIVER
 from contract.place import Placer
+from placement.fit import HARD
 from placement.model import Ask, Device, Taken, are_neuron
 from placement.read import claiming
 
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime, timedelta
 
-    from placement.model import Node, Pod
-
-Object = dict[str, Any]
+    from kube.api import Object
+    from placement.model import Conditions, Node, Pod
 
 API: Final = "/apis/resource.k8s.io/v1"
 MOST_COMPARED: Final = 32
@@ -68,9 +68,6 @@ _OURS: Final = frozenset({("driver", DRIVER)})
 
 Key = tuple[str, str]
 """Namespace and name; the namespace is empty for what has none."""
-
-Conditions = frozenset[tuple[str, str | int | bool]]
-"""Attributes, by domain and name, and `driver`; each with its value."""
 
 
 class _UnreadableError(ValueError):
@@ -154,6 +151,11 @@ class Claim:
     users: tuple[str, ...]
     extended: bool
 
+    @property
+    def neuron(self) -> bool:
+        """Whether it has devices of the Neuron driver."""
+        return any(driver == DRIVER for driver, _, _ in self.devices)
+
 
 def read_slice(found: Object) -> Slice | None:
     """The devices of a node; None for those of no single node, which the scheduler alone sees to."""
@@ -163,7 +165,8 @@ def read_slice(found: Object) -> Slice | None:
         (
             device.get("name", ""),
             _attributes(device, driver),
-            any(taint.get("effect") in _OFF for taint in device.get("taints") or ()),
+            # What tolerates it is left to the scheduler.
+            any(taint.get("effect") in HARD for taint in device.get("taints") or ()),
         )
         for device in spec.get("devices") or ()
     )
@@ -171,10 +174,6 @@ def read_slice(found: Object) -> Slice | None:
         return None
     whole = pool.get("generation", 0), pool.get("resourceSliceCount", 1)
     return Slice(spec["nodeName"], (driver, pool.get("name", "")), *whole, devices)
-
-
-_OFF: Final = ("NoSchedule", "NoExecute")
-"""Effects of taints of devices that nobody gets; what tolerates them is left to the scheduler."""
 
 
 def read_class(found: Object) -> DeviceClass:
@@ -334,13 +333,14 @@ class Inventory:
             for driver, pool, device in claim.devices:
                 key = _key(driver, pool, device)
                 by_node[there.get(key, pool)].append(key)  # a slice that has gone leaves the pool's name
-            neuron = any(driver == DRIVER for driver, _, _ in claim.devices)
             users = [known[uid] for uid in claim.users if uid in known]
             counted = Counter[str]()
             for pod in users if claim.extended else ():
                 counted.update(pod.demand.requests)
             for node, keys in by_node.items():
-                yield Taken((namespace, f"claim/{name}"), node, tuple(keys), counted, neuron and not users)
+                yield Taken(
+                    (namespace, f"claim/{name}"), node, tuple(keys), counted, claim.neuron and not users
+                )
 
     def pods(self, pods: Iterable[Pod], now: datetime, bound: timedelta) -> list[Pod]:
         """The pods with what they claim and have.
@@ -351,32 +351,30 @@ class Inventory:
             bound: How long after it was opened a pod counts as having what it claims: the watch that shows
                 its node may be ahead of the one that shows its devices. After that only devices count.
         """
-        having = {
-            uid
-            for claim in self.claims.values()
-            if any(driver == DRIVER for driver, _, _ in claim.devices)
-            for uid in claim.users
-        }
-        # Of the pod's own namespace: an owner is whatever the author of a claim says.
-        own = {
-            (namespace, claim.owner, claim.entry): claim
-            for (namespace, _), claim in self.claims.items()
-            if claim.owner
-        }
+        having = {uid for claim in self.claims.values() if claim.neuron for uid in claim.users}
         found = []
         for pod in pods:
             if pod.uid in having:
                 found.append(replace(pod, claimed=True))
             elif pod.claims and (not pod.node or (pod.opened and abs(now - pod.opened) < bound)):
-                found.append(self._asking(pod, own))
+                found.append(self._asking(pod))
             else:
                 found.append(pod)
         return found
 
-    def _asking(self, pod: Pod, own: Mapping[tuple[str, str, str], Claim]) -> Pod:
+    @cached_property
+    def by_entry(self) -> Mapping[tuple[str, str, str], Claim]:
+        """Claims by namespace, uid of the pod that each was made for, and name of the pod's entry.
+
+        Of the pod's own namespace: an owner is whatever the author of a claim says.
+        """
+        claims = self.claims.items()
+        return {(there, claim.owner, claim.entry): claim for (there, _), claim in claims if claim.owner}
+
+    def _asking(self, pod: Pod) -> Pod:
         """A pod with what its claims ask for."""
         try:
-            asks = tuple(ask for what, made in self._made(pod, own) for ask in self._asks(pod, what, made))
+            asks = tuple(ask for what, made in self._made(pod) for ask in self._asks(pod, what, made))
             many = f"{len(asks)} requests for Neuron devices: at most {MOST_ASKS} are compared"
             problem = f"its claims have {many}; use counts" if len(asks) > MOST_ASKS else ""
         except _UnreadableError as error:
@@ -388,12 +386,15 @@ class Inventory:
         # What it takes of a node that it is on stands in its claims, or comes to stand there.
         return replace(pod, claimed=True) if pod.node and asks else claiming(pod, asks)
 
-    def _made(self, pod: Pod, own: Mapping[tuple[str, str, str], Claim]) -> Iterator[tuple[str, Claim]]:
+    def _made(self, pod: Pod) -> Iterator[tuple[str, Claim]]:
         """The claims that were made for a pod, each with what it was made from."""
         if self.lost and pod.gated:
             raise _UnreadableError(f"claims cannot be followed: {self.lost}")
         for entry, template, name in pod.claims:
-            what, made = f"ResourceClaimTemplate {template}", own.get((pod.namespace, pod.uid, entry))
+            what, made = (
+                f"ResourceClaimTemplate {template}",
+                self.by_entry.get((pod.namespace, pod.uid, entry)),
+            )
             if name:
                 raise _UnreadableError(
                     f"claim {name} is one for all pods that name it: use a resourceClaimTemplateName, "

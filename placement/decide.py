@@ -38,15 +38,10 @@ def decide(
     policy: Policy | None = None,
     memory: Memory | None = None,
 ) -> Decision:
-    """Say what to do now.
+    """Say what to do now; the memory is of the decision before, None where there was none.
 
-    Args:
-        nodes: All nodes, grouped.
-        pods: All pods that have not ended, with what was written already and is not seen yet (`assume`), and
-            the workers that have; and the devices that claims have.
-        now: The time.
-        policy: What is wanted.
-        memory: Of the decision before; nothing where there was none.
+    The pods are all that have not ended, with what was written already and is not seen yet (`assume`), and
+    the workers that have; and the devices that claims have.
     """
     policy, memory = policy or Policy(), memory or Memory()
     resting = {key for key, found in memory.failures.items() if found.refused and now < found.again(policy)}
@@ -56,11 +51,8 @@ def decide(
 def assume(pods: Iterable[Pod], written: Iterable[Pod]) -> list[Pod]:
     """The pods as they are, where the watch is behind what this program wrote itself.
 
-    A pod only ever goes forward: gated, pinned, open, bound. Of two sightings the later one counts.
-
-    Args:
-        pods: As the watch shows them.
-        written: As the API server answered, when the program changed them.
+    A pod only ever goes forward: gated, pinned, open, bound. Of two sightings, by the watch and in the API
+    server's answer to a write, the later one counts.
     """
     later = {pod.uid: pod for pod in written}
     return [max(pod, later.get(pod.uid, pod), key=_stage) for pod in pods]

@@ -40,14 +40,6 @@ _log = logging.getLogger("placement")
 
 
 @dataclass(slots=True)
-class Told:
-    """What was told about a job last."""
-
-    text: str
-    at: datetime
-
-
-@dataclass(slots=True)
 class Reporter:
     """Writes Events.
 
@@ -58,7 +50,8 @@ class Reporter:
 
     api: KubernetesApi
     instance: str
-    _told: dict[JobKey, Told] = field(default_factory=dict, init=False)
+    _told: dict[JobKey, tuple[str, datetime]] = field(default_factory=dict, init=False)
+    """What was told about each job last, and when."""
     _silent_until: datetime | None = field(default=None, init=False)
 
     def waiting(self, reasons: Iterable[tuple[Job, str]], now: datetime) -> None:
@@ -73,7 +66,7 @@ class Reporter:
             may = written[job.key[0]] < PER_NAMESPACE and now - job.created >= GRACE
             if may and self._is_news(job.key, why, now):
                 told = self.tell(job, "Waiting", why, now)
-                self._told[job.key] = Told(why if told else "", now)
+                self._told[job.key] = (why if told else "", now)
                 written[job.key[0]] += 1
 
     def tell(self, job: Job, reason: str, text: str, now: datetime, kind: str = "Normal") -> bool:
@@ -98,8 +91,8 @@ class Reporter:
         return True
 
     def _is_news(self, job: JobKey, why: str, now: datetime) -> bool:
-        told = self._told.get(job)
-        return told is None or now - told.at >= (AGAIN if told.text == why else LEAST)
+        text, at = self._told.get(job, ("", None))
+        return at is None or now - at >= (AGAIN if text == why else LEAST)
 
     def _event(self, pod: Pod, reason: str, text: str, now: datetime, kind: str) -> Object:
         at = stamp(now)
@@ -129,7 +122,6 @@ class Reporter:
 def _pods_with_events(job: Job) -> list[Pod]:
     """The pods that people look at: the first worker, and the first pod beside the workers."""
     waiting = [pod for pod in job.pods if pod.gated] or list(job.pods)
-    workers = [pod for pod in waiting if pod.place is not None]
-    workers.sort(key=lambda pod: pod.number)
+    workers = sorted((pod for pod in waiting if pod.place is not None), key=lambda pod: pod.number)
     others = [pod for pod in waiting if pod.place is None]
     return [*workers[:1], *others[:1]]

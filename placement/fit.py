@@ -49,10 +49,7 @@ def misfit(demand: Demand, node: Node) -> str | None:
 def lacking(demand: Demand, node: Node, used: Mapping[str, int]) -> str | None:
     """The resource of which too little is left on a node; None where there is enough.
 
-    Args:
-        demand: What a pod asks for.
-        node: Where.
-        used: What the pods there have already, in thousandths, by resource.
+    What the pods there have already is given in thousandths, by resource.
     """
     for name, amount in demand.requests.items():
         offered = node.allocatable.get(name, 0)

@@ -11,7 +11,7 @@ from contract.keys import GATE, INJECT
 from contract.place import Placer
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime
 
     from contract.place import Place
@@ -77,7 +77,7 @@ class Job:
     def settled(self) -> bool:
         """Whether every worker is there and bound."""
         return (
-            not missing_workers(self.workers, self.ended)
+            not self.missing
             and all(pod.node for pod in self.workers)
             and not any(pod.gated for pod in self.workers)
         )
@@ -102,6 +102,28 @@ class Job:
             found[pod.block].append(pod)
         return {block: tuple(found[block]) for block in sorted(found)}
 
+    @cached_property
+    def missing(self) -> str | None:
+        """Why its workers, and those that have ended, are not all it needs; None where each is, once."""
+        places = [pod.place for pod in self.workers if pod.place is not None]
+        if not places:
+            return "none of its workers exists yet"
+        agreed = {(place.workers, place.size, place.unit) for place in places}
+        if len(agreed) > 1:
+            shown = sorted(agreed)[:2]
+            said = " and ".join(f"{count} workers of node config {size}" for count, size, _ in shown)
+            return f"its workers disagree: {said}; delete those that are not of this job"
+        total = places[0].workers
+        seen: dict[int, str] = {}
+        for pod in self.workers:
+            if pod.number >= total:
+                return f"{pod.name} has number {pod.number}, but the job was admitted with {total} workers"
+            if pod.number in seen:
+                return f"{seen[pod.number]} and {pod.name} have the same number {pod.number}"
+            seen[pod.number] = pod.name
+        there = len(seen.keys() | {number for number in self.ended if number < total})
+        return None if there == total else f"{there} of {total} workers exist"
+
     def trouble(self) -> str | None:
         """Why it cannot be opened whatever is free; None where it can."""
         for pod in self.pods:
@@ -117,34 +139,10 @@ class Job:
                 return f"{pod.name} waits for another gate as well: {others[0]}"
         if self.workers and not any(pod.neuron for pod in self.workers):
             return f"none of its workers asks for Neuron devices: create it with {INJECT}: false"
-        return missing_workers(self.workers, self.ended) or _odd_blocks(self.place)
-
-
-def missing_workers(workers: Sequence[Pod], ended: Collection[int]) -> str | None:
-    """Why these, and those that have ended, are not all workers of a job; None where they are, each once."""
-    places = [pod.place for pod in workers if pod.place is not None]
-    if not places:
-        return "none of its workers exists yet"
-    agreed = {(place.workers, place.size, place.unit) for place in places}
-    if len(agreed) > 1:
-        said = " and ".join(f"{count} workers of node config {size}" for count, size, _ in sorted(agreed)[:2])
-        return f"its workers disagree: {said}; delete those that are not of this job"
-    total = places[0].workers
-    seen: dict[int, str] = {}
-    for pod in workers:
-        if pod.number >= total:
-            return f"{pod.name} has number {pod.number}, but the job was admitted with {total} workers"
-        if pod.number in seen:
-            return f"{seen[pod.number]} and {pod.name} have the same number {pod.number}"
-        seen[pod.number] = pod.name
-    there = len(seen.keys() | {number for number in ended if number < total})
-    return None if there == total else f"{there} of {total} workers exist"
-
-
-def _odd_blocks(place: Place) -> str | None:
-    if place.workers % place.size == 0:
-        return None
-    return f"{place.workers} workers do not fill units of {place.size} nodes"
+        if self.missing:
+            return self.missing
+        workers, size = self.place.workers, self.place.size
+        return f"{workers} workers do not fill units of {size} nodes" if workers % size else None
 
 
 def jobs_of(pods: Iterable[Pod]) -> list[Job]:

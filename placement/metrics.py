@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -17,36 +17,31 @@ SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
 class Metrics:
-    """The figures of one loop."""
+    """The figures of one loop; whoever admits a job or deletes a worker counts that itself."""
 
     def __init__(self) -> None:
         """Begin at zero, with every label present, so that rates have something to start from."""
         self.registry = CollectorRegistry()
-        self._waiting = self._gauge("waiting_jobs", "Jobs that wait; from the leader only.")
-        self._oldest = self._gauge(
-            "oldest_wait_seconds", "How long the oldest of them waits; from the leader only."
+        own: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
+        self._waiting = Gauge("waiting_jobs", "Jobs that wait; from the leader only.", **own)
+        self._oldest = Gauge(
+            "oldest_wait_seconds", "How long the oldest of them waits; from the leader only.", **own
         )
-        self._unsettled = self._gauge(
-            "unsettled_jobs", "Jobs that were admitted and lack a node for some worker."
+        self._unsettled = Gauge(
+            "unsettled_jobs", "Jobs that were admitted and lack a node for some worker.", **own
         )
-        self._groups = self._gauge(
+        self._groups = Gauge(
             "node_groups",
             "Node groups that are entirely free, and those that are partly free.",
-            "nodes",
-            "state",
+            ["nodes", "state"],
+            **own,
         )
-        self._leader = self._gauge("leader", "1 while this replica holds the Lease.")
-        self._last = self._gauge("last_decision_timestamp_seconds", "When it last decided, Unix time.")
-        self._seconds = Histogram(
-            f"{PREFIX}_decision_seconds", "Time of a decision.", buckets=SECONDS, registry=self.registry
-        )
-        self._openings = Counter(f"{PREFIX}_openings", "Jobs that were admitted.", registry=self.registry)
-        self._deletions = Counter(
-            f"{PREFIX}_deletions", "Workers deleted to be recreated.", registry=self.registry
-        )
-        self._failures = Counter(
-            f"{PREFIX}_failures", "What failed, by kind.", ["kind"], registry=self.registry
-        )
+        self._leader = Gauge("leader", "1 while this replica holds the Lease.", **own)
+        self._last = Gauge("last_decision_timestamp_seconds", "When it last decided, Unix time.", **own)
+        self._seconds = Histogram("decision_seconds", "Time of a decision.", buckets=SECONDS, **own)
+        self.openings = Counter("openings", "Jobs that were admitted.", **own)
+        self.deletions = Counter("deletions", "Workers deleted to be recreated.", **own)
+        self._failures = Counter("failures", "What failed, by kind.", ["kind"], **own)
         for kind in ("watch", "write", "decision"):
             self._failures.labels(kind)
 
@@ -74,17 +69,6 @@ class Metrics:
             for state, count in zip(("free", "broken"), map(sum, zip(*counts, strict=True)), strict=True):
                 self._groups.labels(str(size), state).set(count)
 
-    def opened(self) -> None:
-        """Note a job that was opened."""
-        self._openings.inc()
-
-    def deleted(self) -> None:
-        """Note a worker that was deleted."""
-        self._deletions.inc()
-
     def failed(self, kind: str) -> None:
         """Note what failed: a ``watch``, a ``write``, a ``decision`` about one job."""
         self._failures.labels(kind).inc()
-
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)

@@ -52,6 +52,10 @@ JobKey = tuple[str, str]
 """Namespace and job label of a job; a pod without the label is a job of its own, called ``pod/NAME``."""
 
 
+Conditions = frozenset[tuple[str, str | int | bool]]
+"""Attributes of devices, by domain and name, and ``driver``; each with its value."""
+
+
 class Taken(NamedTuple):
     """Devices of a node that a claim has.
 
@@ -135,7 +139,7 @@ class Device:
     """
 
     key: str
-    attributes: frozenset[tuple[str, str | int | bool]]
+    attributes: Conditions
     resources: tuple[str, ...] = ()
     tainted: bool = False
 
@@ -151,7 +155,7 @@ class Ask:
     """
 
     name: str
-    conditions: frozenset[tuple[str, str | int | bool]]
+    conditions: Conditions
     count: int
 
 

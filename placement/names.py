@@ -21,11 +21,7 @@ NAME_LABELS: Final = (
 
 
 def names_of(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Kind, in lower case and empty where it is not known, and name.
-
-    Args:
-        metadata: The pod's.
-    """
+    """Of a pod's metadata: kind, in lower case and empty where it is not known, and name."""
     owned = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
     owners = {str(owner.get("name") or ""): str(owner.get("kind") or "").lower() for owner in owned}
     marks = metadata.get("labels") or {}

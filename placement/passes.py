@@ -164,11 +164,11 @@ class Passes:
         now = self.clock()
         begun = self._stored(lambda pin: write.pin(self.api, pin, now), opening.first)
         late = {pin.pod.uid: write.pinned(pin, now) for pin in opening.pins if pin.pod.uid not in begun}
-        gated = [begun.get(pod.uid, pod) for pod in opening.gated]
+        gated = [begun.get(pod.uid, pod) for pod in opening.job.gated]
         self._stored(lambda pod: write.release(self.api, pod, late.get(pod.uid, ())), gated)
-        units = " ".join(dict.fromkeys(pin.value for pin in opening.pins))
+        units = " ".join(opening.units)
         text = f"admitted to {units}" if units else "admitted: its workers have their nodes"
-        self.metrics.opened()
+        self.metrics.openings.inc()
         _log.info("%s: %s", shown(opening.job.key), text)
         self.reporter.tell(opening.job, "Admitted", text, now)
 
@@ -199,5 +199,5 @@ class Passes:
         for pod in deletion.pods:
             write.delete(self.api, pod)
             self._written[pod.uid] = replace(pod, deleting=True)
-            self.metrics.deleted()
+            self.metrics.deletions.inc()
         self.reporter.tell(deletion.job, "Recreated", deletion.why, self.clock(), "Warning")

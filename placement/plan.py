@@ -143,7 +143,7 @@ class Opening:
     """A job that is let through: first a unit for every block, then, when all are stored, every pod.
 
     Attributes:
-        job: Which.
+        job: Which; its gated pods lose the gate.
         pins: Of every worker that has none.
     """
 
@@ -156,9 +156,9 @@ class Opening:
         return tuple({pin.pod.block: pin for pin in reversed(self.pins)}.values())
 
     @property
-    def gated(self) -> tuple[Pod, ...]:
-        """The pods that lose the gate."""
-        return self.job.gated
+    def units(self) -> tuple[str, ...]:
+        """The units that the pins name."""
+        return tuple(dict.fromkeys(pin.value for pin in self.pins))
 
 
 @dataclass(frozen=True, slots=True)

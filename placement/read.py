@@ -23,7 +23,7 @@ from placement.model import PORT, Ask, Demand, Ended, Expression, Node, Pod, Tai
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Object = dict[str, Any]
+    from kube.api import Object
 
 ENDED: Final = ("Succeeded", "Failed")
 """Phases of pods that hold nothing any more."""
@@ -164,9 +164,7 @@ def read_place(metadata: Object) -> tuple[Place | None, int]:
 def read_demand(spec: Object, *, conditions: bool = True) -> Demand:
     """What a pod asks of a node; the same object for every pod that asks for the same.
 
-    Args:
-        spec: The pod's.
-        conditions: Whether its node selector, node affinity and tolerations are kept.
+    Without ``conditions`` its node selector, node affinity and tolerations are not kept.
     """
     said = spec if conditions else {}
     affinity = (said.get("affinity") or {}).get("nodeAffinity") or {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -92,10 +92,10 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
 
 
 def _counted(kind: str, group: list[tuple[str, Cause]]) -> str:
-    tally: defaultdict[str, int] = defaultdict(int)
-    for unit, cause in group:
-        tally[cause.detail if kind in ("held", "kept") else f"{unit}: {cause.detail}"] += 1
-    shown = sorted(tally.items(), key=lambda item: -item[1])[:2]
+    whole = kind in ("held", "kept")
+    shown = Counter(
+        cause.detail if whole else f"{unit}: {cause.detail}" for unit, cause in group
+    ).most_common(2)
     examples = ", ".join(f"{text} ({count})" if count > 1 else text for text, count in shown)
     more = len(group) - sum(count for _, count in shown)
     return f"{len(group)} {kind}: {examples}" + (f" and {more} more" if more else "")

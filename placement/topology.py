@@ -33,13 +33,11 @@ class NodeGroup:
     """The nodes that share a value of a topology label.
 
     Attributes:
-        key: The label.
-        id: Its value.
+        id: The value.
         nodes: The nodes, by name.
         names: Their names.
     """
 
-    key: str
     id: str
     nodes: tuple[Node, ...]
     names: frozenset[str]
@@ -79,7 +77,7 @@ class Topology:
                 found[value].append(node)
         groups = ((value, sorted(found[value], key=lambda node: node.name)) for value in sorted(found))
         return {
-            value: NodeGroup(key, value, tuple(nodes), frozenset(node.name for node in nodes))
+            value: NodeGroup(value, tuple(nodes), frozenset(node.name for node in nodes))
             for value, nodes in groups
         }
 

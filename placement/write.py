@@ -40,12 +40,7 @@ def pin(api: KubernetesApi, wanted: Pin, now: datetime) -> Pod | None:
 
 
 def release(api: KubernetesApi, pod: Pod, also: Sequence[Object] = ()) -> Pod | None:
-    """Take the gate off a pod.
-
-    Args:
-        api: The API server.
-        pod: One that has the gate.
-        also: Operations of the same patch, as of `pinned`.
+    """Take the gate off a pod that has it; ``also`` are operations of the same patch, as of `pinned`.
 
     Returns:
         The pod as it is stored now; None if it has ended.

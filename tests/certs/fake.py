@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["NOW", "Clock", "FakeApi"]
 NAMESPACE = "hooks"
 TARGET = Target(NAMESPACE, "webhook", "tls", "ca", "provided", (("mutating", "m"), ("validating", "v")))
-POLICY = Wanted(tuple(service_names("webhook", NAMESPACE)))
+POLICY = Wanted(tuple(service_names("webhook", NAMESPACE, "cluster.local")))
 SECRET = f"{objects.secrets(NAMESPACE)}/tls"
 CA_SECRET = f"{objects.secrets(NAMESPACE)}/ca"
 PROVIDED_SECRET = f"{objects.secrets(NAMESPACE)}/provided"

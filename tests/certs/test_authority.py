@@ -25,7 +25,7 @@ from certs.authority import (
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 YEAR, DAY = timedelta(days=365), timedelta(days=1)
-NAMES = service_names("webhook", "ultraserver")
+NAMES = service_names("webhook", "ultraserver", "cluster.local")
 
 
 @pytest.fixture(scope="module")

@@ -145,7 +145,7 @@ def patches(opening: Opening) -> list[tuple[str, Pod | Pin]]:
     """The writes of an opening, in order; a pod whose pin is not the first of its block has one for both."""
     first: list[tuple[str, Pod | Pin]] = [("pin", pin) for pin in opening.first]
     late = {pin.pod.uid: pin for pin in opening.pins if pin not in opening.first}
-    return first + [("open", late.get(pod.uid, pod)) for pod in opening.gated]
+    return first + [("open", late.get(pod.uid, pod)) for pod in opening.job.gated]
 
 
 def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writes: int = 10**9) -> list[Pod]:
