@@ -5,9 +5,10 @@ from flask.testing import FlaskClient
 
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.admission.reviews import patched, response
+from tests.helpers import load_text
 from webhook.admission.app import create_app
 from webhook.objects.tree import get, put
-from webhook.rules.load import load_default, load_text
+from webhook.rules.load import load_default
 from webhook.rules.source import TableSource
 from webhook.state import CurrentState
 
