@@ -220,7 +220,7 @@ def as_yaml(previews: Iterable[Preview]) -> str:
 
 
 def as_json(previews: Iterable[Preview]) -> str:
-    """Everything about every document, as `report.schema` describes it."""
+    """Everything about every document, as ``preview.schema.json`` describes it."""
     return json.dumps(document(previews), indent=2, ensure_ascii=False) + "\n"
 
 
