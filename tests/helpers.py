@@ -6,6 +6,8 @@ from typing import Any
 from hypothesis import settings
 
 from webhook.engine import Request
+from webhook.rows.table import Table
+from webhook.rules.load import load_texts
 
 
 def requested(
@@ -16,6 +18,11 @@ def requested(
 ) -> Request:
     """The creation of an object, as an endpoint hands it to the engine."""
     return Request(obj, namespace=namespace, uid=uid, username=username)
+
+
+def load_text(text: str | bytes, source: str) -> Table:
+    """The table of one text."""
+    return load_texts([(source, text)], source)
 
 
 def noise(size: int, seed: int = 17) -> bytes:

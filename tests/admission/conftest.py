@@ -4,7 +4,6 @@ import pytest
 from flask.testing import FlaskClient
 
 from webhook.admission.app import create_app
-from webhook.rules.load import load_default
 from webhook.rules.source import TableSource
 from webhook.state import CurrentState
 
@@ -12,4 +11,4 @@ from webhook.state import CurrentState
 @pytest.fixture(scope="session")
 def client() -> FlaskClient:
     """Its app is stateless, so every test may use the same one."""
-    return create_app(CurrentState(TableSource(table=load_default()))).test_client()
+    return create_app(CurrentState(TableSource())).test_client()

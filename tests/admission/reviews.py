@@ -8,6 +8,10 @@ import jsonpatch
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from webhook.rows.table import Table
+from webhook.rules.source import TableSource
+from webhook.state import CurrentState
+
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 JSON = "application/json"
 
@@ -75,3 +79,10 @@ def patched(obj: Any, inner: dict[str, Any]) -> Any:
     operations = json.loads(base64.b64decode(inner["patch"], validate=True))
     assert operations
     return jsonpatch.apply_patch(obj, operations)
+
+
+def state_of(table: Table) -> CurrentState:
+    """The state of a server that has a table in use, without TLS."""
+    state = CurrentState(TableSource())
+    state.tables.watched.value = table
+    return state

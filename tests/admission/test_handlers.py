@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from testbed.mpijob import mpijob
-from tests.helpers import requested
+from tests.helpers import load_text, requested
 from tests.rules.tables import EXTENDS
 from webhook.admission import handlers
 from webhook.admission.handlers import Handler
 from webhook.admission.review import Review
 from webhook.engine import Outcome
-from webhook.rules.load import load_default, load_text
+from webhook.rules.load import load_default
 
 TABLE = load_default()
 

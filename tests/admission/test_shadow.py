@@ -6,13 +6,11 @@ import logging
 import pytest
 
 from testbed.mpijob import mpijob
-from tests.admission.reviews import response
+from tests.admission.reviews import response, state_of
 from tests.rules.tables import extended
 from webhook.admission.app import create_app
 from webhook.metrics import Metrics
 from webhook.rows.table import Table
-from webhook.rules.source import TableSource
-from webhook.state import CurrentState
 
 TABLE = extended("""
 mode: shadow
@@ -26,7 +24,7 @@ policies:
 
 def reviewed(table: Table, namespace: str, *sizes: int) -> tuple[list[dict[str, object]], str]:
     """The answers to jobs of these sizes, and the metrics afterwards."""
-    state = CurrentState(TableSource(table=table))
+    state = state_of(table)
     metrics = Metrics(state)
     client = create_app(state, metrics).test_client()
     answers = [response(client, mpijob(size), namespace=namespace) for size in sizes]

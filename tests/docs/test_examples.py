@@ -3,11 +3,12 @@
 import pytest
 
 from tests.docs.blocks import REPOSITORY, Block, blocks_of, documents
+from tests.helpers import load_text
 from webhook.documents import read_documents
 from webhook.engine.evaluate import kind_of
 from webhook.engine.outcome import Kind
 from webhook.preview.run import preview
-from webhook.rules.load import load_default, load_text
+from webhook.rules.load import load_default
 
 EXAMPLES = [block for document in documents() for block in blocks_of(document) if block.language == "yaml"]
 TABLES = [block for block in EXAMPLES if "kind: RuleTable" in block.text and "broken" not in block.file]

@@ -4,7 +4,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from webhook.documents import Json, read_documents
+from webhook.documents import read_documents
+from webhook.objects.tree import Json
 
 
 def _recorded(path: str) -> Json:

@@ -14,7 +14,8 @@ import re
 import pytest
 
 from tests.documents.reading import KUBECTL, paths, values
-from webhook.documents import Document, DocumentError, Json, Path, dump_yaml, expand_lists, read_documents
+from webhook.documents import Document, DocumentError, dump_yaml, expand_lists, read_documents
+from webhook.objects.tree import Json, Path
 
 DELIBERATE = re.compile(
     r"twice in one map|'<<' stands first|tags are not supported|drops what follows|duplicate anchor"

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.documents.reading import KUBECTL, paths, values
-from webhook.documents import DocumentError, Json, dump_yaml, read_documents
+from webhook.documents import DocumentError, dump_yaml, read_documents
+from webhook.objects.tree import Json
 
 WORD = re.compile(r"(?:^|\n  )v: ([^\n]*)\n?\Z")
 WORDS = st.sampled_from([found[1] for case in KUBECTL if (found := WORD.search(case["text"]))])

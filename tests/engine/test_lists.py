@@ -6,7 +6,7 @@ import pytest
 
 from webhook.objects.lists import ADDED_TO, EXPRESSIONS, IDENTITY, TERMS, Kind, kind
 from webhook.objects.merge import Merge
-from webhook.objects.patch import difference
+from webhook.objects.patch import patched
 from webhook.objects.tree import digest
 from webhook.undo.budget import Budget
 from webhook.undo.takeback import take_back
@@ -21,13 +21,13 @@ def below(key: str, items: list[Any]) -> Any:
 @pytest.mark.parametrize("key", WHOLE)
 def test_one_value_keeps_the_order_that_is_wanted(key: str) -> None:
     wanted = below(key, ["bash", "-c", "NEW", "init", "wait"])
-    assert difference(below(key, ["bash", "-c", "OLD", "init", "wait"]), wanted)[0] == wanted
-    assert difference(below(key, ["wait", "init", "NEW", "-c", "bash"]), wanted)[0] == wanted
+    assert patched(below(key, ["bash", "-c", "OLD", "init", "wait"]), {(): wanted})[0] == wanted
+    assert patched(below(key, ["wait", "init", "NEW", "-c", "bash"]), {(): wanted})[0] == wanted
 
 
 @pytest.mark.parametrize("key", WHOLE)
 def test_one_value_is_replaced_whole(key: str) -> None:
-    _, (operation,) = difference(below(key, ["a", "b", "c"]), below(key, ["a", "c", "d"]))
+    _, (operation,) = patched(below(key, ["a", "b", "c"]), {(): below(key, ["a", "c", "d"])})
     assert operation == {"op": "replace", "path": f"/spec/{key}", "value": ["a", "c", "d"]}
 
 
@@ -51,7 +51,7 @@ def test_nothing_is_taken_out_of_one_value(key: str) -> None:
 def test_what_was_taken_back_and_added_again_stays_at_its_place(key: str) -> None:
     ours, theirs = {"name": "ours"}, {"name": "theirs"}
     received = below(key, [ours, theirs])
-    stored, patch = difference(received, below(key, [theirs, dict(ours)]))
+    stored, patch = patched(received, {(): below(key, [theirs, dict(ours)])})
     assert stored is received
     assert patch == []
 

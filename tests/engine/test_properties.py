@@ -14,7 +14,7 @@ from tests.helpers import examples
 from webhook.engine import Outcome, Request, evaluate
 from webhook.engine.outcome import Verdict
 from webhook.objects.lists import element
-from webhook.objects.patch import difference
+from webhook.objects.patch import patched
 from webhook.objects.tree import parse_pointer, pointer, same
 from webhook.rules.load import load_default
 
@@ -111,7 +111,7 @@ def test_an_exported_job_that_is_renamed_moved_and_resized_gets_its_own_terms(
 @examples(20)
 @given(JSON, JSON)
 def test_operations_lead_from_any_tree_to_any_other(before: Any, after: Any) -> None:
-    stored, patch = difference({"it": before}, {"it": after})
+    stored, patch = patched({"it": before}, {(): {"it": after}})
     assert same(stored, {"it": after})
     assert same(jsonpatch.apply_patch({"it": before}, patch), stored)
 

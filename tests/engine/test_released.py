@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests import released
 from tests.engine.strategies import jobs, without_void
+from tests.helpers import load_text
 from tests.released import Kept, __main__, cases, versions
 from tests.rules.tables import EXTENDS
 from webhook.engine import Request, evaluate
 from webhook.engine.outcome import Verdict
 from webhook.objects.tree import canonical, get, put, same
 from webhook.rows.table import Table
-from webhook.rules.load import load_default, load_text
+from webhook.rules.load import load_default
 
 TABLE = load_default()
 REPLICAS = ("spec", "mpiReplicaSpecs", "Worker", "replicas")

@@ -14,13 +14,13 @@ from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.admission.anything import mpijobs
 from tests.engine.hostile import NODE_TERMS
 from tests.engine.strategies import JSON, jobs, without_void
-from tests.helpers import applied, examples, requested
+from tests.helpers import applied, examples, load_text, requested
 from tests.rules.tables import EXTENDS
 from tests.t9k import SHAPES, t9k_mpijob
 from webhook.engine import Outcome, Request, evaluate, updates
 from webhook.objects.tree import Json, digest, drop, get, put, same
 from webhook.rows.table import Table
-from webhook.rules.load import load_default, load_text
+from webhook.rules.load import load_default
 from webhook.undo import record
 
 TABLE = load_default()

@@ -10,8 +10,9 @@ import pytest
 import webhook.initscript
 from testbed.mpijob import LAUNCHER, mpijob
 from tests.helpers import requested
+from tests.initscript.stages import VARIABLE, Stage, command
 from webhook.engine import evaluate
-from webhook.initscript import VARIABLE, VERSION, Stage, command, text
+from webhook.initscript import VERSION, text
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
 

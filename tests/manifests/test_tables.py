@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.blocks import REPOSITORY
-from webhook.rules.load import load_text
+from tests.helpers import load_text
 
 TABLES = sorted(path for path in (REPOSITORY / "manifests" / "chart" / "rules").iterdir())
 

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from testbed.mpijob import mpijob
 from tests.docs.blocks import REPOSITORY
 from webhook.cli import main
-from webhook.documents import Json, dump_yaml, expand_lists, read_documents
-from webhook.objects.tree import get
+from webhook.documents import dump_yaml, expand_lists, read_documents
+from webhook.objects.tree import Json, get
 from webhook.preview.hints import hints
 from webhook.rules.load import load_default
 

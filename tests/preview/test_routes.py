@@ -21,7 +21,7 @@ LABEL = "ultraserver-webhook.io/job"
 
 @pytest.fixture(scope="module")
 def client() -> FlaskClient:
-    return preview_app(TableSource(table=load_default())).test_client()
+    return preview_app(TableSource()).test_client()
 
 
 def ask(client: FlaskClient, body: Any, accept: str | None = None, query: str = "") -> TestResponse:

@@ -15,13 +15,12 @@ from webhook.cli import main
 from webhook.documents import read_documents
 from webhook.objects.tree import get
 from webhook.preview.routes import preview_routes
-from webhook.rules.load import load_default
 from webhook.rules.source import TableSource
 from webhook.state import CurrentState
 
 
 def _client() -> FlaskClient:
-    source = TableSource(table=load_default())
+    source = TableSource()
     app = create_app(CurrentState(source))
     app.register_blueprint(preview_routes(source))
     return app.test_client()

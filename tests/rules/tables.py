@@ -10,13 +10,13 @@ from jsonschema.validators import extend
 
 from contract import keys
 from tests.docs.blocks import REPOSITORY
-from tests.helpers import requested
+from tests.helpers import load_text, requested
 from webhook.documents import read_documents
 from webhook.engine import Outcome, evaluate
 from webhook.objects.tree import drop
 from webhook.preview.run import verify
 from webhook.rows.table import Table
-from webhook.rules.load import load_text, load_texts
+from webhook.rules.load import load_texts
 from webhook.rules.problems import TableError
 from webhook.rules.schema import bundled, violations
 from webhook.undo.record import ANNOTATIONS

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
+from tests.helpers import load_text
 from tests.rules.tables import SOURCE, WHOLE, after, extended, outcome
 from webhook.objects.tree import get
-from webhook.rules.load import load_default, load_text
+from webhook.rules.load import load_default
 
 SELECTOR = (*WORKER, "spec", "nodeSelector")
 

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, HEAD, WHOLE, mounted
 from webhook import limits
 from webhook.rows.policies import Mode
 from webhook.rows.table import Table
-from webhook.rules.load import file_draft, load_file, load_text, load_texts
+from webhook.rules.load import file_draft, load_file, load_texts
 from webhook.rules.problems import TableError
 from webhook.rules.source import TableSource
 

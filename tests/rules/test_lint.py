@@ -4,8 +4,8 @@ from importlib.resources import files
 
 import pytest
 
+from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, PACKAGED, RULE, SOURCE, Expected, problems, same_problems
-from webhook.rules.load import load_text
 from webhook.rules.problems import TableError
 
 LAUNCHER = RULE.replace("worker", "launcher")

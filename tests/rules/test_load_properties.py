@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import examples
+from tests.helpers import examples, load_text
 from tests.rules.tables import EXTENDS, PUBLISHED, SOURCE, WHOLE, agree, parsed
-from webhook.rules.load import load_text
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import bundled, violations
 

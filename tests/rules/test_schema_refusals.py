@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, HEAD, RULE, SOURCE, Expected, problems, same_problems
-from webhook.rules.load import load_text
 from webhook.rules.problems import TableError
 
 SCHEMA: dict[str, tuple[str, Expected]] = {

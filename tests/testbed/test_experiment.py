@@ -5,7 +5,7 @@ import pytest
 from testbed.experiment.judge import Standing, overlooked, standings, wholly_free
 from testbed.experiment.stage import POLICIES, table
 from testbed.plane import nodes
-from webhook.rules.load import load_text
+from tests.helpers import load_text
 
 LABELS = {node["metadata"]["name"]: node["metadata"]["labels"] for node in nodes.ultraserver_nodes(3)}
 NAMES = list(LABELS)

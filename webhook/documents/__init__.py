@@ -1,7 +1,6 @@
 """YAML and JSON text with kubectl's meaning, or refused (ADR 0016); and the line of every value."""
 
 from webhook.documents.dump import dump_yaml
-from webhook.documents.nodes import Json, Path
 from webhook.documents.reader import Document, DocumentError, expand_lists, read_documents
 
-__all__ = ["Document", "DocumentError", "Json", "Path", "dump_yaml", "expand_lists", "read_documents"]
+__all__ = ["Document", "DocumentError", "dump_yaml", "expand_lists", "read_documents"]

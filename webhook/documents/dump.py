@@ -4,8 +4,8 @@ from typing import Any
 
 import yaml
 
-from webhook.documents.nodes import Json
 from webhook.documents.scalars import resolve
+from webhook.objects.tree import Json
 
 _STR = "tag:yaml.org,2002:str"
 _RESOLVE: Any = yaml.SafeDumper.resolve  # without types in its stubs

@@ -12,12 +12,7 @@ from typing import Any
 import yaml
 
 from webhook.documents.scalars import resolve
-
-Json = Any
-"""A value as ``json.loads`` gives it, without NaN and infinities."""
-
-Path = tuple[str | int, ...]
-"""Keys and indices from the root of a document, as jsonschema's ``absolute_path`` has them."""
+from webhook.objects.tree import Json, Path
 
 _MAX_DEPTH = 100
 """Levels of maps and lists; a MPIJob has about fifteen, and all that walks an object recurses."""

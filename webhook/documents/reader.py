@@ -8,7 +8,8 @@ from typing import Any
 
 import yaml
 
-from webhook.documents.nodes import Json, Lines, Path, Reader
+from webhook.documents.nodes import Lines, Reader
+from webhook.objects.tree import Json, Path
 
 # Control characters; line ends of other kinds, which would count as lines; and a byte order mark in the midst
 # of a text, which is white space to one parser and a letter to the other.

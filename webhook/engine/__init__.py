@@ -1,7 +1,7 @@
 """Evaluating a table against an object: the pure core. Its README states the rule."""
 
 from webhook.engine.evaluate import evaluate
-from webhook.engine.outcome import Outcome, Request, RuleOutcome, Verdict
+from webhook.engine.outcome import Outcome, Request
 from webhook.engine.updates import admit, update
 
-__all__ = ["Outcome", "Request", "RuleOutcome", "Verdict", "admit", "evaluate", "update"]
+__all__ = ["Outcome", "Request", "admit", "evaluate", "update"]

@@ -109,7 +109,7 @@ def _mount_taken(ready: _Ready) -> str | None:
     free = ready.rule.match.mount_free
     if not free:
         return None
-    mount = free.filled(ready.known)
+    mount = free.filling(ready.known) if free.filling else free.mount
     templates = (get(ready.subject.job.object, path) for path in ready.paths)
     if any(mounts_otherwise(template, free.container, mount) for template in templates):
         return f"the {ready.rule.match.role} mounts a volume of its own at {cut(mount['mountPath'])}"
@@ -121,7 +121,7 @@ def _matched(subject: Subject, values: Values) -> tuple[Subject, list[tuple[Rule
     giving = _answers(subject, values, subject.table.giving)
     given = [one.rule.devices for one in giving.values() if isinstance(one, _Ready) and one.rule.devices]
     subject = replace(subject, devices=given[0]) if given else subject
-    first = subject.table.placing_of(subject.job.workload)
+    first = subject.table.placing_of[subject.job.workload.name]
     found = _answers(subject, values, first) | giving
     ready = [one for one in found.values() if isinstance(one, _Ready)]
     fires = [one.rule for one in ready]

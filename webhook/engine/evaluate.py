@@ -15,7 +15,7 @@ from webhook.engine.outcome import JobError, Kind, Outcome, Request, RuleOutcome
 from webhook.engine.placing import said_by
 from webhook.engine.shapes import choose_shape
 from webhook.engine.values import placeholder_values
-from webhook.objects.patch import Operation, patched
+from webhook.objects.patch import patched
 from webhook.objects.tree import Json, Path, WrongTypeError, get, pointer, put, same, shown
 from webhook.rows.policies import Mode
 from webhook.rows.table import Table
@@ -108,11 +108,8 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         reason = f"the `when` of {rows} does not match"
         return Outcome(table.revision, reason, request.object, untouched=Kind.NO_WORKLOAD)
     job, records, ignored, claimed = found
-    progress = Progress(
-        {group.template: get(job.object, group.template) for group in job.groups}, warnings=ignored
-    )
-    progress.setters = {} if request.explain else None
-    untouched = Kind.UNCHANGED
+    templates = {group.template: get(job.object, group.template) for group in job.groups}
+    progress = Progress(templates, warnings=ignored, setters={} if request.explain else None)
     opted = injection(job.object)
     facts = {"workload": job.workload.name}
     if opted is False:
@@ -131,9 +128,7 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         apply_rules(Subject(table, job, candidate, shape, placer, how), values, progress)
         _write_records(table, uid, progress)
     progress.warnings += _not_taken_over(claimed, progress.templates)
-    after, patch = request.object, list[Operation]()
-    if not progress.denials:
-        after, patch = patched(after, progress.templates)
+    after, patch = patched(request.object, {} if progress.denials else progress.templates)
     return Outcome(
         revision=table.revision,
         reason=reason,

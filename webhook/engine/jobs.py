@@ -1,6 +1,6 @@
 """Opening a job: what a workload row finds in an object."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -114,7 +114,7 @@ class OpenJob:
 
     def nodes(self) -> int:
         """How many nodes the job takes."""
-        return sum(_nodes(self.groups))
+        return sum(group.replicas for group in self.groups if group.takes_nodes)
 
 
 def is_pod(job: OpenJob) -> bool:
@@ -170,10 +170,6 @@ def group_key(group: Group, obj: Json, path: Path) -> str:
 def record_key(template: Path) -> str:
     """The annotation that tells what was added to a template; a Pod carries that of its template as well."""
     return keys.ADDED if template else keys.ADDED_TO_POD
-
-
-def _nodes(groups: Iterable[OpenGroup]) -> Iterator[int]:
-    return (group.replicas for group in groups if group.takes_nodes)
 
 
 def _takers(wanted: Candidates, templates: list[Json], obj: Json) -> list[Json]:

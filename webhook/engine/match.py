@@ -67,7 +67,7 @@ def ruled_out(subject: Subject) -> Sequence[tuple[Rule, str | None]]:
     known = subject.table.ruled_out
     facts = subject.facts
     if facts not in known:
-        rules = subject.table.rules_of(subject.job.workload)
+        rules = subject.table.rules_of[subject.job.workload.name]
         known[facts] = [(rule, _ruled_out(rule, subject)) for rule in rules]
     return known[facts]
 

@@ -35,7 +35,7 @@ def placeholder_values(
     elif said := placing.said_by(job):
         block = placing.block_of(job.object, said)
         values |= {"place.unit": said.unit} | ({"place.block": block} if block is not None else {})
-    for whole in table.quoted_of(job.workload):
+    for whole in table.quoted_of[job.workload.name]:
         of, _, name = whole.partition(".")
         if of == "field" and name in job.workload.fields:
             values[whole] = field(job.workload, job.object, name)

@@ -20,43 +20,27 @@ _Step = tuple[str, Path, Json]
 """An operation whose pointer is not written yet: a list that is replaced as a whole needs no others."""
 
 
-def difference(received: Json, desired: Json, at: Path = ()) -> tuple[Json, list[Operation]]:
-    """The tree to be stored, and the operations that make it of the received one, to be applied in order.
+def patched(received: Json, templates: Mapping[Path, Json]) -> tuple[Json, list[Operation]]:
+    """The object to be stored, and the operations that make it of the received one, to be applied in order.
 
-    It is ``desired`` with every list as received where the two hold the same elements. An evaluation that
-    finds its own additions takes them back and adds them again at the end; where another webhook appended
-    after them, that would be a change of order, and a patch, for nothing.
+    It has the desired templates, with every list as received where the two hold the same elements. An
+    evaluation that finds its own additions takes them back and adds them again at the end; where another
+    webhook appended after them, that would be a change of order, and a patch, for nothing.
 
     Shared subtrees cost nothing, so the price is that of the change and not of the object. A list that
     changes in so many places that the operations would be longer than the list is replaced as a whole.
 
     Args:
-        received: what is at ``at`` in the received object.
-        desired: what is to be there.
-        at: path of both in the object.
-    """
-    steps: list[_Step] = []
-    after = _value(received, desired, at, steps)
-    frames = ((op, pointer(path), value) for op, path, value in steps)
-    return after, [
-        {"op": op, "path": path} if op == "remove" else {"op": op, "path": path, "value": value}
-        for op, path, value in frames
-    ]
-
-
-def patched(received: Json, templates: Mapping[Path, Json]) -> tuple[Json, list[Operation]]:
-    """The received object with the desired templates, and what makes it so; nothing else is ever changed.
-
-    Args:
         received: the object as it came.
-        templates: that are to be there, by their path.
+        templates: that are to be there, by their path; nothing else is ever changed.
     """
-    after, patch = received, list[Operation]()
+    after, steps = received, list[_Step]()
     for path, desired in templates.items():
-        template, operations = difference(get(received, path), desired, path)
-        after = put(after, path, template)
-        patch += operations
-    return after, patch
+        after = put(after, path, _value(get(received, path), desired, path, steps))
+    return after, [
+        {"op": op, "path": pointer(path)} | ({} if op == "remove" else {"value": value})
+        for op, path, value in steps
+    ]
 
 
 def _value(old: Json, new: Json, path: Path, steps: list[_Step]) -> Json:

@@ -97,12 +97,8 @@ def selection(template: Json) -> Selection:
     """How a template selects nodes. All in one look: the expressions are the user's, and rules ask often."""
     required = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     terms = get(template, (*required, "nodeSelectorTerms"))
-    found = tuple(map(_by_key, filter(_is_map, terms))) if isinstance(terms, list) and terms else None
+    found = tuple(map(_by_key, maps_at(terms, ()))) if isinstance(terms, list) and terms else None
     return Selection(map_at(template, ("spec", "nodeSelector")), found)
-
-
-def _is_map(term: Json) -> bool:
-    return isinstance(term, dict)
 
 
 def _by_key(term: Json) -> Mapping[str, Sequence[Json]]:

@@ -28,17 +28,10 @@ _SHOWN: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
 
 
 class WrongTypeError(ValueError):
-    """A value of the received object has a type that Kubernetes does not allow there.
-
-    Attributes:
-        path: JSON pointer of the value.
-        wanted: what Kubernetes has there, in words.
-        found: the value.
-    """
+    """A value of the received object has a type that Kubernetes does not allow there."""
 
     def __init__(self, path: str, wanted: str, found: Json) -> None:
         super().__init__(f"{path} must be {wanted}, not {shown(found)}")
-        self.path, self.wanted, self.found = path, wanted, found
 
 
 @lru_cache(maxsize=256)

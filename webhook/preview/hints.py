@@ -1,10 +1,7 @@
 """What a document was probably meant to be, where the rule table does not know what it says."""
 
 import difflib
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
 from webhook.engine.evaluate import kind_of
@@ -12,7 +9,7 @@ from webhook.objects.paths import ObjectPath, Select
 from webhook.objects.tree import Json, Path, pointer
 from webhook.rows.table import Table
 from webhook.rows.workloads import Workload
-from webhook.rules.schema import POD_TEMPLATE
+from webhook.rules.schema import pod_template
 
 CLOSE: Final = 0.85
 """How alike two names are of which one is the other misspelt; `minReplicas`, `maxReplicas` are less so."""
@@ -54,7 +51,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 def _fields(value: Json, schema: Schema, path: Path) -> Iterator[tuple[Path, str]]:
     if "$ref" in schema:
-        schema = _pod_template()["$defs"][schema["$ref"].rpartition("/")[2]]
+        schema = pod_template()["$defs"][schema["$ref"].rpartition("/")[2]]
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _fields(item, schema.get("items", {}), (*path, index))
@@ -67,14 +64,9 @@ def _fields(value: Json, schema: Schema, path: Path) -> Iterator[tuple[Path, str
                 yield (*path, key), f"{pointer(path) or '/'}: unknown field {key!r}; did you mean {near!r}?"
 
 
-@cache
-def _pod_template() -> Schema:
-    return dict(json.loads(files("webhook.rules").joinpath(POD_TEMPLATE).read_bytes()))
-
-
 def _shape(rows: Sequence[Workload]) -> Schema:
     """What is known of the objects of workloads, as a schema."""
-    pod = _pod_template()["properties"]
+    pod = pod_template()["properties"]
     known: Schema = {key: {} for key in ("apiVersion", "kind", "spec", "status")}
     shape: Schema = {"properties": {**known, "metadata": pod["metadata"]}}
     for group in (group for row in rows for group in row.groups):

@@ -12,12 +12,12 @@ from typing import Final
 import jsonpatch
 
 from common.texts import printable
-from webhook.documents import Document, DocumentError, Json, dump_yaml, expand_lists
+from webhook.documents import Document, DocumentError, dump_yaml, expand_lists
 from webhook.engine import Outcome, Request, admit
 from webhook.engine.changes import changes
 from webhook.engine.evaluate import kind_of
 from webhook.engine.outcome import Change
-from webhook.objects.tree import digest, get
+from webhook.objects.tree import Json, digest, get
 from webhook.preview.pods import Share, done, made, told
 from webhook.preview.report import document, explained
 from webhook.preview.why import as_why
@@ -220,7 +220,7 @@ def as_yaml(previews: Iterable[Preview]) -> str:
 
 
 def as_json(previews: Iterable[Preview]) -> str:
-    """Everything about every document, as `report.schema` describes it."""
+    """Everything about every document, as ``preview.schema.json`` describes it."""
     return json.dumps(document(previews), indent=2, ensure_ascii=False) + "\n"
 
 

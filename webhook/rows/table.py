@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from math import inf
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -162,19 +162,15 @@ class MountFree(Row):
     name: str
     container: MaybeText = None
 
-    @property
+    @cached_property
     def mount(self) -> Mapping[str, str]:
         """The volume mount, placeholders and all."""
         return {"mountPath": self.mount_path, "name": self.name}
 
     @cached_property
-    def filled(self) -> Filling:
-        """What fills it in."""
-        return filling(self.mount) or partial(_as_it_is, self.mount)
-
-
-def _as_it_is(mount: Mapping[str, str], _: object) -> Mapping[str, str]:
-    return mount
+    def filling(self) -> Filling | None:
+        """What fills it in; None where there is nothing to fill in."""
+        return filling(self.mount)
 
 
 @dataclass(frozen=True)
@@ -387,10 +383,17 @@ class Table(File):
     Attributes:
         revision: twelve hexadecimal digits that change with the table's content.
         origins: by rule the places where it is written: the first that has it, then those that change it.
+        ruled_out: what was found out about rules by what is known of a job as a whole.
     """
 
     revision: str
     origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict, compare=False)
+    ruled_out: dict[tuple[object, ...], Sequence[tuple[Rule, str | None]]] = field(
+        default_factory=dict, init=False, compare=False
+    )
+    _policies_of: dict[str, Policies] = field(default_factory=dict, init=False, compare=False)
+    _under: dict[int, "Table"] = field(default_factory=dict, init=False, compare=False)
+    _others: dict[tuple[Mode, ...], "Table"] = field(default_factory=dict, init=False, compare=False)
 
     def origin(self, rule: str, key: str) -> Origin | None:
         """Where a rule got one of its keys: the last place that gives it, or else the rule's first."""
@@ -408,10 +411,6 @@ class Table(File):
             known[namespace] = Policies(self.policies, namespace)
         return known[namespace].first(obj, now)
 
-    @cached_property
-    def _policies_of(self) -> dict[str, Policies]:
-        return {}
-
     def under(self, policy: Policy | None) -> "Table":
         """This table with the modes that a policy gives it."""
         if policy is None:
@@ -420,10 +419,6 @@ class Table(File):
             modes = [policy.mode_of(rule.name) or rule.mode for rule in self.rules]
             self._under[id(policy)] = self._in(policy.mode or self.mode, modes)
         return self._under[id(policy)]
-
-    @cached_property
-    def _under(self) -> dict[int, "Table"]:
-        return {}
 
     def _in(self, mode: Mode, modes: Sequence[Mode]) -> "Table":
         """The table with other modes; each such table is made once, for it is compiled when it is used."""
@@ -438,14 +433,9 @@ class Table(File):
             self._others[key] = replace(self, mode=mode, rules=rules)
         return self._others[key]
 
-    @cached_property
-    def _others(self) -> dict[tuple[Mode, ...], "Table"]:
-        return {}
-
     def __getstate__(self) -> dict[str, object]:
         """Without what was found out about policies: a process for one long review needs none of it."""
-        known = {"_policies_of", "_under", "_others"}
-        return {name: value for name, value in vars(self).items() if name not in known}
+        return {**vars(self), "_policies_of": {}, "_under": {}, "_others": {}}
 
     @cached_property
     def shadows(self) -> bool:
@@ -477,12 +467,9 @@ class Table(File):
         )
         return any(label is not None for label in labels)
 
-    def rules_of(self, workload: Workload) -> Sequence[Rule]:
-        """The rules for a kind of object: those of others cost it nothing."""
-        return self._rules_of[workload.name]
-
     @cached_property
-    def _rules_of(self) -> Mapping[str, Sequence[Rule]]:
+    def rules_of(self) -> Mapping[str, Sequence[Rule]]:
+        """By workload the rules that can match: those of others cost an object nothing."""
         return {
             workload.name: [
                 rule
@@ -493,16 +480,13 @@ class Table(File):
             for workload in self.workloads
         }
 
-    def placing_of(self, workload: Workload) -> Collection[str]:
-        """Names of the rules for a kind of object that say who places it, and of those that replace such."""
-        return self._placing_of[workload.name]
-
     @cached_property
-    def _placing_of(self) -> Mapping[str, Collection[str]]:
+    def placing_of(self) -> Mapping[str, Collection[str]]:
+        """By workload the names of the rules that say who places it, and of those that replace such."""
         placers = {rule.name for rule in self.rules if rule.placer}
         return {
             name: {rule.name for rule in rules if rule.placer or not placers.isdisjoint(rule.replaces)}
-            for name, rules in self._rules_of.items()
+            for name, rules in self.rules_of.items()
         }
 
     @cached_property
@@ -511,19 +495,10 @@ class Table(File):
         return frozenset(rule.name for rule in self.rules if rule.devices and rule.mode is not Mode.OFF)
 
     @cached_property
-    def ruled_out(self) -> dict[tuple[object, ...], Sequence[tuple[Rule, str | None]]]:
-        """What was found out about rules by what is known of a job as a whole."""
-        return {}
-
-    def quoted_of(self, workload: Workload) -> Collection[str]:
-        """The placeholders that rules for a kind of object quote."""
-        return self._quoted_of[workload.name]
-
-    @cached_property
-    def _quoted_of(self) -> Mapping[str, Collection[str]]:
+    def quoted_of(self) -> Mapping[str, Collection[str]]:
+        """By workload the placeholders that its rules quote."""
         return {
-            name: frozenset().union(*(rule.quotes for rule in rules))
-            for name, rules in self._rules_of.items()
+            name: frozenset().union(*(rule.quotes for rule in rules)) for name, rules in self.rules_of.items()
         }
 
     def workloads_of(self, kind: str) -> tuple[Workload, ...]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from common.texts import did_you_mean
-from webhook.documents import Document, Path
-from webhook.objects.tree import get, map_at, pointer
+from webhook.documents import Document
+from webhook.objects.tree import Path, get, map_at, pointer
 from webhook.rows.table import Origin
 from webhook.rules.problems import Problem
 

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 
 from common.quantities import thousandths
-from webhook.documents import Path
+from webhook.objects.tree import Path
 from webhook.rows.placeholders import JOB, names
 from webhook.rows.table import Shape, Table
 from webhook.rows.workloads import DEVICES, WORKER, Workload
 from webhook.rules.draft import ROWS
 from webhook.rules.lint_policies import policy_problems
-from webhook.rules.lint_rules import Found, listed, rule_problems
+from webhook.rules.lint_rules import listed, rule_problems
+from webhook.rules.problems import Found
 
 COUNTS = range(1, 1025)
 """Worker counts that reachability is tried with; shapes repeat long before the end."""

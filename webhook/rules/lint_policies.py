@@ -1,47 +1,37 @@
 """What is wrong with policies, and what is worth a note: policies that ended, and rules that are idle."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from math import inf
-from typing import TYPE_CHECKING
 
 from common.texts import did_you_mean
 from common.times import stamp
-from webhook.documents import Json
 from webhook.objects.templates import is_glob
-from webhook.objects.tree import map_at
 from webhook.rows.policies import Mode, Policy
-from webhook.rows.table import Rule, Table
+from webhook.rows.table import Table
 from webhook.rules.draft import Draft
-from webhook.rules.lint_rules import Found
-from webhook.rules.problems import Problem
-
-if TYPE_CHECKING:
-    from webhook.documents import Path
+from webhook.rules.lint_rules import labels_of
+from webhook.rules.problems import Found, Problem
 
 
 def policy_problems(table: Table) -> Found:
     """Every problem of a table's policies."""
     names = [rule.name for rule in table.rules]
     for index, policy in enumerate(table.policies):
-        at: Path = ("policies", index)
+        at = ("policies", index)
         if policy.mode is None and not policy.rules:
             yield at, "does nothing: give it mode or rules"
         for pattern in policy.rules:
             if not any(fnmatchcase(name, pattern) for name in names):
                 yield (*at, "rules", pattern), f"no rule is called {pattern!r}{did_you_mean(pattern, names)}"
         for key in policy.labels:
-            if setter := next((rule.name for rule in table.rules if key in _labels(rule)), None):
+            if setter := next((rule.name for rule in table.rules if key in labels_of(rule)), None):
                 why = f"rule {setter} sets this label: ask for one that authors set"
                 yield (*at, "labels", key), why
         hiding = next((number for number in range(index) if _hides(table.policies[number], policy)), None)
         if hiding is not None:
             why = f"the policy before it for {_whom(table.policies[hiding])} counts for all of these"
             yield at, f"unreachable: {why} (/policies/{hiding}); put this one first"
-
-
-def _labels(rule: Rule) -> Mapping[str, Json]:
-    return map_at(rule.add, ("metadata", "labels"))
 
 
 def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
@@ -53,9 +43,9 @@ def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
         now: Unix time.
     """
     always = _idle(table)
-    found: list[tuple[Path, str]] = [(("rules", at), text) for at, text in always]
+    found = [(("rules", at), text) for at, text in always]
     for index, policy in enumerate(table.policies):
-        path: Path = ("policies", index)
+        path = ("policies", index)
         if policy.until is not None and policy.ended(now):
             found.append((path, f"ended at {stamp(policy.until)} and has no effect: remove it"))
             continue

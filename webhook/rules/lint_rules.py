@@ -1,12 +1,11 @@
 """What the types of rows cannot see of rules: what others of the table, or Kubernetes, make of them."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from contract import keys
-from webhook.documents import Json, Path
-from webhook.objects.tree import map_at, maps_at, nodes
+from webhook.objects.tree import Json, Path, map_at, maps_at, nodes
 from webhook.rows.placeholders import (
     CANDIDATES,
     DEVICES,
@@ -21,9 +20,7 @@ from webhook.rows.placeholders import (
 from webhook.rows.policies import Mode
 from webhook.rows.table import Rule, Shape, Table
 from webhook.rows.workloads import ANY, Workload
-
-Found = Iterator[tuple[Path, str]]
-"""Paths in a table, each with what is wrong there."""
+from webhook.rules.problems import Found
 
 
 def rule_problems(table: Table) -> Found:
@@ -206,7 +203,8 @@ _OWN_LABELS = {
 """What becomes of a rule that selects by a label of ours which it does not set."""
 
 
-def _labels(rule: Rule) -> Mapping[str, Json]:
+def labels_of(rule: Rule) -> Mapping[str, Json]:
+    """The labels that a rule sets."""
     return map_at(rule.add, ("metadata", "labels"))
 
 
@@ -215,7 +213,7 @@ def _sets_label(rows: Rows, rule: Rule, key: str) -> bool:
     if "" not in rule.match.labels.get(key, ("",)):
         return True
     needed = [rows.named[name] for name in rule.needs if name in rows.named]
-    return key in _labels(rule) or (bool(needed) and all(key in _labels(row) for row in needed))
+    return key in labels_of(rule) or (bool(needed) and all(key in labels_of(row) for row in needed))
 
 
 def _is_without(rows: Rows, rule: Rule, key: str) -> bool:
@@ -231,7 +229,7 @@ def _fragment(rows: Rows, rule: Rule, at: Path) -> Found:
             for key, why in _OWN_LABELS.items():
                 if _selects(node, key) and not (_sets_label(rows, rule, key) or _is_without(rows, rule, key)):
                     yield path, f"selects by {key}: {why}"
-    if _labels(rule).get(keys.JOB, "$(job.id)") != "$(job.id)":
+    if labels_of(rule).get(keys.JOB, "$(job.id)") != "$(job.id)":
         yield (*at, "add", "metadata", "labels", keys.JOB), "the value of this label must be $(job.id)"
 
 

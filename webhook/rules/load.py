@@ -60,15 +60,6 @@ def load_texts(texts: Sequence[Text], where: str) -> Table:
     return build(draft_of(texts, where))
 
 
-def load_text(text: str | bytes, source: str) -> Table:
-    """The table of a text.
-
-    Raises:
-        TableError: with every problem of the table.
-    """
-    return load_texts([(source, text)], source)
-
-
 @cache
 def default_draft() -> Draft:
     """The packaged table as written; not to be changed, it is read once."""

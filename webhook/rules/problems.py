@@ -1,7 +1,12 @@
 """What is wrong with a rule table, and where."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+
+from webhook.objects.tree import Path
+
+Found = Iterator[tuple[Path, str]]
+"""Paths in a table, each with what is wrong there."""
 
 
 @dataclass(frozen=True, order=True)

@@ -15,16 +15,13 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails, core_schema
 
 from common.texts import did_you_mean
-from webhook.documents import Json, Path
-from webhook.objects.tree import get
+from webhook.objects.tree import Json, Path, get
 from webhook.rows.table import File
 from webhook.rules.draft import ROWS
+from webhook.rules.problems import Found
 
-POD_TEMPLATE = "podtemplate.schema.json"
 LONGEST = 200
 """Characters of a message, which quotes whole values."""
-
-Found = Iterator[tuple[Path, str]]
 
 
 @cache
@@ -33,8 +30,9 @@ def _files() -> TypeAdapter[File]:
 
 
 @cache
-def _pod_template() -> dict[str, Any]:
-    return dict(json.loads(files("webhook.rules").joinpath(POD_TEMPLATE).read_bytes()))
+def pod_template() -> dict[str, Any]:
+    """The JSON Schema of what a rule may add; not to be changed, it is read once."""
+    return dict(json.loads(files("webhook.rules").joinpath("podtemplate.schema.json").read_bytes()))
 
 
 def violations(raw: Json) -> Found:
@@ -46,7 +44,7 @@ def violations(raw: Json) -> Found:
     rules = raw.get("rules") if isinstance(raw, dict) else ()
     for index, rule in enumerate(rules if isinstance(rules, list) else ()):
         if isinstance(rule, dict) and isinstance(rule.get("add"), dict):
-            yield from _in_fragment(rule["add"], _pod_template(), ("rules", index, "add"))
+            yield from _in_fragment(rule["add"], pod_template(), ("rules", index, "add"))
 
 
 def read(raw: Json) -> File:
@@ -150,7 +148,7 @@ def _message(error: ErrorDetails) -> str:
 def _in_fragment(node: Json, schema: Mapping[str, Any], path: Path) -> Found:
     """Where a part of a pod template breaks its schema, of whose language it needs a dozen words."""
     if "$ref" in schema:
-        yield from _in_fragment(node, _pod_template()["$defs"][schema["$ref"].rpartition("/")[2]], path)
+        yield from _in_fragment(node, pod_template()["$defs"][schema["$ref"].rpartition("/")[2]], path)
     types, known = schema.get("type", [*TYPES]), schema.get("properties", {})
     types = [types] if isinstance(types, str) else types
     if not any(
@@ -187,7 +185,7 @@ def _short(message: str) -> str:
 @cache
 def bundled() -> dict[str, Any]:
     """The schema as one document, for editors and other tools."""
-    table, pod = _files().json_schema(schema_generator=_Described), _pod_template()
+    table, pod = _files().json_schema(schema_generator=_Described), pod_template()
     table["$defs"] |= pod["$defs"]
     table["$defs"]["Rule"]["properties"]["add"] |= {
         key: pod[key] for key in ("additionalProperties", "properties")

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,12 +25,11 @@ class TableSource:
     Changed files are read by `refresh`, which somebody calls now and then; reviews never wait for it.
     """
 
-    def __init__(self, path: Path | None = None, table: Table | None = None) -> None:
+    def __init__(self, path: Path | None = None) -> None:
         """Loads the table for the first time.
 
         Args:
             path: of the file, or of the directory of its files, as of a mounted ConfigMap.
-            table: stands for a file where there is none; the packaged table if not given.
 
         Raises:
             TableError: if the table is wrong; there is no last good one to keep.
@@ -39,9 +39,7 @@ class TableSource:
         what = f"rule table {path or 'of the package'}"
 
         # `Watched` reads after its first look at the files: what changes in between differs from that look.
-        def first() -> Table:
-            return load_file(path) if path else table or load_default()
-
+        first = partial(load_file, path) if path else load_default
         self.watched = Watched(what, lambda: table_files(path) if path else (), first, log)
 
     def table(self) -> Table:

@@ -5,10 +5,9 @@ from typing import Final
 
 from common.texts import did_you_mean
 from contract import keys
-from webhook.documents import Json
 from webhook.engine import Outcome
 from webhook.engine.outcome import Kind, State, Verdict
-from webhook.objects.tree import is_empty, pointer, same
+from webhook.objects.tree import Json, is_empty, pointer, same
 from webhook.preview.run import abridged, unified
 from webhook.rows.table import Table
 from webhook.ruletests.cases import Case

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from webhook.documents import Json, dump_yaml
+from webhook.documents import dump_yaml
+from webhook.objects.tree import Json
 from webhook.rules.problems import Problem
 from webhook.ruletests.cases import CasesError
 

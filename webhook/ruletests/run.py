@@ -6,9 +6,9 @@ from xml.etree.ElementTree import SubElement
 
 from common.junit import as_xml, testcase
 from common.texts import printable
-from webhook.documents import Json
 from webhook.engine import admit
 from webhook.engine.outcome import State
+from webhook.objects.tree import Json
 from webhook.preview.run import verify
 from webhook.rows.policies import Mode
 from webhook.rows.table import Table

@@ -11,10 +11,11 @@ from typing import Any
 
 from testbed.kits.progress import say
 from testbed.mpijob import mpijob
+from tests.helpers import load_text
 from webhook.admission.review import encode
 from webhook.engine import Request, evaluate
 from webhook.rows.table import Table
-from webhook.rules.load import load_default, load_text
+from webhook.rules.load import load_default
 
 ROUNDS, TIMES, ROWS, POLICIES = 5, 200, 1_000, 200
 RUN = "mpirun -n 256 python3 train.py --steps 10000 --data s3://example-bucket/tokens"

@@ -10,9 +10,9 @@ import time
 
 import pytest
 
+from tests.initscript.stages import Stage
 from tests.plane.initscript.harness import Fleet
 from tests.plane.initscript.run import container, settings
-from webhook.initscript import Stage
 
 pytestmark = pytest.mark.fleet
 HOLD = "sleep 1\n"

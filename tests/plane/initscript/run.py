@@ -2,8 +2,9 @@
 
 from subprocess import CompletedProcess
 
+from tests.initscript.stages import VARIABLE, Stage, command
 from tests.plane.initscript.harness import Fleet
-from webhook.initscript import VARIABLE, Stage, command, text
+from webhook.initscript import text
 
 OUT = "/root/ultraserver_init"
 OVER = "/root/over"

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from testbed.topology import SERVERS, changed, pairs, servers, single, trn2u
+from tests.initscript.stages import command
 from tests.plane.initscript.harness import BASE_IMAGE_SSH, Fleet
 from tests.plane.initscript.run import container, errors_of, given_up, settings
-from webhook.initscript import command
 
 pytestmark = [
     pytest.mark.fleet,

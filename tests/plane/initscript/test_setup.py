@@ -7,9 +7,9 @@ import pytest
 
 from testbed.topology import Sysfs, pairs, servers, single
 from testbed.waiting import until
+from tests.initscript.stages import command
 from tests.plane.initscript.harness import Fleet
 from tests.plane.initscript.run import OUT, container, hydra, mpirun, settings
-from webhook.initscript import command
 
 pytestmark = [
     pytest.mark.fleet,

@@ -17,10 +17,11 @@ from certs.metrics import Metrics as CertificateMetrics
 from placement.metrics import Metrics as PlacementMetrics
 from testbed import chart
 from tests.docs.blocks import text_of
+from tests.helpers import load_text
 from tests.plane.manifests.conftest import Build
 from tests.plane.manifests.objects import of_kind, one, pod_specs, webhooks
 from webhook.metrics import Metrics
-from webhook.rules.load import load_default, load_text, load_texts
+from webhook.rules.load import load_default, load_texts
 from webhook.rules.source import TableSource
 from webhook.serving.tls import TlsFiles
 from webhook.state import CurrentState
