@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from testbed import chart
-from testbed.images import images, product
+from testbed.images import images
 from testbed.kits import nodes as build
 from testbed.nodes.plane import RealPlane
 from testbed.nodes.plugin import DEVICES, RESOURCE, SYSFS, NeuronDriver, NeuronPlugin, machines
@@ -101,12 +101,10 @@ def serving(kubectl: Kubectl) -> set[str]:
     }
 
 
-def tag(running: RealPlane, version: str) -> None:
-    """Gives the product's images on every node the name of another version as well."""
-    for name in product.TARGETS.values():
-        image = f"docker.io/library/{name}"
-        for node in running.nodes.values():
-            node.ctr("images", "tag", "--force", f"{image}:{product.version()}", f"{image}:{version}")
+def tag(running: RealPlane, image: str, name: str) -> None:
+    """Gives an image on every node another name as well."""
+    for node in running.nodes.values():
+        node.ctr("images", "tag", "--force", image, name)
 
 
 def all_offered(kubectl: Kubectl, names: Iterable[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,9 @@ from testbed.kits import build
 from testbed.plane.kubectl import Kubectl
 from tests.docs import session
 from tests.docs.blocks import Block, Step, blocks_of, text_of
+
+REGISTRY = "registry.example.com/team"
+"""As the documents name a registry."""
 
 
 def steps(document: str, heading: str) -> list[Step]:
@@ -35,6 +38,13 @@ def _line(block: Block) -> int:
     return int(block.where.rpartition(":")[2])
 
 
+def run(command: str, folder: Path, kubectl: Kubectl, path: Sequence[str] = ()) -> tuple[str, int]:
+    """What a command prints, and its status, in a folder and on a cluster; ``path`` is searched first."""
+    programs = [*path, str(kubectl.binary.parent), str(build.HELM.directory())]
+    env = {"KUBECONFIG": str(kubectl.kubeconfig), "KUBERC": "off"}
+    return session.run(command, folder, path=programs, env=env)
+
+
 def type_in(
     document: str, heading: str, folder: Path, kubectl: Kubectl, renamed: Mapping[str, str] | None = None
 ) -> str:
@@ -50,16 +60,14 @@ def type_in(
     Raises:
         AssertionError: It shows no command there, or one fails.
     """
-    env = {"KUBECONFIG": str(kubectl.kubeconfig), "KUBERC": "off"}
     printed = ""
     found = steps(document, heading)
     assert found, f"{document} shows no command under {heading!r}"
-    programs = [str(kubectl.binary.parent), str(build.HELM.directory())]
     for step in found:
         command = step.command
         for word, other in (renamed or {}).items():
             command = command.replace(word, other)
-        said, status = session.run(command, folder, path=programs, env=env)
+        said, status = run(command, folder, kubectl)
         assert status == 0, f"{step.where}\n{said}"
         printed += said
     return printed

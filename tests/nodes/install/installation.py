@@ -23,7 +23,7 @@ from testbed.release import installs
 from testbed.waiting import until
 from tests.docs import session
 from tests.docs.blocks import REPOSITORY
-from tests.nodes.commands import type_in
+from tests.nodes.commands import REGISTRY, type_in
 from tests.nodes.replicas import SERVING, ready
 
 TEAM = "team-a"
@@ -31,7 +31,7 @@ MUTATING = ("mutatingwebhookconfiguration", "ultraserver-webhook")
 VALIDATING = ("validatingwebhookconfiguration", "ultraserver-webhook")
 
 INSTALL, OPERATIONS = "docs/install.md", "docs/operations.md"
-REGISTRY = " --set image.registry=registry.example.com/team"
+WITHOUT_REGISTRY = {f" --set image.registry={REGISTRY}": ""}
 """Of the README's command; these nodes have the images, under names without a registry."""
 HURRIED = {"INTERVAL": "1", "LEASE": "3", "SETTLE": "3"}
 """What a test cannot wait for: half a minute between two looks at caBundles and Secrets, and the five minutes
@@ -74,7 +74,7 @@ class Installation:
 
     def run(self, document: str, heading: str) -> str:
         """Runs what a document shows under a heading; returns what was printed."""
-        return type_in(document, heading, self.folder, self.kubectl, {REGISTRY: ""})
+        return type_in(document, heading, self.folder, self.kubectl, WITHOUT_REGISTRY)
 
     def reset(self) -> None:
         """Undoes what a test has set: the other commands keep the values of the last time."""
@@ -161,6 +161,6 @@ def manifests(folder: Path) -> Path:
     assert found, "values.yaml has no programs.certificates"
     own = f"    env: {json.dumps(hurried)}\n"
     values.write_text(before + found + after.replace("    env: []\n", own, 1), encoding="utf-8")
-    # The README installs a release\'s archive, by its version.
+    # The README installs a release's archive, by its version.
     installs.pack(values.parent, folder / f"{chart.NAME}-chart-{product.version()}.tgz", 0)
     return session.folder_with_examples(folder)

@@ -10,7 +10,7 @@ from testbed.plane import nodes
 from testbed.plane.jobs import JOB_NAME, ROLE, clear, template, workers_of
 from testbed.plane.kubectl import Object
 from testbed.waiting import until
-from tests.nodes.install.installation import INSTALL, TEAM, Installation
+from tests.nodes.install.installation import TEAM, Installation
 
 PLACEMENT = "docs/placement.md"
 KINDS = "all,configmaps,serviceaccounts,roles,rolebindings,leases,networkpolicies"
@@ -23,7 +23,7 @@ def test_it_places_whole_jobs_is_taken_out_and_comes_back(installed: Installatio
         it_is_taken_out(installed)
     finally:
         clear(installed.team)
-    installed.run(INSTALL, "Install")
+    installed.reset()
     until(lambda: new_jobs_have_the_gate(installed) == {True}, "a gate on new jobs")
     installed.wait_places()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from testbed.images import product
+from testbed.images import layout, product
 from testbed.nodes import story
 from testbed.plane.load import jobs_keep_coming
 from tests.nodes.install.installation import INSTALL, OPERATIONS, TEAM, Installation
@@ -17,7 +17,9 @@ NOW, OTHER = product.version(), "0.0.1"
 @pytest.fixture
 def next_version(installed: Installation) -> Iterator[Installation]:
     """An installation whose manifests name another version, which is this one under another name."""
-    story.tag(installed.control_plane, OTHER)
+    for name in product.TARGETS.values():
+        image = f"{layout.IN_CONTAINERD}/{name}"
+        story.tag(installed.control_plane, f"{image}:{NOW}", f"{image}:{OTHER}")
     file = installed.folder / "manifests" / "chart" / "Chart.yaml"
     before = file.read_text(encoding="utf-8")
     file.write_text(before.replace(f"appVersion: {NOW}", f"appVersion: {OTHER}"), encoding="utf-8")

@@ -16,13 +16,11 @@ from testbed.nodes.plugin import NeuronPlugin
 from testbed.plane.kubectl import Kubectl
 from testbed.plane.load import places
 from testbed.waiting import until
-from tests.nodes.commands import type_in
+from tests.nodes.commands import REGISTRY, type_in
 from tests.nodes.product.job import Job
 from tests.nodes.replicas import Product
 
 _numbers = itertools.count()
-REGISTRY = "registry.example.com/team"
-"""As the README names it."""
 
 
 # The nodes end with the tests of this folder: they would be in the way of what is tested afterwards.
@@ -36,14 +34,10 @@ def started(
     (job,) = (path for path in product.archives() if path.stem == "job")
     with story.plane(tmp_path_factory.mktemp("real-nodes"), [job, *released.values()]) as running:
         for name, archive in released.items():
-            in_registry(running[0], f"{name}@{layout.digest(archive)}")
+            image = f"{name}@{layout.digest(archive)}"
+            # Stands for the registry, which is not here.
+            story.tag(running[0], f"{layout.IN_CONTAINERD}/{image}", f"{REGISTRY}/{image}")
         yield running
-
-
-def in_registry(plane: RealPlane, image: str) -> None:
-    """Has nodes find an image by the registry's name for it: stands for the registry, which is not here."""
-    for node in plane.nodes.values():
-        node.ctr("images", "tag", "--force", f"{layout.IN_CONTAINERD}/{image}", f"{REGISTRY}/{image}")
 
 
 @pytest.fixture(scope="package")

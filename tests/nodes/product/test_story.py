@@ -13,8 +13,8 @@ from testbed.nodes import story
 from testbed.nodes.plane import RealPlane
 from testbed.nodes.plugin import NeuronPlugin
 from testbed.plane.kubectl import Kubectl
-from tests.docs import session
 from tests.docs.blocks import text_of
+from tests.nodes.commands import run
 from tests.nodes.product.job import INIT, WAIT, Job
 
 
@@ -41,15 +41,13 @@ def typed(real_plane: RealPlane, release_folder: Path, tmp_path: Path) -> Callab
     shutil.copy(release_folder / "kubectl-ultraserver.pyz", tmp_path / "kubectl-ultraserver")
     (tmp_path / "kubectl-ultraserver").chmod(0o755)
     (tmp_path / "python3").symlink_to(Path(sys.executable).resolve())
-    path = [str(tmp_path), str(real_plane.kubectl.binary.parent)]
-    env = {"KUBECONFIG": str(real_plane.kubectl.kubeconfig), "KUBERC": "off"}
 
-    def run(command: str) -> str:
-        said, status = session.run(command, tmp_path, path=path, env=env)
+    def typed(command: str) -> str:
+        said, status = run(command, tmp_path, real_plane.kubectl, [str(tmp_path)])
         assert status == 0, said
         return said
 
-    return run
+    return typed
 
 
 def test_the_readmes_job_is_verified_and_computes_on_one_ultraserver_in_topology_order(
