@@ -137,6 +137,7 @@ class Stage:
         mpi-operator gives a new job no pods while a Service, say, of its name is still the old one's, and
         looks again after pauses that double.
         """
+        teams = {namespace for namespace, _ in self.jobs}
         for key in list(self.jobs):
             self.finish(key)
         for name in list(self.sick):
@@ -144,6 +145,9 @@ class Stage:
         # Kueue finds a Workload by the job's name: a new job would be let in by an old one's.
         for kind in (*OWNED, *([kueue.WORKLOADS] if self.policy == "kueue" else [])):
             self.plane.kubectl.wait_for(_nobodys, kind, "-A")
+        # A job that ends in the middle of its sync gets pods afterwards, and no kubelet ends them.
+        for team in teams:
+            end(self.plane.kubectl.in_namespace(team), "pods", "-l", JOB_NAME)
 
     def pods(self, key: Key) -> list[Object]:
         """The pods of a job, by name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -15,6 +16,7 @@ from testbed.experiment.stage import MPIJOBS, TEAMS, Stage
 from testbed.mpijob import mpijob
 from testbed.plane import nodes, webhook
 from testbed.plane.controlplane import ControlPlane
+from testbed.plane.jobs import borrowed_namespace
 from testbed.plane.webhook import RunningWebhook
 from testbed.waiting import until
 from tests.plane.short import modes, short_run
@@ -32,8 +34,6 @@ def module_stage(
 ) -> Iterator[Stage]:
     """The session's plane, with all UltraServers cordoned but a few."""
     assert registered_webhook.url
-    for team in TEAMS:
-        control_plane.kubectl.create_namespace(team)
     kept = {node["metadata"]["name"] for node in nodes.ultraserver_nodes(ULTRASERVERS)}
     fleet = {name: labels for name, labels in control_plane_nodes.items() if nodes.SERVER_ID_4 in labels}
     made = Stage(control_plane, connect(control_plane.kubeconfig), {}, policy="webhook")
@@ -41,7 +41,10 @@ def module_stage(
         made.cordon(name)
     made.sick.clear()
     made.labels = {name: fleet[name] for name in kept}
-    yield made
+    with contextlib.ExitStack() as spaces:
+        for team in TEAMS:
+            spaces.enter_context(borrowed_namespace(control_plane, team))
+        yield made
     for name in fleet.keys() - kept:
         made.cordon(name, cordoned=False)
 
