@@ -67,7 +67,7 @@ def test_several_pods_are_written_at_a_time(monkeypatch: pytest.MonkeyPatch, api
 
 
 def test_each_pod_is_written_once_and_one_worker_before_all_others(api: FakeApi) -> None:
-    """The API server computes for each write; a refusal, or another leader, is seen before anything is open."""
+    """The API server computes for each; where it refuses, or another leader was first, nothing is open."""
     store_job(api, "a", 8)
     Program(api).run()
     patches = [write for write in api.writes if write.startswith("PATCH")]
