@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from testbed import chart
 from testbed.plane import managers, webhook
@@ -22,13 +24,17 @@ STORED = {*managers.RIGHTS, POLICY, f"{POLICY}Binding", "ConfigMap"}
 """What an installation is beside its programs, and how they are reached."""
 
 
-def install(plane: ControlPlane) -> Path:
-    """Applies of the default all that needs no kubelet: rights, the guard and the other policies, the table.
+def install(plane: ControlPlane, values: Mapping[str, Any] | None = None) -> Path:
+    """Applies all that needs no kubelet: rights, the guard and the other policies, the table.
+
+    Args:
+        plane: Where.
+        values: Of the chart, other than the default, which needs no Helm.
 
     Returns:
         A folder with the files of the table, as it is mounted.
     """
-    parts = [part for part in chart.objects() if part["kind"] in STORED]
+    parts = [part for part in chart.objects(values) if part["kind"] in STORED]
     plane.kubectl.run("apply", "-f", "-", stdin=text(together(*parts)))
     folder = plane.folder / "rules"
     folder.mkdir()

@@ -1,7 +1,8 @@
 """One large job, until all its Pods are bound: ``python -m tests.bench.large``.
 
-On a control plane of its own each time, with as many nodes as the job has workers: by a node selector only,
-with the webhook alone, and with whole-job admission, one after the other and again.
+On a control plane of its own each time, with as many nodes as the job has workers: by a node selector only, where
+nothing of ours is registered; as an installation without placement has it; and by the default, one after the
+other and again.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from testbed.kits.progress import say
 from testbed.mpijob import mpijob
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.nodes import INSTANCE_TYPE, NODES_PER_ULTRASERVER, TRN2U
-from testbed.plane.placement import ACCOUNT
+from testbed.plane.placement import ACCOUNT, POLICY, install
 from testbed.plane.webhook import INJECT
 from testbed.waiting import until
 
-WAYS = {"selector": "webhook", "webhook": "webhook", "whole job": "placement"}
+WAYS = {"selector": "webhook", "webhook": "webhook", "whole job": "base"}
 """How the job is placed, and the stage's policy for it."""
 PODS = re.compile(
     r'^apiserver_request_total\{code="2.*resource="pods",.*subresource="(\w*)",verb="(P\w+)".* (\S+)$'
@@ -57,6 +58,10 @@ def cpu(plane: ControlPlane) -> Counter[str]:
 def run(stage: Stage, way: str, workers: int) -> tuple[float, float]:
     """Creates the job and follows it, by what the API server counts; seconds until all is bound, and CPU."""
     plane, selector = stage.plane, {"nodeSelector": {INSTANCE_TYPE: TRN2U}}
+    if way != "whole job":
+        plane.kubectl.run("delete", f"{POLICY},{POLICY}Binding", "--all")
+    if way == "webhook":
+        install(plane, {"placement": False})
     own = {"annotations": {INJECT: "false"}, "worker_spec": selector} if way == "selector" else {}
     if way == "whole job":
         stage.start_program()
