@@ -16,10 +16,13 @@ label ``…/loose``                               a pod of no job that keeps job
 (``…`` is ``ultraserver-webhook.io``.) A pod without a place, such as a launcher, is opened when its job's
 workers are, and goes where the scheduler likes.
 
-What the program itself writes is one patch of every pod of a job: the removal of the gate and, of a pod that
-takes a node, its pin (a node selector: the unit's server id, or for node config 1 the node's host name) and
-the annotation ``…/opened`` with the time. A crash between any two patches leaves a state from which the next
-leader finishes the opening.
+What the program itself writes, in this order, so that a crash between any two writes leaves a state from
+which the next leader finishes the same opening:
+
+1. into one worker of each block its pin (a node selector: the unit's server id, or for node config 1 the
+   node's host name) and, in the same patch, the annotation ``…/opened`` with the time;
+2. when these are stored, the removal of the gate from every pod of the job, and in the same patch the pin of
+   the workers that have none.
 """
 
 from __future__ import annotations

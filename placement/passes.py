@@ -161,14 +161,11 @@ class Passes:
                 self._memory = self._memory.refused(job.key, str(error), self.clock())
 
     def _open(self, opening: Opening) -> None:
-        now, pins = self.clock(), {pin.pod.uid: pin for pin in opening.pins}
-
-        def release(pod: Pod) -> Pod | None:
-            return write.release(self.api, pod, pins.get(pod.uid), now)
-
-        # The first alone: where it is refused, or another leader was first, nothing is open.
-        self._stored(release, opening.gated[:1])
-        self._stored(release, opening.gated[1:])
+        now = self.clock()
+        begun = self._stored(lambda pin: write.pin(self.api, pin, now), opening.first)
+        late = {pin.pod.uid: write.pinned(pin, now) for pin in opening.pins if pin.pod.uid not in begun}
+        gated = [begun.get(pod.uid, pod) for pod in opening.job.gated]
+        self._stored(lambda pod: write.release(self.api, pod, late.get(pod.uid, ())), gated)
         units = " ".join(opening.units)
         text = f"admitted to {units}" if units else "admitted: its workers have their nodes"
         self.metrics.openings.inc()

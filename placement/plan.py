@@ -140,7 +140,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A job that is let through.
+    """A job that is let through: first a unit for every block, then, when all are stored, every pod.
 
     Attributes:
         job: Which; its gated pods lose the gate.
@@ -151,10 +151,9 @@ class Opening:
     pins: tuple[Pin, ...]
 
     @property
-    def gated(self) -> tuple[Pod, ...]:
-        """The pods to write, in order: those that get a pin, block by block, then the others."""
-        pinned = {pin.pod.uid for pin in self.pins}
-        return tuple(sorted(self.job.gated, key=lambda pod: (pod.uid not in pinned, pod.number)))
+    def first(self) -> tuple[Pin, ...]:
+        """A pin for each block: once it is stored, the others of the block can go nowhere else."""
+        return tuple({pin.pod.block: pin for pin in reversed(self.pins)}.values())
 
     @property
     def units(self) -> tuple[str, ...]:

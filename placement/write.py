@@ -13,6 +13,7 @@ from contract.keys import GATE, OPENED
 from placement.read import read_pod
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from kube.api import Object
@@ -26,8 +27,20 @@ def path_of(pod: Pod) -> str:
     return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
 
 
-def release(api: KubernetesApi, pod: Pod, pin: Pin | None = None, now: datetime | None = None) -> Pod | None:
-    """Take the gate off a pod that has it, and in the same patch pin it to its unit and note when.
+def pin(api: KubernetesApi, wanted: Pin, now: datetime) -> Pod | None:
+    """Pin a pod to its unit, and note when.
+
+    Returns:
+        The pod as it is stored now; None if it has ended.
+
+    Raises:
+        ApiError: It cannot be done: it is another pod, has no gate any more or has another pin.
+    """
+    return _patched(api, wanted.pod, pinned(wanted, now))
+
+
+def release(api: KubernetesApi, pod: Pod, also: Sequence[Object] = ()) -> Pod | None:
+    """Take the gate off a pod that has it; ``also`` are operations of the same patch, as of `pinned`.
 
     Returns:
         The pod as it is stored now; None if it has ended.
@@ -37,13 +50,10 @@ def release(api: KubernetesApi, pod: Pod, pin: Pin | None = None, now: datetime 
     """
     gate = f"/spec/schedulingGates/{pod.gates.index(GATE)}"
     operations: list[Object] = [
-        {"op": "test", "path": "/metadata/uid", "value": pod.uid},
         {"op": "test", "path": f"{gate}/name", "value": GATE},
         {"op": "remove", "path": gate},
     ]
-    if pin and now:
-        operations += _pinned(pin, now)
-    return read_pod(api.patch(path_of(pod), operations))
+    return _patched(api, pod, [*operations, *also])
 
 
 def delete(api: KubernetesApi, pod: Pod) -> None:
@@ -56,12 +66,18 @@ def delete(api: KubernetesApi, pod: Pod) -> None:
     api.delete(path_of(pod), {"uid": pod.uid, "resourceVersion": pod.version})
 
 
-def _pinned(pin: Pin, now: datetime) -> list[Object]:
-    selector = pin.pod.demand.selector
-    add = f"/spec/nodeSelector/{_escaped(pin.key)}" if selector else "/spec/nodeSelector"
-    value = pin.value if selector else {pin.key: pin.value}
+def pinned(wanted: Pin, now: datetime) -> list[Object]:
+    """The operations of a patch that pins a pod to its unit and notes when."""
+    selector = wanted.pod.demand.selector
+    add = f"/spec/nodeSelector/{_escaped(wanted.key)}" if selector else "/spec/nodeSelector"
+    value = wanted.value if selector else {wanted.key: wanted.value}
     opened = f"/metadata/annotations/{_escaped(OPENED)}"
     return [{"op": "add", "path": opened, "value": stamp(now)}, {"op": "add", "path": add, "value": value}]
+
+
+def _patched(api: KubernetesApi, pod: Pod, operations: list[Object]) -> Pod | None:
+    same: Object = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
+    return read_pod(api.patch(path_of(pod), [same, *operations]))
 
 
 def _escaped(key: str) -> str:

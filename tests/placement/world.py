@@ -101,13 +101,13 @@ def foreign(name: str, on: str, *, neuron: bool = True, **changes: Any) -> Pod:
 
 
 def pinned(pod: Pod, key: str, value: str, now: datetime = NOW) -> Pod:
-    """A pod that was pinned; gated, as releases up to 0.2.0 left it between two patches."""
+    """A pod after the first patch."""
     demand = replace(pod.demand, selector={**pod.demand.selector, key: value})
     return replace(pod, demand=demand, opened=now)
 
 
 def opened(pod: Pod) -> Pod:
-    """A pod without the gate."""
+    """A pod after the second patch."""
     return replace(pod, gates=tuple(gate for gate in pod.gates if gate != GATE))
 
 
@@ -142,9 +142,10 @@ def on(nodes: Mapping[str, Node], *names: str) -> list[Node]:
 
 
 def patches(opening: Opening) -> list[tuple[str, Pod | Pin]]:
-    """The writes of an opening, in order."""
-    pins = {pin.pod.uid: pin for pin in opening.pins}
-    return [("open", pins.get(pod.uid, pod)) for pod in opening.gated]
+    """The writes of an opening, in order; a pod whose pin is not the first of its block has one for both."""
+    first: list[tuple[str, Pod | Pin]] = [("pin", pin) for pin in opening.first]
+    late = {pin.pod.uid: pin for pin in opening.pins if pin not in opening.first}
+    return first + [("open", late.get(pod.uid, pod)) for pod in opening.job.gated]
 
 
 def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writes: int = 10**9) -> list[Pod]:
@@ -155,7 +156,9 @@ def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writ
     ]
     todo += [patch for opening in decision.openings for patch in patches(opening)]
     for verb, what in todo[:writes]:
-        if verb == "open" and isinstance(what, Pin):
+        if verb == "pin":
+            world[what.pod.uid] = pinned(world[what.pod.uid], what.key, what.value, now)
+        elif verb == "open" and isinstance(what, Pin):
             world[what.pod.uid] = opened(pinned(world[what.pod.uid], what.key, what.value, now))
         elif verb == "open":
             world[what.uid] = opened(world[what.uid])
