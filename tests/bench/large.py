@@ -1,8 +1,8 @@
 """One large job, until all its Pods are bound: ``python -m tests.bench.large``.
 
-On a control plane of its own each time, with as many nodes as the job has workers: by a node selector only, where
-nothing of ours is registered; as an installation without placement has it; and by the default, one after the
-other and again.
+On a control plane of its own each time, with as many nodes as the job has workers: by a node selector only,
+without our policies; as an installation without placement has it; and by the default, one after the other and
+again.
 """
 
 from __future__ import annotations
