@@ -132,6 +132,12 @@ def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone_or_a_node_without_
         assert_refused(refused, "value of topology.kubernetes.io/zone", "Take namespaceS", f"not {who.user}")
         assert_refused(refused, f"same value of {HOST}.", f"same value of {SERVER_4}.")
         assert refused.stderr.count("ValidatingAdmissionPolicy") == len(made)
+    # Not for being an admitted job's: its units are the packaged ones, and it names no node.
+    of_job = [*(pod(affinity=repelling(*terms)) for terms in ([ANYWHERE], [own] * 101)), here]
+    for each in of_job:
+        each["metadata"]["labels"] = {keys.JOB: "team-b.victim"}
+    refused = tries(ada.acting_as(people.OPERATOR), jobs.together(*of_job))
+    assert refused.stderr.count("ValidatingAdmissionPolicy 'ultraserver-webhook-guard-affinity'") == 3
 
 
 def test_anti_affinity_of_ones_own_namespace_and_of_who_uses_a_unit_stays_allowed(ada: Kubectl) -> None:
@@ -210,6 +216,8 @@ def test_a_pod_cannot_become_a_worker_or_another_jobs_afterwards(
     for key, value in ((ROLE, None), (JOB_NAME, "other"), (keys.JOB, "team-b.victim"), (INDEX, "7")):
         refused = patches(running_job, WORKER, {"metadata": {"labels": {key: value}}}, *subresource)
         assert_refused(refused, f"metadata.labels[{key}]", "only operators may change it")
+    every = {"metadata": {"labels": None}}  # so that nothing says any more that it is a worker
+    assert_refused(patches(running_job, WORKER, every, *subresource), "only operators may change it")
     for inside, name in ((ada, "pod/bare"), (running_job, WORKER)):
         refused = patches(inside, name, {"metadata": {"annotations": people.PLACED}}, *subresource)
         assert_refused(refused, *(f"metadata.annotations[{key}]" for key in people.PLACED))

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from contract.keys import JOB, OPENED
+from contract.keys import GATE, JOB, OPENED
 from kube.api import ApiError, Object
 from testbed.experiment.judge import Key, all_whole
 from testbed.experiment.stage import Stage
@@ -168,11 +168,20 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
     key = stage.apply("train", 4)
     waiting = gated(stage, key, 4)[0]
     path = f"/api/v1/namespaces/{key[0]}/pods"
-    plain = {
-        "metadata": {"name": "plain"},
-        "spec": {"containers": [{"name": "c", "image": "example.invalid/c"}]},
-    }
+    container = {"name": "c", "image": "example.invalid/c"}
+    plain = {"metadata": {"name": "plain"}, "spec": {"containers": [container]}}
     stage.api.create(path, plain)
+    # Opened, and it has started.
+    begins = {"name": "begins", "annotations": {OPENED: "2026-11-21T12:00:00Z"}}
+    stage.api.create(path, plain | {"metadata": begins})
+    status = f"{path}/begins/status"
+    stage.api.patch(status, [{"op": "replace", "path": "/status/phase", "value": "Running"}])
+    first = {"name": "first", "image": "example.invalid/c"}
+    waits = {"schedulingGates": [{"name": GATE}], "initContainers": [first], "containers": [container]}
+    stage.api.create(path, {"metadata": {"name": "waits"}, "spec": waits})
+    before = [{"op": "replace", "path": "/spec/initContainers/0/image", "value": "example.invalid/evil"}]
+    tolerant = [{"op": "add", "path": "/spec/tolerations/-", "value": {"operator": "Exists"}}]
+    kept = [{"op": "add", "path": "/metadata/finalizers", "value": ["example.com/kept"]}]
     image = [{"op": "replace", "path": "/spec/containers/0/image", "value": "example.invalid/evil"}]
     note = [{"op": "add", "path": "/metadata/annotations", "value": {}}]
     label = [{"op": "remove", "path": f"/metadata/labels/{JOB.replace('/', '~1')}"}]
@@ -185,14 +194,16 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
     api = stage.as_program()
     for name, operations in (
         *(("plain", operations) for operations in (image, note)),
+        *(("waits", operations) for operations in (before, tolerant, kept)),
         *((its, operations) for operations in (image, label, owner, deadline, affinity)),
     ):
         with pytest.raises(ApiError, match="ValidatingAdmissionPolicy 'ultraserver-placement'"):
             api.patch(f"{path}/{name}", operations)
-    for name in ("plain", its):
+    for name in ("plain", "begins", its):
         with pytest.raises(ApiError, match="the pod was not admitted by this program"):
             api.delete(f"{path}/{name}")
-    stage.end(key[0], "plain")
+    for name in ("plain", "begins", "waits"):
+        stage.end(key[0], name)
 
 
 def test_nobody_else_may_say_that_a_pod_was_opened(stage: Stage) -> None:
@@ -230,4 +241,6 @@ def test_nobody_else_may_say_that_a_pod_was_opened(stage: Stage) -> None:
     stage.start_program()
     stage.wait(all_whole)
     alice.run("label", "pod", one, "note=mine", rehearsal)
+    later = alice.run("annotate", "pod", one, f"{OPENED}=2026", "--overwrite", rehearsal, check=False)
+    assert "is written by whole-job admission only" in later.stderr
     team.run("delete", "rolebinding", "alice")
