@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -192,6 +193,13 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
     affinity = [{"op": "add", "path": preferred, "value": [wish]}]
     its = waiting["metadata"]["name"]
     api = stage.as_program()
+
+    def refused() -> bool:
+        with contextlib.suppress(ApiError):
+            return not api.patch(f"{path}/plain?dryRun=All", note)
+        return True
+
+    until(refused, "the API server to know the policy")
     for name, operations in (
         *(("plain", operations) for operations in (image, note)),
         *(("waits", operations) for operations in (before, tolerant, kept)),
