@@ -109,7 +109,7 @@ def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone_or_a_node_without_
         repelling(own, {"namespaces": ["team-b"]}),
         repelling({"namespaces": [ada.namespace, "team-b"]}),
         repelling(own | {"namespaceSelector": {"matchLabels": {NAMED: "team-b"}}}),
-        repelling(*[own] * 101),
+        repelling(*[{}] * 101),
         repelling(ANYWHERE, key="kubernetes.io/os"),
         repelling(ANYWHERE, key="example.com/rac"),
     ]
@@ -133,7 +133,7 @@ def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone_or_a_node_without_
         assert_refused(refused, f"same value of {HOST}.", f"same value of {SERVER_4}.")
         assert refused.stderr.count("ValidatingAdmissionPolicy") == len(made)
     # Not for being an admitted job's: its units are the packaged ones, and it names no node.
-    of_job = [*(pod(affinity=repelling(*terms)) for terms in ([ANYWHERE], [own] * 101)), here]
+    of_job = [*(pod(affinity=repelling(*terms)) for terms in ([ANYWHERE], [{}] * 101)), here]
     for each in of_job:
         each["metadata"]["labels"] = {keys.JOB: "team-b.victim"}
     refused = tries(ada.acting_as(people.OPERATOR), jobs.together(*of_job))

@@ -51,7 +51,7 @@ def test_it_may_see_nodes_pods_and_claims_change_pods_and_write_events_and_nothi
     assert account in policy["spec"]["matchConditions"][0]["expression"]
     assert account in opened["spec"]["matchConditions"][0]["expression"]
     assert keys.OPENED in str(opened["spec"])
-    text = policy["spec"]["matchConditions"][1]["expression"]
+    text = policy["spec"]["matchConditions"][0]["expression"]
     assert keys.GATE in text
     assert keys.OPENED in text
 
