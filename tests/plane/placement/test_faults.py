@@ -177,7 +177,7 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
     stage.api.create(path, plain | {"metadata": begins})
     status = f"{path}/begins/status"
     stage.api.patch(status, [{"op": "replace", "path": "/status/phase", "value": "Running"}])
-    first = {"name": "first", "image": "example.invalid/c"}
+    first = container | {"name": "first"}
     waits = {"schedulingGates": [{"name": GATE}], "initContainers": [first], "containers": [container]}
     stage.api.create(path, {"metadata": {"name": "waits"}, "spec": waits})
     before = [{"op": "replace", "path": "/spec/initContainers/0/image", "value": "example.invalid/evil"}]
