@@ -101,14 +101,15 @@ ssh_policy() {
   esac
 }
 
-# ask INDEX: runs $remote there (POSIX sh, without single quotes), with the words of args[INDEX]. Whatever a login
-# says before is ended by a newline, and only a line that is exactly this run's mark counts as success.
-mark=@ok-$RANDOM$RANDOM$RANDOM
+# ask INDEX: runs $remote there (POSIX sh, without single quotes), with the words of args[INDEX]. What counts comes
+# behind this run's mark, and a line that ends with "MARK ok" is success. Logins say other things, and ssh carries
+# their standard error apart: it may come between any two writes, and need not end with a newline.
+mark=@$RANDOM$RANDOM$RANDOM
 # shellcheck disable=SC2016 # expanded there, not here
-remote='echo $ok'
+remote='echo $mark ok'
 args=() answer=() patience=30 least=2
 ask() {
-  local text="echo; echo >&2; ok=$mark; export LC_ALL=C; $remote" left=$((limit > SECONDS ? limit - SECONDS : 2))
+  local text="echo; echo >&2; mark=$mark; export LC_ALL=C; $remote" left=$((limit > SECONDS ? limit - SECONDS : 2))
   ((left < patience)) || left=$patience
   ((left >= least)) || left=$least
   if is_self "$1"; then
@@ -135,7 +136,7 @@ ask_all() {
 }
 ok() {
   local a=$'\n'${answer[$1]-}$'\n'
-  [[ ${a//$'\r'/} == *$'\n'"$mark"$'\n'* ]]
+  [[ ${a//$'\r'/} == *"$mark ok"$'\n'* ]]
 }
 # Why INDEX did not answer: the last thing that was said, or how ssh ended.
 why() {

@@ -41,13 +41,13 @@ remote='cd /sys/class/neuron_device 2>/dev/null && for f in ultraserver_mode ser
 do
 v=-
 if [ -r $f ]; then read -r v <$f || :; v=${v:-empty}; fi
-printf "@%s=%.64s\n" $f "$v"
+printf "%s %s=%.64s\n" $mark $f "$v"
 done
 f=$(readlink -f /etc/environment)
 if [ -e "$f" ]; then w=$( { : >>"$f"; } 2>&1 ) && w=ok; else w="cannot create $f: Permission denied"; fi
 [ "$w" = ok ] || { [ -w "${f%/*}" ] && w=ok; }
-echo "@write=${w##*: }, uid $(id -u)"
-echo $ok'
+echo "$mark write=${w##*: }, uid $(id -u)"
+echo $mark ok'
 for i in "${all[@]}"; do args[i]=$n; done
 mode=() server=() node=() write=()
 # Takes what INDEX said apart; fails if it is worth asking again.
@@ -56,20 +56,21 @@ take() {
   mode[i]=- server[i]=- node[i]=- write[i]=ok
   ok "$i" || return 1
   for line in ${answer[i]//$'\r'/}; do
-    value=${line#*=} value=${value//[^[:print:]]/?}
+    [[ $line == *"$mark "* ]] || continue
+    line=${line##*"$mark "} value=${line#*=} value=${value//[^[:print:]]/?}
     case $line in
-      @ultraserver_mode=*)
+      ultraserver_mode=*)
         IFS=', '
         # shellcheck disable=SC2086 # the words are meant to be split
         set -- $value
         IFS=,
         mode[i]="${*:-empty}"
         ;;
-      @server_id_*=*) server[i]=$value ;;
-      @node_id_*=*) node[i]=$value ;;
-      @reservation_id=*) reservation=$value ;;
-      @node_id=*) trn3=$value ;;
-      @write=*) write[i]=$value ;;
+      server_id_*=*) server[i]=$value ;;
+      node_id_*=*) node[i]=$value ;;
+      reservation_id=*) reservation=$value ;;
+      node_id=*) trn3=$value ;;
+      write=*) write[i]=$value ;;
     esac
   done
   if [[ ${server[i]} == - && $reservation != - ]]; then
@@ -237,7 +238,7 @@ esac
 done <"$f" || exit 1
 fi
 for k in '"${keys[*]}"'; do new="$new$k=$1$nl"; shift; done
-if [ "$old" = "$new" ]; then echo $ok; exit; fi
+if [ "$old" = "$new" ]; then echo $mark ok; exit; fi
 umask 022
 fail() { echo "${w##*: }, uid $(id -u)"; exit 1; }
 if t=$(mktemp "$f.XXXXXX" 2>/dev/null); then
@@ -245,9 +246,9 @@ trap "rm -f \"$t\"" EXIT
 trap "exit 1" HUP INT PIPE TERM
 if [ -e "$f" ]; then w=$(cp -p "$f" "$t" 2>&1); else chmod 644 "$t"; fi || fail
 w=$(env printf %s "$new" 2>&1 >"$t") || fail
-if mv -f "$t" "$f" 2>/dev/null; then echo $ok; exit; fi
+if mv -f "$t" "$f" 2>/dev/null; then echo $mark ok; exit; fi
 fi
-w=$( { env printf %s "$new" >"$f"; } 2>&1 ) && echo $ok && exit
+w=$( { env printf %s "$new" >"$f"; } 2>&1 ) && echo $mark ok && exit
 { printf %s "$old" >"$f"; } 2>/dev/null
 fail'
 text=''

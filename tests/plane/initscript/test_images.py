@@ -70,6 +70,8 @@ def test_a_login_that_chatters_is_understood() -> None:
             "demo-worker-0", "/root/.bashrc", "echo @node_id; echo welcome to @home; echo oh no >&2\n"
         )
         fleet.write("demo-worker-1", "/root/.bashrc", "printf hello; printf oh-no >&2\n")
+        # ssh carries standard error apart: it comes between the lines of the answer, or before one.
+        fleet.write("demo-worker-2", "/root/.bashrc", "for i in {1..9999}; do printf x; done >&2 &\n")
         assert not container(fleet, "wait").returncode
         done = container(fleet, "init")
         assert not done.returncode, done
