@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from werkzeug.test import Client
 
 from certs import development
 from testbed.mpijob import mpijob
@@ -22,9 +23,10 @@ from tests.attack.processes import children
 from tests.attack.subject import Subject
 from tests.rules.tables import EXTENDS
 from webhook import client
-from webhook.admission.app import create_app
+from webhook.admission.views import review_views
 from webhook.cli import main
 from webhook.documents import dump_yaml
+from webhook.responses import App
 from webhook.rules.load import load_file
 from webhook.rules.source import TableSource
 from webhook.state import CurrentState
@@ -52,7 +54,7 @@ def ca(tmp_path: Path) -> Path:
 @pytest.fixture
 def answering(monkeypatch: pytest.MonkeyPatch) -> None:
     """The webhook in this process, in the place of one over HTTPS."""
-    app = create_app(CurrentState(TableSource())).test_client()
+    app = Client(App(review_views(CurrentState(TableSource()))))
 
     def post(url: str, _ca: Path, body: bytes) -> tuple[int, bytes]:
         path = url.removeprefix(URL.removesuffix("/mutate"))

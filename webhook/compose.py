@@ -1,24 +1,25 @@
 """What ``serve`` puts together: a table, the apps that answer by it, and the listeners they answer on."""
 
 import logging.config
+from functools import partial
 from typing import NoReturn
 
 import gevent
-from flask import Flask, Response
 from prometheus_client import CONTENT_TYPE_LATEST
+from werkzeug.wrappers import Response
 
 from common import logs
 from webhook import endpoints
-from webhook.admission.app import create_app
+from webhook.admission.views import review_views
 from webhook.metrics import Metrics
-from webhook.preview.routes import preview_routes
-from webhook.responses import new_app
+from webhook.preview.views import preview_views
+from webhook.responses import GET, App, Request, Views
 from webhook.rules.source import TableSource
 from webhook.server import Listener, TlsFiles, serve
 from webhook.serving.longwork import LongWork
 from webhook.settings import Settings
 from webhook.state import CurrentState
-from webhook.work import BusyError, Work, inline
+from webhook.work import BusyError, Work
 
 REVIEW_MEMORY = 64 * 1024 * 1024
 """Bytes that a review may take. To decode the longest reserves 46 MiB, of which it touches a third."""
@@ -54,20 +55,25 @@ def run(settings: Settings) -> NoReturn:
     )
 
 
-def apps(settings: Settings, state: CurrentState) -> list[Flask]:
+def apps(settings: Settings, state: CurrentState) -> list[App]:
     """The app of each listener, made in every worker process: counters and processes are its own."""
     metrics = Metrics(state)
     long_reviews, others = LongWork(memory=REVIEW_MEMORY), LongWork(nice=10, seconds=8.0)
     gevent.spawn(keep_fresh, state, others)
-    app = create_app(state, metrics, long_reviews, others)
-    if settings.preview:
-        app.register_blueprint(preview_routes(state.tables, others))
-    made = [app]
+    previews = preview_views(state.tables, others)
+    made: list[Views] = [
+        {**review_views(state, metrics, long_reviews, others), **(previews if settings.preview else {})}
+    ]
     if settings.preview_port is not None:
-        made.append(preview_app(state.tables, others))
+        made.append(previews)
     if settings.metrics_port is not None:
-        made.append(metrics_app(metrics))
-    return made
+        made.append({endpoints.METRICS: (GET, partial(exposition, metrics))})
+    return list(map(App, made))
+
+
+def exposition(metrics: Metrics, _: Request) -> Response:
+    """``GET /metrics``."""
+    return Response(metrics.text(), content_type=CONTENT_TYPE_LATEST)
 
 
 def keep_fresh(state: CurrentState, work: Work) -> NoReturn:
@@ -80,21 +86,3 @@ def keep_fresh(state: CurrentState, work: Work) -> NoReturn:
             log.debug("the rule table is read later: too much work is waiting")
         except Exception:
             log.exception("the files could not be looked at")
-
-
-def preview_app(source: TableSource, work: Work = inline) -> Flask:
-    """An app that serves the preview and nothing else."""
-    app = new_app("preview")
-    app.register_blueprint(preview_routes(source, work))
-    return app
-
-
-def metrics_app(metrics: Metrics) -> Flask:
-    """An app that serves ``GET /metrics`` and nothing else."""
-    app = new_app("metrics")
-    app.add_url_rule(
-        f"/{endpoints.METRICS}",
-        "metrics",
-        lambda: Response(metrics.text(), content_type=CONTENT_TYPE_LATEST),
-    )
-    return app

@@ -1,14 +1,15 @@
 """A client of the app with the packaged table."""
 
 import pytest
-from flask.testing import FlaskClient
+from werkzeug.test import Client
 
-from webhook.admission.app import create_app
+from webhook.admission.views import review_views
+from webhook.responses import App
 from webhook.rules.source import TableSource
 from webhook.state import CurrentState
 
 
 @pytest.fixture(scope="session")
-def client() -> FlaskClient:
+def client() -> Client:
     """Its app is stateless, so every test may use the same one."""
-    return create_app(CurrentState(TableSource())).test_client()
+    return Client(App(review_views(CurrentState(TableSource()))))

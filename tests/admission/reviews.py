@@ -5,8 +5,7 @@ import json
 from typing import Any
 
 import jsonpatch
-from flask.testing import FlaskClient
-from werkzeug.test import TestResponse
+from werkzeug.test import Client, TestResponse
 
 from webhook.rows.table import Table
 from webhook.rules.source import TableSource
@@ -37,13 +36,13 @@ def review(obj: Any, **request: Any) -> dict[str, Any]:
     }
 
 
-def send(client: FlaskClient, body: Any, **more: Any) -> TestResponse:
+def send(client: Client, body: Any, **more: Any) -> TestResponse:
     """The answer to a body: bytes and text as they are, anything else as JSON."""
     data = body if isinstance(body, bytes | str) else json.dumps(body)
     return client.post("/mutate", **{"data": data, "content_type": JSON, **more})
 
 
-def response(client: FlaskClient, obj: Any, **request: Any) -> dict[str, Any]:
+def response(client: Client, obj: Any, **request: Any) -> dict[str, Any]:
     """The ``response`` of the answer to the creation of an object, checked for its form."""
     answer = send(client, review(obj, **request))
     assert answer.status_code == 200, answer.get_data(as_text=True)

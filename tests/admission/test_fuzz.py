@@ -6,9 +6,9 @@ Objects near to real ones are in ``tests/attack/test_fuzz.py``.
 from typing import Any
 
 import pytest
-from flask.testing import FlaskClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from werkzeug.test import Client
 
 from testbed.mpijob import mpijob
 from tests.admission.anything import PLACES, VALUES, placed
@@ -56,7 +56,7 @@ def test_an_mpijob_of_arbitrary_content_is_answered(value: Any) -> None:
 
 @SLOW_MACHINE
 @given(VALUES)
-def test_arbitrary_json_is_never_an_internal_error(client: FlaskClient, value: Any) -> None:
+def test_arbitrary_json_is_never_an_internal_error(client: Client, value: Any) -> None:
     assert send(client, value).status_code == 400
 
 
@@ -66,7 +66,7 @@ def test_arbitrary_json_is_never_an_internal_error(client: FlaskClient, value: A
     VALUES,
 )
 def test_a_review_with_anything_in_its_request_is_never_an_internal_error(
-    client: FlaskClient,
+    client: Client,
     key: str,
     value: Any,
 ) -> None:
@@ -75,7 +75,7 @@ def test_a_review_with_anything_in_its_request_is_never_an_internal_error(
 
 @SLOW_MACHINE
 @given(st.binary(max_size=200))
-def test_arbitrary_bytes_are_400(client: FlaskClient, body: bytes) -> None:
+def test_arbitrary_bytes_are_400(client: Client, body: bytes) -> None:
     assert send(client, body).status_code == 400
 
 

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from flask.testing import FlaskClient
-from werkzeug.test import TestResponse
+from werkzeug.test import Client, TestResponse
 
 from certs import development
 from testbed.mpijob import mpijob
 from tests.admission.reviews import UID, response, review, send, well_formed
 from webhook import limits
-from webhook.admission.app import create_app
+from webhook.admission.views import review_views
 from webhook.engine import Outcome, Request
+from webhook.responses import GET, App
 from webhook.rows.table import Table
 from webhook.rules.load import load_default
 from webhook.rules.source import TableSource
@@ -34,7 +34,7 @@ from webhook.work import BusyError, FailedError, Work, inline
         "application/json;charset=UTF-8",
     ],
 )
-def test_json_is_taken_whatever_its_charset_and_case(client: FlaskClient, content_type: str) -> None:
+def test_json_is_taken_whatever_its_charset_and_case(client: Client, content_type: str) -> None:
     well_formed(send(client, review(mpijob()), content_type=content_type))
 
 
@@ -42,32 +42,32 @@ def test_json_is_taken_whatever_its_charset_and_case(client: FlaskClient, conten
     "content_type",
     ["text/plain", "application/yaml", "application/x-www-form-urlencoded", "application/jsonx"],
 )
-def test_another_content_type_is_415_with_the_reason(client: FlaskClient, content_type: str) -> None:
+def test_another_content_type_is_415_with_the_reason(client: Client, content_type: str) -> None:
     answer = send(client, review(mpijob()), content_type=content_type)
     assert answer.status_code == 415
     assert answer.get_json() == {"error": f"the content type must be application/json, not {content_type}"}
 
 
-def test_a_missing_content_type_is_415(client: FlaskClient) -> None:
+def test_a_missing_content_type_is_415(client: Client) -> None:
     answer = client.post("/mutate", data=json.dumps(review(mpijob())))
     assert answer.status_code == 415
     assert answer.get_json()["error"].endswith("not missing")
 
 
-def test_the_timeout_that_the_api_server_appends_to_the_path_is_no_matter(client: FlaskClient) -> None:
+def test_the_timeout_that_the_api_server_appends_to_the_path_is_no_matter(client: Client) -> None:
     answer = client.post("/mutate?timeout=10s", json=review(mpijob()))
     assert "patch" in well_formed(answer)
 
 
 @pytest.mark.parametrize("method", ["get", "put", "delete", "patch"])
-def test_only_post_is_taken(client: FlaskClient, method: str) -> None:
+def test_only_post_is_taken(client: Client, method: str) -> None:
     answer = getattr(client, method)("/mutate")
     assert answer.status_code == 405
     assert "POST" in answer.headers["Allow"]
     assert "error" in answer.get_json()
 
 
-def test_another_path_is_404_as_json(client: FlaskClient) -> None:
+def test_another_path_is_404_as_json(client: Client) -> None:
     answer = client.post("/validate", json=review(mpijob()))
     assert answer.status_code == 404
     assert "error" in answer.get_json()
@@ -78,23 +78,23 @@ def _of_length(size: int) -> bytes:
     return body + b" " * (size - len(body))
 
 
-def test_a_body_of_exactly_3_mib_is_read(client: FlaskClient) -> None:
+def test_a_body_of_exactly_3_mib_is_read(client: Client) -> None:
     assert limits.BODY == 3 * 1024 * 1024
     well_formed(send(client, _of_length(limits.BODY)))
 
 
-def test_a_body_of_one_byte_more_is_413_with_the_reason(client: FlaskClient) -> None:
+def test_a_body_of_one_byte_more_is_413_with_the_reason(client: Client) -> None:
     answer = send(client, _of_length(limits.BODY + 1))
     assert answer.status_code == 413
     assert "error" in answer.get_json()
 
 
-def test_livez_and_readyz_are_well_and_readyz_names_the_table(client: FlaskClient) -> None:
+def test_livez_and_readyz_are_well_and_readyz_names_the_table(client: Client) -> None:
     assert client.get("/livez").get_json() == {"status": "ok"}
     assert client.get("/readyz").get_json() == {"status": "ok", "table": load_default().revision}
 
 
-def test_preview_is_not_there_unless_it_is_asked_for(client: FlaskClient) -> None:
+def test_preview_is_not_there_unless_it_is_asked_for(client: Client) -> None:
     assert client.post("/preview", data="{}").status_code == 404
 
 
@@ -110,7 +110,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("broken")
 def test_an_internal_error_is_a_well_formed_500_without_the_traceback_that_is_logged(
-    client: FlaskClient, caplog: pytest.LogCaptureFixture
+    client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     answer = send(client, review(mpijob()))
     assert answer.status_code == 500
@@ -126,7 +126,7 @@ def test_an_internal_error_is_a_well_formed_500_without_the_traceback_that_is_lo
 
 
 def test_an_operation_that_cannot_be_written_is_a_internal_error_too(
-    client: FlaskClient, monkeypatch: pytest.MonkeyPatch
+    client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def evaluate(_table: Table, request: Request) -> Outcome:
         return Outcome("r", "why", request.object, ({"op": "add", "path": "/x", "value": object()},))
@@ -143,7 +143,7 @@ def _only_record(caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
 
 
 def test_each_review_is_one_line_of_log_without_the_object(
-    client: FlaskClient, caplog: pytest.LogCaptureFixture
+    client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     response(client, mpijob(annotations={"note": "private"}))
@@ -154,15 +154,13 @@ def test_each_review_is_one_line_of_log_without_the_object(
     assert "private" not in repr(found)
 
 
-def test_a_denial_is_logged_with_its_reason(client: FlaskClient, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_denial_is_logged_with_its_reason(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     response(client, mpijob(annotations={"ultraserver-webhook.io/inject": "maybe"}))
     assert 'use "true" to opt in' in _only_record(caplog)["denials"]
 
 
-def test_a_bad_review_is_logged_with_its_reason(
-    client: FlaskClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_bad_review_is_logged_with_its_reason(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     send(client, "{")
     assert _only_record(caplog)["reason"].startswith("the body is not JSON")
 
@@ -174,7 +172,7 @@ def _raising(error: Exception) -> Work:
     return work
 
 
-def _large(client: FlaskClient) -> TestResponse:
+def _large(client: Client) -> TestResponse:
     return send(client, review(mpijob(annotations={"note": "x" * limits.SHORT_REVIEW})))
 
 
@@ -185,7 +183,7 @@ def test_long_reviews_are_done_elsewhere_and_short_ones_here() -> None:
         elsewhere.append(size)
         return function(*arguments)
 
-    client = create_app(CurrentState(TableSource()), long_reviews=work).test_client()
+    client = Client(App(review_views(CurrentState(TableSource()), long_reviews=work)))
     assert "patch" in well_formed(send(client, review(mpijob())))
     assert elsewhere == []
     assert "patch" in well_formed(_large(client))
@@ -194,7 +192,7 @@ def test_long_reviews_are_done_elsewhere_and_short_ones_here() -> None:
 
 def test_too_much_long_work_is_503_with_the_time_to_try_again() -> None:
     answer = _large(
-        create_app(CurrentState(TableSource()), long_reviews=_raising(BusyError("busy"))).test_client()
+        Client(App(review_views(CurrentState(TableSource()), long_reviews=_raising(BusyError("busy")))))
     )
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert answer.get_json() == {"error": "busy"}
@@ -202,16 +200,25 @@ def test_too_much_long_work_is_503_with_the_time_to_try_again() -> None:
 
 def test_long_work_that_failed_is_500_and_logged_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
     answer = _large(
-        create_app(CurrentState(TableSource()), long_reviews=_raising(FailedError("too long"))).test_client()
+        Client(App(review_views(CurrentState(TableSource()), long_reviews=_raising(FailedError("too long")))))
     )
     assert answer.status_code == 500
     assert "too long" in caplog.text
 
 
+def test_what_a_view_did_not_expect_is_500_as_json_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """By itself gunicorn would answer with a page of HTML, and close the connection."""
+    answer = Client(App({"path": (GET, _raising(RuntimeError("a mistake")))})).get("/path")
+    assert answer.status_code == 500
+    assert "error" in answer.get_json()
+    assert "a mistake" not in answer.text
+    assert "RuntimeError: a mistake" in caplog.text
+
+
 def test_readyz_tells_of_certificate_files_that_cannot_be_used(tmp_path: Path) -> None:
     development.ensure(tmp_path, ["localhost"], datetime.now(UTC))
     state = CurrentState(TableSource(), TlsFiles(tmp_path / "tls.crt", tmp_path / "tls.key"))
-    client = create_app(state).test_client()
+    client = Client(App(review_views(state)))
     assert "problem" not in client.get("/readyz").get_json()
     (tmp_path / "tls.key").write_text("no key")
     state.refresh(inline)

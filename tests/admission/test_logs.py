@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from flask.testing import FlaskClient
+from werkzeug.test import Client
 
 from common import logs
 from contract import keys
@@ -50,7 +50,7 @@ UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u206
 LEVELS = ("DEBUG ", "INFO ", "WARNING ", "ERROR ", "CRITICAL ")
 
 
-def sent(client: FlaskClient, place: str, text: str) -> int:
+def sent(client: Client, place: str, text: str) -> int:
     """The status of a review with a text in a place; the job is denied, so that most of it is told."""
     job = mpijob(annotations={keys.NODE_CONFIG: text if place == "annotation" else "3"})
     request: dict[str, object] = {}
@@ -93,7 +93,7 @@ def well_formed(form: str, line: str) -> bool:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_no_text_of_a_user_makes_a_line_of_the_log_or_controls_a_terminal(
-    client: FlaskClient, lines: Callable[[], list[str]], place: str
+    client: Client, lines: Callable[[], list[str]], place: str
 ) -> None:
     for text in BREAKS:
         assert sent(client, place, f"x{text}{FORGED}{text}y") in {200, 400}, text

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from flask.testing import FlaskClient
+from werkzeug.test import Client
 
 from contract import keys
 from testbed.mpijob import WORKER, mpijob
@@ -77,7 +77,7 @@ MALFORMED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("body", "reason"), MALFORMED.values(), ids=MALFORMED)
-def test_what_is_no_review_is_400_with_the_reason(client: FlaskClient, body: Any, reason: str) -> None:
+def test_what_is_no_review_is_400_with_the_reason(client: Client, body: Any, reason: str) -> None:
     answer = send(client, body)
     assert answer.status_code == 400
     assert answer.get_json()["error"].startswith(reason)
@@ -102,23 +102,21 @@ NOT_JSON: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON)
-def test_what_is_not_json_is_400_with_the_reason(client: FlaskClient, body: bytes) -> None:
+def test_what_is_not_json_is_400_with_the_reason(client: Client, body: bytes) -> None:
     answer = send(client, body)
     assert answer.status_code == 400
     assert answer.get_json()["error"].startswith("the body is not JSON: ")
 
 
 @pytest.mark.parametrize("digits", ["9" * 30, "1" + "0" * 300, "18446744073709551616"])
-def test_a_number_of_workers_beyond_64_bits_is_denied_not_crashed_over(
-    client: FlaskClient, digits: str
-) -> None:
+def test_a_number_of_workers_beyond_64_bits_is_denied_not_crashed_over(client: Client, digits: str) -> None:
     answer = send(client, TEXT.replace('"replicas": 4', f'"replicas": {digits}'))
     inner = well_formed(answer)
     assert inner["allowed"] is False
     assert inner["status"]["message"].startswith("/spec/mpiReplicaSpecs/Worker/replicas is ")
 
 
-def test_a_key_that_is_there_twice_counts_with_its_last_value(client: FlaskClient) -> None:
+def test_a_key_that_is_there_twice_counts_with_its_last_value(client: Client) -> None:
     twice = TEXT.replace('"replicas": 4', '"replicas": 4, "replicas": 2')
     assert well_formed(send(client, twice))["auditAnnotations"]["shape"] == "two-node"
     assert well_formed(send(client, TEXT))["auditAnnotations"]["shape"] == "four-node"
@@ -144,7 +142,7 @@ PLACES: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("levels", [500, 1100, 100_000])
-def test_a_body_nested_deeper_than_any_object_is_400(client: FlaskClient, levels: int) -> None:
+def test_a_body_nested_deeper_than_any_object_is_400(client: Client, levels: int) -> None:
     answer = send(client, _nested(levels, WORKER))
     assert answer.status_code == 400
     assert "error" in answer.get_json()
@@ -152,25 +150,25 @@ def test_a_body_nested_deeper_than_any_object_is_400(client: FlaskClient, levels
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_a_user_field_nested_as_deep_as_a_review_may_be_is_answered(
-    client: FlaskClient, place: tuple[str, ...]
+    client: Client, place: tuple[str, ...]
 ) -> None:
     levels = 254 - 2 - len(place)  # the review and its request are two
     well_formed(send(client, _nested(levels, place)))
     assert send(client, _nested(levels + 1, place)).status_code == 400
 
 
-def test_a_review_without_user_and_name_is_answered(client: FlaskClient) -> None:
+def test_a_review_without_user_and_name_is_answered(client: Client) -> None:
     inner = response(client, mpijob(generate_name="gen-"), userInfo=None, name=None, subResource=None)
     assert inner["allowed"] is True
     assert "patch" in inner
 
 
-def test_an_uid_of_any_length_and_letters_is_echoed(client: FlaskClient) -> None:
+def test_an_uid_of_any_length_and_letters_is_echoed(client: Client) -> None:
     for uid in (UID, "x" * 10_000, "\u2028\x00\U0001f680"):
         assert response(client, mpijob(), uid=uid)["uid"] == uid
 
 
-def test_a_null_node_selector_term_beside_another_is_left_as_it_is(client: FlaskClient) -> None:
+def test_a_null_node_selector_term_beside_another_is_left_as_it_is(client: Client) -> None:
     terms = [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}, None]
     place = (
         "affinity",
@@ -183,7 +181,7 @@ def test_a_null_node_selector_term_beside_another_is_left_as_it_is(client: Flask
     assert sorted(len(term["matchExpressions"]) if term else 0 for term in found) == [0, 3]
 
 
-def test_a_forged_record_with_half_a_surrogate_pair_is_answered(client: FlaskClient) -> None:
+def test_a_forged_record_with_half_a_surrogate_pair_is_answered(client: Client) -> None:
     uid = "\ud800"
     label = job_id(Request(mpijob(generate_name="g-"), "default", UID, "ada"), "", "g-", uid)
     added = {"/metadata/labels/ultraserver-webhook.io~1job": digest(label)}

@@ -1,19 +1,20 @@
 """What a review is answered with (domain.md: the format of AdmissionReview v1)."""
 
 import pytest
-from flask.testing import FlaskClient
+from werkzeug.test import Client
 
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.admission.reviews import patched, response, state_of
 from tests.helpers import load_text
-from webhook.admission.app import create_app
+from webhook.admission.views import review_views
 from webhook.objects.tree import get, put
+from webhook.responses import App
 from webhook.rules.load import load_default
 
 EXTENDED = "{apiVersion: ultraserver-webhook.io/v1alpha1, kind: RuleTable, extends: default, "
 
 
-def test_a_plain_job_is_allowed_with_a_patch_that_places_it(client: FlaskClient) -> None:
+def test_a_plain_job_is_allowed_with_a_patch_that_places_it(client: Client) -> None:
     inner = response(client, mpijob())
     after = patched(mpijob(), inner)
     assert inner["allowed"] is True
@@ -25,13 +26,13 @@ def test_a_plain_job_is_allowed_with_a_patch_that_places_it(client: FlaskClient)
     assert "warnings" not in inner
 
 
-def test_the_namespace_of_the_request_counts_not_that_of_the_object(client: FlaskClient) -> None:
+def test_the_namespace_of_the_request_counts_not_that_of_the_object(client: Client) -> None:
     inner = response(client, mpijob(), namespace="ml")
     label = (*WORKER, "metadata", "labels", "ultraserver-webhook.io/job")
     assert get(patched(mpijob(), inner), label) == "ml.train"
 
 
-def test_audit_annotations_name_the_rules_that_fired_and_the_revision(client: FlaskClient) -> None:
+def test_audit_annotations_name_the_rules_that_fired_and_the_revision(client: Client) -> None:
     notes = response(client, mpijob())["auditAnnotations"]
     assert notes["table"] == load_default().revision
     assert notes["rules"].split(",")[:2] == ["ultraserver-nodes", "job-label"]
@@ -41,24 +42,24 @@ def test_audit_annotations_name_the_rules_that_fired_and_the_revision(client: Fl
 
 
 @pytest.mark.parametrize("operation", ["UPDATE", "DELETE", "CONNECT", ""])
-def test_only_creation_is_mutated(client: FlaskClient, operation: str) -> None:
+def test_only_creation_is_mutated(client: Client, operation: str) -> None:
     for obj in (mpijob(), None):
         inner = response(client, obj, operation=operation, oldObject=mpijob())
         assert inner["allowed"] is True
         assert "patch" not in inner
 
 
-def test_a_subresource_is_never_mutated(client: FlaskClient) -> None:
+def test_a_subresource_is_never_mutated(client: Client) -> None:
     inner = response(client, mpijob(), subResource="status")
     assert inner["allowed"] is True
     assert "patch" not in inner
 
 
-def test_dry_run_is_answered_like_any_other(client: FlaskClient) -> None:
+def test_dry_run_is_answered_like_any_other(client: Client) -> None:
     assert response(client, mpijob(), dryRun=True) == response(client, mpijob())
 
 
-def test_a_job_that_cannot_be_is_denied_naming_field_value_and_fix(client: FlaskClient) -> None:
+def test_a_job_that_cannot_be_is_denied_naming_field_value_and_fix(client: Client) -> None:
     inner = response(client, put(mpijob(), ("spec", "mpiReplicaSpecs", "Worker", "replicas"), "four"))
     message = (
         '/spec/mpiReplicaSpecs/Worker/replicas is "four": '
@@ -71,7 +72,7 @@ def test_a_job_that_cannot_be_is_denied_naming_field_value_and_fix(client: Flask
 def test_every_reason_of_a_denial_is_in_its_message() -> None:
     rules = "rules: [{name: no-%d, reason: r, match: {role: worker}, deny: no %d}]"
     both = (rules % (1, 1))[:-1] + ", " + (rules % (2, 2))[len("rules: [") :]
-    client = create_app(state_of(load_text(EXTENDED + both + "}", "t"))).test_client()
+    client = Client(App(review_views(state_of(load_text(EXTENDED + both + "}", "t")))))
     assert response(client, mpijob())["status"]["message"] == "no 1; no 2"
 
 
@@ -79,7 +80,7 @@ def test_many_long_warnings_stay_within_what_the_api_server_passes_on() -> None:
     rows = ", ".join(
         f'{{name: w-{i}, reason: r, match: {{role: worker}}, warn: "{i}\\n{"é" * 300}"}}' for i in range(40)
     )
-    client = create_app(state_of(load_text(f"{EXTENDED} rules: [{rows}]}}", "t"))).test_client()
+    client = Client(App(review_views(state_of(load_text(f"{EXTENDED} rules: [{rows}]}}", "t")))))
     warnings = response(client, mpijob())["warnings"]
     assert sum(len(text.encode()) for text in warnings) <= 4096
     assert warnings[0].startswith("0 é")

@@ -4,12 +4,14 @@ import json
 import logging
 
 import pytest
+from werkzeug.test import Client
 
 from testbed.mpijob import mpijob
 from tests.admission.reviews import response, state_of
 from tests.rules.tables import extended
-from webhook.admission.app import create_app
+from webhook.admission.views import review_views
 from webhook.metrics import Metrics
+from webhook.responses import App
 from webhook.rows.table import Table
 
 TABLE = extended("""
@@ -26,7 +28,7 @@ def reviewed(table: Table, namespace: str, *sizes: int) -> tuple[list[dict[str, 
     """The answers to jobs of these sizes, and the metrics afterwards."""
     state = state_of(table)
     metrics = Metrics(state)
-    client = create_app(state, metrics).test_client()
+    client = Client(App(review_views(state, metrics)))
     answers = [response(client, mpijob(size), namespace=namespace) for size in sizes]
     return answers, metrics.text().decode()
 

@@ -5,25 +5,24 @@ import json
 from typing import Any
 
 from click.testing import CliRunner
-from flask.testing import FlaskClient
 from hypothesis import given, settings
+from werkzeug.test import Client
 
 from tests.admission.anything import mpijobs
 from tests.admission.reviews import review, send, well_formed
-from webhook.admission.app import create_app
+from webhook.admission.views import review_views
 from webhook.cli import main
 from webhook.documents import read_documents
 from webhook.objects.tree import get
-from webhook.preview.routes import preview_routes
+from webhook.preview.views import preview_views
+from webhook.responses import App
 from webhook.rules.source import TableSource
 from webhook.state import CurrentState
 
 
-def _client() -> FlaskClient:
+def _client() -> Client:
     source = TableSource()
-    app = create_app(CurrentState(source))
-    app.register_blueprint(preview_routes(source))
-    return app.test_client()
+    return Client(App({**review_views(CurrentState(source)), **preview_views(source)}))
 
 
 BOTH = _client()

@@ -1,4 +1,4 @@
-"""The Flask app that the API server calls: reviews in, reviews out, and whether it is well.
+"""What the API server calls: reviews in, reviews out, and whether it is well.
 
 What an answer looks like:
 
@@ -13,19 +13,20 @@ an internal error                               500  a review that is not allowe
 =============================================  ====  =====================================
 """
 
+import json
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-from flask import Flask, Response, json, request
+from werkzeug.wrappers import Response
 
 from common.times import stamp
 from webhook import limits
 from webhook.admission.answer import HANDLERS, Answer, answer
 from webhook.endpoints import LIVEZ, READYZ, RULE_TABLE
 from webhook.metrics import Metrics
-from webhook.responses import new_app, refusal
+from webhook.responses import GET, POST, Request, Views, refusal
 from webhook.state import CurrentState
 from webhook.work import FailedError, TooLargeError, Work, inline
 
@@ -35,10 +36,10 @@ EXPIRY_MARGIN: Final = timedelta(seconds=30)
 """Before the certificate ends by this much the server is not ready; a probe asks every few seconds."""
 
 
-def create_app(
+def review_views(
     state: CurrentState, metrics: Metrics | None = None, long_reviews: Work = inline, checks: Work = inline
-) -> Flask:
-    """The app that the API server and the kubelet call: reviews, ``/livez`` and ``/readyz``.
+) -> Views:
+    """What the API server and the kubelet call: reviews, ``/livez`` and ``/readyz``.
 
     Args:
         state: the rule table and the certificate in use.
@@ -46,14 +47,13 @@ def create_app(
         long_reviews: does what is longer than `limits.SHORT_REVIEW`.
         checks: checks rule tables.
     """
-    app = new_app("webhook")
     counted = metrics or Metrics(state)
-    for name in HANDLERS:
-        view = partial(respond, name, state, counted, long_reviews, checks)
-        app.add_url_rule(f"/{name}", name, view, methods=["POST"])
-    app.add_url_rule(f"/{LIVEZ}", LIVEZ, lambda: Response(json.dumps({"status": "ok"}), mimetype=JSON))
-    app.add_url_rule(f"/{READYZ}", READYZ, lambda: ready(state))
-    return app
+    work = {**dict.fromkeys(HANDLERS, long_reviews), RULE_TABLE: checks}
+    return {
+        **{name: (POST, partial(respond, name, state, counted, work[name])) for name in HANDLERS},
+        LIVEZ: (GET, lambda _: Response(json.dumps({"status": "ok"}), mimetype=JSON)),
+        READYZ: (GET, lambda _: ready(state)),
+    }
 
 
 def ready(state: CurrentState) -> Response:
@@ -70,7 +70,7 @@ def ready(state: CurrentState) -> Response:
     return Response(json.dumps(detail), status=200 if detail["status"] == "ok" else 503, mimetype=JSON)
 
 
-def respond(name: str, state: CurrentState, metrics: Metrics, long_reviews: Work, checks: Work) -> Response:
+def respond(name: str, state: CurrentState, metrics: Metrics, long_work: Work, request: Request) -> Response:
     """The response of an endpoint: short reviews are answered at once, long ones where they hold up nobody.
 
     Raises:
@@ -79,11 +79,7 @@ def respond(name: str, state: CurrentState, metrics: Metrics, long_reviews: Work
     if request.mimetype != JSON:
         return refusal(415, f"the content type must be {JSON}, not {request.mimetype or 'missing'}")
     body = request.get_data(cache=False)
-    work = inline
-    if name == RULE_TABLE:
-        work = checks
-    elif len(body) > limits.SHORT_REVIEW:
-        work = long_reviews
+    work = long_work if name == RULE_TABLE or len(body) > limits.SHORT_REVIEW else inline
     try:
         found: Answer = work(len(body), answer, state.table, name, body)
     except FailedError as error:

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from flask.testing import FlaskClient
-from werkzeug.test import TestResponse
+from werkzeug.test import Client, TestResponse
 
 from testbed.mpijob import mpijob
 from webhook import limits
 from webhook.cli import main
-from webhook.compose import preview_app
 from webhook.documents import dump_yaml, read_documents
+from webhook.preview.views import preview_views
+from webhook.responses import App
 from webhook.rules.load import load_default
 from webhook.rules.source import TableSource
 
@@ -20,25 +20,25 @@ LABEL = "ultraserver-webhook.io/job"
 
 
 @pytest.fixture(scope="module")
-def client() -> FlaskClient:
-    return preview_app(TableSource()).test_client()
+def client() -> Client:
+    return Client(App(preview_views(TableSource())))
 
 
-def ask(client: FlaskClient, body: Any, accept: str | None = None, query: str = "") -> TestResponse:
+def ask(client: Client, body: Any, accept: str | None = None, query: str = "") -> TestResponse:
     """The answer to a body: bytes and text as they are, anything else as JSON."""
     data = body if isinstance(body, bytes | str) else json.dumps(body)
     return client.post(f"/preview{query}", data=data, headers={"Accept": accept} if accept else {})
 
 
 @pytest.mark.parametrize("form", [json.dumps, dump_yaml], ids=["JSON", "YAML"])
-def test_a_document_is_read_as_json_or_yaml_whatever_the_content_type(client: FlaskClient, form: Any) -> None:
+def test_a_document_is_read_as_json_or_yaml_whatever_the_content_type(client: Client, form: Any) -> None:
     for content_type in ("application/json", "application/yaml", "text/plain", None):
         answer = client.post("/preview", data=form(mpijob()), content_type=content_type)
         (shown,) = answer.get_json()["items"]
         assert (shown["verdict"], shown["job"]["shape"]) == ("allowed", "four-node")
 
 
-def test_a_client_that_accepts_anything_gets_json_with_everything(client: FlaskClient) -> None:
+def test_a_client_that_accepts_anything_gets_json_with_everything(client: Client) -> None:
     for accept in (None, "*/*", "application/*"):
         answer = ask(client, mpijob(3), accept)
         assert answer.content_type == "application/json; charset=utf-8"
@@ -63,7 +63,7 @@ def test_a_client_that_accepts_anything_gets_json_with_everything(client: FlaskC
     ],
 )
 def test_a_client_gets_the_form_that_it_accepts_as_the_command_prints_it(
-    client: FlaskClient, accept: str, form: str
+    client: Client, accept: str, form: str
 ) -> None:
     answer = ask(client, mpijob(), accept)
     assert answer.mimetype == accept
@@ -71,12 +71,12 @@ def test_a_client_gets_the_form_that_it_accepts_as_the_command_prints_it(
     assert answer.get_data(as_text=True) == printed.replace("<stdin>:1", "request:1")
 
 
-def test_the_form_that_the_client_likes_best_is_taken(client: FlaskClient) -> None:
+def test_the_form_that_the_client_likes_best_is_taken(client: Client) -> None:
     answer = ask(client, mpijob(), "text/html, application/yaml;q=0.5, text/x-diff;q=0.9")
     assert answer.mimetype == "text/x-diff"
 
 
-def test_a_form_that_there_is_not_is_406_naming_those_there_are(client: FlaskClient) -> None:
+def test_a_form_that_there_is_not_is_406_naming_those_there_are(client: Client) -> None:
     answer = ask(client, mpijob(), "text/html")
     assert answer.status_code == 406
     assert answer.get_json()["error"] == (
@@ -85,7 +85,7 @@ def test_a_form_that_there_is_not_is_406_naming_those_there_are(client: FlaskCli
     )
 
 
-def test_many_documents_are_answered_each_with_its_line(client: FlaskClient) -> None:
+def test_many_documents_are_answered_each_with_its_line(client: Client) -> None:
     text = "---\n".join(dump_yaml(mpijob(n, name=f"j{n}")) for n in (2, 4, 16))
     shown = ask(client, text).get_json()["items"]
     assert [item["job"]["shape"] for item in shown] == ["two-node", "four-node", "multi-node"]
@@ -95,7 +95,7 @@ def test_many_documents_are_answered_each_with_its_line(client: FlaskClient) -> 
     assert [document.value["metadata"]["name"] for document in stored] == ["j2", "j4", "j16"]
 
 
-def test_the_namespace_of_the_query_is_for_documents_that_name_none(client: FlaskClient) -> None:
+def test_the_namespace_of_the_query_is_for_documents_that_name_none(client: Client) -> None:
     both = [mpijob(), mpijob(namespace="own")]
     text = "---\n".join(map(dump_yaml, both))
     shown = ask(client, text, query="?namespace=ml").get_json()["items"]
@@ -104,13 +104,13 @@ def test_the_namespace_of_the_query_is_for_documents_that_name_none(client: Flas
     assert ask(client, mpijob()).get_json()["items"][0]["job"]["id"] == "default.train"
 
 
-def test_rules_for_other_objects_are_told_if_the_query_asks(client: FlaskClient) -> None:
+def test_rules_for_other_objects_are_told_if_the_query_asks(client: Client) -> None:
     """``?all-rules=true`` tells of every rule of the table, as ``--all-rules`` does."""
     plain, every = (ask(client, mpijob(), query=query).get_json() for query in ("", "?all-rules=true"))
     assert len(every["items"][0]["rules"]) == len(load_default().rules) > len(plain["items"][0]["rules"])
 
 
-def test_a_job_that_is_denied_is_an_answer(client: FlaskClient) -> None:
+def test_a_job_that_is_denied_is_an_answer(client: Client) -> None:
     job = mpijob(annotations={"ultraserver-webhook.io/node-config": "3"})
     answer = ask(client, job)
     assert answer.status_code == 200
@@ -132,21 +132,19 @@ BAD: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize(("body", "beginning"), BAD.values(), ids=BAD)
-def test_a_text_that_cannot_be_read_is_400_with_the_line(
-    client: FlaskClient, body: bytes, beginning: str
-) -> None:
+def test_a_text_that_cannot_be_read_is_400_with_the_line(client: Client, body: bytes, beginning: str) -> None:
     answer = ask(client, body)
     assert answer.status_code == 400
     assert answer.get_json()["error"].startswith(beginning)
 
 
-def test_more_than_a_body_may_have_is_413(client: FlaskClient) -> None:
+def test_more_than_a_body_may_have_is_413(client: Client) -> None:
     answer = ask(client, b"#" * (limits.BODY + 1))
     assert answer.status_code == 413
     assert "error" in answer.get_json()
 
 
-def test_an_app_of_its_own_serves_the_preview_and_nothing_else(client: FlaskClient) -> None:
+def test_an_app_of_its_own_serves_the_preview_and_nothing_else(client: Client) -> None:
     assert client.post("/mutate", json={}).status_code == 404
     assert client.get("/livez").status_code == 404
     assert client.get("/preview").status_code == 405

@@ -1,0 +1,67 @@
+"""``POST /preview``: documents in, the answer out as the client accepts it."""
+
+import time
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+
+from werkzeug.wrappers import Response
+
+from webhook import endpoints, limits
+from webhook.documents import DocumentError, read_documents
+from webhook.preview.run import FORMATS, preview
+from webhook.responses import POST, Request, Views, refusal
+from webhook.rows.table import Table
+from webhook.rules.source import TableSource
+from webhook.work import Work, inline
+
+TYPES: Final = {
+    "application/json": "json",
+    "application/yaml": "yaml",
+    "text/x-diff": "diff",
+    "application/json-patch+json": "patch",
+    "text/plain": "why",
+    "application/vnd.ultraserver-webhook.preview-old+json": "json-old",
+}
+"""Media type -> format; the first is the answer to a client that takes anything."""
+
+
+def preview_views(source: TableSource, work: Work = inline) -> Views:
+    """``/preview``, for an app that serves reviews as well or for one of its own.
+
+    Args:
+        source: of the rule table.
+        work: where previews are made.
+    """
+    return {endpoints.PREVIEW: (POST, partial(show, source, work))}
+
+
+def show(source: TableSource, work: Work, request: Request) -> Response:
+    """One or many documents previewed, YAML or JSON, up to `limits.PREVIEW`.
+
+    ``?namespace=`` is for documents that name none; ``?all-rules=true`` tells of rules for other objects too.
+    A job that is denied is an answer (200); a text that cannot be read is 400.
+    """
+    kind = request.accept_mimetypes.best_match(TYPES) if request.accept_mimetypes else next(iter(TYPES))
+    if kind is None:
+        return refusal(406, f"cannot answer as {request.headers.get('Accept')}; can as {', '.join(TYPES)}")
+    body = request.get_data(cache=False)
+    if len(body) > limits.PREVIEW:
+        return refusal(413, f"a preview takes {limits.PREVIEW} bytes at most")
+    namespace = request.args.get("namespace", "default")
+    every = request.args.get("all-rules") == "true"
+    code, text = work(len(body), shown, source.table(), body, TYPES[kind], namespace, every)
+    if code != HTTPStatus.OK:
+        return refusal(code, text)
+    return Response(text, content_type=f"{kind}; charset=utf-8")
+
+
+def shown(table: Table, body: bytes, form: str, namespace: str, every: bool) -> tuple[int, str]:  # noqa: FBT001
+    """HTTP status and text of the preview of a body; the text of a refusal is its reason."""
+    try:
+        found = preview(table, read_documents(body, "request"), namespace, time.time(), all_rules=every)
+    except DocumentError as error:
+        return 400, str(error)
+    if not found:
+        return 400, "the body holds no document"
+    return 200, FORMATS[form](found)
