@@ -170,15 +170,24 @@ class Server(Subject):
         return review(self.directory, text=dump_yaml(mpijob()), url=f"https://127.0.0.1:{self.port}/mutate")
 
     def everywhere(self, what: Callable[[ssl.SSLSocket], Any]) -> list[Any]:
-        """What is found on each of ten new connections, which meet both workers."""
-        found = []
-        for _ in range(10):
-            with (
-                socket.create_connection(("127.0.0.1", self.port), PATIENCE) as raw,
-                self.context.wrap_socket(raw, server_hostname="localhost") as sock,
-            ):
-                found.append(what(sock))
+        """What is found on a new connection to each of two workers: the other stands still meanwhile."""
+        found, workers = [], until(self.both, "two workers")
+        for still in workers:
+            os.kill(still, signal.SIGSTOP)
+            try:
+                with (
+                    socket.create_connection(("127.0.0.1", self.port), PATIENCE) as raw,
+                    self.context.wrap_socket(raw, server_hostname="localhost") as sock,
+                ):
+                    found.append(what(sock))
+            finally:
+                os.kill(still, signal.SIGCONT)
         return found
+
+    def both(self) -> list[int]:
+        """Its two workers; the first serves before the second is there."""
+        found = children(self.process.pid)
+        return found if len(found) == 2 else []
 
     def counted(self) -> dict[str, float]:
         """The counters that a scrape finds."""
@@ -238,12 +247,7 @@ def test_two_workers_count_together_never_backwards(server: Server) -> None:
     name = 'ultraserver_webhook_reviews_total{endpoint="mutate",verdict="allowed"}'
     first = before = server.counted()
 
-    def both() -> list[int]:
-        """Its two workers; the first serves before the second is there."""
-        found = children(server.process.pid)
-        return found if len(found) == 2 else []
-
-    workers = until(both, "two workers")
+    workers = until(server.both, "two workers")
     for turn in range(6):
         assert server.review().exit_code == 0
         found = server.counted()
@@ -252,7 +256,7 @@ def test_two_workers_count_together_never_backwards(server: Server) -> None:
         if turn == 2:
             os.kill(workers[-1], signal.SIGKILL)
             until(
-                lambda: both() not in ([], workers),
+                lambda: server.both() not in ([], workers),
                 f"another worker in the place of the killed one of {workers}",
                 every=0.01,
             )

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import json
 from collections.abc import Iterable, Iterator
+from http import HTTPStatus
 
 import yaml
 
@@ -13,6 +14,7 @@ from contract import keys
 from testbed.plane import webhook
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.kubectl import Kubectl, Object
+from testbed.waiting import until
 
 ROLE = "training.kubeflow.org/job-role"
 JOB_NAME = "training.kubeflow.org/job-name"
@@ -101,6 +103,20 @@ def leave(inside: Kubectl) -> None:
     path = f"/api/v1/namespaces/{inside.namespace}"
     inside.api.send("PATCH", path, change, "application/merge-patch+json")
     clear(inside)
+
+
+def come_back(inside: Kubectl) -> None:
+    """Takes back that a namespace was left, and waits until the API server lets Pods be created there."""
+    path = f"/api/v1/namespaces/{inside.namespace}"
+    inside.api.send("PATCH", path, {"metadata": {"labels": {LEFT: None}}}, "application/merge-patch+json")
+    pod = {
+        "metadata": {"name": "any"},
+        "spec": {"containers": [{"name": "any", "image": "example.invalid/any"}]},
+    }
+    until(
+        lambda: inside.api.send("POST", f"{path}/pods?dryRun=All", pod)[0] == HTTPStatus.CREATED,
+        f"Pods that may be created in {inside.namespace}",
+    )
 
 
 def end(inside: Kubectl, kind: str, *select: str) -> None:

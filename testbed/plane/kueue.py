@@ -110,6 +110,7 @@ def _wait_until_asked(plane: ControlPlane) -> None:
 
     def suspended() -> bool:
         found = inside.create(job, "--dry-run=server")
-        return bool(found["spec"]["runPolicy"].get("suspend"))
+        # As long as the API server does not ask Kueue, nobody writes a runPolicy.
+        return bool(found["spec"].get("runPolicy", {}).get("suspend"))
 
     until(suspended, "a call of Kueue's webhook")

@@ -39,15 +39,33 @@ class ClusterError(RuntimeError):
     """The control plane, or something beside it, did not come up."""
 
 
+_claims: list[socket.socket] = []
+"""Names of the ports that this process was given; the kernel takes them back when it ends."""
+
+
+def _claimed(port: int) -> bool:
+    """Whether nobody else was given a port: who is given one listens on it seconds later only."""
+    name = socket.socket(socket.AF_UNIX)
+    try:
+        # Like a port of loopback, such a name is one network namespace's.
+        name.bind(f"\0testbed-port-{port}")
+    except OSError:
+        name.close()
+        return False
+    _claims.append(name)
+    return True
+
+
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on; all are held until the last is found."""
+    """Ports of loopback that nobody listens on, or was given before; all are held until the last is found."""
     with contextlib.ExitStack() as held:
         ports: list[int] = []
         for port in random.sample(PORTS, len(PORTS)):
             candidate = held.enter_context(socket.socket())
             with contextlib.suppress(OSError):
                 candidate.bind(("127.0.0.1", port))
-                ports.append(port)
+                if _claimed(port):
+                    ports.append(port)
             if len(ports) == count:
                 return ports
     raise ClusterError(f"no {count} free ports on loopback")

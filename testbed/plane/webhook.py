@@ -103,6 +103,8 @@ def configuration(
         hook["clientConfig"] = {"url": f"{running.url}{path}", "caBundle": bundle}
         # An installation may fail open; here a review that went wrong must not pass for a plain job.
         hook["failurePolicy"] = "Fail"
+        # Nor may a machine that stands still for some seconds: nothing here is about how long it takes.
+        hook["timeoutSeconds"] = 30
         hook["namespaceSelector"] = namespaces or hook["namespaceSelector"]
     return document
 

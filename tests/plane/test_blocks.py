@@ -76,6 +76,16 @@ def bound(stage: Stage, key: Key, count: int) -> list[Object]:
     return numbered(pods)
 
 
+def judged(pods: list[Object]) -> bool:
+    """Whether the scheduler has found a node for each of eight pods, or has said that there is none."""
+    found = numbered(pods)
+    return len(found) == 8 and all("nodeName" in pod["spec"] or has_none(pod) for pod in found)
+
+
+def has_none(pod: Object) -> bool:
+    return any(each.get("reason") == "Unschedulable" for each in pod["status"].get("conditions", ()))
+
+
 def assert_whole(stage: Stage, key: Key, blocks: int) -> None:
     on = servers(stage, key)
     assert len(on) == blocks
@@ -83,6 +93,7 @@ def assert_whole(stage: Stage, key: Key, blocks: int) -> None:
     assert len(set.union(*on.values())) == blocks, on
 
 
+@pytest.mark.limit(60, "jobs for one and a half times the nodes, until all have ended")
 @modes
 def test_with_sick_nodes_about_no_job_straddles(mode: str, stage: Stage, seed: int) -> None:
     result, seen = short_run(stage, mode, seed)
@@ -105,8 +116,8 @@ def test_a_block_that_lacks_a_node_waits_and_goes_on_where_it_is_when_the_node_c
     for server in others:
         stage.cordon(min(by_server[server]))
     key = stage.apply("waits", 8)
-    standing = stage.quiet(5)[key]
-    assert not standing.placed, "one UltraServer is whole, and the job needs two"
+    stage.follow(key, judged)
+    assert not stage.standings()[key].placed, "one UltraServer is whole, and the job needs two"
     on = servers(stage, key)
     assert all(len(found) == 1 for found in on.values()), on
     for server in others:

@@ -109,6 +109,10 @@ def test_a_suspended_job_of_a_new_size_is_as_if_it_were_created_so_and_starts(
     assert templates(resized) == templates(fresh)
 
     # The launcher of the old size waits for 4 workers; the new one, made of the new template, for 8.
+    # The operator sees the end of a launcher also before a new size: it made one of the old template then.
+    namespace.wait_for(
+        lambda found: found["data"]["hostfile"].count("train-worker-") == 8, "configmap", "train-config"
+    )
     old = namespace.get_json("job", "train-launcher")["metadata"]["uid"]
     namespace.run("delete", "job", "train-launcher")
     namespace.wait_for(

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from testbed.plane.plugin import account, eventually, plugin
 from testbed.plane.webhook import NAME, RunningWebhook
 from testbed.release.pyz import write
 from testbed.waiting import until
+from tests.nodes.processes import about, processes
 
 HOME = f"/api/v1/namespaces/{NAMESPACE}"
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
@@ -50,9 +52,13 @@ class Installed:
     tls: Path
     pod: str
 
-    def patch(self, path: str, change: Mapping[str, Any]) -> Object:
-        """Changes an object."""
-        return self.inside.api.send("PATCH", path, change, MERGE)
+    def patch(self, path: str, change: Mapping[str, Any]) -> None:
+        """Changes an object, once the API server lets it: it learns a moment later that a webhook is gone."""
+
+        def changed() -> bool:
+            return self.inside.api.send("PATCH", path, change, MERGE)[0] == HTTPStatus.OK
+
+        until(changed, f"a change of {path}")
 
     def says(self, of: str, *words: str, before: bool = False) -> Object:
         """The line of a check that has all these words, once there is one."""
@@ -298,8 +304,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def proxies(folder: Path) -> list[str]:
     """Processes that listen below a folder."""
-    found = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
-    return [line.decode() for line in found if str(folder).encode() in line and b"proxy" in line]
+    found = [about(process, "cmdline") for process in processes()]
+    return [line for line in found if str(folder) in line and "proxy" in line]
 
 
 def test_the_plugin_in_one_file_finds_the_same(installed: Installed, file: Path, tmp_path: Path) -> None:

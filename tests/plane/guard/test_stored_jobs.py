@@ -187,9 +187,13 @@ def test_the_operator_may_write_the_label_and_an_administrator_as_well(
     ada: Kubectl, namespace: Kubectl
 ) -> None:
     ada.apply(mpijob(4, worker_spec=people.NOWHERE, launcher_spec=people.NOWHERE))
+    # Before that the webhook puts the label back, and the guard has nothing to judge.
+    ada.wait_for(people.started, "mpijob", "train")
     for number, who in enumerate((ada.acting_as(people.OPERATOR), namespace)):
         patch = merged("Worker", {"labels": {keys.JOB: f"written.{number}"}})
         assert_done(patches(who, "mpijob/train", patch))
+        labels = template(ada.get_json("mpijob", "train"), "Worker")["metadata"]["labels"]
+        assert labels[keys.JOB] == f"written.{number}"
 
 
 def test_only_the_operator_counts_as_one_and_it_is_no_administrator(guarded: Kubectl) -> None:

@@ -95,11 +95,13 @@ def test_a_waiting_job_of_a_new_size_asks_kueue_for_that_and_is_placed_whole(sta
     leave(stage, 0)
     key, _ = apply(stage, own_lists("resized"))
     wait_workload(stage, key)
+    inside = stage.plane.kubectl.in_namespace(key[0])
+    inside.wait_for(lambda _: True, "job", f"{key[1]}-launcher")
     _, resized = apply(stage, own_lists("resized", 8))
     marks = template(resized, "Worker")["metadata"]["annotations"]
     assert marks["kueue.x-k8s.io/podset-slice-size"] == "4"
     assert "kueue.x-k8s.io/podset-required-topology" not in marks
-    stage.plane.kubectl.in_namespace(key[0]).run("delete", "job", f"{key[1]}-launcher")
+    inside.run("delete", "job", f"{key[1]}-launcher")
     for name in list(stage.sick):
         stage.cordon(name, cordoned=False)
     wait_whole(stage, key)

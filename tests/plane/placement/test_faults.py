@@ -142,6 +142,7 @@ def test_a_worker_that_is_deleted_while_it_waits_is_made_anew_and_waits(stage: S
     stage.wait(all_whole)
 
 
+@pytest.mark.limit(60, "mpi-operator's pauses double while the Service of the job before is there")
 def test_a_job_that_is_deleted_and_applied_again_at_once_is_placed_whole(stage: Stage) -> None:
     stage.start_program(bound_seconds=5, interval_seconds=1)
     key = stage.apply("train", 8)

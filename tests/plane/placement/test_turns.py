@@ -66,6 +66,7 @@ def test_a_replica_of_which_a_watch_has_died_ends_and_another_leads(stage: Stage
     stage.wait(all_whole)
 
 
+@pytest.mark.limit(60, "jobs for one and a half times the nodes, until all have ended")
 @modes
 def test_every_job_is_placed_whole_and_nothing_is_held_in_part(mode: str, stage: Stage, seed: int) -> None:
     assert_all_whole(stage, mode, seed)
