@@ -35,6 +35,9 @@ WATCH_SECONDS = (240, 360)
 UNSERVED_SECONDS = 60.0
 """After these a collection is looked for again that the API server does not serve."""
 
+STALE_SECONDS = 10.0
+"""A copy that was not followed for so long is listed anew: what was missed comes one by one, if at all."""
+
 SHORT_SECONDS = 1.0
 """A watch that ends sooner, with nothing said, is begun again after a wait only."""
 
@@ -72,6 +75,7 @@ class Mirror(Generic[T]):
         self._unserved, self._clock, self._wait, self._waits = unserved, clock, wait, waits()
         self._items: dict[Key, T] = {}
         self._version = self._lost = ""
+        self._lost_at = 0.0
         self._served = True
         self._stream: EventStream | None = None
         self._error: Exception | None = None
@@ -119,7 +123,7 @@ class Mirror(Generic[T]):
         """Follow the collection until `stop`: list it, and then watch; failures are tried again."""
         while not self._stopped.is_set():
             began = self._clock()
-            before = self._version
+            before = self._version = "" if self._stale(began) else self._version
             try:
                 if not before and not self._is_served():
                     self._show({})
@@ -135,6 +139,7 @@ class Mirror(Generic[T]):
                 if not self._stopped.is_set():
                     if not self._lost:
                         _log.warning("cannot watch %s: %s", self._path, error)
+                        self._lost_at = self._clock()
                     self._say(str(error))
                 if self._unserved:
                     self._version = ""  # it may be served no longer
@@ -142,6 +147,10 @@ class Mirror(Generic[T]):
                 continue
             if self._version == before and self._clock() - began < SHORT_SECONDS:
                 self._wait(self._stopped, next(self._waits))
+
+    def _stale(self, now: float) -> bool:
+        """Whether it was not followed for long: it is told to be followed again once it is listed."""
+        return bool(self._lost) and now - self._lost_at >= STALE_SECONDS
 
     def _follow_safely(self) -> None:
         try:

@@ -43,7 +43,12 @@ class Ranking:
     def __init__(self, cluster: Cluster, place: Place, demands: tuple[Demand, ...]) -> None:
         self._cluster, self.place, self.demands = cluster, place, demands
         self.fitting, self.unfit = cluster.topology.suited(place.unit, place.size, demands)
-        free = [group for group in self.fitting.values() if not cluster.is_held(group, place.size)]
+        # Nothing becomes free while this is decided, so what is full is not ranked, whatever comes of others.
+        free = [
+            group
+            for group in self.fitting.values()
+            if not cluster.is_held(group, place.size) and cluster.full(group, demands) is None
+        ]
         self._heap: list[Entry] = [self._entry(group) for group in free]
         # What is kept from the last that asked, and may not be from the next, of another namespace.
         self._aside: list[Entry] = []
@@ -154,4 +159,7 @@ class Ranking:
 
 def _server(node: Node) -> str:
     """The UltraServer of a node; a node outside is one by itself."""
-    return node.unit(SERVER_4) or f"node/{node.name}"
+    if server := node.unit(SERVER_4):
+        return server
+    pair = node.unit(SERVER_2)
+    return f"pair/{pair}" if pair else f"node/{node.name}"

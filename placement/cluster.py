@@ -99,11 +99,9 @@ class Cluster:
             self._held(name, pod.key, max(SIZES.values()))
 
     def unit_of(self, pod: Pod) -> str | None:
-        """The unit of a worker: the one that it is pinned to, or the one of its node."""
-        if pod.pin is not None or pod.place is None:
-            return pod.pin
-        node = self.topology.nodes.get(pod.node)
-        return node.unit(pod.place.unit) if node else None
+        """The unit of a worker: the one of its node, whose label may have changed, or the one of its pin."""
+        node = self.topology.nodes.get(pod.node) if pod.place else None
+        return (node.unit(pod.place.unit) if node and pod.place else None) or pod.pin
 
     def hold(self, group: NodeGroup, job: JobKey, size: int, demand: Demand) -> None:
         """Give a group to a job; for a unit of one node, which may be shared, its resources count at once."""

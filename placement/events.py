@@ -7,6 +7,7 @@ while it stays true: Events are kept for an hour only.
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections import Counter
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ GRACE: Final = timedelta(seconds=5)
 """A job that is younger is not worth telling about: its pods are still being made."""
 PER_PASS: Final = 50
 """Events written in one pass, that a burst of jobs is not one of Events; the others have their turn later."""
+LONGEST: Final = 2.0
+"""Seconds that a pass writes Events: an API server may be slow with them, and the Lease does not wait."""
 PER_NAMESPACE: Final = 10
 """Of these at most so many are of one namespace."""
 
@@ -60,8 +63,9 @@ class Reporter:
         waiting = {job.key for job, _ in reasons}
         self._told = {key: told for key, told in self._told.items() if key in waiting}
         written: Counter[str] = Counter()
+        end = time.monotonic() + LONGEST
         for job, why in reasons:
-            if written.total() >= PER_PASS:
+            if written.total() >= PER_PASS or (written and time.monotonic() >= end):
                 break
             may = written[job.key[0]] < PER_NAMESPACE and now - job.created >= GRACE
             if may and self._is_news(job.key, why, now):

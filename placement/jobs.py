@@ -105,6 +105,17 @@ class Job:
     @cached_property
     def missing(self) -> str | None:
         """Why its workers, and those that have ended, are not all it needs; None where each is, once."""
+        if self.unlike:
+            return self.unlike
+        total = self.place.workers
+        there = len(
+            {pod.number for pod in self.workers} | {number for number in self.ended if number < total}
+        )
+        return None if there == total else f"{there} of {total} workers exist"
+
+    @cached_property
+    def unlike(self) -> str | None:
+        """Why its workers cannot be those of one job; None where they can."""
         places = [pod.place for pod in self.workers if pod.place is not None]
         if not places:
             return "none of its workers exists yet"
@@ -121,8 +132,19 @@ class Job:
             if pod.number in seen:
                 return f"{seen[pod.number]} and {pod.name} have the same number {pod.number}"
             seen[pod.number] = pod.name
-        there = len(seen.keys() | {number for number in self.ended if number < total})
-        return None if there == total else f"{there} of {total} workers exist"
+        return None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is at work and those that wait go back to units that it has, whoever else is there.
+
+        Of a worker that is missing nobody can say that it will come: a Job recreates none that succeeded, and
+        the Pod of one that did is deleted with its node.
+        """
+        if self.unlike or not any(pod.opened and pod.started for pod in self.workers):
+            return False
+        stands = {pod.block for pod in self.workers if pod.node or pod.opened}
+        return all(pod.place and (pod.place.size == 1 or pod.block in stands) for pod in self.gated)
 
     def trouble(self) -> str | None:
         """Why it cannot be opened whatever is free; None where it can."""
@@ -139,7 +161,7 @@ class Job:
                 return f"{pod.name} waits for another gate as well: {others[0]}"
         if self.workers and not any(pod.neuron for pod in self.workers):
             return f"none of its workers asks for Neuron devices: create it with {INJECT}: false"
-        if self.missing:
+        if self.missing and not self.goes_on:
             return self.missing
         workers, size = self.place.workers, self.place.size
         return f"{workers} workers do not fill units of {size} nodes" if workers % size else None

@@ -138,7 +138,9 @@ class Passes:
 
     def _carry_out(self, decision: Decision, deadline: float) -> bool:
         """Write what was decided, job by job; says whether there was time for all."""
-        for deletion in decision.deletions:
+        for number, deletion in enumerate(decision.deletions):
+            if number and time.monotonic() >= deadline:
+                return False
             with self._attempt(deletion.job):
                 self._delete(deletion)
         for number, opening in enumerate(decision.openings):
@@ -196,8 +198,16 @@ class Passes:
 
     def _delete(self, deletion: Deletion) -> None:
         _log.warning("%s: %s", shown(deletion.job.key), deletion.why)
-        for pod in deletion.pods:
-            write.delete(self.api, pod)
-            self._written[pod.uid] = replace(pod, deleting=True)
-            self.metrics.deletions.inc()
+        if not self._stored(self._deleted, deletion.pods):
+            return
         self.reporter.tell(deletion.job, "Recreated", deletion.why, self.clock(), "Warning")
+
+    def _deleted(self, pod: Pod) -> Pod | None:
+        """Delete a pod; one that has changed stays, and the others of its job go."""
+        try:
+            write.delete(self.api, pod)
+        except ConflictError as error:
+            _log.info("%s", error)
+            return None
+        self.metrics.deletions.inc()
+        return replace(pod, deleting=True)

@@ -360,3 +360,23 @@ def test_a_collection_that_is_served_no_longer_is_empty_again(monkeypatch: pytes
 
     shown = followed.run(end, lambda: None)
     assert (shown[0], shown[-1]) == (({"a": {}}, ""), ({}, ""))
+
+
+def test_a_copy_that_was_lost_for_long_is_not_shown_as_followed_before_it_is_listed(api: FakeApi) -> None:
+    """Else a program takes what it saw before the outage for what is there now."""
+    followed = Followed(api)
+
+    def outage() -> None:
+        put(api, "taken")
+        api.forget()
+        api.refuse = ""
+
+    followed.run(
+        lambda: setattr(api, "refuse", NODES),
+        lambda: api.end_watches("reset"),
+        *[lambda: None] * 5,
+        outage,
+        lambda: None,
+    )
+    lost = [why for _, why in followed.shown].index(next(why for _, why in followed.shown if why))
+    assert all("taken" in items for items, why in followed.shown[lost:] if not why)

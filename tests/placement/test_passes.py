@@ -405,3 +405,57 @@ def test_a_pod_without_any_selector_can_be_pinned(api: FakeApi) -> None:
     found = pin(api, Pin(stored(api, raw), SERVER_4, "us-02"), NOW)
     assert found
     assert (found.pin, found.opened) == ("us-02", NOW)
+
+
+def test_events_that_are_slow_end_before_the_lease_does(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass of 50 s has two leaders, and neither remembers anything."""
+    now, create = [0.0], api.create
+    for number in range(20):
+        pod = worker("a", 0, 4, f"n{number}")
+        api.put(path_of(pod), pod)
+
+    def slow(*given: Any) -> Any:
+        now[0] += 0.5
+        return create(*given)
+
+    program = Program(api)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(api, "create", slow)
+    program.run()
+    assert now[0] < 5
+    for _ in range(10):
+        program.run()
+    assert len(told(api)) == 20
+
+
+def test_a_worker_that_changed_stays_and_the_others_are_deleted_several_at_a_time(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 1,024 workers, one after the other, some have changed always, and 20 s are more than the Lease."""
+    store_job(api, "a", 8)
+    program = Program(api)
+    program.run()
+    program.run()
+    program.clock.forward(timedelta(minutes=2))
+    meet, delete = threading.Barrier(2), api.delete
+
+    def together(path: str, given: Any) -> Any:
+        meet.wait(60)
+        if path.endswith("a-worker-2"):
+            raise ConflictError("DELETE: 409")
+        return delete(path, given)
+
+    monkeypatch.setattr(api, "delete", together)
+    program.run()
+    assert list(state(api, "a-worker")) == ["a-worker-2"]
+
+
+def test_what_another_leader_let_through_meanwhile_ends_no_program(api: FakeApi) -> None:
+    store_job(api, "a", 4)
+    behind = Program(api)
+    behind.pods.fall_behind()
+    Program(api).run()
+    behind.run()
+    assert {gates for _, gates in state(api).values()} == {0}

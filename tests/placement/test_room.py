@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from contract.keys import NO_NODE, NO_SERVER, NODE_IDS, SERVER_4
 from placement.decide import decide
 from placement.model import Demand
 from placement.topology import Topology
-from tests.placement.world import CAPACITY, DEMAND, NOW, bound, foreign, job, on, placed, servers, waiting
+from tests.placement.world import (
+    CAPACITY,
+    DEMAND,
+    HOUR,
+    NOW,
+    bound,
+    foreign,
+    job,
+    node,
+    on,
+    placed,
+    servers,
+    waiting,
+)
 
 NODES = servers(1)
 
@@ -50,3 +64,17 @@ def test_a_worker_cannot_come_back_to_a_pair_of_which_another_job_has_the_node()
     assert waiting(decide(Topology(NODES.values()), [*pods[:2], full], NOW)) == {
         "a": "a-worker-1 has to go to us-01-a, where its block is: node n1-1 has too little cpu"
     }
+
+
+def test_of_a_pair_outside_any_ultraserver_the_second_node_is_free_when_the_first_is_given_away() -> None:
+    outside = {SERVER_4: NO_SERVER, NODE_IDS[SERVER_4]: NO_NODE}
+    nodes = [node(1, place, labels=outside) for place in range(2)]
+    decision = decide(Topology(nodes), [*job("a", 1, age=HOUR), *job("b", 1)], NOW)
+    assert placed(decision) == {"a": "n1-0", "b": "n1-1"}
+
+
+def test_a_worker_comes_back_to_its_unit_by_the_label_that_its_nodes_have_now() -> None:
+    nodes = [node(1, place, labels={SERVER_4: "us-77"}) for place in range(4)]
+    pods = job("a", 4)
+    there = bound(pods, [node(1, place) for place in range(4)], started=True)[:3]
+    assert placed(decide(Topology(nodes), [*there, pods[3]], NOW)) == {"a": "us-77"}
