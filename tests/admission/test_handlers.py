@@ -57,6 +57,48 @@ def test_a_generated_name_which_mutation_did_not_see_is_no_reason_to_complain(ha
     assert (outcome.warnings, outcome.denials) == ((), ())
 
 
+@pytest.mark.parametrize("handler", [handlers.verify, handlers.require])
+def test_a_generated_name_that_keeps_only_the_beginning_of_a_long_generate_name(handler: Handler) -> None:
+    job = mpijob(4, generate_name="g" * 60 + "-")
+    stored = mutated(job)
+    stored = {**stored, "metadata": {**stored["metadata"], "name": "g" * 58 + "x7k2p"}}
+    outcome = answer(handler, stored)
+    assert (outcome.warnings, outcome.denials) == ((), ())
+
+
+@pytest.mark.parametrize("handler", [handlers.verify, handlers.require])
+def test_a_copy_of_an_exported_job_with_a_generated_name_is_no_reason_to_complain(handler: Handler) -> None:
+    # Validation has another uid than mutation, and managedFields say that a client sent the record.
+    sent = {"f:metadata": {"f:annotations": {"f:ultraserver-webhook.io/added": {}}}}
+    copy = mutated(mpijob(4, generate_name="gen-"))
+    copy["metadata"]["managedFields"] = [{"time": "2026-01-01T00:00:00Z", "fieldsV1": sent}]
+    stored = handlers.mutate(TABLE, Review("first", requested(copy, uid="first"), "CREATE", "MPIJob", ""))
+    assert stored is not None
+    metadata = {**stored.after["metadata"], "name": "gen-x7k2p"}
+    outcome = answer(handler, {**stored.after, "metadata": metadata})
+    assert (outcome.warnings, outcome.denials) == ((), ())
+    # That is so only where the label follows from the uid.
+    other = copy | {"metadata": metadata}
+    assert answer(handlers.require, other).denials
+
+
+@pytest.mark.parametrize("handler", [handlers.verify, handlers.require])
+def test_defaults_of_the_api_server_in_what_was_added_are_no_reason_to_complain(handler: Handler) -> None:
+    add = "{spec: {volumes: [{name: ca, configMap: {name: ca}}]}}"
+    rule = f"rules: [{{name: ca, reason: r, match: {{role: worker}}, add: {add}}}]"
+    table = load_text(EXTENDS + rule, "t")
+    limits = {"limits": {"aws.amazon.com/neuron": 16}}
+    pod = {"containers": [{"name": "main", "image": "i", "resources": limits}]}
+    spec = {"parallelism": 4, "completions": 4, "completionMode": "Indexed", "template": {"spec": pod}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": spec}
+    stored = handlers.mutate(table, review(job))
+    assert stored is not None
+    stored.after["spec"]["template"]["spec"]["volumes"][0]["configMap"]["defaultMode"] = 420
+    outcome = handler(table, review(stored.after))
+    assert outcome is not None
+    assert (outcome.warnings, outcome.denials) == ((), ())
+
+
 def test_a_job_that_is_not_ours_passes_where_mutation_is_required() -> None:
     outcome = answer(handlers.require, mpijob(4, resource=None))
     assert (outcome.warnings, outcome.denials) == ((), ())

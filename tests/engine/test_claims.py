@@ -140,6 +140,21 @@ def test_a_job_waits_whole_for_what_it_claims_as_for_what_it_requests(
     assert bool({"whole-job-workers", "whole-job-launcher"} & found) is waits
 
 
+def test_each_of_a_jobs_templates_gets_the_claim_in_a_container_of_its_own() -> None:
+    leader, worker = ({"spec": {"containers": [{"name": name, "image": "i"}]}} for name in ("lead", "work"))
+    job = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "vllm", "annotations": {INJECT: "true"}},
+        "spec": {"leaderWorkerTemplate": {"size": 4, "leaderTemplate": leader, "workerTemplate": worker}},
+    }
+    outcome = outcome_of(job, OWN + "rules: [{name: claims-for-opted-in, mode: enforce}]")
+    assert outcome.warnings == ()
+    for template in ("leaderTemplate", "workerTemplate"):
+        pod = outcome.after["spec"]["leaderWorkerTemplate"][template]["spec"]
+        assert pod["containers"][0]["resources"] == {"claims": [{"name": "neurons"}]}
+
+
 @pytest.mark.parametrize(
     ("says", "gets"),
     [({"annotations": {INJECT: "true"}}, True), ({"worker_spec": {"nodeSelector": TRN2U}}, False)],

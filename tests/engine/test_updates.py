@@ -190,6 +190,18 @@ def test_init_containers_come_back_in_the_order_they_run_in(lost: str) -> None:
     assert same(updated(stored, put(stored, path, left)).after, stored)
 
 
+@pytest.mark.parametrize(
+    "change", [{"image": "fixed:2"}, {"securityContext": {"runAsNonRoot": True}}, {"resources": {}}]
+)
+def test_who_changes_what_added_containers_copied_is_told_that_they_keep_theirs(change: Json) -> None:
+    stored = created(written())
+    path = (*LAUNCHER, "spec", "containers", 0)
+    outcome = updated(stored, put(stored, path, get(stored, path) | change))
+    said = [text for text in outcome.warnings if "keep the image" in text]
+    assert len(said) == (change != {"resources": {}})
+    assert outcome.operations == ()
+
+
 def test_what_a_person_changed_stays_as_it_is() -> None:
     stored = created(written())
     own = (*WORKER, "spec", "nodeSelector", "node.kubernetes.io/instance-type")

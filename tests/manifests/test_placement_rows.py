@@ -100,6 +100,11 @@ KINDS: dict[str, tuple[str, dict[str, Json], str]] = {
     "Job of more Pods than at a time": ("batch/v1/Job", INDEXED | {"completions": 8}, "affinity"),
     "JobSet": (JOBSETS, JOBSET, "gate"),
     "JobSet in order": (JOBSETS, JOBSET | {"startupPolicy": {"startupPolicyOrder": "InOrder"}}, "affinity"),
+    "JobSet without numbers": (
+        JOBSETS,
+        {"replicatedJobs": [FIRST | {"template": {"spec": INDEXED | {"completionMode": "NonIndexed"}}}]},
+        "affinity",
+    ),
     "JobSet whose second Jobs wait for the first": (
         JOBSETS,
         {"replicatedJobs": [FIRST, SECOND | {"dependsOn": [{"name": "a", "status": "Ready"}]}]},
@@ -333,6 +338,17 @@ def test_a_launcher_does_not_wait_for_workers_without_the_gate(
     outcome = evaluate(load_texts([*files.items()], "placement"), requested(job))
     assert keys.GATE not in str(outcome.after)
     assert not outcome.denials
+
+
+@pytest.mark.parametrize("spec", ["worker_spec", "launcher_spec"])
+def test_pods_that_name_their_node_have_no_gate_which_the_api_server_would_refuse(
+    spec: str, table: Table
+) -> None:
+    job = mpijob(4, **{spec: {"nodeName": "node-1"}})
+    after = evaluate(table, requested(job)).after
+    for path in (WORKER, LAUNCHER):
+        pod = get(after, (*path, "spec"))
+        assert not ("nodeName" in pod and "schedulingGates" in pod)
 
 
 def test_a_launcher_that_comes_last_and_runs_ranks_is_refused(table: Table) -> None:

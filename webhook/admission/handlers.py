@@ -6,11 +6,13 @@ from functools import partial
 from typing import Any, Final
 
 from common.texts import printable
+from contract import keys
 from webhook.admission.review import Review
 from webhook.engine import Outcome, Request, evaluate, update
 from webhook.engine.evaluate import kind_of
 from webhook.engine.jobs import template_paths
-from webhook.objects.tree import Json, drop, get
+from webhook.objects.patch import Operation
+from webhook.objects.tree import Json, drop, get, pointer
 from webhook.rows.table import Table
 from webhook.rules.files import ordered
 from webhook.rules.load import load_texts
@@ -19,6 +21,9 @@ from webhook.undo import record
 
 LONGEST_REQUEST: Final = 60.0
 """Seconds from mutation to validation at most: the API server's default of ``--request-timeout``."""
+
+LONGEST_BEGINNING: Final = 58
+"""Characters that a name keeps of a ``generateName`` (k8s.io/apiserver, ``pkg/storage/names``)."""
 
 Handler = Callable[[Table, Review], Outcome | None]
 """None for a review that is ignored: it is allowed untouched."""
@@ -51,7 +56,7 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
     tried: list[Outcome] = []
     for request in as_mutated(table, review.request):
         tried.append(evaluate(table, request))
-        if not (tried[-1].operations or tried[-1].denials):
+        if not (_lacking(tried[-1]) or tried[-1].denials):
             return replace(tried[-1], warnings=())
     outcome = tried[0]
     missing = "; ".join(outcome.denials) or ", ".join(outcome.fired()[:3]) or "another job's terms are in it"
@@ -73,32 +78,53 @@ require: Final[Handler] = partial(verify, refuse=True)
 """As ``verify``, but refuses such an object."""
 
 
-def _other_table(table: Table, obj: Json) -> str:
-    """The revision of the table that an object was mutated by, where it is not this one; else empty."""
+def _lacking(outcome: Outcome) -> list[Operation]:
+    """What an object that was mutated would have.
+
+    Not another record: the API server writes its defaults into what was added to objects of its own kinds,
+    which is then taken for the author's. One that is there was written by mutation, or the guard refuses it.
+    """
+    ends = tuple(pointer((*record.ANNOTATIONS, key)) for key in (keys.ADDED, keys.ADDED_TO_POD))
+    return [one for one in outcome.operations if one["op"] != "replace" or not one["path"].endswith(ends)]
+
+
+def _records(table: Table, obj: Json) -> list[record.Record]:
     rows = table.workloads_of(kind_of(obj))
     templates = (get(obj, path) for row in rows for _, path in template_paths(row, obj))
-    seen = [found.table for found in map(record.read, templates) if found]
+    return [found for found in map(record.read, templates) if found]
+
+
+def _other_table(table: Table, obj: Json) -> str:
+    """The revision of the table that an object was mutated by, where it is not this one; else empty."""
+    seen = (found.table for found in _records(table, obj))
     return next((revision for revision in seen if revision != table.revision), "")
 
 
 def as_mutated(table: Table, request: Request) -> Iterator[Request]:
     """The request as mutation may have seen it: with its name or without, and before a policy ended."""
     yield request
-    yield (unnamed := as_unnamed(request))
+    yield (unnamed := as_unnamed(table, request))
     earlier = request.now - LONGEST_REQUEST
     if any(row.ended(request.now) and not row.ended(earlier) for row in table.policies):
         yield replace(request, now=earlier)
         yield replace(unnamed, now=earlier)
 
 
-def as_unnamed(request: Request) -> Request:
-    """The request as mutation saw it: the name of a ``generateName`` object comes after that."""
+def as_unnamed(table: Table, request: Request) -> Request:
+    """The request as mutation saw it: the name of a ``generateName`` object comes after that.
+
+    Its review had another uid, which is in the record; the label has to follow from it.
+    """
     name, beginning = (get(request.object, ("metadata", key)) for key in ("name", "generateName"))
     if not (
-        isinstance(name, str) and isinstance(beginning, str) and beginning and name.startswith(beginning)
+        isinstance(name, str)
+        and isinstance(beginning, str)
+        and beginning
+        and name.startswith(beginning[:LONGEST_BEGINNING])
     ):
         return request
-    return replace(request, object=drop(request.object, ("metadata", "name")))
+    uids = (found.uid for found in _records(table, request.object) if found.uid)
+    return replace(request, object=drop(request.object, ("metadata", "name")), uid=next(uids, request.uid))
 
 
 def rule_table(table: Table, review: Review) -> Outcome | None:

@@ -8,6 +8,7 @@ from contract.place import Placer
 from webhook.engine.match import Subject, found_devices, matched, ruled_out
 from webhook.engine.outcome import RuleOutcome, State, cut
 from webhook.engine.placing import place_of
+from webhook.engine.values import of_template
 from webhook.objects.merge import Additions, Conflict, Merge, OnConflict
 from webhook.objects.templates import mounts_otherwise
 from webhook.objects.tree import Json, Path, get, same, shown
@@ -58,14 +59,16 @@ class _Ready(NamedTuple):
         rule, subject = self.rule, self.subject
         if not rule.fragment:
             yield from ((path, rule.add) for path in self.paths)
-        elif not rule.per_template or not subject.shape or not subject.placer:
-            fragment = rule.fragment(self.known)
-            yield from ((path, fragment) for path in self.paths)
-        else:
-            groups = {group.template: group for group in subject.job.groups}
-            for path in self.paths:
-                place = place_of(subject.job, groups[path], subject.shape, subject.placer)
-                yield path, rule.fragment({**self.known, "job.place": str(place)})
+            return
+        if len(self.paths) == 1 and not rule.per_template:
+            yield self.paths[0], rule.fragment(self.known)
+            return
+        groups = {group.template: group for group in subject.job.groups}
+        for path in self.paths:
+            known = {**self.known, **of_template(rule, get(subject.job.object, path))}
+            if rule.per_template and subject.shape and subject.placer:
+                known["job.place"] = str(place_of(subject.job, groups[path], subject.shape, subject.placer))
+            yield path, rule.fragment(known)
 
 
 def apply_rules(subject: Subject, values: Values, progress: Progress) -> None:

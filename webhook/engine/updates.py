@@ -14,7 +14,8 @@ from webhook.engine.evaluate import evaluate, kind_of
 from webhook.engine.jobs import group_key, is_of, open_job, template_paths
 from webhook.engine.outcome import JobError, Outcome, Request, bounded, cut
 from webhook.objects.patch import patched
-from webhook.objects.tree import Json, Path, WrongTypeError, get, put, same
+from webhook.objects.templates import first_container
+from webhook.objects.tree import Json, Path, WrongTypeError, get, pointer, put, same
 from webhook.rows.policies import Mode
 from webhook.rows.table import Table
 from webhook.rows.workloads import Suspending, Workload
@@ -32,6 +33,13 @@ UNNAMED: Final = (
 STAYS: Final = (
     "{0} was made for the old size, and only its scheduling is changed later: kubectl delete job {0}, "
     "and its operator recreates it"
+)
+
+COPIED: Final = ("image", "resources", "securityContext")
+"""Of a template's first container, what containers that are added to it may copy."""
+COPIES: Final = (
+    "containers added to {} keep the image, resources and securityContext that its first container had; to "
+    "change them, delete the job and create it again"
 )
 
 
@@ -109,8 +117,20 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
         new, {path: put_back(was, get(new, path), path, budget) for _, path, was in templates}
     )
     reason = "put back what the update took out" if patch else "the update takes nothing out"
-    outcome = Outcome(table.revision, reason, after, tuple(patch), warnings=warnings)
+    warnings += tuple(
+        COPIES.format(cut(pointer(path))) for _, path, was in templates if _copied(was, get(new, path))
+    )
+    outcome = Outcome(table.revision, reason, after, tuple(patch), warnings=bounded(warnings))
     return replace(outcome, facts={"workload": workload.name}, setters={} if request.explain else None)
+
+
+def _copied(stored: Json, new: Json) -> bool:
+    """Whether an update changes what containers that were added to a template may have copied from it."""
+    found = record.read(stored)
+    if not found or found.added.keys().isdisjoint(("/spec/initContainers", "/spec/containers")):
+        return False
+    before, now = first_container(stored), first_container(new)
+    return any(not same(before.get(key) or None, now.get(key) or None) for key in COPIED)
 
 
 def _templates(workload: Workload, stored: Json, new: Json) -> list[_Template]:

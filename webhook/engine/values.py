@@ -8,7 +8,7 @@ from webhook.engine.outcome import Request
 from webhook.objects.templates import first_container
 from webhook.objects.tree import Json, map_at
 from webhook.rows.placeholders import ABSENT, ROLE, ROLE_MAPS
-from webhook.rows.table import Shape, Table
+from webhook.rows.table import Rule, Shape, Table
 
 
 def placeholder_values(
@@ -49,7 +49,18 @@ def _of_a_role(table: Table, job: OpenJob, role: str, name: str) -> Json:
     """What a template has for one of the placeholders of its role; nothing where there is none."""
     if name == "instanceType":  # a rule that quotes this is left out for pods that choose other machines
         return next(iter(job_types(table, job, role)), None)
-    main = first_container(job.templates(role)[0])
+    return _of_its_first_container(job.templates(role)[0], name)
+
+
+def of_template(rule: Rule, template: Json) -> dict[str, Json]:
+    """What the placeholders of a rule's own role stand for in one of several templates of that role."""
+    named = (whole.partition(".") for whole in rule.quotes if whole.startswith(f"{rule.match.role}."))
+    found = {"".join(parts): _of_its_first_container(template, parts[2]) for parts in named}
+    return {whole: value for whole, value in found.items() if value is not None and value != ""}
+
+
+def _of_its_first_container(template: Json, name: str) -> Json:
+    main = first_container(template)
     if name in ROLE_MAPS:
         # Programs in Go, Kueue for one, write `resources: {}` into all containers they pass on. Without
         # it here a container that was added would be taken for one that somebody changed.

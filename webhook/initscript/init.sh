@@ -84,11 +84,12 @@ take() {
   fi
 }
 declare -A reserved=()
-least=10
+least=10 soon=''
 todo=("${all[@]}")
 while :; do
   ask_all "${todo[@]}"
-  again=() grace=15
+  # From the end of the first round, which may take long: many workers, or one that hangs.
+  again=() grace=${soon:=$((SECONDS + 15))}
   for i in "${todo[@]}"; do take "$i" || again+=("$i"); done
   ((${#again[@]} && SECONDS < grace)) || break
   todo=("${again[@]}") patience=10
@@ -270,7 +271,11 @@ for i in "${all[@]}"; do
 done
 stop_if_bad
 ask_all ${todo[@]+"${todo[@]}"}
-for i in ${todo[@]+"${todo[@]}"}; do
+again=()
+for i in ${todo[@]+"${todo[@]}"}; do ok "$i" || again+=("$i"); done
+# Once more: it changes nothing where it was done, and a session may have been cut short.
+ask_all ${again[@]+"${again[@]}"}
+for i in ${again[@]+"${again[@]}"}; do
   ok "$i" || unwritable "$i" "$(why "$i")"
 done
 stop_if_bad

@@ -23,6 +23,8 @@ while :; do
       # The last session may have been cut short: what an earlier one said tells more.
       now=$(why "$i")
       [[ ${said[${hosts[i]}]-} && $now == "no answer within "* && $now != *" $patience s" ]] ||
+        # sshd of 9.8 and later shuts out for a while who failed to log in.
+        [[ ${said[${hosts[i]}]-} == *denied* && $now == kex_* ]] ||
         said[${hosts[i]}]=$now
     done
     # Short at first, so that one that hangs does not hide the others; longer later, for a launcher short of CPU.
