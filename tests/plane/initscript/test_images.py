@@ -78,6 +78,17 @@ def test_a_login_that_chatters_is_understood() -> None:
         assert fleet.environment("demo-worker-0")["NEURON_GLOBAL_TOPOID"] == "2"
 
 
+def test_a_session_that_was_cut_short_is_tried_again_however_long_the_first_round_took() -> None:
+    once = "[[ $BASH_EXECUTION_STRING != *{}* || -e /root/tried ]] || {{ touch /root/tried; {}exit 255; }}\n"
+    with Fleet(4) as fleet:
+        fleet.write("demo-worker-1", "/root/.bashrc", once.format("ultraserver_mode", "sleep 16; "))
+        fleet.write("demo-worker-2", "/root/.bashrc", once.format("mktemp", ""))
+        done = container(fleet, "init")
+        assert not done.returncode, done
+        assert "Asking again" in done.stdout
+        assert fleet.environment("demo-worker-2")["NEURON_GLOBAL_TOPOID"]
+
+
 def test_a_launcher_that_works_too_is_counted_and_gets_a_file_to_source() -> None:
     with Fleet(4, launcher_is_worker=True) as fleet:
         assert not container(fleet, "wait").returncode
