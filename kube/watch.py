@@ -75,7 +75,7 @@ class Mirror(Generic[T]):
         self._unserved, self._clock, self._wait, self._waits = unserved, clock, wait, waits()
         self._items: dict[Key, T] = {}
         self._version = self._lost = ""
-        self._lost_at = 0.0
+        self._until = 0.0
         self._served = True
         self._stream: EventStream | None = None
         self._error: Exception | None = None
@@ -139,18 +139,25 @@ class Mirror(Generic[T]):
                 if not self._stopped.is_set():
                     if not self._lost:
                         _log.warning("cannot watch %s: %s", self._path, error)
-                        self._lost_at = self._clock()
+                        self._note(before, began)
                     self._say(str(error))
                 if self._unserved:
                     self._version = ""  # it may be served no longer
                 self._wait(self._stopped, next(self._waits))
                 continue
-            if self._version == before and self._clock() - began < SHORT_SECONDS:
+            if not self._note(before, began):
                 self._wait(self._stopped, next(self._waits))
+
+    def _note(self, before: str, began: float) -> bool:
+        """Remember until when it was followed; a watch that ended at once, with nothing said, followed nothing."""
+        followed = self._version != before or self._clock() - began >= SHORT_SECONDS
+        if followed:
+            self._until = self._clock()
+        return followed
 
     def _stale(self, now: float) -> bool:
         """Whether it was not followed for long: it is told to be followed again once it is listed."""
-        return bool(self._lost) and now - self._lost_at >= STALE_SECONDS
+        return bool(self._lost) and now - self._until >= STALE_SECONDS
 
     def _follow_safely(self) -> None:
         try:

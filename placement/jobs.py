@@ -144,7 +144,8 @@ class Job:
         if self.unlike or not any(pod.opened and pod.started for pod in self.workers):
             return False
         stands = {pod.block for pod in self.workers if pod.node or pod.opened}
-        return all(pod.place and (pod.place.size == 1 or pod.block in stands) for pod in self.gated)
+        # A unit of one node is none to go back to: it may be another, so all of the job come first.
+        return all(pod.place and pod.block in stands for pod in self.gated)
 
     def trouble(self) -> str | None:
         """Why it cannot be opened whatever is free; None where it can."""

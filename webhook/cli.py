@@ -44,7 +44,7 @@ def serve(**options: Any) -> None:  # noqa: ANN401 - click passes what settings.
     """Serve admission reviews over TLS."""
     settings = Settings(**options)
     prepare(settings.workers)
-    # Imported here: gunicorn and Flask cost a quarter of a second that other commands need not pay.
+    # Imported here: gunicorn and werkzeug cost a quarter of a second that other commands need not pay.
     from webhook.compose import run  # noqa: PLC0415
 
     try:

@@ -16,7 +16,7 @@ import pytest
 
 from kube.api import GoneError
 from kube.backoff import JITTER
-from kube.watch import SHORT_SECONDS, UNSERVED_SECONDS, Mirror
+from kube.watch import SHORT_SECONDS, STALE_SECONDS, UNSERVED_SECONDS, Mirror
 from testbed.waiting import PATIENCE
 from tests.kube.fake import FakeApi
 
@@ -380,3 +380,12 @@ def test_a_copy_that_was_lost_for_long_is_not_shown_as_followed_before_it_is_lis
     )
     lost = [why for _, why in followed.shown].index(next(why for _, why in followed.shown if why))
     assert all("taken" in items for items, why in followed.shown[lost:] if not why)
+
+
+def test_a_copy_whose_watches_break_as_soon_as_they_begin_is_listed_again(api: FakeApi) -> None:
+    """Such a watch is a connection and tells nothing: the copy is as old as the last event."""
+    followed = Followed(api)
+    breaks = [lambda: api.end_watches("reset", bookmark=False), lambda: None] * 5
+    followed.run(*breaks)
+    assert sum(followed.waits) > STALE_SECONDS > max(followed.waits)
+    assert sum("watch=1" not in path for path in api.asked) > 1

@@ -1,1 +1,1 @@
-"""AdmissionReview in and out, the Flask app, health."""
+"""AdmissionReview in and out, the views, health."""
