@@ -149,7 +149,7 @@ class Mirror(Generic[T]):
                 self._wait(self._stopped, next(self._waits))
 
     def _note(self, before: str, began: float) -> bool:
-        """Remember until when it was followed; a watch that ended at once, with nothing said, followed nothing."""
+        """Remember until when it was followed; a watch that ended at once and said nothing did not."""
         followed = self._version != before or self._clock() - began >= SHORT_SECONDS
         if followed:
             self._until = self._clock()
