@@ -113,22 +113,21 @@ def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
 def run(**options: Any) -> None:  # noqa: ANN401 - as above
     """Renew the certificates when they are due, until SIGTERM."""
     # prometheus_client is for this command only.
+    from prometheus_client import start_http_server  # noqa: PLC0415
+
     from certs.metrics import Metrics  # noqa: PLC0415
-    from kube.metrics import serve  # noqa: PLC0415
 
     logs.configure(options["log_format"], "certs")
     metrics = Metrics()
     with _failing():
         rotating = rotator(_log_step, **options)
-        port = options["metrics_port"]
-        unserve = serve(metrics.registry, options["metrics_host"], port) if port else None
+        if port := options["metrics_port"]:
+            start_http_server(port, options["metrics_host"], metrics.registry)
     lease = options["lease"], options["identity"], options["lease_seconds"]
     elector = Elector(rotating.api, rotating.target.namespace, *lease, objects.LABELS)
     loop = Loop(elector, Passes(rotating, metrics, options["interval_seconds"]), metrics.leads)
     loop.stop_on_signals()
     loop.run()
-    if unserve:
-        unserve()
     _log.info("stopped")
 
 
