@@ -118,8 +118,6 @@ def read_hook(kind: str, name: str, raw: Object | None) -> Hook:
 
 def read_bundle(pem: bytes) -> Bundle:
     """The certificates of a PEM text; none when one of them cannot be read."""
-    if b"-----BEGIN CERTIFICATE-----" not in pem:
-        return frozenset()
     try:
         return frozenset(x509.load_pem_x509_certificates(pem))
     except ValueError:
