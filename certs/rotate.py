@@ -10,7 +10,7 @@ from certs.authority import issue, new_authority
 from certs.decide import Action, NextStep, decide
 from certs.inputs import Inputs
 from certs.objects import STORED_AT, TRUSTED_SINCE, bundle_pem, file, read_hook, read_secret
-from certs.replicas import Address, addresses, served
+from certs.replicas import addresses, served
 from kube.api import ApiError, ConflictError
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ class Target:
         authority_secret: The Secret with the authority's key, which they do not.
         provided_secret: The Secret with a certificate from elsewhere, which is served while it exists.
         hooks: Webhook configurations, as kind (``mutating`` or ``validating``) and name.
-        replicas: Addresses to ask besides the Service's endpoints, for servers outside the cluster.
     """
 
     namespace: str
@@ -49,7 +48,6 @@ class Target:
     authority_secret: str
     provided_secret: str
     hooks: tuple[tuple[str, str], ...] = ()
-    replicas: tuple[Address, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +131,7 @@ class Rotator:
             ApiError: Their addresses cannot be read.
         """
         slices = self.api.get(objects.endpoint_slices(self.target.namespace, self.target.service))
-        return served([*self.target.replicas, *addresses(slices)], self.policy.names[0])
+        return served(addresses(slices))
 
     def run(self, *, authority: bool = False, leaf: bool = False) -> PassResult:
         """Do one pass; on request replace the authority that signs now, or the stored leaf, even if good.
