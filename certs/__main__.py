@@ -137,7 +137,7 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
     "directory",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="Where ca.crt, tls.crt and tls.key are, or are to be.",
+    help="Where ca.crt, tls.crt and tls.key are to be.",
 )
 @click.option(
     "--host",
@@ -146,15 +146,10 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
     help="Another DNS name or IP address to serve; may be repeated.",
 )
 def dev(directory: Path, hosts: tuple[str, ...]) -> None:
-    """Make certificates for localhost, 127.0.0.1, ::1 and every --host.
-
-    Files that are still valid are kept.
-    """
-    wanted = tuple(dict.fromkeys((*development.DEFAULT_HOSTS, *hosts)))
+    """Make certificates for localhost, 127.0.0.1, ::1 and every --host."""
     with _failing():
-        why, expires = development.ensure(directory, wanted, datetime.now(UTC))
-    did, why = ("made", why) if why else ("kept", "it is valid for these hosts")
-    click.echo(f"{did} {directory / 'tls.crt'} ({why}); valid until {expires:%Y-%m-%d %H:%M} UTC")
+        expires = development.make(directory, (*development.DEFAULT_HOSTS, *hosts), datetime.now(UTC))
+    click.echo(f"made {directory / 'tls.crt'}; valid until {expires:%Y-%m-%d %H:%M} UTC")
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ URL = "https://127.0.0.1:8443/mutate"
 
 def certificates(folder: Path) -> Path:
     """A new pair and its authority, as ``make run`` makes them."""
-    development.ensure(folder, ["localhost", "127.0.0.1"], datetime.now(UTC))
+    development.make(folder, ["localhost", "127.0.0.1"], datetime.now(UTC))
     return folder
 
 

@@ -22,7 +22,7 @@ class Told:
     """The metrics of a state whose files the tests change."""
 
     def __init__(self, folder: Path) -> None:
-        development.ensure(folder, ["localhost"], datetime.now(UTC))
+        development.make(folder, ["localhost"], datetime.now(UTC))
         self.rules, self.key = folder / "rules.yaml", folder / "tls.key"
         self.rules.write_text(EXTENDS)
         self.state = CurrentState(TableSource(self.rules), TlsFiles(folder / "tls.crt", self.key))

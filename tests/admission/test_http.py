@@ -216,7 +216,7 @@ def test_what_a_view_did_not_expect_is_500_as_json_and_logged(caplog: pytest.Log
 
 
 def test_readyz_tells_of_certificate_files_that_cannot_be_used(tmp_path: Path) -> None:
-    development.ensure(tmp_path, ["localhost"], datetime.now(UTC))
+    development.make(tmp_path, ["localhost"], datetime.now(UTC))
     state = CurrentState(TableSource(), TlsFiles(tmp_path / "tls.crt", tmp_path / "tls.key"))
     client = Client(App(review_views(state)))
     assert "problem" not in client.get("/readyz").get_json()
