@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from common.texts import printable
-from kube import command
 from kube.api import ApiError, ForbiddenError
 from kubectl_ultraserver import proxy
 from kubectl_ultraserver.check.gather import Gatherer, look
@@ -73,13 +72,15 @@ def connected(body: Callable[..., None]) -> Callable[..., None]:
 
 
 def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[RestApi, str]:
-    """As `kube.command.connect_as_user`; by way of kubectl where the API server's client is not installed.
+    """As `kube.client.connect_as_user`; by way of kubectl where the API server's client is not installed.
 
     Raises:
         ApiError: No API server is named.
     """
     if find_spec("kubernetes"):
-        return command.connect_as_user(kubeconfig, context)
+        from kube import client  # noqa: PLC0415 - it costs 0.3 s
+
+        return client.connect_as_user(kubeconfig, context)
     return proxy.connect_as_user(kubeconfig, context)
 
 

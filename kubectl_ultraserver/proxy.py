@@ -66,7 +66,7 @@ class ProxiedApi(RestApi):
 
 
 def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[ProxiedApi, str]:
-    """As `kube.command.connect_as_user`, by way of kubectl.
+    """As `kube.client.connect_as_user`, by way of kubectl.
 
     Raises:
         ApiError: There is no kubectl, or it finds no API server to talk to.
