@@ -49,14 +49,13 @@ def run(settings: Settings) -> NoReturn:
         lambda: apps(settings, state),
         listeners,
         tls,
-        workers=settings.workers,
         loglevel=settings.log_level,
         logconfig_dict=log_config,
     )
 
 
 def apps(settings: Settings, state: CurrentState) -> list[App]:
-    """The app of each listener, made in every worker process: counters and processes are its own."""
+    """The app of each listener, made in the worker: counters and processes are its own."""
     metrics = Metrics(state)
     long_reviews, others = LongWork(memory=REVIEW_MEMORY), LongWork(nice=10, seconds=8.0)
     gevent.spawn(keep_fresh, state, others)

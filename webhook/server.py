@@ -32,11 +32,10 @@ def serve(
     """Serve until SIGTERM or SIGINT, then finish what has begun and exit.
 
     Args:
-        make_apps: Makes the application of each listener; called in every worker process before it accepts
+        make_apps: Makes the application of each listener; called in the worker process before it accepts
             connections, so that processes and files that it opens are the worker's own.
-        listeners: Where they are served, in the same processes and under the same limits.
-        tls: The certificate; loaded before the workers start, so that a bad one stops the start, and tickets
-            of one worker are good at the others until the first rotation.
+        listeners: Where they are served, in the same process and under the same limits.
+        tls: The certificate; loaded before the worker starts, so that a bad one stops the start.
         limits: What peers can make a worker hold.
         settings: gunicorn's own, by its names.
 
@@ -84,6 +83,7 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
             "certfile": str(self.tls.certificate),
             "keyfile": str(self.tls.key),
             "worker_class": Worker,
+            "workers": 1,  # each counts for itself; for more load there are replicas
             "logger_class": Log,
             "keepalive": int(self.limits.idle_seconds),
             # Longer than the worker's own patience, so that it is the worker that ends the waiting.
