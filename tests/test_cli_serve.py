@@ -18,6 +18,7 @@ from werkzeug.test import Client
 from certs import development
 from testbed.mpijob import mpijob
 from testbed.waiting import PATIENCE, until
+from tests.admission.reviews import current_state
 from tests.attack.subject import Subject
 from tests.rules.tables import EXTENDS
 from webhook import client
@@ -26,8 +27,6 @@ from webhook.cli import main
 from webhook.documents import dump_yaml
 from webhook.responses import App
 from webhook.rules.load import load_file
-from webhook.rules.source import TableSource
-from webhook.state import CurrentState
 
 URL = "https://127.0.0.1:8443/mutate"
 
@@ -52,7 +51,7 @@ def ca(tmp_path: Path) -> Path:
 @pytest.fixture
 def answering(monkeypatch: pytest.MonkeyPatch) -> None:
     """The webhook in this process, in the place of one over HTTPS."""
-    app = Client(App(review_views(CurrentState(TableSource()))))
+    app = Client(App(review_views(current_state())))
 
     def post(url: str, _ca: Path, body: bytes) -> tuple[int, bytes]:
         path = url.removeprefix(URL.removesuffix("/mutate"))

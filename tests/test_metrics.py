@@ -62,8 +62,7 @@ def test_files_that_cannot_be_used_make_what_is_in_use_stale(told: Told) -> None
 
 
 def test_the_end_of_the_certificate_is_a_time_stamp(told: Told) -> None:
-    ends = told.state.certificate_ends
-    assert ends is not None
+    ends = told.state.tls.expires
     assert (
         told.value("certificate_expiry_timestamp_seconds") == ends.timestamp() > datetime.now(UTC).timestamp()
     )

@@ -61,8 +61,7 @@ class Metrics(Collector):
                 self._reloads.labels(file, result)
         self.registry.register(self)
         state.tables.watched.on_change = partial(self._reload, "table")
-        if state.tls:
-            state.tls.watched.on_change = partial(self._reload, "certificate")
+        state.tls.watched.on_change = partial(self._reload, "certificate")
 
     def answered(
         self,
@@ -110,12 +109,11 @@ class Metrics(Collector):
             yield GaugeMetricFamily(
                 f"{PREFIX}_{what}_stale", f"1 while the {what} files cannot be used.", value=bool(problem)
             )
-        if ends := self._state.certificate_ends:
-            yield GaugeMetricFamily(
-                f"{PREFIX}_certificate_expiry_timestamp_seconds",
-                "When the serving certificate ends, Unix time.",
-                value=ends.timestamp(),
-            )
+        yield GaugeMetricFamily(
+            f"{PREFIX}_certificate_expiry_timestamp_seconds",
+            "When the serving certificate ends, Unix time.",
+            value=self._state.tls.expires.timestamp(),
+        )
 
     def _policies(self) -> Iterator[Metric]:
         ends = [row.until for row in self._state.table.policies if row.until]

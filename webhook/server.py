@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Limits", "Listener", "TlsFiles", "serve"]
 
+LONGEST_LINE = 4094
+"""Bytes of a request line or a header field; gunicorn's own default for the first."""
+
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a directory; the files in it are made by mkstemp
 
 
@@ -90,9 +93,9 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
             "graceful_timeout": int(self.limits.graceful_seconds) + 2,
             # Heartbeat files: a tmpfs of every container, writable there under a read-only root as well.
             "worker_tmp_dir": _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK) else None,
-            "limit_request_line": self.limits.request_line,
-            "limit_request_fields": self.limits.header_fields,
-            "limit_request_field_size": self.limits.request_line,
+            "limit_request_line": LONGEST_LINE,
+            "limit_request_fields": 64,
+            "limit_request_field_size": LONGEST_LINE,
             # No header of a peer changes what the application is told about it: nothing proxies this server.
             "forwarded_allow_ips": "",
             "sendfile": False,

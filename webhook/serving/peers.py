@@ -15,7 +15,7 @@ from gunicorn.util import close_graceful
 from webhook.serving.handshakes import Handshakes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from webhook.serving.settings import Limits, Listener
 
@@ -82,32 +82,22 @@ class Peer:
         self.deadline = time.monotonic() + self._peers.seconds[state]
 
     def secure(self, context: Any) -> None:  # noqa: ANN401 - gevent's SSLContext
-        """Do the TLS handshake.
+        """Do the TLS handshake, its steps in threads: OpenSSL signs for about a millisecond, without the GIL.
 
         Raises:
             OSError: The peer speaks no TLS, or went away, or was too slow.
         """
         self.sock = context.wrap_socket(self.sock, server_side=True, do_handshake_on_connect=False)
         self.sock.settimeout(0.0)  # a step never waits, so that a thread can do it
-        while wait := self._handshake_step():
-            wait(self.sock.fileno())
+        while error := self._peers.handshakes.do(self.sock.do_handshake):
+            if isinstance(error, ssl.SSLWantReadError):
+                socket.wait_read(self.sock.fileno())
+            elif isinstance(error, ssl.SSLWantWriteError):
+                socket.wait_write(self.sock.fileno())
+            else:
+                raise error
         self.sock.settimeout(None)
         self.enter(State.WAITING)
-
-    def _handshake_step(self) -> Callable[[int], None] | None:
-        """Take a step in a thread: OpenSSL signs for about a millisecond, without Python's lock.
-
-        Returns:
-            What to wait by before the next one; None after the last.
-        """
-        error = self._peers.handshakes.do(self.sock.do_handshake)
-        if isinstance(error, ssl.SSLWantReadError):
-            return socket.wait_read  # type: ignore[no-any-return]
-        if isinstance(error, ssl.SSLWantWriteError):
-            return socket.wait_write  # type: ignore[no-any-return]
-        if error is not None:
-            raise error
-        return None
 
     def recv(self, size: int) -> bytes:
         """Take in a part of a request, for gunicorn's parser.
