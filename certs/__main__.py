@@ -1,34 +1,27 @@
 """``python -m certs``: the certificate program's command line."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from certs import development, objects, status
 from certs.authority import CertificateError
-from certs.decide import Action
+from certs.decide import Action, NextStep
 from certs.options import cluster_options, option, rotator
-from certs.passes import Passes
+from certs.rotate import PassResult
 from common import logs
 from kube.api import ApiError
 from kube.election import Elector
 from kube.loop import Loop
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from certs.decide import NextStep
-    from certs.rotate import PassResult
 
 LOOK_SECONDS = 0.5
 """Between the looks of ``rotate --wait``."""
@@ -116,6 +109,7 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
     from prometheus_client import start_http_server  # noqa: PLC0415
 
     from certs.metrics import Metrics  # noqa: PLC0415
+    from certs.passes import Passes  # noqa: PLC0415
 
     logs.configure(options["log_format"], "certs")
     metrics = Metrics()

@@ -5,25 +5,20 @@ in is randomness: keys and serial numbers come from the operating system's gener
 ``cryptography``, as they must.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from common.times import stamp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
 
 BACKDATE = timedelta(minutes=5)
 """How long before ``now`` a certificate begins: nodes' clocks differ by a few minutes at most."""

@@ -1,15 +1,10 @@
 """Certificates for a developer's own machine."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from certs import authority
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 LIFETIME = timedelta(days=30)
 

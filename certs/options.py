@@ -1,22 +1,17 @@
 """Options of the commands that talk to a cluster; each has an environment variable of the same name."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from certs.authority import service_names
+from certs.decide import NextStep
 from certs.inputs import Wanted
 from certs.rotate import Rotator, Target
 from kube.command import connect, options_of, own_namespace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from certs.decide import NextStep
 
 option = options_of("ULTRASERVER_CERTS")
 

@@ -1,17 +1,12 @@
 """Which leaf each replica serves: asked over TLS, at the addresses of the Service's EndpointSlices."""
 
-from __future__ import annotations
-
 import ssl
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from cryptography import x509
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kube.api import Object
+from kube.api import Object
 
 TIMEOUT_SECONDS = 2.0
 _AT_ONCE = 8

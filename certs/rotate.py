@@ -1,29 +1,28 @@
 """One pass: read, decide, do one step, and again, until nothing is left to do now."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from datetime import datetime
+
+from cryptography.x509 import Certificate
 
 from certs import objects
-from certs.authority import issue, new_authority
+from certs.authority import Pair, issue, new_authority
 from certs.decide import Action, NextStep, decide
-from certs.inputs import Inputs
-from certs.objects import STORED_AT, TRUSTED_SINCE, bundle_pem, file, read_hook, read_secret
+from certs.inputs import Inputs, Wanted
+from certs.objects import (
+    STORED_AT,
+    TRUSTED_SINCE,
+    Bundle,
+    PairSecret,
+    bundle_pem,
+    file,
+    read_hook,
+    read_secret,
+)
 from certs.replicas import addresses, served
-from kube.api import ApiError, ConflictError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import datetime
-
-    from cryptography.x509 import Certificate
-
-    from certs.authority import Pair
-    from certs.inputs import Wanted
-    from certs.objects import Bundle, PairSecret
-    from kube.api import Object
-    from kube.client import KubernetesApi
+from kube.api import ApiError, ConflictError, Object
+from kube.rest import RestApi
 
 MOST_STEPS = 40
 """Of one pass. A whole rotation is eight; more means that somebody undoes what this program does."""
@@ -86,7 +85,7 @@ class Rotator:
         say: Told each step when it is done, and why it was.
     """
 
-    api: KubernetesApi
+    api: RestApi
     target: Target
     policy: Wanted
     clock: Callable[[], datetime]

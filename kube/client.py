@@ -4,28 +4,22 @@ The generic calls of its client are used, not the generated models: an object th
 written back as JSON keeps every field, those of a newer API server included.
 """
 
-from __future__ import annotations
-
 import contextlib
+from collections.abc import Iterator
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import urllib3
 from kubernetes.client.api_client import ApiClient
 from kubernetes.client.configuration import Configuration
 from kubernetes.client.exceptions import ApiException
+from kubernetes.client.rest import RESTResponse
 from kubernetes.config.config_exception import ConfigException
 from kubernetes.config.incluster_config import load_incluster_config
 from kubernetes.config.kube_config import list_kube_config_contexts, load_kube_config
 
 from kube.api import ApiError, Object
 from kube.rest import Answer, RestApi, TooLongError, checked, decoded, loaded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from kubernetes.client.rest import RESTResponse
 
 TIMEOUT_SECONDS = 10
 """For one call; the API server answers reads and writes of such small objects in milliseconds."""
@@ -49,7 +43,7 @@ class KubernetesApi(RestApi):
         self._client = ApiClient(configuration)
 
     @contextlib.contextmanager
-    def stream(self, path: str) -> Iterator[EventStream]:
+    def stream(self, path: str) -> Iterator["EventStream"]:
         """Begin a watch.
 
         Raises:

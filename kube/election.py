@@ -7,20 +7,15 @@ safe without a leader. The ``kubernetes`` package's own election has no types, n
 keeps the passes in a thread of its own, so it is not used.
 """
 
-from __future__ import annotations
-
 import copy
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kube.api import ConflictError, Object, leases
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from kube.client import KubernetesApi
+from kube.rest import RestApi
 
 
 @dataclass(slots=True)
@@ -37,7 +32,7 @@ class Elector:
         watch: Seconds of a clock that never jumps.
     """
 
-    api: KubernetesApi
+    api: RestApi
     namespace: str
     name: str
     identity: str

@@ -1,18 +1,13 @@
 """Calls of an API server by its REST interface, whatever carries them: JSON in and out, pages, errors."""
 
-from __future__ import annotations
-
 import json
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from kube.api import ApiError, ConflictError, ForbiddenError, GoneError, Object
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 PAGE = 500
 """Objects in one page of a list, as in client-go's pager: 4,000 nodes are never in memory at once."""

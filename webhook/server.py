@@ -1,21 +1,15 @@
 """Serve WSGI applications over TLS: gunicorn's processes, signals, parser and gevent worker."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger
 
 from webhook.serving.settings import Limits, Listener
 from webhook.serving.tls import TlsFiles
-from webhook.serving.worker import Worker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from webhook.serving.worker import WsgiApp
+from webhook.serving.worker import Worker, WsgiApp
 
 __all__ = ["Limits", "Listener", "TlsFiles", "serve"]
 

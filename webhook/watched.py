@@ -1,17 +1,13 @@
 """A value that is read from files: read again when they change, kept when they are broken."""
 
-from __future__ import annotations
-
+import logging
 import math
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Generic, TypeVar
-
-if TYPE_CHECKING:
-    import logging
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 

@@ -4,21 +4,17 @@ What waits stands in the order of its arrival, put back by what it weighs: short
 came little before it, and nothing waits for ever because others keep coming.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from bisect import insort
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gevent.event import Event
 
 from webhook.serving.template import Template
 from webhook.work import BusyError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _BYTES_A_SECOND = 256 * 1024
 """What a piece weighs: about the rate at which reviews are evaluated."""

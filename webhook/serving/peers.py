@@ -1,23 +1,18 @@
 """Who is connected to a worker: what each does until when, what all hold, and who goes to make room."""
 
-from __future__ import annotations
-
 import enum
 import errno
 import time
+from collections.abc import Iterable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gevent
 from gevent import getcurrent, socket, ssl
 from gunicorn.util import close_graceful
 
 from webhook.serving.handshakes import Handshakes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from webhook.serving.settings import Limits, Listener
+from webhook.serving.settings import Limits, Listener
 
 _CHUNK = 64 * 1024
 _TURN = 64 * 1024
@@ -66,7 +61,7 @@ class Peer:
         held: Bytes of it that this process holds: of the request, then of the response.
     """
 
-    def __init__(self, sock: Any, listener: Listener, peers: Peers) -> None:  # noqa: ANN401 - gevent's socket
+    def __init__(self, sock: Any, listener: Listener, peers: "Peers") -> None:  # noqa: ANN401 - gevent's socket
         self.sock, self.listener, self._peers = sock, listener, peers
         self.greenlet = getcurrent()
         self.since = time.monotonic()

@@ -1,7 +1,5 @@
 """Where is served, and the bounds on what peers can do there, with defaults and where each comes from."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from webhook import limits
