@@ -7,7 +7,7 @@ safe without a leader. The ``kubernetes`` package's own election has no types, n
 keeps the passes in a thread of its own, so it is not used.
 """
 
-import copy
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -43,10 +43,7 @@ class Elector:
     _seen_at: float = field(default=0.0, init=False)
 
     def lead(self) -> bool:
-        """Take the Lease, or renew it, where that is fair.
-
-        Returns:
-            Whether this candidate holds it.
+        """Take the Lease, or renew it, where that is fair; says whether this candidate holds it.
 
         Raises:
             ApiError: It cannot be read or written.
@@ -72,12 +69,9 @@ class Elector:
         lease = self.api.get(self._path)
         if lease is None or _spec(lease).get("holderIdentity") != self.identity:
             return
-        given = copy.deepcopy(lease)
-        given["spec"] = {**_spec(lease), "holderIdentity": "", "renewTime": _now()}
-        try:
-            self.api.replace(self._path, given)
-        except ConflictError:  # then it is somebody else's already
-            return
+        given = {**_spec(lease), "holderIdentity": "", "renewTime": _now()}
+        with contextlib.suppress(ConflictError):  # then it is somebody else's already
+            self.api.replace(self._path, {**lease, "spec": given})
 
     @property
     def _path(self) -> str:
@@ -97,12 +91,7 @@ class Elector:
     def _claim(self, lease: Object) -> Object:
         old, now = _spec(lease), _now()
         mine = old.get("holderIdentity") == self.identity
-        claimed: Object = copy.deepcopy(lease) or {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": self.name, "labels": dict(self.labels)},
-        }
-        claimed["spec"] = {
+        spec = {
             **old,
             "holderIdentity": self.identity,
             "leaseDurationSeconds": self.duration,
@@ -110,7 +99,13 @@ class Elector:
             "renewTime": now,
             "leaseTransitions": (old.get("leaseTransitions") or 0) + (0 if mine or not old else 1),
         }
-        return claimed
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self.name, "labels": dict(self.labels)},
+            **lease,
+            "spec": spec,
+        }
 
 
 def _now() -> str:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from functools import partial
 from http import HTTPStatus
 from math import inf
 from typing import Any
@@ -60,8 +59,8 @@ class Metrics(Collector):
             for result in ("reloaded", "refused"):
                 self._reloads.labels(file, result)
         self.registry.register(self)
-        state.tables.watched.on_change = partial(self._reload, "table")
-        state.tls.watched.on_change = partial(self._reload, "certificate")
+        state.tables.watched.on_change = lambda result: self._reloads.labels("table", result).inc()
+        state.tls.watched.on_change = lambda result: self._reloads.labels("certificate", result).inc()
 
     def answered(
         self,
@@ -91,9 +90,6 @@ class Metrics(Collector):
         for state, rules in (("fired", found.rules), ("refused", found.refusing)):
             for rule in rules:
                 self._shadow_rules.labels(rule, state).inc()
-
-    def _reload(self, file: str, result: str) -> None:
-        self._reloads.labels(file, result).inc()
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""
