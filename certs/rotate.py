@@ -75,7 +75,7 @@ class PassResult:
 
 @dataclass(slots=True)
 class Rotator:
-    """Does passes for one target.
+    """Does passes for one target. It raises `ApiError` where something cannot be read or written.
 
     Attributes:
         api: The API server.
@@ -97,9 +97,6 @@ class Rotator:
         The webhook configurations first, the authority last. So whoever is about to write to the former
         by their version knows an authority that is not older than they are, and cannot undo what another
         rotator, who knew a newer one, has published meanwhile.
-
-        Raises:
-            ApiError: Something cannot be read.
         """
         target = self.target
         hooks = tuple(
@@ -113,22 +110,14 @@ class Rotator:
         return Inputs(authority, serving, provided, hooks, self.policy, self.clock(), forced)
 
     def next(self, stored: Inputs) -> NextStep:
-        """Decide; before an old authority goes, the replicas are asked.
-
-        Raises:
-            ApiError: The replicas' addresses cannot be read.
-        """
+        """Decide; before an old authority goes, the replicas are asked."""
         decision = decide(stored)
         if decision.action is Action.BUNDLE and stored.bundle > decision.bundle:
             decision = decide(replace(stored, replicas=self.replicas()))
         return decision
 
     def replicas(self) -> dict[str, Certificate]:
-        """The leaf that each replica serves, by address.
-
-        Raises:
-            ApiError: Their addresses cannot be read.
-        """
+        """The leaf that each replica serves, by address."""
         slices = self.api.get(objects.endpoint_slices(self.target.namespace, self.target.service))
         return served(addresses(slices))
 

@@ -123,15 +123,14 @@ def connect(kubeconfig: Path | None) -> KubernetesApi:
     Raises:
         ApiError: Neither names one.
     """
+    if kubeconfig is not None:
+        return connect_as_user(kubeconfig, None)[0]
     configuration = Configuration()
     try:
-        if kubeconfig is None:
-            load_incluster_config(configuration)  # type: ignore[no-untyped-call]
-        else:
-            load_kube_config(str(kubeconfig), client_configuration=configuration)  # type: ignore[no-untyped-call]
-    except (ConfigException, OSError) as error:
-        hint = "" if kubeconfig else " (not in a pod? Then name a --kubeconfig.)"
-        raise ApiError(f"cannot reach the API server: {error}{hint}") from error
+        load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+    except ConfigException as error:
+        hint = "(not in a pod? Then name a --kubeconfig.)"
+        raise ApiError(f"cannot reach the API server: {error} {hint}") from error
     return KubernetesApi(configuration)
 
 

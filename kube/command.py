@@ -1,7 +1,6 @@
 """What the command lines of the programs that talk to an API server share."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +9,6 @@ import click
 from kube.api import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kube.client import KubernetesApi
 
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -41,7 +38,7 @@ def own_namespace() -> str:
         return "ultraserver-webhook"
 
 
-def connect(kubeconfig: Path | None) -> KubernetesApi:
+def connect(kubeconfig: Path | None) -> "KubernetesApi":
     """As `kube.client.connect`; the client is imported here, for commands and --help run without it.
 
     Raises:

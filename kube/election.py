@@ -20,7 +20,7 @@ from kube.rest import RestApi
 
 @dataclass(slots=True)
 class Elector:
-    """One candidate for a Lease.
+    """One candidate for a Lease. It raises `ApiError` where that cannot be read or written.
 
     Attributes:
         api: The API server.
@@ -43,11 +43,7 @@ class Elector:
     _seen_at: float = field(default=0.0, init=False)
 
     def lead(self) -> bool:
-        """Take the Lease, or renew it, where that is fair; says whether this candidate holds it.
-
-        Raises:
-            ApiError: It cannot be read or written.
-        """
+        """Take the Lease, or renew it, where that is fair; says whether this candidate holds it."""
         lease = self.api.get(self._path)
         if lease is not None and not self._may_take(lease):
             return False
@@ -61,11 +57,7 @@ class Elector:
         return True
 
     def release(self) -> None:
-        """Give the Lease back, if it is this candidate's, so that the next need not wait.
-
-        Raises:
-            ApiError: It cannot be read or written.
-        """
+        """Give the Lease back, if it is this candidate's, so that the next need not wait."""
         lease = self.api.get(self._path)
         if lease is None or _spec(lease).get("holderIdentity") != self.identity:
             return
