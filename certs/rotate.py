@@ -21,7 +21,7 @@ from certs.objects import (
     read_secret,
 )
 from certs.replicas import addresses, served
-from kube.api import ApiError, ConflictError, Object
+from kube.api import ApiError, ConflictError
 from kube.rest import RestApi
 
 MOST_STEPS = 40
@@ -103,10 +103,9 @@ class Rotator:
             read_hook(kind, name, self.api.get(objects.webhook_configuration(kind, name)))
             for kind, name in target.hooks
         )
-        serving = read_secret(target.secret, self._secret(target.secret), STORED_AT)
-        provided = read_secret(target.provided_secret, self._secret(target.provided_secret), STORED_AT)
-        raw = self._secret(target.authority_secret)
-        authority = read_secret(target.authority_secret, raw, TRUSTED_SINCE, signs=True)
+        serving = self._secret(target.secret, STORED_AT)
+        provided = self._secret(target.provided_secret, STORED_AT)
+        authority = self._secret(target.authority_secret, TRUSTED_SINCE, signs=True)
         return Inputs(authority, serving, provided, hooks, self.policy, self.clock(), forced)
 
     def next(self, stored: Inputs) -> NextStep:
@@ -193,8 +192,9 @@ class Rotator:
         else:
             self.api.replace(f"{collection}/{held.name}", document)
 
-    def _secret(self, name: str) -> Object | None:
-        return self.api.get(f"{objects.secrets(self.target.namespace)}/{name}")
+    def _secret(self, name: str, note: str, *, signs: bool = False) -> PairSecret:
+        raw = self.api.get(f"{objects.secrets(self.target.namespace)}/{name}")
+        return read_secret(name, raw, note, signs=signs)
 
 
 def _files(pair: Pair) -> dict[str, bytes]:

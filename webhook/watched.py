@@ -83,19 +83,16 @@ class Watched(Generic[T]):
         except (UnusableError, OSError) as error:
             self._again = error.until if isinstance(error, UnusableError) else math.inf
             if seen != self._seen or str(error) != self.problem:
-                self._refuse(str(error))
+                self.problem = str(error)
+                fields = {"file": self._what, "problem": self.problem}
+                self._log.error("keeping %(file)s as it was: %(problem)s", fields, extra=fields)
+                self.on_change("refused")
         else:
             self.value = value
             self.problem, self._again = "", math.inf
             self._log.warning("reloaded %s", self._what, extra={"file": self._what})
             self.on_change("reloaded")
         self._seen = seen
-
-    def _refuse(self, problem: str) -> None:
-        self.problem = problem
-        fields = {"file": self._what, "problem": problem}
-        self._log.error("keeping %(file)s as it was: %(problem)s", fields, extra=fields)
-        self.on_change("refused")
 
     def _signature(self) -> tuple[tuple[str | int, ...], ...]:
         try:

@@ -3,7 +3,7 @@
 import enum
 import errno
 import time
-from collections.abc import Iterable
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -213,8 +213,7 @@ class Peers:
         So a flood drives itself out, before it drives out an API server's connections.
         """
         if len(self._all) >= self.limits.connections:
-            oldest = min(self._unserved(), key=lambda peer: (peer.requests > 0, peer.since), default=None)
-            self._evict(oldest)
+            self._evict(lambda peer: (peer.requests > 0, peer.since))
         self._all.add(peer)
 
     def discard(self, peer: Peer) -> None:
@@ -231,9 +230,7 @@ class Peers:
         self.held += size
         if self.held > self.limits.buffered:
             now = time.monotonic()
-            self._evict(
-                max(self._unserved(), key=lambda peer: peer.held * self._age(peer, now), default=None)
-            )
+            self._evict(lambda peer: -peer.held * self._age(peer, now))
 
     def release(self, peer: Peer) -> None:
         """The bytes of a peer are no longer held."""
@@ -261,14 +258,13 @@ class Peers:
             elif peer.state in {State.WAITING, State.HANDSHAKE}:
                 peer.deadline = min(peer.deadline, latest)
 
-    def _unserved(self) -> Iterable[Peer]:
-        return (peer for peer in self._all if peer.state is not State.SERVED)
-
     def _age(self, peer: Peer, now: float) -> float:
         """Seconds since it began what it is doing."""
         return now - (peer.deadline - self.seconds[peer.state])
 
-    def _evict(self, peer: Peer | None) -> None:
+    def _evict(self, order: Callable[[Peer], Any]) -> None:
+        """Close the first, in an order, of those that are not being served."""
+        peer = min((peer for peer in self._all if peer.state is not State.SERVED), key=order, default=None)
         if peer:
             self.discard(peer)
             peer.ended = True  # nothing more is said to it
