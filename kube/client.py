@@ -16,7 +16,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.client.rest import RESTResponse
 from kubernetes.config.config_exception import ConfigException
 from kubernetes.config.incluster_config import load_incluster_config
-from kubernetes.config.kube_config import list_kube_config_contexts, load_kube_config
+from kubernetes.config.kube_config import load_kube_config
 
 from kube.api import ApiError, Object
 from kube.rest import Answer, RestApi, TooLongError, checked, decoded, loaded
@@ -123,36 +123,16 @@ def connect(kubeconfig: Path | None) -> KubernetesApi:
     Raises:
         ApiError: Neither names one.
     """
-    if kubeconfig is not None:
-        return connect_as_user(kubeconfig, None)[0]
     configuration = Configuration()
     try:
-        load_incluster_config(configuration)  # type: ignore[no-untyped-call]
-    except ConfigException as error:
-        hint = "(not in a pod? Then name a --kubeconfig.)"
-        raise ApiError(f"cannot reach the API server: {error} {hint}") from error
-    return KubernetesApi(configuration)
-
-
-def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[KubernetesApi, str]:
-    """Have the API server that kubectl would talk to, and the namespace that it would use.
-
-    Args:
-        kubeconfig: A kubeconfig; None for those of the variable ``KUBECONFIG``, or ``~/.kube/config``.
-        context: One of its contexts; None for the current one.
-
-    Raises:
-        ApiError: There is no such file or context, or it names no API server.
-    """
-    configuration, file = Configuration(), str(kubeconfig) if kubeconfig else None
-    try:
-        load_kube_config(file, context, configuration, persist_config=False)  # type: ignore[no-untyped-call]
-        contexts, current = list_kube_config_contexts(file)  # type: ignore[no-untyped-call]
+        if kubeconfig is None:
+            load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+        else:
+            load_kube_config(str(kubeconfig), client_configuration=configuration)  # type: ignore[no-untyped-call]
     except (ConfigException, OSError) as error:
-        raise ApiError(f"cannot reach the API server: {error}") from error
-    wanted = context or current["name"]
-    chosen = next((item for item in contexts if item["name"] == wanted), current)
-    return KubernetesApi(configuration), chosen["context"].get("namespace") or "default"
+        hint = "" if kubeconfig else " (not in a pod? Then name a --kubeconfig.)"
+        raise ApiError(f"cannot reach the API server: {error}{hint}") from error
+    return KubernetesApi(configuration)
 
 
 @contextlib.contextmanager
