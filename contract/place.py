@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from contract import keys
@@ -148,8 +149,9 @@ class Place:
         return self.index.of(metadata.get("name") or "", metadata.get("labels") or {})
 
 
+@lru_cache(maxsize=1024)
 def parse(text: str) -> Place:
-    """The place that an annotation says.
+    """The place that an annotation says; one for all pods of a job, which say the same.
 
     Raises:
         ContractError: It cannot be read.
