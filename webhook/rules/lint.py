@@ -17,6 +17,9 @@ from webhook.rules.problems import Found
 COUNTS = range(1, 1025)
 """Worker counts that reachability is tried with; shapes repeat long before the end."""
 
+SAID = frozenset(JOB) - {"job.name", "job.peers", "job.groupLabels", "job.place"}
+"""What messages of shapes may quote: texts that every job with a shape has."""
+
 NAMED = 12
 """Most rows that a message names, so that a long table does not make long messages."""
 
@@ -153,8 +156,8 @@ def _shapes(table: Table) -> Found:
         yield from _strictness(acted_on, shape, at)
         for part in ("warn", "deny"):
             for quoted in names(getattr(shape, part)):
-                if quoted not in JOB or (quoted == "shape.topologyKey" and not shape.topology_key):
-                    yield (*at, part), f"unknown placeholder $({quoted}); known are {listed(JOB)}"
+                if quoted not in SAID or (quoted == "shape.topologyKey" and not shape.topology_key):
+                    yield (*at, part), f"unknown placeholder $({quoted}); known are {listed(SAID)}"
 
 
 def _sizes(shape: Shape, at: Path) -> Found:
