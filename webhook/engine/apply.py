@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from contract.place import Placer
-from webhook.engine.match import Subject, found_devices, matched, ruled_out
+from webhook.engine.devices import unsupported
+from webhook.engine.match import Subject, matched, ruled_out
 from webhook.engine.outcome import RuleOutcome, State, cut
 from webhook.engine.placing import place_of
 from webhook.engine.values import of_template
@@ -153,7 +154,7 @@ def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
         return paths
     known = values()
     if rule.match.unsupported_count:
-        known = {**known, **found_devices(rule.match, subject, paths)}
+        known = {**known, **unsupported(subject.table, subject.job, paths[0], rule.match.unsupported_count)}
     if not rule.quotes <= known.keys():
         return f"the job has nothing for $({min(rule.quotes - known.keys())})"
     return _Ready(rule, subject, paths, known)

@@ -4,7 +4,7 @@ from contract import keys
 from webhook.engine.claims import claimed_node, claims, left_alone
 from webhook.engine.jobs import OpenJob
 from webhook.engine.outcome import JobError, cut
-from webhook.objects.templates import admits, matches, requested, takes, tolerated
+from webhook.objects.templates import admits, matches, takes, tolerated
 from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown, text_of
 from webhook.rows.table import Devices, Table
 from webhook.rows.workloads import DEVICES, WORKER, Candidates
@@ -52,7 +52,7 @@ def _by_content(wanted: Candidates, job: OpenJob) -> tuple[bool, str]:
     for template in templates:
         if name := claimed_node(wanted, template):
             return True, f"its workers claim a node by the template {cut(name)}"
-    if less := next(filter(None, (requested(part, wanted.requests) for part in templates)), None):
+    if less := next((name for found in asked for name in wanted.requests if found.get(name)), None):
         said = f"its workers ask for less than the {least[less]} {less} that a node has"
         return False, f"{said}; {keys.INJECT} opts it in"
     selector = ("spec", "nodeSelector", wanted.instance_type_label)

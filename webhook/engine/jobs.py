@@ -12,7 +12,7 @@ from contract.place import Index, Term
 from webhook.engine.claims import claimed_node
 from webhook.engine.outcome import JobError, Request
 from webhook.objects.paths import ObjectPath
-from webhook.objects.templates import Selection, matches, requested, selection, takes
+from webhook.objects.templates import Selection, matches, selection, takes
 from webhook.objects.tree import Json, Path, WrongTypeError, get, map_at, shown, text_of
 from webhook.rows.workloads import ANY, DEVICES, WORKER, Candidates, Factor, Group, Workload
 
@@ -179,7 +179,12 @@ def _takers(wanted: Candidates, templates: list[Json], obj: Json) -> list[Json]:
     marks = (map_at(metadata, (kind,)).get(keys.INJECT) for kind in ("annotations", "labels"))
     if found or not any(text_of(mark) in keys.ON for mark in marks):
         return found
-    return [template for template in templates if requested(template, wanted.requests)] or templates
+    return [template for template in templates if _asks(wanted, template)] or templates
+
+
+def _asks(wanted: Candidates, template: Json) -> bool:
+    asked = requests(map_at(template, ("spec",)))
+    return any(asked.get(name) for name in wanted.requests)
 
 
 def _open(takers: Container[int], group: Group, obj: Json, path: Path, before: int) -> OpenGroup:

@@ -99,15 +99,6 @@ def matched(match: Match, subject: Subject) -> Sequence[Path] | str:
     return _failed(match.of_object, match, subject) or paths
 
 
-def found_devices(match: Match, subject: Subject, paths: Sequence[Path]) -> Mapping[str, str]:
-    """What placeholders about devices stand for, in a rule that fires for these templates."""
-    for path in paths:
-        found = unsupported(subject.table, subject.job, path, match.unsupported_count)
-        if found:
-            return found.texts(path)
-    return {}
-
-
 def _failed(conditions: Sequence[str], match: Match, *about: object) -> str | None:
     """What the first of a rule's conditions says that is not met."""
     for name in conditions:

@@ -35,27 +35,6 @@ def takes(amounts: Mapping[str, int], resource: str, least: int, most: float = i
     return max(1, 1000 * least) <= amounts.get(resource, 0) <= 1000 * most
 
 
-def quantities(container: Json, name: str) -> tuple[str, str]:
-    """What a container says of a resource, as limit and as request; empty where it does not."""
-    limit, request = (get(container, ("resources", kind, name)) for kind in ("limits", "requests"))
-    return _quantity(limit), _quantity(request)
-
-
-def _quantity(value: Json) -> str:
-    return str(value) if isinstance(value, str | int | float) else ""
-
-
-def requested(template: Json, resources: tuple[str, ...]) -> str | None:
-    """The first of the resources that a container of the template asks for, none for a quantity of 0."""
-    for container in containers(template):
-        for kind in ("limits", "requests") if "resources" in container else ():
-            asked = map_at(container, ("resources", kind))
-            for name in resources if asked else ():
-                if str(asked.get(name) or "0").strip("0.") != "":
-                    return name
-    return None
-
-
 def tolerated(template: Json, taints: Mapping[str, tuple[str, ...]]) -> str | None:
     """The first toleration of the template that is of one of the taints, values by key; None if none is."""
     for item in maps_at(template, ("spec", "tolerations")):
