@@ -159,8 +159,7 @@ def _with_values(table: Table) -> Table:
 
     def told(workload: Workload) -> Workload:
         defaults = {
-            name: replace(row, default=quoting(row.default, known))
-            for name, row in workload.fields.items()
+            name: replace(row, default=quoting(row.default, known)) for name, row in workload.fields.items()
         }
         return replace(workload, fields=defaults)
 
