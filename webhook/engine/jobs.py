@@ -188,18 +188,18 @@ def _asks(wanted: Candidates, template: Json) -> bool:
 
 
 def _open(takers: Container[int], group: Group, obj: Json, path: Path, before: int) -> OpenGroup:
-    takes_nodes, role, element = group.takes_nodes, group.role, group.template.element(path)
+    takes_nodes, role = group.takes_nodes, group.role
     if isinstance(takes_nodes, ObjectPath):
         takes_nodes = takes_nodes.value(obj) is True
     elif takes_nodes == DEVICES:
         takes_nodes = id(get(obj, path)) in takers
         role = role if takes_nodes else group.otherwise
-    replicas = prod(_number(factor, obj, element) for factor in group.replicas)
+    replicas = prod(_number(factor, obj, path) for factor in group.replicas)
     terms = tuple(
-        Term(number.source, prod(_number(factor, obj, element) for factor in number.times))
+        Term(number.source, prod(_number(factor, obj, path) for factor in number.times))
         for number in group.index
     )
-    numbers = prod(_number(factor, obj, element) for factor in group.numbers)
+    numbers = prod(_number(factor, obj, path) for factor in group.numbers)
     return OpenGroup(
         role,
         path,
@@ -211,8 +211,8 @@ def _open(takers: Container[int], group: Group, obj: Json, path: Path, before: i
     )
 
 
-def _number(factor: Factor, obj: Json, element: int = 0) -> int:
-    found = factor.path.value(obj, element) if factor.path else None
+def _number(factor: Factor, obj: Json, template: Path) -> int:
+    found = factor.path.value(obj, template) if factor.path else None
     if found is None:
         return factor.default
     if isinstance(found, bool) or not isinstance(found, int) or found < 0:
@@ -229,7 +229,7 @@ def field(workload: Workload, obj: Json, name: str) -> str:
         WrongTypeError: if it is neither text, a truth value nor a number of a size that a job's can have.
     """
     row = workload.fields[name]
-    found = row.path.first(obj)
+    found = row.path.value(obj)
     if row.smaller:
         return _smaller(found, row.default)
     if row.counted and isinstance(found, list):
