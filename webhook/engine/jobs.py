@@ -82,7 +82,7 @@ class OpenJob:
     def _paths(self) -> Mapping[str, tuple[Path, ...]]:
         every = {
             role: [group.template for group in self.groups if group.role == role]
-            for role in self.workload.roles()
+            for role in self.workload.roles
         }
         if WORKER in every:
             every[WORKER] += [group.template for group in self.groups if group.takes_nodes]

@@ -55,6 +55,10 @@ class Count:
     def __str__(self) -> str:
         return f"multiple of {self.number}" if self.multiple else str(self.number)
 
+    def covers(self, other: "Count") -> bool:
+        """Whether every count of another is one of its own."""
+        return other.number % self.number == 0 if self.multiple else self == other
+
 
 def _count(said: int | str) -> Count:
     return Count(_last(said), multiple=True) if isinstance(said, str) else Count(said)
@@ -233,6 +237,15 @@ class Match(Row):
     annotations: SomePatterns = field(default_factory=dict)
     namespace: Texts = ()
     mount_free: MountFree | None = None
+
+    def is_for(self, workload: Workload) -> bool:
+        """Whether it speaks about a kind of job, and a role that this has."""
+        named = not self.workload or workload.name in self.workload
+        return named and (self.role == ANY or self.role in workload.roles)
+
+    def allows(self, shape: Shape) -> bool:
+        """Whether a shape meets its condition on shapes."""
+        return all(shape.facts[key] in allowed for key, allowed in self.shape.items())
 
     @cached_property
     def of_job(self) -> Sequence[str]:
@@ -471,12 +484,7 @@ class Table(File):
     def rules_of(self) -> Mapping[str, Sequence[Rule]]:
         """By workload the rules that can match: those of others cost an object nothing."""
         return {
-            workload.name: [
-                rule
-                for rule in self.rules
-                if (not rule.match.workload or workload.name in rule.match.workload)
-                and rule.match.role in {ANY, *workload.roles()}
-            ]
+            workload.name: [rule for rule in self.rules if rule.match.is_for(workload)]
             for workload in self.workloads
         }
 

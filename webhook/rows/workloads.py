@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator
@@ -254,6 +255,7 @@ class Workload(Row):
         """Whether it has a group that can take nodes; only then it has a size, and so a shape."""
         return any(group.takes_nodes is not False for group in self.groups)
 
+    @cached_property
     def roles(self) -> tuple[str, ...]:
         """The roles that rules can match: those of its groups, and ``worker`` for what takes nodes."""
         named = [role for group in self.groups for role in group.roles]

@@ -1,7 +1,7 @@
 """What the types of rows cannot see: rows that contradict each other, or Kubernetes, or can never fire."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from itertools import chain
 
 from common.quantities import thousandths
@@ -14,14 +14,8 @@ from webhook.rules.lint_policies import policy_problems
 from webhook.rules.lint_rules import listed, rule_problems
 from webhook.rules.problems import Found
 
-COUNTS = range(1, 1025)
-"""Worker counts that reachability is tried with; shapes repeat long before the end."""
-
 SAID = frozenset(JOB) - {"job.name", "job.peers", "job.groupLabels", "job.place"}
 """What messages of shapes may quote: texts that every job with a shape has."""
-
-NAMED = 12
-"""Most rows that a message names, so that a long table does not make long messages."""
 
 
 def problems_of(table: Table) -> Found:
@@ -139,19 +133,12 @@ def _groups(workload: Workload, at: Path) -> Found:
 def _shapes(table: Table) -> Found:
     facts = chain.from_iterable(rule.match.shape.items() for rule in table.rules)
     acted_on: set[tuple[str, str]] = {(name, value) for name, allowed in facts for value in allowed}
-    covered: dict[int, set[int]] = defaultdict(set)
-    earlier: dict[int, list[str]] = defaultdict(list)
     for index, shape in enumerate(table.shapes):
         at: Path = ("shapes", index)
-        counts = set(_counts(shape))
-        if counts <= covered[shape.node_config]:
-            names_ = ", ".join(earlier[shape.node_config][:NAMED])
-            yield (
-                (*at, "workers"),
-                f"unreachable: {names_} with the same node config fits every such count and is tried first",
-            )
-        covered[shape.node_config] |= counts
-        earlier[shape.node_config].append(shape.name)
+        same = (row for row in table.shapes[:index] if row.node_config == shape.node_config)
+        if hiding := next((row.name for row in same if row.workers.covers(shape.workers)), None):
+            why = f"{hiding} with the same node config fits every such count and is tried first"
+            yield (*at, "workers"), f"unreachable: {why}"
         yield from _sizes(shape, at)
         yield from _strictness(acted_on, shape, at)
         for part in ("warn", "deny"):
@@ -175,7 +162,3 @@ def _strictness(acted_on: set[tuple[str, str]], shape: Shape, at: Path) -> Found
             yield (*at, name), f"{name} needs a topologyKey"
         elif wanted != "none" and (name, wanted) not in acted_on:
             yield (*at, name), f"no rule of the table acts on {name}: {wanted}; add one that matches it"
-
-
-def _counts(shape: Shape) -> Iterable[int]:
-    return (n for n in {*COUNTS, shape.workers.number} if n in shape.workers)

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from functools import cache
 
 from contract import keys
 from webhook.objects.tree import Json, Path, map_at, maps_at, nodes
@@ -19,7 +18,7 @@ from webhook.rows.placeholders import (
 )
 from webhook.rows.policies import Mode
 from webhook.rows.table import Rule, Shape, Table
-from webhook.rows.workloads import ANY, Workload
+from webhook.rows.workloads import Workload
 from webhook.rules.problems import Found
 
 
@@ -41,7 +40,6 @@ class Rows:
         named: Name -> the rule of that name.
         replacing: Name of a rule -> those that replace it.
         places: Name of a rule -> where it is applied: in the place of the first that it replaces.
-        workload_names: Of all workloads.
     """
 
     def __init__(self, table: Table) -> None:
@@ -53,27 +51,14 @@ class Rows:
                 self.replacing[name].append(rule)
         places = {row.name: index for index, row in enumerate(table.rules)}
         self.places = {row.name: places.get(row.place, places[row.name]) for row in table.rules}
-        self.workload_names = {workload.name for workload in table.workloads}
-        self._workloads, self._shapes = cache(self._workloads_of), cache(self._shapes_of)
 
     def workloads(self, rule: Rule) -> list[Workload]:
         """Those that a rule matches."""
-        return self._workloads(rule.match.role, rule.match.workload)
-
-    def _workloads_of(self, role: str, wanted: tuple[str, ...]) -> list[Workload]:
-        named = (row for row in self.table.workloads if not wanted or row.name in wanted)
-        return [row for row in named if role in {ANY, *row.roles()}]
+        return [row for row in self.table.workloads if rule.match.is_for(row)]
 
     def shapes(self, rule: Rule) -> list[Shape]:
         """Those that a rule's match allows."""
-        return self._shapes(tuple(rule.match.shape.items()))
-
-    def _shapes_of(self, wanted: tuple[tuple[str, tuple[str, ...]], ...]) -> list[Shape]:
-        return [
-            shape
-            for shape in self.table.shapes
-            if all(shape.facts[key] in allowed for key, allowed in wanted)
-        ]
+        return [row for row in self.table.shapes if rule.match.allows(row)]
 
 
 def listed(known: Iterable[str]) -> str:
@@ -86,7 +71,7 @@ def _rule(rows: Rows, rule: Rule, at: Path) -> Found:
         yield at, "does nothing: give it add, warn, deny, placer or replaces"
     if rule.placer and rule.match.placer:
         yield (*at, "match", "placer"), "is not known yet where a rule with `placer` is looked at"
-    known = rows.workload_names
+    known = {workload.name for workload in rows.table.workloads}
     for name in rule.match.workload:
         if name not in known:
             yield (*at, "match", "workload"), f"unknown workload {name!r}; known are {listed(known)}"
@@ -165,7 +150,7 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
     }
     if workloads:
         offered = (
-            {f"{role}.{name}" for role in row.roles() for name in (*ROLE, *ROLE_MAPS)}
+            {f"{role}.{name}" for role in row.roles for name in (*ROLE, *ROLE_MAPS)}
             | {f"field.{name}" for name in row.fields}
             for row in workloads
         )
