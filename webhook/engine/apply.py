@@ -57,19 +57,15 @@ class _Ready(NamedTuple):
 
     def fragments(self) -> Iterator[tuple[Path, Json]]:
         """What it adds to each of the templates."""
-        rule, subject = self.rule, self.subject
-        if not rule.fragment:
-            yield from ((path, rule.add) for path in self.paths)
-            return
-        if len(self.paths) == 1 and not rule.per_template:
-            yield self.paths[0], rule.fragment(self.known)
-            return
-        groups = {group.template: group for group in subject.job.groups}
+        rule, job, shape, placer = self.rule, self.subject.job, self.subject.shape, self.subject.placer
         for path in self.paths:
-            known = {**self.known, **of_template(rule, get(subject.job.object, path))}
-            if rule.per_template and subject.shape and subject.placer:
-                known["job.place"] = str(place_of(subject.job, groups[path], subject.shape, subject.placer))
-            yield path, rule.fragment(known)
+            known = self.known
+            if rule.own:
+                known = {**known, **of_template(rule.own, get(job.object, path))}
+            if rule.per_template and shape and placer:
+                group = next(group for group in job.groups if group.template == path)
+                known = {**known, "job.place": str(place_of(job, group, shape, placer))}
+            yield path, rule.fragment(known) if rule.fragment else rule.add
 
 
 def apply_rules(subject: Subject, values: Values, progress: Progress) -> None:

@@ -312,6 +312,13 @@ class Rule(Row):
         return frozenset(name for part in parts for name in names(part))
 
     @cached_property
+    def own(self) -> Mapping[str, str]:
+        """Of the placeholders those of its role's first container, which each template has its own of."""
+        parts = {name: name.partition(".") for name in self.quotes}
+        role = self.match.role
+        return {name: last for name, (of, _, last) in parts.items() if of == role and last != "instanceType"}
+
+    @cached_property
     def fragment(self) -> Filling | None:
         """What fills in what it adds; None where that is the same for every job."""
         return filling(self.add)
