@@ -45,7 +45,7 @@ def _by_content(wanted: Candidates, job: OpenJob) -> tuple[bool, str]:
     if elsewhere := _elsewhere(wanted, job):
         return False, f"{elsewhere}; {keys.INJECT} opts it in"
     least = {name: wanted.whole_node.get(name, 0) for name in wanted.requests}
-    asked = [job.asked(path) for path in job.paths(WORKER)]
+    asked = [job.asked[path] for path in job.paths(WORKER)]
     whole = [name for found in asked for name in least if takes(found, name, least[name])]
     if whole:
         return True, f"its workers ask for {whole[0]}"
@@ -117,7 +117,7 @@ def _devices(wanted: Candidates, job: OpenJob, path: Path) -> Devices:
     found = list(claims(wanted, get(job.object, path)))
     if any(claim.shared for claim in found):
         return "unknown"  # whole-job admission does not know where a claim of several pods is
-    if any(job.asked(path).get(name) for name in wanted.requests):
+    if any(job.asked[path].get(name) for name in wanted.requests):
         return "requested"
     if any(claim.takes and claim.takes.node_config for claim in found):
         return "configured"

@@ -59,15 +59,11 @@ class OpenJob:
     namespace: str
     groups: tuple[OpenGroup, ...]
 
-    def asked(self, template: Path) -> Mapping[str, int]:
-        """Thousandths of each resource that a pod of the template at a path asks for."""
-        if template not in self._asked:
-            self._asked[template] = requests(map_at(self.object, (*template, "spec")))
-        return self._asked[template]
-
     @cached_property
-    def _asked(self) -> dict[Path, Mapping[str, int]]:
-        return {}
+    def asked(self) -> Mapping[Path, Mapping[str, int]]:
+        """Thousandths of each resource that a pod of a template asks for, by the template's path."""
+        paths = (group.template for group in self.groups)
+        return {path: requests(map_at(self.object, (*path, "spec"))) for path in paths}
 
     @cached_property
     def selections(self) -> Mapping[Path, Selection]:

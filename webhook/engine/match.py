@@ -14,11 +14,6 @@ from webhook.rows.policies import Mode
 from webhook.rows.table import Devices, Match, Rule, Shape, Table
 from webhook.rows.workloads import ANY
 
-CANDIDATE: Final = "it is a candidate"
-NO_CANDIDATE: Final = "it is not a candidate"
-"""Why a rule for objects of the other sort does not fire; the outcome's reason says more."""
-
-
 SWITCHED_OFF: Final = "switched off"
 
 
@@ -79,7 +74,7 @@ def _ruled_out(rule: Rule, subject: Subject) -> str | None:
     if rule.waits_for:
         return f"the table has no {rule.waits_for}"
     if match.candidate is not None and match.candidate != subject.candidate:
-        return CANDIDATE if subject.candidate else NO_CANDIDATE
+        return "it is a candidate" if subject.candidate else "it is not a candidate"
     if not subject.job.paths(match.role):
         return f"the job has no {_whose(match)} template"
     return _failed(match.of_job, match, subject)
@@ -147,7 +142,7 @@ def _named(match: Match, subject: Subject) -> str | None:
 
 
 def _requests(match: Match, subject: Subject, path: Path) -> str | None:
-    asked = subject.job.asked(path)
+    asked = subject.job.asked[path]
     if any(takes(asked, name, wanted.at_least, wanted.at_most) for name, wanted in match.requests.items()):
         return None
     return f"the {_whose(match)} asks for none of {', '.join(match.requests_shown())}"
