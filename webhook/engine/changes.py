@@ -75,13 +75,12 @@ class _Comparison:
     def _list(
         self, old: list[Json], new: list[Json], at: Path, place: Path, rule: str | None
     ) -> Iterator[Change]:
-        terms = kind(at) is Kind.TERMS
-        pairs = [*range(len(new))] if terms and len(old) == len(new) else paired(new, old, at)
+        pairs = paired(new, old, at)
         gone = sorted(set(range(len(old))).difference(pairs))
         found = [Change(pointer((*at, index)), old[index], None, None) for index in gone]
         for index, (item, pair) in enumerate(zip(new, pairs, strict=True)):
             before = None if pair is None else old[pair]
-            inner = (*place, "" if terms else step(item, at))
+            inner = (*place, "" if kind(at) is Kind.TERMS else step(item, at))
             found += self.of(before, item, (*at, index), inner, rule)
         # Elements that only moved are a change of the list: their order may mean something.
         if not found and pairs != [*range(len(old))]:

@@ -71,11 +71,7 @@ def _list(old: list[Json], new: list[Json], path: Path, steps: list[_Step]) -> J
     if len(old) < len(new) <= len(old) + FEW and all(map(is_, old, new)):  # only appended to, as most are
         steps += (("add", (*path, "-"), item) for item in new[len(old) :])
         return new
-    if kind(path) is not Kind.TERMS:
-        places = paired(new, old, path)
-    else:
-        # Nobody appends to alternatives without widening them, so each is compared with the one at its place.
-        places = [index if len(old) == len(new) else None for index in range(len(new))]
+    places = paired(new, old, path)
     inner: list[_Step] = []
     after = [
         item if place is None else _value(old[place], item, (*path, index), inner)
