@@ -11,13 +11,7 @@ from webhook.rows.workloads import DEVICES, WORKER, Candidates
 
 
 def candidacy(table: Table, job: OpenJob, *, opted: bool) -> tuple[bool, str]:
-    """Whether a job is a candidate, and why (design.md, "Which jobs, and what wins").
-
-    Args:
-        table: its section candidates counts.
-        job: one that is not opted out.
-        opted: whether it is opted in.
-    """
+    """Whether a job that is not opted out is a candidate, and why: design.md, "Which jobs, and what wins"."""
     if not job.workload.takes_nodes:
         return True, f"{job.workload.name} is looked at whatever it asks for"
     templates = job.templates(WORKER)

@@ -128,13 +128,7 @@ def is_of(workload: Workload, obj: Json) -> bool:
 
 
 def open_job(candidates: Candidates, workload: Workload, obj: Json, request: Request) -> OpenJob:
-    """What the workload row finds in the object.
-
-    Args:
-        candidates: which devices and nodes are meant by a group that takes nodes for its devices.
-        workload: the row.
-        obj: without what was added to it earlier.
-        request: what is being created.
+    """What a workload row finds in the object of a request, without what was added to that earlier.
 
     Raises:
         JobError: if a number of pods is not a whole number of at least 0.

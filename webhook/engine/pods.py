@@ -14,10 +14,7 @@ def pods_of(job: OpenJob, stored: Json) -> Iterator[tuple[str, int, int, Json]]:
 
     There are no more of a group than a candidate may have.
     Names are the operator's matter, and so are labels that no row of the table names: they have none of them.
-
-    Args:
-        job: the object, opened.
-        stored: the same as it is stored, with what was added to it.
+    Their templates are those of the object as it is stored, with what was added.
 
     Yields:
         What tells a Pod's group from others, its number in that, how many the group has, and the Pod.

@@ -70,11 +70,6 @@ def update(table: Table, request: Request, stored: Json) -> Outcome | str:
 
     Never raises, and refuses nothing but a suspended job of a new size that could not be created so either:
     whatever cannot be read here is let through.
-
-    Args:
-        table: the rules.
-        request: the update, with the object as it would be stored.
-        stored: the object before.
     """
     new = request.object
     if table.under(table.policy_for(new, request.namespace, request.now)).mode is not Mode.ENFORCE:

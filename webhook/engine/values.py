@@ -18,12 +18,8 @@ def placeholder_values(
 ) -> dict[str, Json]:
     """The value of every placeholder that rules quote and that this job has one for.
 
-    Args:
-        table: for its instance types.
-        job: an object opened.
-        shape: of the job; None for what is not a job of its own, or not a candidate.
-        request: what is being created.
-        uid: of the review that an unnamed job was first seen in.
+    What is not a job of its own, or not a candidate, has no shape. The uid is that of the review in which an
+    unnamed job was first seen.
 
     Raises:
         WrongTypeError: if a field that a placeholder quotes is not text.

@@ -30,9 +30,7 @@ def patched(received: Json, templates: Mapping[Path, Json]) -> tuple[Json, list[
     Shared subtrees cost nothing, so the price is that of the change and not of the object. A list that
     changes in so many places that the operations would be longer than the list is replaced as a whole.
 
-    Args:
-        received: the object as it came.
-        templates: that are to be there, by their path; nothing else is ever changed.
+    Nothing beside the templates, which are given by their path, is ever changed.
     """
     after, steps = received, list[_Step]()
     for path, desired in templates.items():

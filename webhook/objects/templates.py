@@ -26,11 +26,7 @@ def first_container(template: Json) -> dict[str, Json]:
 def takes(amounts: Mapping[str, int], resource: str, least: int, most: float = inf) -> bool:
     """Whether a pod asks for at least so many of a resource, or for any amount where that is 0.
 
-    Args:
-        amounts: thousandths, see `common.quantities.requests`.
-        resource: its name.
-        least: whole ones.
-        most: whole ones.
+    Amounts are in thousandths, as of `common.quantities.requests`.
     """
     return max(1, 1000 * least) <= amounts.get(resource, 0) <= 1000 * most
 
@@ -122,11 +118,9 @@ def _listed(expressions: Sequence[Json]) -> Iterator[str]:
 
 
 def admits(wanted: Selection, labels: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether a template's own node selector and affinity leave nodes with such labels open.
+    """Whether a template's own node selector and affinity leave nodes open whose labels can have such values.
 
-    Args:
-        wanted: what the template selects.
-        labels: the values that the nodes can have, by key; ``*`` and ``?`` as in file names.
+    In these ``*`` and ``?`` are as in file names.
     """
     chosen = ((wanted.selector.get(label), values) for label, values in labels.items())
     if not all(value is None or _among([value], values) for value, values in chosen):

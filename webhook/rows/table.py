@@ -436,22 +436,26 @@ class Table(File):
         if policy is None:
             return self
         if id(policy) not in self._under:
-            modes = [policy.mode_of(rule.name) or rule.mode for rule in self.rules]
-            self._under[id(policy)] = self._in(policy.mode or self.mode, modes)
+            each = (policy.mode_of(rule.name) or rule.mode for rule in self.rules)
+            self._under[id(policy)] = self._in(policy.mode or self.mode, *each)
         return self._under[id(policy)]
 
-    def _in(self, mode: Mode, modes: Sequence[Mode]) -> "Table":
+    @cached_property
+    def _modes(self) -> tuple[Mode, ...]:
+        """The table's own, and that of each rule."""
+        return (self.mode, *(rule.mode for rule in self.rules))
+
+    def _in(self, *modes: Mode) -> "Table":
         """The table with other modes; each such table is made once, for it is compiled when it is used."""
-        key = (mode, *modes)
-        if key == (self.mode, *(rule.mode for rule in self.rules)):
+        if modes == self._modes:
             return self
-        if key not in self._others:
+        if modes not in self._others:
             rules = tuple(
-                rule if rule.mode is other else replace(rule, mode=other)
-                for rule, other in zip(self.rules, modes, strict=True)
+                rule if rule.mode is mode else replace(rule, mode=mode)
+                for rule, mode in zip(self.rules, modes[1:], strict=True)
             )
-            self._others[key] = replace(self, mode=mode, rules=rules)
-        return self._others[key]
+            self._others[modes] = replace(self, mode=modes[0], rules=rules)
+        return self._others[modes]
 
     def __getstate__(self) -> dict[str, object]:
         """Without what was found out about policies: a process for one long review needs none of it."""
@@ -460,22 +464,17 @@ class Table(File):
     @cached_property
     def shadows(self) -> bool:
         """Whether something of it is in shadow."""
-        return Mode.SHADOW in {self.mode, *(rule.mode for rule in self.rules)}
+        return Mode.SHADOW in self._modes
 
     @cached_property
     def served(self) -> "Table":
         """The table as it is served: what is in shadow is off."""
-        return self._without_shadow(Mode.OFF)
+        return self._in(*(Mode.OFF if mode is Mode.SHADOW else mode for mode in self._modes))
 
     @cached_property
     def would(self) -> "Table":
         """The table as it would be if what is in shadow were enforced."""
-        return self._without_shadow(Mode.ENFORCE)
-
-    def _without_shadow(self, mode: Mode) -> "Table":
-        modes = (self.mode, *(rule.mode for rule in self.rules))
-        whole, *each = (mode if one is Mode.SHADOW else one for one in modes)
-        return self._in(whole, each)
+        return self._in(*(Mode.ENFORCE if mode is Mode.SHADOW else mode for mode in self._modes))
 
     @cached_property
     def labels_jobs(self) -> bool:

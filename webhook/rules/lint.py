@@ -64,7 +64,6 @@ def _workloads(table: Table) -> Found:
         at: Path = ("workloads", index)
         yield from _shared_kinds(taken, workload, at)
         yield from _groups(workload, at)
-        yield from _numbers(workload, at)
         yield from _defaults(workload, table.values, at)
         for name in workload.when:
             if name not in workload.fields:
@@ -80,19 +79,6 @@ def _shared_kinds(taken: dict[str, str], workload: Workload, at: Path) -> Found:
             yield (*at, "kinds"), f"unreachable: {first}; give one of the two a `when`"
         else:
             taken[kind] = workload.name
-
-
-def _numbers(workload: Workload, at: Path) -> Found:
-    """Elements of lists that are meant where none is, and roles for want of devices that can be had."""
-    for number, group in enumerate(workload.groups):
-        path: Path = (*at, "groups", number)
-        listed = str(group.template.list) if group.template.list else None
-        times = [factor for term in group.index for factor in term.times]
-        for factor in (*group.replicas, *times, *group.numbers):
-            if factor.path and factor.path.list and str(factor.path.list) != listed:
-                yield path, f"{factor.path} is for every element of a list of which template is not"
-        if group.otherwise and group.takes_nodes != DEVICES:
-            yield (*path, "otherwise"), "is for groups whose takesNodes is devices"
 
 
 def _defaults(workload: Workload, values: Mapping[str, str], at: Path) -> Found:
@@ -128,6 +114,12 @@ def _groups(workload: Workload, at: Path) -> Found:
                 (*path, "takesNodes"),
                 f"{WORKER!r} is the role of what takes nodes: say true or devices, or rename it",
             )
+        if group.otherwise and group.takes_nodes != DEVICES:
+            yield (*path, "otherwise"), "is for groups whose takesNodes is devices"
+        times = [factor for term in group.index for factor in term.times]
+        for factor in (*group.replicas, *times, *group.numbers):
+            if factor.path and factor.path.list not in {None, group.template.list}:
+                yield path, f"{factor.path} is for every element of a list of which template is not"
 
 
 def _shapes(table: Table) -> Found:

@@ -35,13 +35,7 @@ def policy_problems(table: Table) -> Found:
 
 
 def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
-    """What is allowed and perhaps not meant: policies that ended, and rules that a mode makes idle.
-
-    Args:
-        draft: a table as written.
-        table: the same, built.
-        now: Unix time.
-    """
+    """What is allowed and perhaps not meant: policies that ended, and rules that a mode makes idle."""
     always = _idle(table)
     found = [(("rules", at), text) for at, text in always]
     for index, policy in enumerate(table.policies):

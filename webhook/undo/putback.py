@@ -25,12 +25,6 @@ def put_back(stored: Json, new: Json, at: Path, budget: Budget) -> Json:
     What the new template has otherwise at the same place stays. Elements of a list that are their own
     identity, affinity terms for one, have no such place: a changed one stays beside ours.
 
-    Args:
-        stored: the template before the update.
-        new: the template that the update would store.
-        at: path of both in the object.
-        budget: what it may cost.
-
     Raises:
         OverBudgetError: if the record costs more.
         WrongTypeError: where the new template has a type that Kubernetes does not allow.

@@ -54,11 +54,7 @@ def take_back(
 ) -> Json:
     """The template without what was added to it and is still as it was; the same object where nothing is.
 
-    Args:
-        template: a pod template.
-        added: see ``merge.Additions``.
-        budget: what it may cost.
-        taken: gets what was taken, in order.
+    What was added is as in ``merge.Additions``; ``taken`` gets what was taken, in order.
 
     Raises:
         OverBudgetError: if it costs more.
