@@ -58,9 +58,10 @@ class _Ready(NamedTuple):
     def fragments(self) -> Iterator[tuple[Path, Json]]:
         """What it adds to each of the templates."""
         rule, job, shape, placer = self.rule, self.subject.job, self.subject.shape, self.subject.placer
+        several = len(job.paths(rule.match.role)) > 1
         for path in self.paths:
             known = self.known
-            if rule.own:
+            if several and rule.own:
                 known = {**known, **of_template(rule.own, get(job.object, path))}
             if rule.per_template and shape and placer:
                 group = next(group for group in job.groups if group.template == path)
