@@ -2,7 +2,7 @@
 
 from contract import keys
 from webhook.engine.claims import claimed_node, claims, left_alone
-from webhook.engine.jobs import OpenJob
+from webhook.engine.jobs import OpenJob, marked
 from webhook.engine.outcome import JobError, cut
 from webhook.objects.templates import admits, matches, takes, tolerated
 from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown, text_of
@@ -116,15 +116,6 @@ def _devices(wanted: Candidates, job: OpenJob, path: Path) -> Devices:
     if any(claim.takes and claim.takes.node_config for claim in found):
         return "configured"
     return "claimed" if found else "none"
-
-
-def marked(obj: Json, key: str) -> tuple[str, str] | None:
-    """Place and value of one of our keys among an object's annotations, then its labels."""
-    for kind in ("annotations", "labels"):
-        value = get(obj, ("metadata", kind, key))
-        if value is not None:
-            return f"/metadata/{kind}/{key}", text_of(value)
-    return None
 
 
 def injection(obj: Json) -> bool | None:

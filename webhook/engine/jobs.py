@@ -30,7 +30,6 @@ class OpenGroup:
         takes_nodes: whether each of them takes a node.
         index: where a pod's number is; None where pods have none.
         numbered: whether every number from 0 is there, and each once.
-        key: what tells it from the other groups, wherever in a list it stands.
     """
 
     role: str
@@ -39,7 +38,6 @@ class OpenGroup:
     takes_nodes: bool
     index: Index | None
     numbered: bool
-    key: str
 
 
 @dataclass(frozen=True)
@@ -145,6 +143,15 @@ def open_job(candidates: Candidates, workload: Workload, obj: Json, request: Req
     return OpenJob(workload, obj, _text(name), _text(generate_name), request.namespace, tuple(groups))
 
 
+def marked(obj: Json, key: str) -> tuple[str, str] | None:
+    """Place and value of one of our keys among an object's annotations, then its labels."""
+    for kind in ("annotations", "labels"):
+        value = get(obj, ("metadata", kind, key))
+        if value is not None:
+            return f"/metadata/{kind}/{key}", text_of(value)
+    return None
+
+
 def template_paths(workload: Workload, obj: Json) -> list[tuple[Group, Path]]:
     """The workload's groups that have a template in the object, and where it is."""
     found = ((group, path) for group in workload.groups for path in group.template.find_all(obj))
@@ -165,9 +172,8 @@ def record_key(template: Path) -> str:
 def _takers(wanted: Candidates, templates: list[Json], obj: Json) -> list[Json]:
     """Of templates of pods that take nodes for their devices those that do; all of a job that is opted in."""
     found = [template for template in templates if wants_ultraservers(wanted, template)]
-    metadata = map_at(obj, ("metadata",))
-    marks = (map_at(metadata, (kind,)).get(keys.INJECT) for kind in ("annotations", "labels"))
-    if found or not any(text_of(mark) in keys.ON for mark in marks):
+    mark = marked(obj, keys.INJECT)
+    if found or not (mark and mark[1] in keys.ON):
         return found
     return [template for template in templates if _asks(wanted, template)] or templates
 
@@ -197,7 +203,6 @@ def _open(takers: Container[int], group: Group, obj: Json, path: Path, before: i
         bool(takes_nodes),
         Index(terms, before if group.continues else 0) if terms else None,
         numbered=bool(terms) and (not group.numbers or numbers in {0, replicas}),  # 0: it does not say
-        key=group_key(group, obj, path),
     )
 
 

@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import Final
 
 from contract import keys
-from webhook.engine.candidates import marked
 from webhook.engine.evaluate import evaluate, kind_of
-from webhook.engine.jobs import group_key, is_of, open_job, template_paths
+from webhook.engine.jobs import group_key, is_of, marked, open_job, template_paths
 from webhook.engine.outcome import JobError, Outcome, Request, bounded, cut
 from webhook.objects.patch import patched
 from webhook.objects.templates import first_container

@@ -12,7 +12,8 @@ from functools import cached_property
 
 from webhook.objects.tree import Json, Path, get, parse_pointer, pointer
 
-_SELECTING = re.compile(r"(?P<list>[^\[\]]+)\[(?P<key>[A-Za-z][A-Za-z0-9]*)=(?P<value>[^\[\]]+)\]")
+_SELECTING = re.compile(r"([^\[\]]+)\[(?:\*|([A-Za-z][A-Za-z0-9]*)=([^\[\]]+))\]")
+"""A list, and the key and value of one of its elements, or neither for all of them."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,9 @@ def object_path(text: str) -> ObjectPath:
     written = parse_pointer(text)
     for index, part in enumerate(written):
         selecting = _SELECTING.fullmatch(part)
-        if part.endswith("[*]") and part.count("[") == 1:
-            parts += [part.removesuffix("[*]"), _EVERY]
-        elif selecting:
-            parts += [selecting["list"], Select(selecting["key"], selecting["value"])]
+        if selecting:
+            listed, key, value = selecting.groups()
+            parts += [listed, Select(key, value) if key else _EVERY]
         elif part.isdigit():
             there = pointer(written[:index])
             raise ValueError(

@@ -326,13 +326,12 @@ class Rule(Row):
     @cached_property
     def waits_for(self) -> str:
         """A value that it quotes and that the table does not give; the table has filled in the others."""
-        quoted = names([self.add, self.warn, self.deny])
-        return next((name for name in quoted if name.startswith("value.")), "")
+        return min((name for name in self.quotes if name.startswith("value.")), default="")
 
     @cached_property
     def per_template(self) -> bool:
         """Whether what it adds differs from template to template of a role."""
-        return "job.place" in names(self.add)
+        return "job.place" in self.quotes
 
     @property
     def place(self) -> str:

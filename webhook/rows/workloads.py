@@ -213,10 +213,6 @@ def _peer(value: str) -> str:
     return value
 
 
-ALWAYS: Literal["always"] = "always"
-"""In place of that: an update gets back what it takes out, whatever the object's state."""
-
-
 @dataclass(frozen=True)
 class Workload(Row):
     """A kind of job.
