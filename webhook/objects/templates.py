@@ -40,11 +40,6 @@ def tolerated(template: Json, taints: Mapping[str, tuple[str, ...]]) -> str | No
     return None
 
 
-def has_volume(template: Json, names: tuple[str, ...]) -> bool:
-    """Whether a template declares a volume of one of the names."""
-    return any(item.get("name") in names for item in maps_at(template, ("spec", "volumes")))
-
-
 def mounts_otherwise(template: Json, container: str | None, mount: Json) -> bool:
     """Whether a container, or the first, mounts something else than a volume mount at that mount's place."""
     named = (item for item in maps_at(template, ("spec", "containers")) if item.get("name") == container)

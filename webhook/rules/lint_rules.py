@@ -1,6 +1,5 @@
 """What the types of rows cannot see of rules: what others of the table, or Kubernetes, make of them."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from contract import keys
@@ -38,17 +37,12 @@ class Rows:
     Attributes:
         table: The rows themselves.
         named: Name -> the rule of that name.
-        replacing: Name of a rule -> those that replace it.
         places: Name of a rule -> where it is applied: in the place of the first that it replaces.
     """
 
     def __init__(self, table: Table) -> None:
         self.table = table
         self.named = {rule.name: rule for rule in table.rules}
-        self.replacing: dict[str, list[Rule]] = defaultdict(list)
-        for rule in table.rules:
-            for name in rule.replaces:
-                self.replacing[name].append(rule)
         places = {row.name: index for index, row in enumerate(table.rules)}
         self.places = {row.name: places.get(row.place, places[row.name]) for row in table.rules}
 
@@ -108,13 +102,15 @@ def _empty_values(rows: Rows, rule: Rule) -> Found:
 
     One that is replaced by none just waits for its value. Those do not count that replace it for some jobs.
     """
-    others = [row for row in rows.replacing.get(rule.name, []) if row.match == rule.match]
-    if rule.mode is Mode.OFF or not others or any(row.mode is Mode.ENFORCE for row in others):
+    unset = {f"value.{name}": name for name, text in rows.table.values.items() if not text}
+    empty = dict.fromkeys(unset[name] for name in names(rule.add) if name in unset)
+    if rule.mode is Mode.OFF or not empty:
         return
-    why = "".join(f" where {row.name} is {row.mode}" for row in others)
-    for name in dict.fromkeys(names(rule.add)):
-        if name.startswith("value.") and rows.table.values.get(name[6:]) == "":
-            yield ("values", name[6:]), f"must be given, as rule {rule.name} quotes it{why}"
+    others = [row for row in rows.table.rules if rule.name in row.replaces and row.match == rule.match]
+    if others and all(row.mode is not Mode.ENFORCE for row in others):
+        why = "".join(f" where {row.name} is {row.mode}" for row in others)
+        for name in empty:
+            yield ("values", name), f"must be given, as rule {rule.name} quotes it{why}"
 
 
 def _fields(rows: Rows, rule: Rule, at: Path) -> Found:
