@@ -4,7 +4,7 @@ from contract import keys
 from webhook.engine.claims import claimed_node, claims, left_alone
 from webhook.engine.jobs import OpenJob, marked
 from webhook.engine.outcome import JobError, cut
-from webhook.objects.templates import admits, matches, takes, tolerated
+from webhook.objects.templates import admits, matches, takes
 from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown, text_of
 from webhook.rows.table import Devices, Table
 from webhook.rows.workloads import DEVICES, WORKER, Candidates
@@ -68,9 +68,12 @@ def _elsewhere(wanted: Candidates, job: OpenJob) -> str | None:
         found = map_at(job.object, ("metadata", "labels")).get(key)
         if found is not None and matches(text_of(found), values):
             return f"its label {key} is {shown(found, 40)}, {others}"
-    taints = (tolerated(template, wanted.elsewhere.tolerations) for template in job.templates(WORKER))
-    taint = next(filter(None, taints), None)
-    return taint and f"its workers tolerate {cut(taint)}, {others}"
+    for template in job.templates(WORKER):
+        for item in maps_at(template, ("spec", "tolerations")):
+            taint, value = item.get("key"), text_of(item.get("value") or "")
+            if isinstance(taint, str) and matches(value, wanted.elsewhere.tolerations.get(taint, ())):
+                return f"its workers tolerate {cut(f'{taint}={value}' if value else taint)}, {others}"
+    return None
 
 
 def job_types(table: Table, job: OpenJob, role: str = WORKER) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from common.quantities import amounts
 from webhook.engine.jobs import OpenJob
-from webhook.objects.templates import named_types
+from webhook.objects.templates import admits, chosen_types
 from webhook.objects.tree import Json, Path, as_list, get, pointer
 from webhook.rows.table import Table
 
@@ -14,7 +14,12 @@ def unsupported(table: Table, job: OpenJob, path: Path, resources: tuple[str, ..
 
     Nothing where all can be met, or where the table does not know all of the types.
     """
-    types = named_types(job.selections[path], table.candidates.instance_type_label, table.device_counts)
+    label, wanted = table.candidates.instance_type_label, job.selections[path]
+    named = chosen_types(wanted, label)
+    # Those that are known are few: looking at each of the others would cost.
+    if any(name not in table.device_counts for name in named):
+        return {}
+    types = [name for name in named if admits(wanted, {label: (name,)})]
     accepted = sorted({count for name in types for count in table.device_counts[name]})
     for place, asked in _requests(get(job.object, path), resources) if types else ():
         if asked not in accepted:

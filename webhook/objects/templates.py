@@ -1,6 +1,6 @@
 """What a pod template says: containers, resources, volumes, instance types."""
 
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -8,7 +8,7 @@ from itertools import chain
 from math import inf
 from typing import Final
 
-from webhook.objects.tree import Json, get, map_at, maps_at, same, text_of
+from webhook.objects.tree import Json, get, map_at, maps_at, same
 
 _GLOB: Final = frozenset("*?[")
 
@@ -29,15 +29,6 @@ def takes(amounts: Mapping[str, int], resource: str, least: int, most: float = i
     Amounts are in thousandths, as of `common.quantities.requests`.
     """
     return max(1, 1000 * least) <= amounts.get(resource, 0) <= 1000 * most
-
-
-def tolerated(template: Json, taints: Mapping[str, tuple[str, ...]]) -> str | None:
-    """The first toleration of the template that is of one of the taints, values by key; None if none is."""
-    for item in maps_at(template, ("spec", "tolerations")):
-        key, value = item.get("key"), text_of(item.get("value") or "")
-        if isinstance(key, str) and matches(value, taints.get(key, ())):
-            return f"{key}={value}" if value else key
-    return None
 
 
 def mounts_otherwise(template: Json, container: str | None, mount: Json) -> bool:
@@ -78,19 +69,6 @@ def _by_key(term: Json) -> Mapping[str, Sequence[Json]]:
         if isinstance(item, dict) and "key" in item and isinstance(item["key"], str):
             found.setdefault(item["key"], []).append(item)
     return found
-
-
-def named_types(wanted: Selection, label: str, known: Container[str]) -> tuple[str, ...]:
-    """The instance types of which a pod's nodes must have one, by its selector and affinity.
-
-    Returns:
-        None of them if any type will do, or if one is named that is not known.
-    """
-    named = chosen_types(wanted, label)
-    # Of a type that is not known nothing can be said. Those that are known are few: looking at each costs.
-    if any(name not in known for name in named):
-        return ()
-    return tuple(name for name in named if admits(wanted, {label: (name,)}))
 
 
 def chosen_types(wanted: Selection, label: str) -> Collection[str]:
