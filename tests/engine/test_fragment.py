@@ -1,23 +1,50 @@
-"""What was taken from a template has the form of a rule's fragment again."""
+"""What was taken from a template has the form of a rule's fragment again, and is put back as it was added."""
 
-from webhook.undo.putback import fragment
+from webhook.objects.merge import Merge
+from webhook.objects.tree import Json
+from webhook.undo.budget import Budget
+from webhook.undo.putback import fragment, put_back
+from webhook.undo.record import Record, write
 from webhook.undo.takeback import Taken
+
+
+def put_back_of(mine: Json, *fragments: Json) -> tuple[Json, Json]:
+    """A template with fragments added, and what becomes of an update that takes them out."""
+    merge, stored = Merge(()), mine
+    for one in fragments:
+        stored = merge.apply(stored, one)
+    stored = write(stored, Record(added=merge.additions))
+    return stored, put_back(stored, mine, (), Budget(mine))
 
 
 def test_what_amended_a_container_of_the_user_is_an_amendment_again() -> None:
     path = ("spec", "containers", "[main]", "tty")
-    assert fragment([Taken(path, value=True, element=False)]) == {
+    assert fragment(Taken(path, value=True, element=False)) == {
         "spec": {"containers": [{"name": "main", "tty": True}]}
     }
 
 
-def test_what_amended_several_containers_stays_apart_and_behind_what_was_added_whole() -> None:
-    def amended(name: str, value: str) -> Taken:
-        return Taken(("spec", "containers", f"[{name}]", "args"), value, element=True)
+def test_what_amended_several_containers_comes_behind_what_was_added_whole() -> None:
+    def amended(value: str) -> Json:
+        return {"spec": {"containers": [{"name": name, "env": [{"name": value}]} for name in "abc"]}}
 
-    whole = Taken(("spec", "containers"), {"name": "a", "image": "i"}, element=True)
-    parts = [amended("a", "1"), amended("b", "2"), amended("c", "3"), amended("a", "4")]
-    amendments = [
-        {"name": name, "args": args} for name, args in (("a", ["1", "4"]), ("b", ["2"]), ("c", ["3"]))
-    ]
-    assert fragment([*parts, whole]) == {"spec": {"containers": [whole.value, *amendments]}}
+    whole = {"spec": {"containers": [{"name": "a", "image": "i"}]}}
+    mine = {"spec": {"containers": [{"name": "b"}, {"name": "c", "image": "j"}]}}
+    stored, again = put_back_of(mine, whole, amended("X"), amended("Y"))
+    assert again == stored
+
+
+def test_expressions_of_every_term_come_back_in_their_order() -> None:
+    def expressions(*keys: str) -> Json:
+        return [{"key": key, "operator": "Exists"} for key in keys]
+
+    def terms(*terms: Json) -> Json:
+        of = {"nodeSelectorTerms": [{"matchExpressions": term} for term in terms]}
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": of}}
+        return {"spec": {"affinity": affinity}}
+
+    mine = terms(expressions("a"), expressions("b", "c"))
+    stored, again = put_back_of(mine, terms(expressions("x", "y")), terms(expressions("z")))
+    assert again == stored
+    stored, again = put_back_of({"spec": {}}, terms(expressions("x", "y")))
+    assert again == stored

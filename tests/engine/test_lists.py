@@ -8,6 +8,7 @@ from webhook.objects.lists import ADDED_TO, EXPRESSIONS, IDENTITY, TERMS, Kind, 
 from webhook.objects.merge import Merge
 from webhook.objects.patch import patched
 from webhook.objects.tree import digest
+from webhook.rows.placeholders import ABSENT, filling
 from webhook.undo.budget import Budget
 from webhook.undo.takeback import take_back
 
@@ -62,3 +63,9 @@ def test_no_list_is_two_things() -> None:
     for name in EXPRESSIONS:
         assert kind(("affinity", TERMS, 0, name)) is Kind.ITEMS
         assert kind(("labelSelector", name)) is Kind.VALUE
+
+
+def test_what_a_job_does_not_have_is_left_out_of_a_list_and_of_a_map() -> None:
+    fill = filling({"a": ["b", "$(x.none)", "$(x.some)"], "c": "$(x.none)"})
+    assert fill
+    assert fill({"x.none": ABSENT, "x.some": ["d"]}) == {"a": ["b", ["d"]]}

@@ -14,7 +14,7 @@ JOBS = {
 
 def test_a_list_element_is_selected_by_its_key_wherever_it_stands() -> None:
     place = object_path("/jobs[name=workers]/n")
-    assert place.find(JOBS) == ("jobs", 1, "n")
+    assert [*place.find_all(JOBS)] == [("jobs", 1, "n")]
     assert place.value(JOBS) == 2
     assert object_path("/jobs[name=workers]/n").value({"jobs": JOBS["jobs"][1:]}) == 2
 
@@ -25,7 +25,7 @@ def test_a_truth_value_is_selected_by_its_text() -> None:
 
 @pytest.mark.parametrize("obj", [{}, {"jobs": None}, {"jobs": {}}, {"jobs": [1, None, []]}, [], None, 3])
 def test_an_element_that_is_not_there_is_no_path(obj: Any) -> None:
-    assert object_path("/jobs[name=workers]/n").find(obj) is None
+    assert not [*object_path("/jobs[name=workers]/n").find_all(obj)]
     assert object_path("/jobs[name=workers]/n").value(obj) is None
 
 
@@ -51,8 +51,7 @@ def test_a_place_that_can_never_be_there_is_refused(text: str, reason: str) -> N
 
 
 def test_putting_into_a_list_shares_what_did_not_change() -> None:
-    path = object_path("/jobs[name=workers]/n").find(JOBS)
-    assert path
+    (path,) = object_path("/jobs[name=workers]/n").find_all(JOBS)
     changed = put(JOBS, path, 5)
     assert get(changed, path) == 5
     assert get(JOBS, path) == 2

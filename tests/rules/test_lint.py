@@ -33,6 +33,10 @@ LINT: dict[str, tuple[str, Expected]] = {
         "shapes:\n  - {name: unpaired, warn: $(field.home)}\n",
         [(5, "/shapes/0/warn", "unknown placeholder $(field.home); known are job.")],
     ),
+    "a placeholder of a shape that not every job has": (
+        "shapes:\n  - {name: unpaired, warn: $(job.name)}\n",
+        [(5, "/shapes/0/warn", "unknown placeholder $(job.name); known are job.")],
+    ),
     "a placeholder as a key": (
         RULE + "    add:\n      metadata:\n        labels:\n          $(shape.name): a\n",
         [(11, "/rules/0/add/metadata/labels/$(shape.name)", "a key cannot be a placeholder")],

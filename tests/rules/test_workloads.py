@@ -7,8 +7,10 @@ import pytest
 
 from testbed.mpijob import mpijob
 from tests.engine import hostile
+from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, Expected, outcome, same_problems
 from tests.t9k import t9k_mpijob
+from webhook.objects.tree import get
 from webhook.rows.table import Table
 from webhook.rules.load import load_file
 
@@ -259,3 +261,26 @@ NEVER: dict[str, tuple[str, Expected]] = {
 def test_a_row_that_can_never_fire_is_refused_with_the_reason(case: str) -> None:
     text, expected = NEVER[case]
     same_problems(EXTENDS + text, expected)
+
+
+def test_a_rule_for_one_of_several_templates_quotes_that_ones_container() -> None:
+    rule = (
+        "  - {name: x, reason: r, match: {workload: jobset, role: worker, image: two},\n"
+        "     add: {spec: {containers: [{name: $(worker.container), tty: true}]}}}\n"
+    )
+    jobs = []
+    for name in ("one", "two"):
+        template = pod()
+        template["spec"]["containers"][0] |= {"name": name, "image": name}
+        jobs.append({"name": name, "template": {"spec": {"template": template}}})
+    job = named("jobset.x-k8s.io/v1alpha2/JobSet", {"replicatedJobs": jobs})
+    found = outcome(load_text(EXTENDS + "rules:\n" + rule, "mine.yaml"), job)
+    assert found.warnings == ()
+    containers = [
+        get(
+            found.after,
+            ("spec", "replicatedJobs", at, "template", "spec", "template", "spec", "containers", 0),
+        )
+        for at in range(2)
+    ]
+    assert [container.get("tty") for container in containers] == [None, True]

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from contract.place import Placer
-from webhook.engine.match import Subject, found_devices, matched, ruled_out
+from webhook.engine.devices import unsupported
+from webhook.engine.match import Subject, matched, ruled_out
 from webhook.engine.outcome import RuleOutcome, State, cut
 from webhook.engine.placing import place_of
 from webhook.engine.values import of_template
@@ -56,19 +57,16 @@ class _Ready(NamedTuple):
 
     def fragments(self) -> Iterator[tuple[Path, Json]]:
         """What it adds to each of the templates."""
-        rule, subject = self.rule, self.subject
-        if not rule.fragment:
-            yield from ((path, rule.add) for path in self.paths)
-            return
-        if len(self.paths) == 1 and not rule.per_template:
-            yield self.paths[0], rule.fragment(self.known)
-            return
-        groups = {group.template: group for group in subject.job.groups}
+        rule, job, shape, placer = self.rule, self.subject.job, self.subject.shape, self.subject.placer
+        several = len(job.paths(rule.match.role)) > 1
         for path in self.paths:
-            known = {**self.known, **of_template(rule, get(subject.job.object, path))}
-            if rule.per_template and subject.shape and subject.placer:
-                known["job.place"] = str(place_of(subject.job, groups[path], subject.shape, subject.placer))
-            yield path, rule.fragment(known)
+            known = self.known
+            if several and rule.own:
+                known = {**known, **of_template(rule.own, get(job.object, path))}
+            if rule.per_template and shape and placer:
+                group = next(group for group in job.groups if group.template == path)
+                known = {**known, "job.place": str(place_of(job, group, shape, placer))}
+            yield path, rule.fragment(known) if rule.fragment else rule.add
 
 
 def apply_rules(subject: Subject, values: Values, progress: Progress) -> None:
@@ -153,7 +151,7 @@ def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
         return paths
     known = values()
     if rule.match.unsupported_count:
-        known = {**known, **found_devices(rule.match, subject, paths)}
+        known = {**known, **unsupported(subject.table, subject.job, paths[0], rule.match.unsupported_count)}
     if not rule.quotes <= known.keys():
         return f"the job has nothing for $({min(rule.quotes - known.keys())})"
     return _Ready(rule, subject, paths, known)

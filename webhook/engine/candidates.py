@@ -2,22 +2,16 @@
 
 from contract import keys
 from webhook.engine.claims import claimed_node, claims, left_alone
-from webhook.engine.jobs import OpenJob
+from webhook.engine.jobs import OpenJob, marked
 from webhook.engine.outcome import JobError, cut
-from webhook.objects.templates import admits, matches, requested, takes, tolerated
+from webhook.objects.templates import admits, matches, takes
 from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown, text_of
 from webhook.rows.table import Devices, Table
 from webhook.rows.workloads import DEVICES, WORKER, Candidates
 
 
 def candidacy(table: Table, job: OpenJob, *, opted: bool) -> tuple[bool, str]:
-    """Whether a job is a candidate, and why (design.md, "Which jobs, and what wins").
-
-    Args:
-        table: its section candidates counts.
-        job: one that is not opted out.
-        opted: whether it is opted in.
-    """
+    """Whether a job that is not opted out is a candidate, and why: design.md, "Which jobs, and what wins"."""
     if not job.workload.takes_nodes:
         return True, f"{job.workload.name} is looked at whatever it asks for"
     templates = job.templates(WORKER)
@@ -45,14 +39,14 @@ def _by_content(wanted: Candidates, job: OpenJob) -> tuple[bool, str]:
     if elsewhere := _elsewhere(wanted, job):
         return False, f"{elsewhere}; {keys.INJECT} opts it in"
     least = {name: wanted.whole_node.get(name, 0) for name in wanted.requests}
-    asked = [job.asked(path) for path in job.paths(WORKER)]
+    asked = [job.asked[path] for path in job.paths(WORKER)]
     whole = [name for found in asked for name in least if takes(found, name, least[name])]
     if whole:
         return True, f"its workers ask for {whole[0]}"
     for template in templates:
         if name := claimed_node(wanted, template):
             return True, f"its workers claim a node by the template {cut(name)}"
-    if less := next(filter(None, (requested(part, wanted.requests) for part in templates)), None):
+    if less := next((name for found in asked for name in wanted.requests if found.get(name)), None):
         said = f"its workers ask for less than the {least[less]} {less} that a node has"
         return False, f"{said}; {keys.INJECT} opts it in"
     selector = ("spec", "nodeSelector", wanted.instance_type_label)
@@ -74,9 +68,12 @@ def _elsewhere(wanted: Candidates, job: OpenJob) -> str | None:
         found = map_at(job.object, ("metadata", "labels")).get(key)
         if found is not None and matches(text_of(found), values):
             return f"its label {key} is {shown(found, 40)}, {others}"
-    taints = (tolerated(template, wanted.elsewhere.tolerations) for template in job.templates(WORKER))
-    taint = next(filter(None, taints), None)
-    return taint and f"its workers tolerate {cut(taint)}, {others}"
+    for template in job.templates(WORKER):
+        for item in maps_at(template, ("spec", "tolerations")):
+            taint, value = item.get("key"), text_of(item.get("value") or "")
+            if isinstance(taint, str) and matches(value, wanted.elsewhere.tolerations.get(taint, ())):
+                return f"its workers tolerate {cut(f'{taint}={value}' if value else taint)}, {others}"
+    return None
 
 
 def job_types(table: Table, job: OpenJob, role: str = WORKER) -> tuple[str, ...]:
@@ -117,20 +114,11 @@ def _devices(wanted: Candidates, job: OpenJob, path: Path) -> Devices:
     found = list(claims(wanted, get(job.object, path)))
     if any(claim.shared for claim in found):
         return "unknown"  # whole-job admission does not know where a claim of several pods is
-    if any(job.asked(path).get(name) for name in wanted.requests):
+    if any(job.asked[path].get(name) for name in wanted.requests):
         return "requested"
     if any(claim.takes and claim.takes.node_config for claim in found):
         return "configured"
     return "claimed" if found else "none"
-
-
-def marked(obj: Json, key: str) -> tuple[str, str] | None:
-    """Place and value of one of our keys among an object's annotations, then its labels."""
-    for kind in ("annotations", "labels"):
-        value = get(obj, ("metadata", kind, key))
-        if value is not None:
-            return f"/metadata/{kind}/{key}", text_of(value)
-    return None
 
 
 def injection(obj: Json) -> bool | None:

@@ -11,13 +11,7 @@ LONGEST_PATH = 500
 
 
 def changes(received: Json, after: Json, setters: Mapping[Path, str] | None) -> tuple[Change, ...]:
-    """Every field in which an object differs from the one received, in the order of the object.
-
-    Args:
-        received: the object as it came.
-        after: as it is to be stored.
-        setters: see `Progress.setters`; None if nobody asks.
-    """
+    """Every field in which an object differs from the one received, in order; setters as in `Progress`."""
     if setters is None:
         return ()
     parents = {place[:end] for place in setters for end in range(len(place))}
@@ -31,15 +25,7 @@ class _Comparison:
         self._setters, self._parents = setters, parents
 
     def of(self, old: Json, new: Json, at: Path, place: Path, rule: str | None) -> Iterator[Change]:
-        """The changes at a path, which is called a place where elements are told by what they are.
-
-        Args:
-            old: what was received.
-            new: what is there now.
-            at: the path.
-            place: the same as `Merge.places` has it.
-            rule: that set what this is a part of.
-        """
+        """The changes at a path. The place is that path as in `Merge.places`; the rule set what it is in."""
         if old is new:
             return
         rule = self._setters.get(place, rule)
@@ -75,13 +61,12 @@ class _Comparison:
     def _list(
         self, old: list[Json], new: list[Json], at: Path, place: Path, rule: str | None
     ) -> Iterator[Change]:
-        terms = kind(at) is Kind.TERMS
-        pairs = [*range(len(new))] if terms and len(old) == len(new) else paired(new, old, at)
+        pairs = paired(new, old, at)
         gone = sorted(set(range(len(old))).difference(pairs))
         found = [Change(pointer((*at, index)), old[index], None, None) for index in gone]
         for index, (item, pair) in enumerate(zip(new, pairs, strict=True)):
             before = None if pair is None else old[pair]
-            inner = (*place, "" if terms else step(item, at))
+            inner = (*place, "" if kind(at) is Kind.TERMS else step(item, at))
             found += self.of(before, item, (*at, index), inner, rule)
         # Elements that only moved are a change of the list: their order may mean something.
         if not found and pairs != [*range(len(old))]:

@@ -1,49 +1,35 @@
 """How many devices a container may ask for on an instance type, as the Neuron scheduler extension says."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
-from common.quantities import thousandths
+from common.quantities import amounts
 from webhook.engine.jobs import OpenJob
-from webhook.objects.templates import named_types, quantities
+from webhook.objects.templates import admits, chosen_types
 from webhook.objects.tree import Json, Path, as_list, get, pointer
 from webhook.rows.table import Table
 
 
-@dataclass(frozen=True)
-class Unsupported:
-    """A container's request that no instance type which its pod may get accepts.
+def unsupported(table: Table, job: OpenJob, path: Path, resources: tuple[str, ...]) -> Mapping[str, str]:
+    """What placeholders say of the first request of a template that no instance type for it accepts.
 
-    Attributes:
-        place: of the request, in the template.
-        types: all instance types that the pod may get; the table knows them all.
-        asked: number of devices.
-        accepted: what one of the types accepts, ascending.
+    Nothing where all can be met, or where the table does not know all of the types.
     """
-
-    place: Path
-    types: tuple[str, ...]
-    asked: int
-    accepted: tuple[int, ...]
-
-    def texts(self, template: Path) -> Mapping[str, str]:
-        """What placeholders of a rule about it stand for; ``template`` is the path of the template."""
-        return {
-            "devices.instanceType": " or ".join(self.types),
-            "devices.asked": str(self.asked),
-            "devices.accepted": ranges(self.accepted),
-            "devices.place": pointer((*template, *self.place)),
-        }
-
-
-def unsupported(table: Table, job: OpenJob, path: Path, resources: tuple[str, ...]) -> Unsupported | None:
-    """The first request of a template that cannot be met; None where all can, or nobody knows."""
-    types = named_types(job.selections[path], table.candidates.instance_type_label, table.device_counts)
+    label, wanted = table.candidates.instance_type_label, job.selections[path]
+    named = chosen_types(wanted, label)
+    # Those that are known are few: looking at each of the others would cost.
+    if any(name not in table.device_counts for name in named):
+        return {}
+    types = [name for name in named if admits(wanted, {label: (name,)})]
     accepted = sorted({count for name in types for count in table.device_counts[name]})
     for place, asked in _requests(get(job.object, path), resources) if types else ():
         if asked not in accepted:
-            return Unsupported(place, types, asked, tuple(accepted))
-    return None
+            return {
+                "devices.instanceType": " or ".join(types),
+                "devices.asked": str(asked),
+                "devices.accepted": ranges(tuple(accepted)),
+                "devices.place": pointer((*path, *place)),
+            }
+    return {}
 
 
 def _requests(template: Json, resources: tuple[str, ...]) -> Iterator[tuple[Path, int]]:
@@ -51,8 +37,8 @@ def _requests(template: Json, resources: tuple[str, ...]) -> Iterator[tuple[Path
     for kind in ("containers", "initContainers"):
         for index, container in enumerate(as_list(get(template, ("spec", kind)), ("spec", kind))):
             for name in resources:
-                for part, text in zip(("limits", "requests"), quantities(container, name), strict=True):
-                    asked, rest = divmod(thousandths(text), 1000)
+                for part in ("limits", "requests"):
+                    asked, rest = divmod(amounts(get(container, ("resources", part))).get(name, 0), 1000)
                     if asked and not rest:
                         yield ("spec", kind, index, "resources", part, name), asked
 

@@ -39,7 +39,9 @@ def job_id(request: Request, name: str, generate_name: str, uid: str) -> str:
         if len(plain) <= keys.LONGEST_LABEL and _PLAIN.fullmatch(plain):
             return plain
         return _hashed(f"{request.namespace}.{name}", [request.namespace, name, *of_kind])
-    seen = [request.namespace, generate_name, request.username, *created(request.object), uid]
+    # The API server writes these times into an object that is being created.
+    times = (str(entry.get("time")) for entry in maps_at(request.object, ("metadata", "managedFields")))
+    seen = [request.namespace, generate_name, request.username, *times, uid]
     return _hashed(f"{request.namespace}.{generate_name}", ["", *seen])
 
 
@@ -66,11 +68,6 @@ def first_uid(request: Request, generate_name: str, recorded: str, label: Json) 
 def _sent(obj: Json) -> bool:
     """Whether the record was there before admission: ``managedFields`` then names it as somebody's."""
     return f'"f:{keys.ADDED}":' in canonical(get(obj, ("metadata", "managedFields")))
-
-
-def created(obj: Json) -> Sequence[str]:
-    """The times that the API server put into ``metadata.managedFields`` of an object being created."""
-    return [str(entry.get("time")) for entry in maps_at(obj, ("metadata", "managedFields"))]
 
 
 def _hashed(readable: str, parts: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from contract.place import Index, Term
 from webhook.engine.claims import claimed_node
 from webhook.engine.outcome import JobError, Request
 from webhook.objects.paths import ObjectPath
-from webhook.objects.templates import Selection, matches, requested, selection, takes
+from webhook.objects.templates import Selection, matches, selection, takes
 from webhook.objects.tree import Json, Path, WrongTypeError, get, map_at, shown, text_of
 from webhook.rows.workloads import ANY, DEVICES, WORKER, Candidates, Factor, Group, Workload
 
@@ -30,7 +30,6 @@ class OpenGroup:
         takes_nodes: whether each of them takes a node.
         index: where a pod's number is; None where pods have none.
         numbered: whether every number from 0 is there, and each once.
-        key: what tells it from the other groups, wherever in a list it stands.
     """
 
     role: str
@@ -39,7 +38,6 @@ class OpenGroup:
     takes_nodes: bool
     index: Index | None
     numbered: bool
-    key: str
 
 
 @dataclass(frozen=True)
@@ -59,15 +57,11 @@ class OpenJob:
     namespace: str
     groups: tuple[OpenGroup, ...]
 
-    def asked(self, template: Path) -> Mapping[str, int]:
-        """Thousandths of each resource that a pod of the template at a path asks for."""
-        if template not in self._asked:
-            self._asked[template] = requests(map_at(self.object, (*template, "spec")))
-        return self._asked[template]
-
     @cached_property
-    def _asked(self) -> dict[Path, Mapping[str, int]]:
-        return {}
+    def asked(self) -> Mapping[Path, Mapping[str, int]]:
+        """Thousandths of each resource that a pod of a template asks for, by the template's path."""
+        paths = (group.template for group in self.groups)
+        return {path: requests(map_at(self.object, (*path, "spec"))) for path in paths}
 
     @cached_property
     def selections(self) -> Mapping[Path, Selection]:
@@ -82,7 +76,7 @@ class OpenJob:
     def _paths(self) -> Mapping[str, tuple[Path, ...]]:
         every = {
             role: [group.template for group in self.groups if group.role == role]
-            for role in self.workload.roles()
+            for role in self.workload.roles
         }
         if WORKER in every:
             every[WORKER] += [group.template for group in self.groups if group.takes_nodes]
@@ -132,13 +126,7 @@ def is_of(workload: Workload, obj: Json) -> bool:
 
 
 def open_job(candidates: Candidates, workload: Workload, obj: Json, request: Request) -> OpenJob:
-    """What the workload row finds in the object.
-
-    Args:
-        candidates: which devices and nodes are meant by a group that takes nodes for its devices.
-        workload: the row.
-        obj: without what was added to it earlier.
-        request: what is being created.
+    """What a workload row finds in the object of a request, without what was added to that earlier.
 
     Raises:
         JobError: if a number of pods is not a whole number of at least 0.
@@ -153,6 +141,15 @@ def open_job(candidates: Candidates, workload: Workload, obj: Json, request: Req
         before += groups[-1].replicas if groups[-1].takes_nodes else 0
     name, generate_name = (get(request.object, ("metadata", key)) for key in ("name", "generateName"))
     return OpenJob(workload, obj, _text(name), _text(generate_name), request.namespace, tuple(groups))
+
+
+def marked(obj: Json, key: str) -> tuple[str, str] | None:
+    """Place and value of one of our keys among an object's annotations, then its labels."""
+    for kind in ("annotations", "labels"):
+        value = get(obj, ("metadata", kind, key))
+        if value is not None:
+            return f"/metadata/{kind}/{key}", text_of(value)
+    return None
 
 
 def template_paths(workload: Workload, obj: Json) -> list[tuple[Group, Path]]:
@@ -175,26 +172,30 @@ def record_key(template: Path) -> str:
 def _takers(wanted: Candidates, templates: list[Json], obj: Json) -> list[Json]:
     """Of templates of pods that take nodes for their devices those that do; all of a job that is opted in."""
     found = [template for template in templates if wants_ultraservers(wanted, template)]
-    metadata = map_at(obj, ("metadata",))
-    marks = (map_at(metadata, (kind,)).get(keys.INJECT) for kind in ("annotations", "labels"))
-    if found or not any(text_of(mark) in keys.ON for mark in marks):
+    mark = marked(obj, keys.INJECT)
+    if found or not (mark and mark[1] in keys.ON):
         return found
-    return [template for template in templates if requested(template, wanted.requests)] or templates
+    return [template for template in templates if _asks(wanted, template)] or templates
+
+
+def _asks(wanted: Candidates, template: Json) -> bool:
+    asked = requests(map_at(template, ("spec",)))
+    return any(asked.get(name) for name in wanted.requests)
 
 
 def _open(takers: Container[int], group: Group, obj: Json, path: Path, before: int) -> OpenGroup:
-    takes_nodes, role, element = group.takes_nodes, group.role, group.template.element(path)
+    takes_nodes, role = group.takes_nodes, group.role
     if isinstance(takes_nodes, ObjectPath):
         takes_nodes = takes_nodes.value(obj) is True
     elif takes_nodes == DEVICES:
         takes_nodes = id(get(obj, path)) in takers
         role = role if takes_nodes else group.otherwise
-    replicas = prod(_number(factor, obj, element) for factor in group.replicas)
+    replicas = prod(_number(factor, obj, path) for factor in group.replicas)
     terms = tuple(
-        Term(number.source, prod(_number(factor, obj, element) for factor in number.times))
+        Term(number.source, prod(_number(factor, obj, path) for factor in number.times))
         for number in group.index
     )
-    numbers = prod(_number(factor, obj, element) for factor in group.numbers)
+    numbers = prod(_number(factor, obj, path) for factor in group.numbers)
     return OpenGroup(
         role,
         path,
@@ -202,12 +203,11 @@ def _open(takers: Container[int], group: Group, obj: Json, path: Path, before: i
         bool(takes_nodes),
         Index(terms, before if group.continues else 0) if terms else None,
         numbered=bool(terms) and (not group.numbers or numbers in {0, replicas}),  # 0: it does not say
-        key=group_key(group, obj, path),
     )
 
 
-def _number(factor: Factor, obj: Json, element: int = 0) -> int:
-    found = factor.path.value(obj, element) if factor.path else None
+def _number(factor: Factor, obj: Json, template: Path) -> int:
+    found = factor.path.value(obj, template) if factor.path else None
     if found is None:
         return factor.default
     if isinstance(found, bool) or not isinstance(found, int) or found < 0:
@@ -224,7 +224,7 @@ def field(workload: Workload, obj: Json, name: str) -> str:
         WrongTypeError: if it is neither text, a truth value nor a number of a size that a job's can have.
     """
     row = workload.fields[name]
-    found = row.path.first(obj)
+    found = row.path.value(obj)
     if row.smaller:
         return _smaller(found, row.default)
     if row.counted and isinstance(found, list):

@@ -8,16 +8,11 @@ from contract.place import Placer
 from webhook.engine.devices import unsupported
 from webhook.engine.jobs import OpenJob, field
 from webhook.engine.outcome import cut
-from webhook.objects.templates import chosen_types, containers, has_volume, matches, takes
-from webhook.objects.tree import Path, get, map_at, shown, text_of
+from webhook.objects.templates import chosen_types, containers, matches, takes
+from webhook.objects.tree import Path, get, map_at, maps_at, shown, text_of
 from webhook.rows.policies import Mode
 from webhook.rows.table import Devices, Match, Rule, Shape, Table
 from webhook.rows.workloads import ANY
-
-CANDIDATE: Final = "it is a candidate"
-NO_CANDIDATE: Final = "it is not a candidate"
-"""Why a rule for objects of the other sort does not fire; the outcome's reason says more."""
-
 
 SWITCHED_OFF: Final = "switched off"
 
@@ -79,7 +74,7 @@ def _ruled_out(rule: Rule, subject: Subject) -> str | None:
     if rule.waits_for:
         return f"the table has no {rule.waits_for}"
     if match.candidate is not None and match.candidate != subject.candidate:
-        return CANDIDATE if subject.candidate else NO_CANDIDATE
+        return "it is a candidate" if subject.candidate else "it is not a candidate"
     if not subject.job.paths(match.role):
         return f"the job has no {_whose(match)} template"
     return _failed(match.of_job, match, subject)
@@ -97,15 +92,6 @@ def matched(match: Match, subject: Subject) -> Sequence[Path] | str:
         if not paths or (match.every and len(paths) < len(every)):
             return next(filter(None, why.values()))  # of several templates the first says why
     return _failed(match.of_object, match, subject) or paths
-
-
-def found_devices(match: Match, subject: Subject, paths: Sequence[Path]) -> Mapping[str, str]:
-    """What placeholders about devices stand for, in a rule that fires for these templates."""
-    for path in paths:
-        found = unsupported(subject.table, subject.job, path, match.unsupported_count)
-        if found:
-            return found.texts(path)
-    return {}
 
 
 def _failed(conditions: Sequence[str], match: Match, *about: object) -> str | None:
@@ -156,7 +142,7 @@ def _named(match: Match, subject: Subject) -> str | None:
 
 
 def _requests(match: Match, subject: Subject, path: Path) -> str | None:
-    asked = subject.job.asked(path)
+    asked = subject.job.asked[path]
     if any(takes(asked, name, wanted.at_least, wanted.at_most) for name, wanted in match.requests.items()):
         return None
     return f"the {_whose(match)} asks for none of {', '.join(match.requests_shown())}"
@@ -179,7 +165,8 @@ def _instance_type(match: Match, subject: Subject, path: Path) -> str | None:
 
 
 def _volume(match: Match, subject: Subject, path: Path) -> str | None:
-    if has_volume(get(subject.job.object, path), match.volume):
+    volumes = maps_at(subject.job.object, (*path, "spec", "volumes"))
+    if any(item.get("name") in match.volume for item in volumes):
         return None
     return f"the {_whose(match)} has no volume {_either(match.volume)}"
 

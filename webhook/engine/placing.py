@@ -23,9 +23,7 @@ def place_of(job: OpenJob, group: OpenGroup, shape: Shape, placer: Placer) -> Pl
 def peers(job: OpenJob, identity: str) -> Mapping[str, str]:
     """Labels that all pods of a job that take nodes have, and no other pods of its namespace.
 
-    Args:
-        job: the job.
-        identity: the value of the job label; empty where no rule sets it.
+    The identity is the value of the job label; empty where no rule sets it.
     """
     named = {"$(job.name)": job.name}
     if job.name and job.workload.peers:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from contract.place import LABEL, MOST_WORKERS, NAME, Term
-from webhook.engine.jobs import OpenJob, template_paths
+from webhook.engine.jobs import OpenJob, group_key, template_paths
 from webhook.engine.placing import peers
 from webhook.objects.tree import Json, get, map_at
 from webhook.rows.workloads import WORKER, Factor
@@ -14,10 +14,7 @@ def pods_of(job: OpenJob, stored: Json) -> Iterator[tuple[str, int, int, Json]]:
 
     There are no more of a group than a candidate may have.
     Names are the operator's matter, and so are labels that no row of the table names: they have none of them.
-
-    Args:
-        job: the object, opened.
-        stored: the same as it is stored, with what was added to it.
+    Their templates are those of the object as it is stored, with what was added.
 
     Yields:
         What tells a Pod's group from others, its number in that, how many the group has, and the Pod.
@@ -26,13 +23,13 @@ def pods_of(job: OpenJob, stored: Json) -> Iterator[tuple[str, int, int, Json]]:
     for group, (row, path) in zip(job.groups, template_paths(job.workload, job.object), strict=True):
         among = row.replicas == (Factor(None, 0),)  # its one pod is the first of the next group's
         count = 1 if among else min(group.replicas, MOST_WORKERS)
-        template = get(stored, path)
+        template, key = get(stored, path), group_key(row, job.object, path)
         for number in range(first, count):
             labels = peers(job, "") if group.role == WORKER else {}
             said = {LABEL + key: text for key, text in labels.items()}
             if group.takes_nodes and group.index:
                 said |= _numbers(group.index.terms, number if row.continues else before + number)
-            yield group.key, number, count, _pod(job, template, said)
+            yield key, number, count, _pod(job, template, said)
         first = 1 if among else 0
         before += count if group.takes_nodes and not among else 0
 

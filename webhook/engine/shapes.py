@@ -2,9 +2,8 @@
 
 from contract import keys
 from contract.place import MOST_WORKERS
-from webhook.engine.candidates import marked
 from webhook.engine.claims import claims
-from webhook.engine.jobs import OpenJob
+from webhook.engine.jobs import OpenJob, marked
 from webhook.engine.outcome import JobError, cut
 from webhook.objects.templates import containers
 from webhook.objects.tree import get, maps_at, pointer, shown, text_of

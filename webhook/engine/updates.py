@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import Final
 
 from contract import keys
-from webhook.engine.candidates import marked
 from webhook.engine.evaluate import evaluate, kind_of
-from webhook.engine.jobs import group_key, is_of, open_job, template_paths
+from webhook.engine.jobs import group_key, is_of, marked, open_job, template_paths
 from webhook.engine.outcome import JobError, Outcome, Request, bounded, cut
 from webhook.objects.patch import patched
 from webhook.objects.templates import first_container
@@ -70,11 +69,6 @@ def update(table: Table, request: Request, stored: Json) -> Outcome | str:
 
     Never raises, and refuses nothing but a suspended job of a new size that could not be created so either:
     whatever cannot be read here is let through.
-
-    Args:
-        table: the rules.
-        request: the update, with the object as it would be stored.
-        stored: the object before.
     """
     new = request.object
     if table.under(table.policy_for(new, request.namespace, request.now)).mode is not Mode.ENFORCE:

@@ -1,5 +1,7 @@
 """What placeholders stand for in one job."""
 
+from collections.abc import Mapping
+
 from webhook.engine import placing
 from webhook.engine.candidates import job_types
 from webhook.engine.identity import job_id
@@ -8,7 +10,7 @@ from webhook.engine.outcome import Request
 from webhook.objects.templates import first_container
 from webhook.objects.tree import Json, map_at
 from webhook.rows.placeholders import ABSENT, ROLE, ROLE_MAPS
-from webhook.rows.table import Rule, Shape, Table
+from webhook.rows.table import Shape, Table
 
 
 def placeholder_values(
@@ -16,12 +18,8 @@ def placeholder_values(
 ) -> dict[str, Json]:
     """The value of every placeholder that rules quote and that this job has one for.
 
-    Args:
-        table: for its instance types.
-        job: an object opened.
-        shape: of the job; None for what is not a job of its own, or not a candidate.
-        request: what is being created.
-        uid: of the review that an unnamed job was first seen in.
+    What is not a job of its own, or not a candidate, has no shape. The uid is that of the review in which an
+    unnamed job was first seen.
 
     Raises:
         WrongTypeError: if a field that a placeholder quotes is not text.
@@ -52,10 +50,9 @@ def _of_a_role(table: Table, job: OpenJob, role: str, name: str) -> Json:
     return _of_its_first_container(job.templates(role)[0], name)
 
 
-def of_template(rule: Rule, template: Json) -> dict[str, Json]:
-    """What the placeholders of a rule's own role stand for in one of several templates of that role."""
-    named = (whole.partition(".") for whole in rule.quotes if whole.startswith(f"{rule.match.role}."))
-    found = {"".join(parts): _of_its_first_container(template, parts[2]) for parts in named}
+def of_template(own: Mapping[str, str], template: Json) -> dict[str, Json]:
+    """What placeholders of a rule's own role, `Rule.own`, stand for in one of the templates of that role."""
+    found = {whole: _of_its_first_container(template, name) for whole, name in own.items()}
     return {whole: value for whole, value in found.items() if value is not None and value != ""}
 
 

@@ -102,8 +102,11 @@ def step(item: Json, path: Sequence[str | int]) -> str:
 def paired(items: list[Json], others: list[Json], path: Sequence[str | int]) -> list[int | None]:
     """For each item of a list the index of its counterpart in another state of it; each used once.
 
-    The time grows with the length of the lists and not with its square: they are the user's.
+    Nobody appends to alternatives without widening them, so each is compared with the one at its place. The
+    time grows with the length of the lists and not with its square: they are the user's.
     """
+    if kind(path) is Kind.TERMS and len(items) == len(others):
+        return [*range(len(items))]
     shorter = min(len(items), len(others))
     start = next((i for i in range(shorter) if items[i] is not others[i]), shorter)
     end = next((i for i in range(shorter - start) if items[-1 - i] is not others[-1 - i]), shorter - start)

@@ -30,9 +30,7 @@ def patched(received: Json, templates: Mapping[Path, Json]) -> tuple[Json, list[
     Shared subtrees cost nothing, so the price is that of the change and not of the object. A list that
     changes in so many places that the operations would be longer than the list is replaced as a whole.
 
-    Args:
-        received: the object as it came.
-        templates: that are to be there, by their path; nothing else is ever changed.
+    Nothing beside the templates, which are given by their path, is ever changed.
     """
     after, steps = received, list[_Step]()
     for path, desired in templates.items():
@@ -71,11 +69,7 @@ def _list(old: list[Json], new: list[Json], path: Path, steps: list[_Step]) -> J
     if len(old) < len(new) <= len(old) + FEW and all(map(is_, old, new)):  # only appended to, as most are
         steps += (("add", (*path, "-"), item) for item in new[len(old) :])
         return new
-    if kind(path) is not Kind.TERMS:
-        places = paired(new, old, path)
-    else:
-        # Nobody appends to alternatives without widening them, so each is compared with the one at its place.
-        places = [index if len(old) == len(new) else None for index in range(len(new))]
+    places = paired(new, old, path)
     inner: list[_Step] = []
     after = [
         item if place is None else _value(old[place], item, (*path, index), inner)

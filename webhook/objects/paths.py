@@ -6,13 +6,14 @@ become concrete paths, with list indices, only in the object at hand.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from webhook.objects.tree import Json, Path, get, parse_pointer, pointer
 
-_SELECTING = re.compile(r"(?P<list>[^\[\]]+)\[(?P<key>[A-Za-z][A-Za-z0-9]*)=(?P<value>[^\[\]]+)\]")
+_SELECTING = re.compile(r"([^\[\]]+)\[(?:\*|([A-Za-z][A-Za-z0-9]*)=([^\[\]]+))\]")
+"""A list, and the key and value of one of its elements, or neither for all of them."""
 
 
 @dataclass(frozen=True)
@@ -46,48 +47,29 @@ class ObjectPath:
             return None
         return ObjectPath(self.text.partition("[*]")[0], self.parts[: self.parts.index(_EVERY)])
 
-    def find(self, obj: Json, element: int = 0) -> Path | None:
-        """The path in an object; None where an element that it selects is not there.
-
-        Args:
-            obj: the object.
-            element: which one is meant where it is for every element of a list.
-        """
-        return self._plain or _found(obj, self.parts, element)
-
     @cached_property
     def _plain(self) -> Path | None:
         """The one path that it is in every object; None where it selects an element of a list."""
-        return None if any(isinstance(part, Select) for part in self.parts) else tuple(map(str, self.parts))
-
-    def element(self, path: Path) -> int:
-        """Which element of its list one of its paths goes through; 0 where there is no list."""
-        return int(path[len(self.list.parts)]) if self.list else 0
+        steps = tuple(part for part in self.parts if not isinstance(part, Select))
+        return steps if len(steps) == len(self.parts) else None
 
     def find_all(self, obj: Json) -> Iterator[Path]:
-        """Every path that there is in an object."""
-        start = self.list.find(obj) if self.list else None
-        found, rest = (get(obj, start), self.parts[len(start) + 1 :]) if start is not None else (None, ())
-        if not self.list:
-            path = self.find(obj)
-            yield from () if path is None else (path,)
-        for index, item in enumerate(found if isinstance(found, list) else ()):
-            if not isinstance(item, dict) or (rest and rest[0] not in item):
-                continue  # the list is the user's, and looked through for every row
-            inner = _found(item, rest, 0)
-            if inner is not None and start is not None:
-                yield (*start, index, *inner)
+        """Every path in an object, none where an element that it selects is not there."""
+        return iter((self._plain,)) if self._plain is not None else _paths(obj, self.parts, ())
 
-    def value(self, obj: Json, element: int = 0) -> Json:
-        """What is there in an object; None where anything on the way is missing."""
-        path = self.find(obj, element)
-        return None if path is None else get(obj, path)
+    def value(self, obj: Json, beside: Path = ()) -> Json:
+        """What is there; where it means every element of a list, what the first says that says it.
 
-    def first(self, obj: Json) -> Json:
-        """What is there; where it means every element of a list, what the first says that says it."""
-        if not self.list:
-            return self.value(obj)
-        return next((found for path in self.find_all(obj) if (found := get(obj, path)) is not None), None)
+        Args:
+            obj: the object.
+            beside: a path into the same list: the element that it goes through is meant, and no other.
+        """
+        paths = self.find_all(obj)
+        if beside and self.list:
+            place = len(self.list.parts)
+            paths = _paths(obj, (*self.parts[:place], beside[place], *self.parts[place + 1 :]), ())
+        found = (get(obj, path) for path in paths)
+        return next((value for value in found if value is not None), None)
 
     def __str__(self) -> str:
         return self.text
@@ -103,10 +85,9 @@ def object_path(text: str) -> ObjectPath:
     written = parse_pointer(text)
     for index, part in enumerate(written):
         selecting = _SELECTING.fullmatch(part)
-        if part.endswith("[*]") and part.count("[") == 1:
-            parts += [part.removesuffix("[*]"), _EVERY]
-        elif selecting:
-            parts += [selecting["list"], Select(selecting["key"], selecting["value"])]
+        if selecting:
+            listed, key, value = selecting.groups()
+            parts += [listed, Select(key, value) if key else _EVERY]
         elif part.isdigit():
             there = pointer(written[:index])
             raise ValueError(
@@ -123,23 +104,30 @@ def object_path(text: str) -> ObjectPath:
     return ObjectPath(text, tuple(parts))
 
 
-def _found(node: Json, parts: Iterable[str | Select], element: int) -> Path | None:
-    path: Path = ()
-    for part in parts:
-        step = _index(node, part, element) if isinstance(part, Select) else part
-        if step is None:
-            return None
-        path, node = (*path, step), get(node, (step,))
-    return path
+def _paths(node: Json, parts: tuple[str | int | Select, ...], path: Path) -> Iterator[Path]:
+    for index, part in enumerate(parts):
+        if isinstance(part, Select):
+            rest = parts[index + 1 :]
+            for place in _selected(node, part, rest):
+                yield from _paths(node[place], rest, (*path, place))
+            return
+        path, node = (*path, part), get(node, (part,))
+    yield path
 
 
-def _index(node: Json, wanted: Select, element: int) -> int | None:
+def _selected(node: Json, wanted: Select, rest: tuple[str | int | Select, ...]) -> Sequence[int]:
+    """The places of those elements of a list that are meant, and that have what is looked for in them."""
+    # Plain loops: a row looks for places a dozen times, and the list, of whatever length, is the user's.
+    items = node if isinstance(node, list) else ()
     if wanted is _EVERY:
-        return element if isinstance(node, list) and element < len(node) else None
-    # One plain loop: a row looks for places a dozen times, and the list, of whatever length, is the user's.
-    for index, item in enumerate(node if isinstance(node, list) else ()):
+        return [
+            index
+            for index, item in enumerate(items)
+            if isinstance(item, dict) and (not rest or rest[0] in item)
+        ]
+    for index, item in enumerate(items):
         if isinstance(item, dict) and wanted.key in item:
             value = item[wanted.key]
             if (str(value).lower() if isinstance(value, bool) else value) == wanted.value:
-                return index
-    return None
+                return [index]
+    return []

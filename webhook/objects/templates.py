@@ -1,6 +1,6 @@
 """What a pod template says: containers, resources, volumes, instance types."""
 
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -8,7 +8,7 @@ from itertools import chain
 from math import inf
 from typing import Final
 
-from webhook.objects.tree import Json, get, map_at, maps_at, same, text_of
+from webhook.objects.tree import Json, get, map_at, maps_at, same
 
 _GLOB: Final = frozenset("*?[")
 
@@ -26,48 +26,9 @@ def first_container(template: Json) -> dict[str, Json]:
 def takes(amounts: Mapping[str, int], resource: str, least: int, most: float = inf) -> bool:
     """Whether a pod asks for at least so many of a resource, or for any amount where that is 0.
 
-    Args:
-        amounts: thousandths, see `common.quantities.requests`.
-        resource: its name.
-        least: whole ones.
-        most: whole ones.
+    Amounts are in thousandths, as of `common.quantities.requests`.
     """
     return max(1, 1000 * least) <= amounts.get(resource, 0) <= 1000 * most
-
-
-def quantities(container: Json, name: str) -> tuple[str, str]:
-    """What a container says of a resource, as limit and as request; empty where it does not."""
-    limit, request = (get(container, ("resources", kind, name)) for kind in ("limits", "requests"))
-    return _quantity(limit), _quantity(request)
-
-
-def _quantity(value: Json) -> str:
-    return str(value) if isinstance(value, str | int | float) else ""
-
-
-def requested(template: Json, resources: tuple[str, ...]) -> str | None:
-    """The first of the resources that a container of the template asks for, none for a quantity of 0."""
-    for container in containers(template):
-        for kind in ("limits", "requests") if "resources" in container else ():
-            asked = map_at(container, ("resources", kind))
-            for name in resources if asked else ():
-                if str(asked.get(name) or "0").strip("0.") != "":
-                    return name
-    return None
-
-
-def tolerated(template: Json, taints: Mapping[str, tuple[str, ...]]) -> str | None:
-    """The first toleration of the template that is of one of the taints, values by key; None if none is."""
-    for item in maps_at(template, ("spec", "tolerations")):
-        key, value = item.get("key"), text_of(item.get("value") or "")
-        if isinstance(key, str) and matches(value, taints.get(key, ())):
-            return f"{key}={value}" if value else key
-    return None
-
-
-def has_volume(template: Json, names: tuple[str, ...]) -> bool:
-    """Whether a template declares a volume of one of the names."""
-    return any(item.get("name") in names for item in maps_at(template, ("spec", "volumes")))
 
 
 def mounts_otherwise(template: Json, container: str | None, mount: Json) -> bool:
@@ -110,19 +71,6 @@ def _by_key(term: Json) -> Mapping[str, Sequence[Json]]:
     return found
 
 
-def named_types(wanted: Selection, label: str, known: Container[str]) -> tuple[str, ...]:
-    """The instance types of which a pod's nodes must have one, by its selector and affinity.
-
-    Returns:
-        None of them if any type will do, or if one is named that is not known.
-    """
-    named = chosen_types(wanted, label)
-    # Of a type that is not known nothing can be said. Those that are known are few: looking at each costs.
-    if any(name not in known for name in named):
-        return ()
-    return tuple(name for name in named if admits(wanted, {label: (name,)}))
-
-
 def chosen_types(wanted: Selection, label: str) -> Collection[str]:
     """The instance types that a pod's selector or affinity names; none of them if any type will do."""
     chosen = wanted.selector.get(label)
@@ -143,11 +91,9 @@ def _listed(expressions: Sequence[Json]) -> Iterator[str]:
 
 
 def admits(wanted: Selection, labels: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether a template's own node selector and affinity leave nodes with such labels open.
+    """Whether a template's own node selector and affinity leave nodes open whose labels can have such values.
 
-    Args:
-        wanted: what the template selects.
-        labels: the values that the nodes can have, by key; ``*`` and ``?`` as in file names.
+    In these ``*`` and ``?`` are as in file names.
     """
     chosen = ((wanted.selector.get(label), values) for label, values in labels.items())
     if not all(value is None or _among([value], values) for value, values in chosen):

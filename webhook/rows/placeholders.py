@@ -8,7 +8,7 @@ from typing import Final
 from webhook.objects.tree import Json, nodes
 
 ABSENT: Final = object()
-"""The value of a placeholder for a map that the job does not have."""
+"""The value of a placeholder for a map or a list that the job does not have."""
 
 PATTERN: Final = re.compile(r"(\$?)\$\(([a-z][A-Za-z0-9]*\.[A-Za-z0-9][A-Za-z0-9_-]*)\)")
 """A placeholder, or with a second dollar the text of one.
@@ -75,80 +75,63 @@ SCRIPTS: Final = ("script.wait", "script.init")
 """The text of ``webhook/initscript``; in 0.1.0 each of the two containers had a text of its own."""
 
 
-class UnknownPlaceholderError(LookupError):
-    """A placeholder for which this job has nothing to put in."""
-
-
 def names(node: Json) -> Iterator[str]:
     """Every placeholder in a tree, in order of appearance, repetitions too."""
     texts = (text for _, text in nodes(node) if isinstance(text, str))
     return (found[2] for text in texts for found in PATTERN.finditer(text) if not found[1])
 
 
+def quoting(node: Json, texts: Mapping[str, str]) -> Json:
+    """A tree in which some placeholders are replaced by texts, which may quote others; those stay."""
+    if isinstance(node, str):
+        return PATTERN.sub(lambda found: found[0] if found[1] else texts.get(found[2], found[0]), node)
+    if isinstance(node, dict):
+        return {key: quoting(value, texts) for key, value in node.items()}
+    return [quoting(value, texts) for value in node] if isinstance(node, list) else node
+
+
 Filling = Callable[[Mapping[str, Json]], Json]
-"""Fills a tree in with the values of placeholders, by name."""
+"""Fills a tree in with the values of placeholders, by name; there is one for each that it quotes."""
 
 
-def filling(node: Json, *, partly: bool = False) -> Filling | None:
+def filling(node: Json) -> Filling | None:
     """What fills a tree in, found out once; None for one without placeholders, which is always the same.
 
     What it makes shares with the tree all that has no placeholder.
-
-    Args:
-        node: a tree of maps, lists and texts.
-        partly: leave alone what there is no value for, and what is escaped.
     """
     # Partials and no closures: a table goes to the process for long work.
     if isinstance(node, str):
-        return _text(node, partly) if "$(" in node else None
+        return _text(node) if "$(" in node else None
     if not isinstance(node, dict | list):
         return None
     places = node.items() if isinstance(node, dict) else enumerate(node)
-    fills = [(key, fill) for key, value in places if (fill := filling(value, partly=partly))]
-    alone = any(isinstance(fill, partial) and fill.func is _value for _, fill in fills)
-    return (
-        partial(_fill_present if alone and isinstance(node, dict) else _fill, node, fills) if fills else None
-    )
+    fills = [(key, fill) for key, value in places if (fill := filling(value))]
+    # From the end: an element that the job does not have is taken out, and the places before it stay true.
+    return partial(_fill, node, fills[::-1]) if fills else None
 
 
-def render(node: Json, values: Mapping[str, Json], *, partly: bool = False) -> Json:
-    """The tree with every placeholder replaced; arguments as of `filling`.
-
-    Raises:
-        UnknownPlaceholderError: for a name that is not among the values.
-    """
-    fill = filling(node, partly=partly)
-    return fill(values) if fill else node
+def render(text: str, values: Mapping[str, Json]) -> str:
+    """A message with every placeholder replaced."""
+    fill = filling(text)
+    return str(fill(values)) if fill else text
 
 
 def _fill(node: Json, fills: list[tuple[str | int, Filling]], values: Mapping[str, Json]) -> Json:
     filled = node.copy()
     for key, fill in fills:
-        filled[key] = fill(values)
+        value = filled[key] = fill(values)
+        if value is ABSENT:
+            del filled[key]
     return filled
 
 
-def _fill_present(node: Json, fills: list[tuple[str | int, Filling]], values: Mapping[str, Json]) -> Json:
-    """The same where a placeholder that stands alone may be for a map that the job does not have."""
-    filled = _fill(node, fills, values)
-    if ABSENT not in filled.values():
-        return filled
-    return {key: value for key, value in filled.items() if value is not ABSENT}
-
-
-def _text(text: str, partly: bool) -> Filling:  # noqa: FBT001
+def _text(text: str) -> Filling:
     parts = PATTERN.split(text)
-    quoted = list(zip(parts[1::3], parts[2::3], strict=True))
     # Text, then placeholder and text in turn; what is escaped is text.
     pieces: list[str | Filling] = [parts[0]]
-    for (escape, name), literal in zip(quoted, parts[3::3], strict=True):
-        written = f"$({name})"
-        if partly:
-            pieces.append(partial(_kept, escape + written, "" if escape else name))
-        else:
-            pieces.append(written if escape else partial(_value, name))
-        pieces.append(literal)
-    if len(quoted) == 1 and not any(parts[::3]) and not isinstance(pieces[1], str):
+    for escape, name, literal in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+        pieces += [f"$({name})" if escape else partial(_value, name), literal]
+    if len(pieces) == 3 and not any(pieces[::2]) and not isinstance(pieces[1], str):  # noqa: PLR2004
         return pieces[1]  # one that stands alone may be a map
     return partial(_fill_text, pieces)
 
@@ -158,11 +141,4 @@ def _fill_text(pieces: list[str | Filling], values: Mapping[str, Json]) -> Json:
 
 
 def _value(name: str, values: Mapping[str, Json]) -> Json:
-    if name in values:
-        return values[name]
-    raise UnknownPlaceholderError(name)
-
-
-def _kept(written: str, name: str, values: Mapping[str, Json]) -> Json:
-    """The value if there is one; otherwise the placeholder stays as it is written."""
-    return values.get(name, written)
+    return values[name]

@@ -55,6 +55,10 @@ class Count:
     def __str__(self) -> str:
         return f"multiple of {self.number}" if self.multiple else str(self.number)
 
+    def covers(self, other: "Count") -> bool:
+        """Whether every count of another is one of its own."""
+        return other.number % self.number == 0 if self.multiple else self == other
+
 
 def _count(said: int | str) -> Count:
     return Count(_last(said), multiple=True) if isinstance(said, str) else Count(said)
@@ -234,6 +238,15 @@ class Match(Row):
     namespace: Texts = ()
     mount_free: MountFree | None = None
 
+    def is_for(self, workload: Workload) -> bool:
+        """Whether it speaks about a kind of job, and a role that this has."""
+        named = not self.workload or workload.name in self.workload
+        return named and (self.role == ANY or self.role in workload.roles)
+
+    def allows(self, shape: Shape) -> bool:
+        """Whether a shape meets its condition on shapes."""
+        return all(shape.facts[key] in allowed for key, allowed in self.shape.items())
+
     @cached_property
     def of_job(self) -> Sequence[str]:
         """Its conditions on the job, as names of attributes, in the order in which they are looked at."""
@@ -299,6 +312,13 @@ class Rule(Row):
         return frozenset(name for part in parts for name in names(part))
 
     @cached_property
+    def own(self) -> Mapping[str, str]:
+        """Of the placeholders those of its role's first container, which each template has its own of."""
+        parts = {name: name.partition(".") for name in self.quotes}
+        role = self.match.role
+        return {name: last for name, (of, _, last) in parts.items() if of == role and last != "instanceType"}
+
+    @cached_property
     def fragment(self) -> Filling | None:
         """What fills in what it adds; None where that is the same for every job."""
         return filling(self.add)
@@ -306,13 +326,12 @@ class Rule(Row):
     @cached_property
     def waits_for(self) -> str:
         """A value that it quotes and that the table does not give; the table has filled in the others."""
-        quoted = names([self.add, self.warn, self.deny])
-        return next((name for name in quoted if name.startswith("value.")), "")
+        return min((name for name in self.quotes if name.startswith("value.")), default="")
 
     @cached_property
     def per_template(self) -> bool:
         """Whether what it adds differs from template to template of a role."""
-        return "job.place" in names(self.add)
+        return "job.place" in self.quotes
 
     @property
     def place(self) -> str:
@@ -418,22 +437,26 @@ class Table(File):
         if policy is None:
             return self
         if id(policy) not in self._under:
-            modes = [policy.mode_of(rule.name) or rule.mode for rule in self.rules]
-            self._under[id(policy)] = self._in(policy.mode or self.mode, modes)
+            each = (policy.mode_of(rule.name) or rule.mode for rule in self.rules)
+            self._under[id(policy)] = self._in(policy.mode or self.mode, *each)
         return self._under[id(policy)]
 
-    def _in(self, mode: Mode, modes: Sequence[Mode]) -> "Table":
+    @cached_property
+    def _modes(self) -> tuple[Mode, ...]:
+        """The table's own, and that of each rule."""
+        return (self.mode, *(rule.mode for rule in self.rules))
+
+    def _in(self, *modes: Mode) -> "Table":
         """The table with other modes; each such table is made once, for it is compiled when it is used."""
-        key = (mode, *modes)
-        if key == (self.mode, *(rule.mode for rule in self.rules)):
+        if modes == self._modes:
             return self
-        if key not in self._others:
+        if modes not in self._others:
             rules = tuple(
-                rule if rule.mode is other else replace(rule, mode=other)
-                for rule, other in zip(self.rules, modes, strict=True)
+                rule if rule.mode is mode else replace(rule, mode=mode)
+                for rule, mode in zip(self.rules, modes[1:], strict=True)
             )
-            self._others[key] = replace(self, mode=mode, rules=rules)
-        return self._others[key]
+            self._others[modes] = replace(self, mode=modes[0], rules=rules)
+        return self._others[modes]
 
     def __getstate__(self) -> dict[str, object]:
         """Without what was found out about policies: a process for one long review needs none of it."""
@@ -442,22 +465,17 @@ class Table(File):
     @cached_property
     def shadows(self) -> bool:
         """Whether something of it is in shadow."""
-        return Mode.SHADOW in {self.mode, *(rule.mode for rule in self.rules)}
+        return Mode.SHADOW in self._modes
 
     @cached_property
     def served(self) -> "Table":
         """The table as it is served: what is in shadow is off."""
-        return self._without_shadow(Mode.OFF)
+        return self._in(*(Mode.OFF if mode is Mode.SHADOW else mode for mode in self._modes))
 
     @cached_property
     def would(self) -> "Table":
         """The table as it would be if what is in shadow were enforced."""
-        return self._without_shadow(Mode.ENFORCE)
-
-    def _without_shadow(self, mode: Mode) -> "Table":
-        modes = (self.mode, *(rule.mode for rule in self.rules))
-        whole, *each = (mode if one is Mode.SHADOW else one for one in modes)
-        return self._in(whole, each)
+        return self._in(*(Mode.ENFORCE if mode is Mode.SHADOW else mode for mode in self._modes))
 
     @cached_property
     def labels_jobs(self) -> bool:
@@ -473,12 +491,7 @@ class Table(File):
     def rules_of(self) -> Mapping[str, Sequence[Rule]]:
         """By workload the rules that can match: those of others cost an object nothing."""
         return {
-            workload.name: [
-                rule
-                for rule in self.rules
-                if (not rule.match.workload or workload.name in rule.match.workload)
-                and rule.match.role in {ANY, *workload.roles()}
-            ]
+            workload.name: [rule for rule in self.rules if rule.match.is_for(workload)]
             for workload in self.workloads
         }
 

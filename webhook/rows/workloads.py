@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator
@@ -212,10 +213,6 @@ def _peer(value: str) -> str:
     return value
 
 
-ALWAYS: Literal["always"] = "always"
-"""In place of that: an update gets back what it takes out, whatever the object's state."""
-
-
 @dataclass(frozen=True)
 class Workload(Row):
     """A kind of job.
@@ -254,6 +251,7 @@ class Workload(Row):
         """Whether it has a group that can take nodes; only then it has a size, and so a shape."""
         return any(group.takes_nodes is not False for group in self.groups)
 
+    @cached_property
     def roles(self) -> tuple[str, ...]:
         """The roles that rules can match: those of its groups, and ``worker`` for what takes nodes."""
         named = [role for group in self.groups for role in group.roles]

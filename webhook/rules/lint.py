@@ -1,7 +1,7 @@
 """What the types of rows cannot see: rows that contradict each other, or Kubernetes, or can never fire."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from itertools import chain
 
 from common.quantities import thousandths
@@ -14,11 +14,8 @@ from webhook.rules.lint_policies import policy_problems
 from webhook.rules.lint_rules import listed, rule_problems
 from webhook.rules.problems import Found
 
-COUNTS = range(1, 1025)
-"""Worker counts that reachability is tried with; shapes repeat long before the end."""
-
-NAMED = 12
-"""Most rows that a message names, so that a long table does not make long messages."""
+SAID = frozenset(JOB) - {"job.name", "job.peers", "job.groupLabels", "job.place"}
+"""What messages of shapes may quote: texts that every job with a shape has."""
 
 
 def problems_of(table: Table) -> Found:
@@ -67,7 +64,6 @@ def _workloads(table: Table) -> Found:
         at: Path = ("workloads", index)
         yield from _shared_kinds(taken, workload, at)
         yield from _groups(workload, at)
-        yield from _numbers(workload, at)
         yield from _defaults(workload, table.values, at)
         for name in workload.when:
             if name not in workload.fields:
@@ -83,19 +79,6 @@ def _shared_kinds(taken: dict[str, str], workload: Workload, at: Path) -> Found:
             yield (*at, "kinds"), f"unreachable: {first}; give one of the two a `when`"
         else:
             taken[kind] = workload.name
-
-
-def _numbers(workload: Workload, at: Path) -> Found:
-    """Elements of lists that are meant where none is, and roles for want of devices that can be had."""
-    for number, group in enumerate(workload.groups):
-        path: Path = (*at, "groups", number)
-        listed = str(group.template.list) if group.template.list else None
-        times = [factor for term in group.index for factor in term.times]
-        for factor in (*group.replicas, *times, *group.numbers):
-            if factor.path and factor.path.list and str(factor.path.list) != listed:
-                yield path, f"{factor.path} is for every element of a list of which template is not"
-        if group.otherwise and group.takes_nodes != DEVICES:
-            yield (*path, "otherwise"), "is for groups whose takesNodes is devices"
 
 
 def _defaults(workload: Workload, values: Mapping[str, str], at: Path) -> Found:
@@ -131,30 +114,29 @@ def _groups(workload: Workload, at: Path) -> Found:
                 (*path, "takesNodes"),
                 f"{WORKER!r} is the role of what takes nodes: say true or devices, or rename it",
             )
+        if group.otherwise and group.takes_nodes != DEVICES:
+            yield (*path, "otherwise"), "is for groups whose takesNodes is devices"
+        times = [factor for term in group.index for factor in term.times]
+        for factor in (*group.replicas, *times, *group.numbers):
+            if factor.path and factor.path.list not in {None, group.template.list}:
+                yield path, f"{factor.path} is for every element of a list of which template is not"
 
 
 def _shapes(table: Table) -> Found:
     facts = chain.from_iterable(rule.match.shape.items() for rule in table.rules)
     acted_on: set[tuple[str, str]] = {(name, value) for name, allowed in facts for value in allowed}
-    covered: dict[int, set[int]] = defaultdict(set)
-    earlier: dict[int, list[str]] = defaultdict(list)
     for index, shape in enumerate(table.shapes):
         at: Path = ("shapes", index)
-        counts = set(_counts(shape))
-        if counts <= covered[shape.node_config]:
-            names_ = ", ".join(earlier[shape.node_config][:NAMED])
-            yield (
-                (*at, "workers"),
-                f"unreachable: {names_} with the same node config fits every such count and is tried first",
-            )
-        covered[shape.node_config] |= counts
-        earlier[shape.node_config].append(shape.name)
+        same = (row for row in table.shapes[:index] if row.node_config == shape.node_config)
+        if hiding := next((row.name for row in same if row.workers.covers(shape.workers)), None):
+            why = f"{hiding} with the same node config fits every such count and is tried first"
+            yield (*at, "workers"), f"unreachable: {why}"
         yield from _sizes(shape, at)
         yield from _strictness(acted_on, shape, at)
         for part in ("warn", "deny"):
             for quoted in names(getattr(shape, part)):
-                if quoted not in JOB or (quoted == "shape.topologyKey" and not shape.topology_key):
-                    yield (*at, part), f"unknown placeholder $({quoted}); known are {listed(JOB)}"
+                if quoted not in SAID or (quoted == "shape.topologyKey" and not shape.topology_key):
+                    yield (*at, part), f"unknown placeholder $({quoted}); known are {listed(SAID)}"
 
 
 def _sizes(shape: Shape, at: Path) -> Found:
@@ -172,7 +154,3 @@ def _strictness(acted_on: set[tuple[str, str]], shape: Shape, at: Path) -> Found
             yield (*at, name), f"{name} needs a topologyKey"
         elif wanted != "none" and (name, wanted) not in acted_on:
             yield (*at, name), f"no rule of the table acts on {name}: {wanted}; add one that matches it"
-
-
-def _counts(shape: Shape) -> Iterable[int]:
-    return (n for n in {*COUNTS, shape.workers.number} if n in shape.workers)

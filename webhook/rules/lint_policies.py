@@ -35,13 +35,7 @@ def policy_problems(table: Table) -> Found:
 
 
 def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
-    """What is allowed and perhaps not meant: policies that ended, and rules that a mode makes idle.
-
-    Args:
-        draft: a table as written.
-        table: the same, built.
-        now: Unix time.
-    """
+    """What is allowed and perhaps not meant: policies that ended, and rules that a mode makes idle."""
     always = _idle(table)
     found = [(("rules", at), text) for at, text in always]
     for index, policy in enumerate(table.policies):
@@ -94,12 +88,9 @@ def _hides(first: Policy, later: Policy) -> bool:
 
 def _covers(wide: str, narrow: str) -> bool:
     """Whether a glob fits all that another one fits, as far as that is easily seen."""
-    if wide in {narrow, "*"}:
-        return True
-    if not is_glob(narrow):
-        return fnmatchcase(narrow, wide)
-    beginning = wide.removesuffix("*")
-    return wide != beginning and not is_glob(beginning) and narrow.startswith(beginning)
+    # What a `*` stands for may be a glob as well, what `?` stands for may not.
+    exact = is_glob(narrow) and ("?" in wide or "[" in wide)
+    return wide == narrow or (fnmatchcase(narrow, wide) and not exact)
 
 
 def _whom(policy: Policy) -> str:

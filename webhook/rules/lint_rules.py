@@ -1,8 +1,6 @@
 """What the types of rows cannot see of rules: what others of the table, or Kubernetes, make of them."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from functools import cache
 
 from contract import keys
 from webhook.objects.tree import Json, Path, map_at, maps_at, nodes
@@ -19,7 +17,7 @@ from webhook.rows.placeholders import (
 )
 from webhook.rows.policies import Mode
 from webhook.rows.table import Rule, Shape, Table
-from webhook.rows.workloads import ANY, Workload
+from webhook.rows.workloads import Workload
 from webhook.rules.problems import Found
 
 
@@ -39,41 +37,22 @@ class Rows:
     Attributes:
         table: The rows themselves.
         named: Name -> the rule of that name.
-        replacing: Name of a rule -> those that replace it.
         places: Name of a rule -> where it is applied: in the place of the first that it replaces.
-        workload_names: Of all workloads.
     """
 
     def __init__(self, table: Table) -> None:
         self.table = table
         self.named = {rule.name: rule for rule in table.rules}
-        self.replacing: dict[str, list[Rule]] = defaultdict(list)
-        for rule in table.rules:
-            for name in rule.replaces:
-                self.replacing[name].append(rule)
         places = {row.name: index for index, row in enumerate(table.rules)}
         self.places = {row.name: places.get(row.place, places[row.name]) for row in table.rules}
-        self.workload_names = {workload.name for workload in table.workloads}
-        self._workloads, self._shapes = cache(self._workloads_of), cache(self._shapes_of)
 
     def workloads(self, rule: Rule) -> list[Workload]:
         """Those that a rule matches."""
-        return self._workloads(rule.match.role, rule.match.workload)
-
-    def _workloads_of(self, role: str, wanted: tuple[str, ...]) -> list[Workload]:
-        named = (row for row in self.table.workloads if not wanted or row.name in wanted)
-        return [row for row in named if role in {ANY, *row.roles()}]
+        return [row for row in self.table.workloads if rule.match.is_for(row)]
 
     def shapes(self, rule: Rule) -> list[Shape]:
         """Those that a rule's match allows."""
-        return self._shapes(tuple(rule.match.shape.items()))
-
-    def _shapes_of(self, wanted: tuple[tuple[str, tuple[str, ...]], ...]) -> list[Shape]:
-        return [
-            shape
-            for shape in self.table.shapes
-            if all(shape.facts[key] in allowed for key, allowed in wanted)
-        ]
+        return [row for row in self.table.shapes if rule.match.allows(row)]
 
 
 def listed(known: Iterable[str]) -> str:
@@ -86,7 +65,7 @@ def _rule(rows: Rows, rule: Rule, at: Path) -> Found:
         yield at, "does nothing: give it add, warn, deny, placer or replaces"
     if rule.placer and rule.match.placer:
         yield (*at, "match", "placer"), "is not known yet where a rule with `placer` is looked at"
-    known = rows.workload_names
+    known = {workload.name for workload in rows.table.workloads}
     for name in rule.match.workload:
         if name not in known:
             yield (*at, "match", "workload"), f"unknown workload {name!r}; known are {listed(known)}"
@@ -123,13 +102,15 @@ def _empty_values(rows: Rows, rule: Rule) -> Found:
 
     One that is replaced by none just waits for its value. Those do not count that replace it for some jobs.
     """
-    others = [row for row in rows.replacing.get(rule.name, []) if row.match == rule.match]
-    if rule.mode is Mode.OFF or not others or any(row.mode is Mode.ENFORCE for row in others):
+    unset = {f"value.{name}": name for name, text in rows.table.values.items() if not text}
+    empty = dict.fromkeys(unset[name] for name in names(rule.add) if name in unset)
+    if rule.mode is Mode.OFF or not empty:
         return
-    why = "".join(f" where {row.name} is {row.mode}" for row in others)
-    for name in dict.fromkeys(names(rule.add)):
-        if name.startswith("value.") and rows.table.values.get(name[6:]) == "":
-            yield ("values", name[6:]), f"must be given, as rule {rule.name} quotes it{why}"
+    others = [row for row in rows.table.rules if rule.name in row.replaces and row.match == rule.match]
+    if others and all(row.mode is not Mode.ENFORCE for row in others):
+        why = "".join(f" where {row.name} is {row.mode}" for row in others)
+        for name in empty:
+            yield ("values", name), f"must be given, as rule {rule.name} quotes it{why}"
 
 
 def _fields(rows: Rows, rule: Rule, at: Path) -> Found:
@@ -165,7 +146,7 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
     }
     if workloads:
         offered = (
-            {f"{role}.{name}" for role in row.roles() for name in (*ROLE, *ROLE_MAPS)}
+            {f"{role}.{name}" for role in row.roles for name in (*ROLE, *ROLE_MAPS)}
             | {f"field.{name}" for name in row.fields}
             for row in workloads
         )

@@ -14,7 +14,7 @@ from typing import Any
 
 from webhook import initscript, limits
 from webhook.documents import Document, DocumentError, read_documents
-from webhook.rows.placeholders import SCRIPTS, render
+from webhook.rows.placeholders import SCRIPTS, quoting
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import Workload
 from webhook.rules.draft import Draft, laid_over, strays
@@ -154,18 +154,17 @@ def _with_values(table: Table) -> Table:
     known |= dict.fromkeys(SCRIPTS, initscript.text())
 
     def filled(rule: Rule) -> Rule:
-        add, warn, deny = (render(part, known, partly=True) for part in (rule.add, rule.warn, rule.deny))
+        add, warn, deny = (quoting(part, known) for part in (rule.add, rule.warn, rule.deny))
         free = rule.match.mount_free
         if free:
-            path, name = (render(text, known, partly=True) for text in (free.mount_path, free.name))
+            path, name = (quoting(text, known) for text in (free.mount_path, free.name))
             free = replace(free, mount_path=path, name=name)
         match = replace(rule.match, mount_free=free)
         return replace(rule, match=match, add=add, warn=warn, deny=deny)
 
     def told(workload: Workload) -> Workload:
         defaults = {
-            name: replace(row, default=render(row.default, known, partly=True))
-            for name, row in workload.fields.items()
+            name: replace(row, default=quoting(row.default, known)) for name, row in workload.fields.items()
         }
         return replace(workload, fields=defaults)
 

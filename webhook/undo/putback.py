@@ -25,12 +25,6 @@ def put_back(stored: Json, new: Json, at: Path, budget: Budget) -> Json:
     What the new template has otherwise at the same place stays. Elements of a list that are their own
     identity, affinity terms for one, have no such place: a changed one stays beside ours.
 
-    Args:
-        stored: the template before the update.
-        new: the template that the update would store.
-        at: path of both in the object.
-        budget: what it may cost.
-
     Raises:
         OverBudgetError: if the record costs more.
         WrongTypeError: where the new template has a type that Kubernetes does not allow.
@@ -51,42 +45,20 @@ def _with_additions(stored: Json, found: Record, new: Json, at: Path, budget: Bu
     taken = list({(one.path, canonical(one.value)): one for one in every}.values())
     budget.spend(len(taken) * len(canonical(new)) // CHARACTERS)
     # All of it and not only what is missing: init containers, for one, run in their order.
-    bare = take_back(new, found.added, budget)
-    return Merge(at).apply(bare, fragment(taken))
-
-
-def fragment(taken: list[Taken]) -> Json:
-    """What was taken from a template, in the form in which a rule adds it.
-
-    An element that was amended after it was added comes as a whole first, then as its amendment.
-    """
-    result: Json = {}
+    result = take_back(new, found.added, budget)
+    # An element comes before what was amended of it, which was taken first.
     for one in sorted(taken, key=lambda one: len(one.path)):
-        result = _with(result, one, 0)
+        result = Merge(at).apply(result, fragment(one))
     return result
 
 
-def _with(node: Json, one: Taken, depth: int) -> Json:
-    if depth == len(one.path):
-        return _joined(node, one)
-    part = one.path[depth]
-    if part.startswith("[") and kind(one.path[:depth]) is Kind.BY_KEY:
-        items, name = node if isinstance(node, list) else [], part[1:-1]
-        amended = (i for i, item in enumerate(items) if "image" not in item and item.get("name") == name)
-        index = next(amended, len(items))
-        old = items[index] if index < len(items) else {"name": name}
-        return [*items[:index], _with(old, one, depth + 1), *items[index + 1 :]]
-    below = node if isinstance(node, dict) else {}
-    return {**below, part: _with(below.get(part), one, depth + 1)}
-
-
-def _joined(node: Json, one: Taken) -> Json:
-    if not one.element:
-        return one.value
-    items = node if isinstance(node, list) else []
-    if kind(one.path) is not Kind.TERMS:
-        return [*items, one.value]
-    # A rule says it in one term, whatever number of terms gets it.
-    term = items[0] if items else {}
-    # They were taken from the end of a term, the last one first.
-    return [{**term, **{name: [*more, *term.get(name, ())] for name, more in one.value.items()}}]
+def fragment(one: Taken) -> Json:
+    """What was taken from a template, in the form in which a rule adds it."""
+    result: Json = [one.value] if one.element else one.value
+    for depth in reversed(range(len(one.path))):
+        part = one.path[depth]
+        if part.startswith("[") and kind(one.path[:depth]) is Kind.BY_KEY:
+            result = [{"name": part[1:-1], **result}]
+        else:
+            result = {part: result}
+    return result

@@ -54,11 +54,7 @@ def take_back(
 ) -> Json:
     """The template without what was added to it and is still as it was; the same object where nothing is.
 
-    Args:
-        template: a pod template.
-        added: see ``merge.Additions``.
-        budget: what it may cost.
-        taken: gets what was taken, in order.
+    What was added is as in ``merge.Additions``; ``taken`` gets what was taken, in order.
 
     Raises:
         OverBudgetError: if it costs more.
@@ -138,11 +134,12 @@ class _Walk:
         The ends of all terms come first, and each gives one expression a round: a person's term may be
         another one of theirs plus what a rule adds.
         """
-        left, bare = Counter(digests), list(node)
+        left, bare, first = Counter(digests), list(node), len(self._taken)
         for back in range(1, 1 + LAST):
             giving = [index for index, term in enumerate(bare) if isinstance(term, dict)]
             while giving:
                 giving = [index for index in giving if self._take_from(bare, index, back, left, path)]
+        self._taken[first:] = reversed(self._taken[first:])  # in the order in which they were added
         return shared(node, [now for now, was in zip(bare, node, strict=True) if now or not was])
 
     def _take_from(

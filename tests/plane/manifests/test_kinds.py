@@ -9,7 +9,6 @@ import pytest
 from contract import keys
 from tests.plane.manifests.conftest import Build, Object
 from tests.plane.manifests.objects import webhooks
-from webhook.rows.workloads import ALWAYS
 from webhook.rules.load import load_default
 
 UPDATES = {f"kinds-{part}.ultraserver-webhook.io" for part in ("updates", "suspended")}
@@ -81,7 +80,7 @@ def test_updates_are_asked_about_for_the_kinds_whose_rows_say_so(overlay: Build,
     for name, wanted in (("kinds-updates", True), ("kinds-suspended", False)):
         sent = resources({name: hooks[f"{name}.ultraserver-webhook.io"]})
         kinds = {
-            kind for row in rows if row.updates and (row.updates == ALWAYS) is wanted for kind in row.kinds
+            kind for row in rows if row.updates and (row.updates == "always") is wanted for kind in row.kinds
         }
         known = {(kind.rpartition("/")[0], f"{kind.rpartition('/')[2].lower()}s") for kind in kinds}
         assert sent == known - resources({"base": webhooks(base)["updates.ultraserver-webhook.io"]})
