@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from kubectl_ultraserver.objects import at, maps, metadata, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from kube.api import Object
@@ -52,8 +52,6 @@ class Case:
         rules: The ConfigMap with the rule table; None where there is none, empty where it may not be read.
         lease: The Lease of the placement program; None where there is none.
         workloads: Kueue's Workloads in the namespace.
-        queues: Kueue's LocalQueues in the namespace, by name.
-        cluster_queues: The ClusterQueues of these, by name.
         kueue: Whether Kueue's API is there.
     """
 
@@ -65,8 +63,6 @@ class Case:
     rules: Object | None = None
     lease: Object | None = None
     workloads: tuple[Object, ...] = ()
-    queues: Mapping[str, Object] = field(default_factory=dict)
-    cluster_queues: Mapping[str, Object] = field(default_factory=dict)
     kueue: bool = False
 
     @property

@@ -14,9 +14,9 @@ import click
 
 from kube.api import ApiError, ForbiddenError, leases
 from kubectl_ultraserver.findings import Case
-from kubectl_ultraserver.kueue import QUEUE, owned
+from kubectl_ultraserver.kueue import owned
 from kubectl_ultraserver.names import belongs, job_of, unknown
-from kubectl_ultraserver.objects import INSTALLED, at, labels, maps, name_of, text
+from kubectl_ultraserver.objects import INSTALLED, at, maps, name_of, text
 from kubectl_ultraserver.seen import Fleet, Work, table_of
 from placement.claims import API, READERS, Inventory
 from placement.model import COMPONENT
@@ -108,7 +108,7 @@ class Lister:
         """
         job = self._job(called)
         pods = [pod for pod in self.items(f"/api/v1/{self._inside}/pods") if belongs(pod, called)]
-        if job is None and not pods and not any(owned(found, called) for found in self._queued("workloads")):
+        if job is None and not pods and not any(owned(found, called) for found in self._workloads()):
             raise UnknownJobError(self._unknown(called))
         return Work(called, self.namespace, job, tuple(sorted(pods, key=name_of)), self.fleet())
 
@@ -120,11 +120,6 @@ class Lister:
         )
         uid = text(work.job, "metadata", "uid")
         own = f"?labelSelector=kueue.x-k8s.io%2Fjob-uid%3D{uid}" if uid else ""
-        workloads = self._queued(f"workloads{own}")
-        wanted = {text(found, "spec", "queueName") for found in workloads}
-        wanted |= {labels(work.job or {}).get(QUEUE, "")} - {""}
-        queues = {name_of(queue): queue for queue in (self._queued("localqueues") if wanted else ())}
-        behind = {text(queues[name], "spec", "clusterQueue") for name in wanted if name in queues}
         return Case(
             work,
             datetime.now(UTC),
@@ -133,9 +128,7 @@ class Lister:
             self._registration(work.kind),
             self._rules,
             self._get(f"{leases(INSTALLED)}/{COMPONENT}"),
-            tuple(workloads),
-            queues,
-            {name: found for name in behind if (found := self._get(f"{self.kueue}/clusterqueues/{name}"))},
+            tuple(self._workloads(own)),
             bool(self.kueue),
         )
 
@@ -159,9 +152,9 @@ class Lister:
         except ForbiddenError:
             return {}
 
-    def _queued(self, what: str) -> list[Object]:
-        """What Kueue has in the namespace; nothing where it is not installed."""
-        return self._readable(f"{self.kueue}/{self._inside}/{what}") if self.kueue else []
+    def _workloads(self, query: str = "") -> list[Object]:
+        """Kueue's Workloads in the namespace; none where it is not installed."""
+        return self._readable(f"{self.kueue}/{self._inside}/workloads{query}") if self.kueue else []
 
     @cached_property
     def _rules(self) -> Object | None:
