@@ -63,7 +63,7 @@ def connected(body: Callable[..., None]) -> Callable[..., None]:
     def run(kubeconfig: Path | None, context: str | None, namespace: str, **given: Any) -> None:  # noqa: ANN401 - click's
         try:
             api, own = connect_as_user(kubeconfig, context)
-            body(Lister(api, namespace or own, progress=sys.stderr.isatty()), **given)
+            body(Lister(api, namespace or own), **given)
         except (ApiError, UnknownJobError) as error:
             _fail(str(error))
 
@@ -143,7 +143,7 @@ def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: 
     try:
         texts = [read_text(file) for path in files for file in files_of(Path(path))]
         documents = [each for source, text in texts for each in read_documents(text, source)]
-        asker = Asker(lister.api, lister.namespace, lister.progress)
+        asker = Asker(lister.api, lister.namespace)
         found = list(asker.look(documents, fits=fits))
     except DocumentError as error:
         _fail(str(error))
@@ -197,7 +197,7 @@ def check(lister: Lister, form: str, *, pre: bool) -> NoReturn:
     with suppress(ForbiddenError):
         lister.api.get("/version")  # where nobody answers, nothing else is worth asking
     lines = []
-    for line in look(Gatherer(lister.api, lister.namespace, progress=lister.progress), pre=pre):
+    for line in look(Gatherer(lister.api, lister.namespace), pre=pre):
         lines.append(line)
         if form == "text":
             _lines(checked(line))

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote
 
-import click
-
-from kube.api import ApiError, ForbiddenError, leases
+from kube.api import ForbiddenError, leases
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.kueue import owned
-from kubectl_ultraserver.names import belongs, job_of, unknown
+from kubectl_ultraserver.names import belongs, job_of
 from kubectl_ultraserver.objects import INSTALLED, at, maps, name_of, text
 from kubectl_ultraserver.seen import Fleet, Work, table_of
 from placement.claims import API, READERS, Inventory
@@ -42,12 +39,10 @@ HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurati
 RULES: Final = f"/api/v1/namespaces/{INSTALLED}/configmaps/{INSTALLED}-rules"
 """The rule table of an installation."""
 ROLE: Final = "docs/kubectl.md has a ClusterRole with all that it needs"
-SLOW_SECONDS: Final = 1.0
-"""Progress is told of lists that take longer."""
 
 
 class UnknownJobError(Exception):
-    """There is no such job; the message names those that may have been meant."""
+    """There is no such job."""
 
 
 @dataclass
@@ -57,13 +52,10 @@ class Lister:
     Attributes:
         api: The API server.
         namespace: Of the job.
-        progress: Whether somebody sees what is written to standard error.
     """
 
     api: RestApi
     namespace: str
-    progress: bool = False
-    _began: float = field(default_factory=time.monotonic, init=False)
 
     def fleet(self) -> Fleet:
         """All nodes and the pods that matter; those of one namespace where no more may be listed.
@@ -109,7 +101,7 @@ class Lister:
         job = self._job(called)
         pods = [pod for pod in self.items(f"/api/v1/{self._inside}/pods") if belongs(pod, called)]
         if job is None and not pods and not any(owned(found, called) for found in self._workloads()):
-            raise UnknownJobError(self._unknown(called))
+            raise UnknownJobError(f"there is no job {called} in namespace {self.namespace}")
         return Work(called, self.namespace, job, tuple(sorted(pods, key=name_of)), self.fleet())
 
     def case(self, work: Work) -> Case:
@@ -216,20 +208,6 @@ class Lister:
         except ForbiddenError:
             return {}
 
-    def _unknown(self, called: JobName) -> str:
-        """That there is no such job, and which there are."""
-        names: set[tuple[str, str]] = set()
-        paths = ["/api/v1/pods"]
-        for version, resource in self._resources(called.kind):
-            paths += [f"/apis/{version}/{resource}", f"/apis/{version}/{self._inside}/{resource}"]
-        for path in paths:
-            # Best effort: any of these may be refused.
-            with suppress(ApiError):
-                for found in self.items(path):
-                    name = job_of(found) or (name_of(found) if path != paths[0] else "")
-                    names.add((text(found, "metadata", "namespace"), name))
-        return unknown(called, self.namespace, {(there, name) for there, name in names if name})
-
     def _readable(self, path: str, keep: Callable[[Object], bool] = bool) -> list[Object]:
         """What is to be kept of a collection, which may be long; nothing where it may not be read."""
         try:
@@ -239,20 +217,11 @@ class Lister:
 
     def items(self, path: str) -> Iterator[Object]:
         """The objects of a collection, a page at a time."""
-        count = 0
         *_, where, name, kind = path.partition("?")[0].split("/")
         what = f"{kind} in namespace {name}" if where == "namespaces" else kind
         with _needs(f"list {what}"):
             for page in self.api.pages(path):
-                items = maps(page, "items")
-                count += len(items)
-                self._tell(f"listing {what}: {count:,}")
-                yield from items
-        self._tell("")
-
-    def _tell(self, line: str) -> None:
-        if self.progress and time.monotonic() - self._began > SLOW_SECONDS:
-            click.echo(f"\r\033[K{line}", err=True, nl=False)
+                yield from maps(page, "items")
 
 
 def _sends(registration: Object, resources: set[str]) -> bool:
