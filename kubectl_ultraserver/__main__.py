@@ -1,24 +1,24 @@
 """``kubectl ultraserver``: the command line. kubectl finds it by its name, ``kubectl-ultraserver``."""
 
-from __future__ import annotations
-
 import functools
 import io
 import json
 import os
 import shutil
 import sys
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from common.texts import printable
 from kube import command
 from kube.api import ApiError, ForbiddenError
+from kube.rest import RestApi
 from kubectl_ultraserver import proxy
 from kubectl_ultraserver.check.gather import Gatherer, look
 from kubectl_ultraserver.check.line import Status
@@ -32,11 +32,6 @@ from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
 from webhook.cli import files_of, read_text
 from webhook.documents import DocumentError, read_documents
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from kube.rest import RestApi
 
 WHOLE, NOT_WHOLE, FAILED = 0, 1, 2
 """Exit codes of ``verify`` and, in its words, of ``preview``; the others but ``check`` have 0 and 2 only."""

@@ -4,26 +4,21 @@ Rules and selectors are read here as the API server reads them. Its match condit
 known here whether the webhook answered: then all possible reasons are named.
 """
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from common.quantities import thousandths
 from contract.keys import ADDED, ADDED_TO_POD, JOB
+from kube.api import Object
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.objects import INSTALLED, labels, maps, name_of, templates, text, unmet
 from webhook.engine.changes import changes
 from webhook.objects.tree import map_at, same, shown
+from webhook.preview.run import Preview
 from webhook.undo import record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from kube.api import Object
-    from webhook.preview.run import Preview
 
 _RECORDS: Final = (ADDED, ADDED_TO_POD)
 _ENDS: Final = tuple(key.replace("/", "~1") for key in _RECORDS)

@@ -1,21 +1,15 @@
 """Pods that are missing, or have a node and do not run; and the launcher's two init containers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from common.times import time_of
-from kubectl_ultraserver.findings import Finding
+from kube.api import Object
+from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.objects import at, holds, maps, metadata, name_of, number, text
 from kubectl_ultraserver.scheduling import GRACE
 from kubectl_ultraserver.seen import starts
 from kubectl_ultraserver.verify import few
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kube.api import Object
-    from kubectl_ultraserver.findings import Case
 
 WAIT: Final = "wait-hostfilename"
 """The launcher's first init container: it waits until all workers answer."""

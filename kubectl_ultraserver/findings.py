@@ -1,18 +1,13 @@
 """What a job waits for, as people and programs read it."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import Final
 
+from kube.api import Object
 from kubectl_ultraserver.objects import at, maps, metadata, text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from datetime import datetime
-
-    from kube.api import Object
-    from kubectl_ultraserver.seen import Work
+from kubectl_ultraserver.seen import Work
 
 ENDS: Final = ("Succeeded", "Complete", "Completed", "Failed")
 """Conditions of the kinds of job that have ended."""

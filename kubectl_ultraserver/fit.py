@@ -1,32 +1,25 @@
 """Which UltraServers a job would get that is not there yet, or what it would wait for; placement decides."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import product
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from contract.keys import GATE, PLACE
-from contract.place import NAME, ContractError, Index, Placer, Term, read
+from contract.place import NAME, ContractError, Index, Place, Placer, Term, read
+from kube.api import Object
+from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.objects import at, labels, metadata, text
 from kubectl_ultraserver.scheduling import decision_of, reason, silence
-from placement.claims import POD_CLAIM, read_claim
+from kubectl_ultraserver.seen import Fleet
+from placement.claims import POD_CLAIM, Claim, read_claim
+from placement.model import Pod
 from placement.plan import Policy
 from placement.read import read_pod
 from webhook.engine import Request
 from webhook.engine.evaluate import opened
 from webhook.objects.tree import get, map_at
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from contract.place import Place
-    from kube.api import Object
-    from kubectl_ultraserver.findings import Case
-    from kubectl_ultraserver.seen import Fleet
-    from placement.claims import Claim
-    from placement.model import Pod
 
 
 class Fit(NamedTuple):

@@ -4,20 +4,14 @@ The fields are those of Kueue 0.15 (``apis/kueue/v1beta2``); ``v1beta1``, which 
 same ones.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
-from kubectl_ultraserver.findings import Finding
+from kube.api import Object
+from kubectl_ultraserver.findings import Case, Finding
+from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import at, condition, holds, labels, maps, metadata, name_of, text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kube.api import Object
-    from kubectl_ultraserver.findings import Case
-    from kubectl_ultraserver.names import JobName
 
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
 """Label of a job that is to wait in a LocalQueue."""

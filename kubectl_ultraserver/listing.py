@@ -1,33 +1,25 @@
 """What the API server has, listed in pages and kept as little of as is needed."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote
 
-from kube.api import ForbiddenError, leases
+from kube.api import ForbiddenError, Object, leases
+from kube.rest import RestApi
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.kueue import owned
-from kubectl_ultraserver.names import belongs, job_of
+from kubectl_ultraserver.names import JobName, belongs, job_of
 from kubectl_ultraserver.objects import INSTALLED, at, maps, name_of, text
 from kubectl_ultraserver.seen import Fleet, Work, table_of
 from placement.claims import API, READERS, Inventory
-from placement.model import COMPONENT
+from placement.model import COMPONENT, Pod
 from placement.read import LIVE, read_node, read_pod
 from placement.topology import Topology
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from kube.api import Object
-    from kube.rest import RestApi
-    from kubectl_ultraserver.names import JobName
-    from placement.model import Pod
-    from webhook.rows.table import Table
+from webhook.rows.table import Table
 
 T = TypeVar("T")
 

@@ -1,15 +1,10 @@
 """Which pods are a job's, of any kind: by its operator's labels, its owner, or the webhook's label."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from kube.api import Object
 from kubectl_ultraserver.objects import metadata, text
 from placement.names import names_of
-
-if TYPE_CHECKING:
-    from kube.api import Object
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,18 @@
 """``preview``: what the rule table says of objects, what the API server does, and where there is room."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import click
 
 from common.texts import printable
-from kube.api import ForbiddenError, leases
+from kube.api import ForbiddenError, Object, leases
 from kubectl_ultraserver.asked import Asked, explain
 from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.fit import Fit, fit
@@ -25,15 +23,10 @@ from kubectl_ultraserver.seen import Fleet, Work, table_of
 from kubectl_ultraserver.terminal import listed
 from placement.claims import API
 from placement.model import COMPONENT, Pod
+from webhook.documents import Document
 from webhook.preview.report import item_of
 from webhook.preview.run import as_diff, preview
 from webhook.preview.terminal import coloured, summary
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from kube.api import Object
-    from webhook.documents import Document
 
 Seen = tuple[Asked, list[Finding], Fit | None]
 """A document: what the table and the API server say, why these differ, and what placement would decide."""

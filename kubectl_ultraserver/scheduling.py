@@ -4,34 +4,25 @@ What keeps each UltraServer from being used is looked up as the placement progra
 the program too: as if the pods that have no node waited for it.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from datetime import datetime, timedelta
+from typing import Final
 
 from common.times import time_of
 from contract.keys import GATE
 from contract.place import Placer
-from kubectl_ultraserver.findings import Finding
+from kube.api import Object
+from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.kueue import GATES as KUEUES
 from kubectl_ultraserver.objects import at, condition, name_of, text
 from kubectl_ultraserver.verify import few
 from placement.choose import Ranking
 from placement.decide import decide
-from placement.model import COMPONENT
-from placement.plan import Policy
+from placement.model import COMPONENT, Pod
+from placement.plan import Decision, Policy, Waiting
 from placement.read import read_ended, read_pod
 from placement.reasons import causes, listed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from datetime import datetime
-
-    from kube.api import Object
-    from kubectl_ultraserver.findings import Case
-    from placement.model import Pod
-    from placement.plan import Decision, Waiting
 
 SILENT: Final = timedelta(minutes=1)
 """A Lease that was not renewed for so long is nobody's."""

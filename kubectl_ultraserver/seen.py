@@ -1,36 +1,30 @@
 """What was listed, made into what the commands look at. Pure: `listing` fills it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from contract import place as contract
 from contract.keys import NEURON, NODE_IDS, TRAINING, ULTRASERVER
 from contract.place import ContractError, Place
+from kube.api import Object
+from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import at, labels, maps, metadata, name_of, number, templates, text
 from placement.believe import believed
 from placement.claims import Inventory
 from placement.cluster import shown
+from placement.model import Node, Pod, Taken
 from placement.plan import Policy
 from placement.read import ENDED, read_pod
-from placement.topology import UNITS
+from placement.topology import UNITS, Topology
 from webhook.objects.tree import map_at
+from webhook.rows.table import Table
 from webhook.rules.files import ordered
 from webhook.rules.load import load_default, load_texts
 from webhook.rules.problems import TableError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from kube.api import Object
-    from kubectl_ultraserver.names import JobName
-    from placement.model import Node, Pod, Taken
-    from placement.topology import Topology
-    from webhook.rows.table import Table
 
 EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 MODE: Final = ULTRASERVER + "mode"

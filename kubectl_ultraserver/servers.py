@@ -1,19 +1,13 @@
 """The UltraServers with their nodes, health and tenants; and which of them are asked for. Pure."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from kubectl_ultraserver.seen import node_number
+from kubectl_ultraserver.seen import Fleet, node_number
 from placement.fit import unusable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from kubectl_ultraserver.seen import Fleet
-    from placement.model import Node
+from placement.model import Node
 
 MISSING: Final = "missing"
 

@@ -1,18 +1,12 @@
 """The UltraServers as a picture for a browser: one card each, light or dark as the browser is."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from common.texts import printable
-from kubectl_ultraserver.servers import MISSING, counts
+from kubectl_ultraserver.servers import MISSING, Server, Spot, counts
 from kubectl_ultraserver.terminal import number_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from kubectl_ultraserver.servers import Server, Spot
 
 COLUMNS: Final = 4
 WIDTH, HEIGHT = 330, 128

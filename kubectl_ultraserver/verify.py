@@ -1,22 +1,16 @@
 """Is a job placed whole: the document's "Confirm your work", with a verdict."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from contract.keys import PLACE
-from kubectl_ultraserver.seen import MODE, node_number
+from contract.place import Place
+from kubectl_ultraserver.seen import MODE, Work, node_number
+from placement.model import Pod
 from placement.reasons import units
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from contract.place import Place
-    from kubectl_ultraserver.seen import Work
-    from placement.model import Pod
-    from placement.topology import NodeGroup
+from placement.topology import NodeGroup
 
 TOKENS: Final = {4: {"4", "1"}, 2: {"2", "3"}, 1: {"1", "4"}}
 """Words of the mode label that stand for a node config: the config itself, or the driver's enum

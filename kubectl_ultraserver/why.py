@@ -1,26 +1,19 @@
 """What a job waits for, in each of the ways by which jobs are placed; and why one was not mutated."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from math import inf
-from typing import TYPE_CHECKING
 
 from common.times import time_of
 from contract import keys
+from kube.api import Object
 from kubectl_ultraserver.containers import launcher, missing, unstarted
-from kubectl_ultraserver.findings import Finding
+from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.kueue import queued
 from kubectl_ultraserver.objects import INSTALLED, labels, maps, metadata, templates, text
 from kubectl_ultraserver.scheduling import unplaced
 from kubectl_ultraserver.seen import table_of
 from kubectl_ultraserver.verify import misplaced
 from webhook.engine import Request, evaluate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kube.api import Object
-    from kubectl_ultraserver.findings import Case
 
 _ABOUT = {"node": "node", "claim": "pod"}
 """What a problem of `misplaced` is about, where that is not an UltraServer."""

@@ -1,7 +1,5 @@
 """Reads what the checks judge, and has them judge it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property

@@ -1,29 +1,24 @@
 """Whether an installation works: pods, certificates, tables, registrations, placement and guard. Pure."""
 
-from __future__ import annotations
-
 import ssl
 from base64 import b64decode
 from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from common.texts import printable
 from common.times import time_of
 from contract.keys import ADDED, INJECT
+from kube.api import Object
 from kubectl_ultraserver.check.cluster import NEEDS
 from kubectl_ultraserver.check.line import FAIL, NAME, PASS, WARN, Line, program
+from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.objects import at, condition, labels, maps, name_of, templates, text, unmet
 from kubectl_ultraserver.scheduling import silence
 from kubectl_ultraserver.verify import few
 from kubectl_ultraserver.why import unmutated
 from placement.model import COMPONENT
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from kube.api import Object
-    from kubectl_ultraserver.findings import Case
 
 UNPULLED: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 """What a kubelet says of a container whose image it cannot have."""
