@@ -103,7 +103,7 @@ def verify_command(lister: Lister, job: JobName, form: str) -> NoReturn:
 
     Exits with 0 if it is, 1 if it is not, 2 if that cannot be found out.
     """
-    verdict = verify(lister.work(job))
+    verdict = verify(lister.job(job))
     if form == "json":
         _json(asdict(verdict) | {"whole": verdict.whole})
     else:
@@ -116,8 +116,8 @@ def verify_command(lister: Lister, job: JobName, form: str) -> NoReturn:
 @connected
 def why_command(lister: Lister, job: JobName, form: str) -> None:
     """Explain what JOB (NAME or KIND/NAME) waits for."""
-    case = lister.case(lister.work(job))
-    title, findings, unseen = case.work.title, why(case), case.work.fleet.unseen
+    case = lister.explained(lister.job(job))
+    title, findings, unseen = case.title, why(case), case.fleet.unseen
     if form == "json":
         _json({"job": title, "findings": [asdict(finding) for finding in findings], "unseen": unseen})
     else:

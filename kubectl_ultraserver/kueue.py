@@ -33,7 +33,7 @@ def owned(workload: Object, called: JobName, uid: object = None) -> bool:
 def queued(case: Case) -> Iterator[Finding]:
     """What a job waits for in a queue; nothing for one that Kueue does not hold."""
     uid = metadata(case.job).get("uid")
-    found = [each for each in case.workloads if owned(each, case.work.called, uid)]
+    found = [each for each in case.workloads if owned(each, case.called, uid)]
     queue = labels(case.job).get(QUEUE, "")
     for workload in found:
         yield from _held(case, workload)
@@ -43,15 +43,15 @@ def queued(case: Case) -> Iterator[Finding]:
         policy = "runPolicy" if at(case.job, "spec", "runPolicy", "suspend") else ""
         release = {"spec": {policy: {"suspend": False}} if policy else {"suspend": False}}
         field = f"spec.{policy}.suspend" if policy else "spec.suspend"
-        called = f"{case.work.kind} {case.work.called.name}"
-        remedy = f"kubectl -n {case.work.namespace} patch {called} --type merge -p '{json.dumps(release)}'"
+        called = f"{case.kind} {case.called.name}"
+        remedy = f"kubectl -n {case.namespace} patch {called} --type merge -p '{json.dumps(release)}'"
         text_ = f"is suspended ({field}), and by no queue"
-        yield Finding("job", case.work.called.name, text_, (), remedy)
+        yield Finding("job", case.called.name, text_, (), remedy)
     elif not case.kueue:
         yield Finding("queue", queue, "is named by the job, but Kueue is not installed in this cluster")
     else:
         group = text(case.job.get("apiVersion")).partition("/")[0]
-        remedy = f"see that Kueue runs and that its integrations list {group}/{case.work.kind}"
+        remedy = f"see that Kueue runs and that its integrations list {group}/{case.kind}"
         yield Finding("queue", queue, "has no Workload for the job yet", (), remedy)
 
 
@@ -79,6 +79,6 @@ def _held(case: Case, workload: Object) -> Iterator[Finding]:
         why = text(said, "message") or "has not looked at the job yet"
         # Kueue says of both that the quota is not reserved; of nodes that lack it names the topology.
         lack = 'topology "' in why
-        describe = f"kubectl -n {case.work.namespace} describe localqueue {queue}"
+        describe = f"kubectl -n {case.namespace} describe localqueue {queue}"
         what, remedy = ("nodes", _TOPOLOGY) if lack else ("quota", describe)
         yield Finding("queue", queue, f"waits for {what}: {why}", details, remedy)

@@ -14,7 +14,7 @@ from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.kueue import owned
 from kubectl_ultraserver.names import JobName, belongs, job_of
 from kubectl_ultraserver.objects import INSTALLED, at, maps, name_of, text
-from kubectl_ultraserver.seen import Fleet, Work, table_of
+from kubectl_ultraserver.seen import Fleet, table_of
 from placement.claims import API, READERS, Inventory
 from placement.model import COMPONENT, Pod
 from placement.read import LIVE, read_node, read_pod
@@ -83,7 +83,7 @@ class Lister:
         found = (((text(raw, "metadata", "namespace"), name_of(raw)), read(raw)) for raw in self.items(path))
         return {key: item for key, item in found if item is not None}
 
-    def work(self, called: JobName) -> Work:
+    def job(self, called: JobName) -> Case:
         """A job, its pods and the cluster.
 
         Raises:
@@ -94,26 +94,25 @@ class Lister:
         pods = [pod for pod in self.items(f"/api/v1/{self._inside}/pods") if belongs(pod, called)]
         if job is None and not pods and not any(owned(found, called) for found in self._workloads()):
             raise UnknownJobError(f"there is no job {called} in namespace {self.namespace}")
-        return Work(called, self.namespace, job, tuple(sorted(pods, key=name_of)), self.fleet())
+        return Case(called, self.namespace, job or {}, tuple(sorted(pods, key=name_of)), self.fleet())
 
-    def case(self, work: Work) -> Case:
-        """What else there is to know about a job that waits; what may not be read is left out."""
-        names = {*work.makers, *map(name_of, work.pods)}
+    def explained(self, case: Case) -> Case:
+        """The same with all else that there is to know about it; what may not be read is left out."""
+        names = {*case.makers, *map(name_of, case.pods)}
         events = self._readable(
             f"/api/v1/{self._inside}/events", lambda event: at(event, "involvedObject", "name") in names
         )
-        uid = text(work.job, "metadata", "uid")
+        uid = text(case.job, "metadata", "uid")
         own = f"?labelSelector=kueue.x-k8s.io%2Fjob-uid%3D{uid}" if uid else ""
-        return Case(
-            work,
-            datetime.now(UTC),
-            self._get(f"/api/v1/namespaces/{self.namespace}") or {},
-            tuple(events),
-            self._registration(work.kind),
-            self._rules,
-            self._get(f"{leases(INSTALLED)}/{COMPONENT}"),
-            tuple(self._workloads(own)),
-            bool(self.kueue),
+        return replace(
+            case,
+            space=self._get(f"/api/v1/namespaces/{self.namespace}") or {},
+            events=tuple(events),
+            registration=self._registration(case.kind),
+            rules=self._rules,
+            lease=self._get(f"{leases(INSTALLED)}/{COMPONENT}"),
+            workloads=tuple(self._workloads(own)),
+            kueue=bool(self.kueue),
         )
 
     def _pods(self, path: str, names: set[str]) -> list[tuple[Pod, str]]:

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from http import HTTPStatus
 from urllib.parse import quote
@@ -19,7 +18,7 @@ from kubectl_ultraserver.fit import Fit, fit
 from kubectl_ultraserver.listing import HOOKS, Lister
 from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import INSTALLED, maps, name_of, number, text
-from kubectl_ultraserver.seen import Fleet, Work, table_of
+from kubectl_ultraserver.seen import Fleet, table_of
 from kubectl_ultraserver.terminal import listed
 from placement.claims import API
 from placement.model import COMPONENT, Pod
@@ -76,9 +75,9 @@ class Asker(Lister):
     def _fit(self, asked: Asked, fleet: Fleet, earlier: tuple[Pod, ...]) -> Fit | None:
         job = asked.stored or {}
         name = name_of(job) or text(job, "metadata", "generateName")
-        work = Work(JobName(text(job, "kind").lower(), name), asked.shown.namespace, job, (), fleet)
+        called = JobName(text(job, "kind").lower(), name)
         lease = self._get(f"{leases(INSTALLED)}/{COMPONENT}")
-        case = Case(work, datetime.now(UTC), lease=lease)
+        case = Case(called, asked.shown.namespace, job, (), fleet, lease=lease)
         return fit(case, earlier, self._priorities, self._templates(asked.shown.namespace))
 
     def _templates(self, namespace: str) -> dict[str, Object]:

@@ -15,7 +15,7 @@ from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.listing import HOOKS, RULES, Lister
 from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import at, labels, maps, name_of, number, text
-from kubectl_ultraserver.seen import Fleet, Work, table_of
+from kubectl_ultraserver.seen import Fleet, table_of
 from placement.model import COMPONENT
 from placement.topology import Topology
 from webhook.documents import read_documents
@@ -141,9 +141,9 @@ def _job(seen: Gatherer) -> Iterator[Line]:
     there, now = f"/namespaces/{seen.namespace}", datetime.now(UTC)
     came, refused = seen.tried(f"/apis/kubeflow.org/v2beta1{there}/mpijobs", JOB)
     nothing = Fleet(Topology(()), ())  # a job on trial has no pods that could be on nodes
-    work = Work(JobName("mpijob", name_of(JOB)), seen.namespace, came, (), nothing)
     space, rules = seen.api.get(f"/api/v1{there}") or {}, seen.api.get(RULES)
-    case = Case(work, now, space, registration=seen.registrations[MUTATING], rules=rules)
+    called, sent = JobName("mpijob", name_of(JOB)), seen.registrations[MUTATING]
+    case = Case(called, seen.namespace, came, (), nothing, space, registration=sent, rules=rules)
     outcome = evaluate(table_of(rules)[0], Request(JOB, seen.namespace, now=now.timestamp()))
     wanted = bool(outcome.operations) and labels(space).get(INJECT) not in OFF
     return installed.job(came, refused, case, wanted=wanted)

@@ -148,7 +148,7 @@ def _kinds(rule: Object) -> Iterator[str]:
 
 def job(came: Object, refused: str, case: Case, *, wanted: bool) -> Iterator[Line]:
     """What becomes of a job that is created on trial; ``wanted``: whether the rule table would change it."""
-    where, link = f"an MPIJob in namespace {case.work.namespace}", "install.md#check-that-it-is-called"
+    where, link = f"an MPIJob in namespace {case.namespace}", "install.md#check-that-it-is-called"
     if refused:
         yield Line(FAIL, f"{where} is refused: {printable(refused, 300)}", f"{LOGS}{NAME}", link)
     elif any(ADDED in labels(template, "annotations") for template in templates(came)):

@@ -201,7 +201,7 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
         ["fail an MPIJob in namespace team is not changed in a dry run: the webhook added nothing"],
     ),
     (
-        tried(stored(mutated=False), wanted=False, namespace=space("team", **{INJECT: "false"})),
+        tried(stored(mutated=False), wanted=False, space=space("team", **{INJECT: "false"})),
         ["warn an MPIJob in namespace team is not changed in a dry run: the webhook added nothing: "],
     ),
     (installed.placement(LEASE, NOW, **GATED), ["pass placement-1 leads"]),

@@ -39,7 +39,7 @@ def test_why_answers_whatever_kueues_objects_and_the_jobs_status_are(  # noqa: P
     status: Object,
     found: list[Object],
     lease: Object,
-    namespace: Object,
+    space: Object,
     events: list[Object],
     policy: object,
     kueue: bool,  # noqa: FBT001
@@ -53,7 +53,7 @@ def test_why_answers_whatever_kueues_objects_and_the_jobs_status_are(  # noqa: P
             workloads=tuple(item | owner for item in found),
             events=tuple(events),
             lease=lease,
-            namespace=namespace,
+            space=space,
             kueue=kueue,
         )
     )
