@@ -28,7 +28,6 @@ from webhook.rules.problems import TableError
 HOME: Final = f"/api/v1/namespaces/{NAME}"
 ADMISSION: Final = HOOKS.rpartition("/")[0]
 MUTATING: Final = "MutatingWebhookConfiguration"
-MONITORING: Final = "monitoring.coreos.com/v1"
 CREATED: Final = {
     "": "namespaces serviceaccounts services configmaps secrets",
     "apps": "deployments",
@@ -108,10 +107,7 @@ Check = Callable[[Gatherer], Iterator[Line]]
 
 
 def _certificates(seen: Gatherer) -> Iterator[Line]:
-    hooks = [hook for found in seen.registrations.values() for hook in maps(found, "webhooks")]
-    bundles = {text(hook, "clientConfig", "caBundle") for hook in hooks}
-    ends = [end for bundle in bundles for end in installed.authorities(bundle).values()]
-    return installed.certificates(seen.replicas, ends, datetime.now(UTC))
+    return installed.certificates(seen.replicas, datetime.now(UTC))
 
 
 def _registrations(seen: Gatherer) -> Iterator[Line]:
@@ -119,7 +115,7 @@ def _registrations(seen: Gatherer) -> Iterator[Line]:
         bundle = text(seen.api.get(f"{HOME}/secrets/{NAME}-tls"), "data", "ca.crt")
     except ForbiddenError:
         bundle = ""
-    return installed.bundles(seen.registrations, {*installed.authorities(bundle)} if bundle else None)
+    return installed.bundles(seen.registrations, installed.authorities(bundle) if bundle else None)
 
 
 def _left_out(seen: Gatherer) -> Iterator[Line]:
@@ -166,13 +162,6 @@ def _guard(seen: Gatherer) -> Iterator[Line]:
     return installed.guard(policies, bound, known)
 
 
-def _alerts(seen: Gatherer) -> Iterator[Line]:
-    there, path = MONITORING in seen.served, f"/apis/{MONITORING}/namespaces/{NAME}"
-    kinds = ("prometheusrules", "servicemonitors")
-    missing = [kind for kind in kinds if not (there and any(seen.items(f"{path}/{kind}")))]
-    return installed.alerts(missing, operator=there)
-
-
 def _pods(seen: Gatherer) -> Iterator[Line]:
     own = seen.items(f"/apis/apps/v1/namespaces/{NAME}/deployments")
     return installed.pods([*own], [*seen.items(f"{HOME}/pods")])
@@ -193,7 +182,7 @@ BEFORE: Final[dict[str, Check]] = {
     "rights": lambda seen: cluster.rights(seen.refused()),
     "namespace": _namespace,
 }
-_LOOKS = (_pods, _certificates, _tables, _registrations, _left_out, _job, _placement, _guard, _alerts)
+_LOOKS = (_pods, _certificates, _tables, _registrations, _left_out, _job, _placement, _guard)
 AFTER: Final = {judge.__name__.strip("_").replace("_", " "): judge for judge in _LOOKS}
 
 
