@@ -118,11 +118,7 @@ def counts(found: Iterable[Server]) -> str:
 
 
 def _server(fleet: Fleet, key: str, unit: str, nodes: Sequence[Node]) -> Server:
-    def order(node: Node) -> tuple[int, str]:
-        number = node_number(node, key)
-        return (int(number) if number.isdecimal() else len(nodes)), node.name
-
-    spots = [_spot(fleet, node, key) for node in sorted(nodes, key=order)]
+    spots = [_spot(fleet, node, key) for node in nodes]
     there = {spot.number for spot in spots}
     free = [str(number) for number in range(fleet.units[key]) if str(number) not in there]
     spots += [Spot("", number, MISSING, ()) for number in free[: max(fleet.units[key] - len(spots), 0)]]
