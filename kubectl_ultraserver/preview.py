@@ -23,8 +23,9 @@ from kubectl_ultraserver.terminal import listed
 from placement.claims import API
 from placement.model import COMPONENT, Pod
 from webhook.documents import Document
+from webhook.preview.formats import as_diff
 from webhook.preview.report import item_of
-from webhook.preview.run import as_diff, preview
+from webhook.preview.run import preview
 from webhook.preview.terminal import coloured, summary
 
 Seen = tuple[Asked, list[Finding], Fit | None]
