@@ -26,7 +26,6 @@ from kubectl_ultraserver.listing import Lister, UnknownJobError
 from kubectl_ultraserver.names import JobName, parse
 from kubectl_ultraserver.preview import Asker, lines, report
 from kubectl_ultraserver.servers import is_asked_for, servers
-from kubectl_ultraserver.svg import svg
 from kubectl_ultraserver.terminal import checked, drawn, explained, verified
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
@@ -159,19 +158,13 @@ def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: 
 @click.option("--job", callback=_parsed, help="Only UltraServers that this job (NAME or KIND/NAME) is on.")
 @click.option("--free", is_flag=True, help="Only those of which all nodes are free.")
 @click.option("--broken", is_flag=True, help="Only those with a node that is not Ready, cordoned or missing.")
-@click.option("--svg", "picture", type=click.Path(path_type=Path), help="Write a picture to this file.")
 @connected
-def topology(lister: Lister, form: str, picture: Path | None, job: JobName | None, **flags: bool) -> None:
+def topology(lister: Lister, form: str, job: JobName | None, **flags: bool) -> None:
     """Draw the UltraServers, or those with tenants of --namespace."""
     named = click.get_current_context().params["namespace"]
     fleet = lister.fleet()
     found = [one for one in servers(fleet) if is_asked_for(one, named, job.name if job else "", **flags)]
-    if picture is not None:
-        try:
-            picture.write_text(svg(found), encoding="utf-8")
-        except OSError as error:
-            _fail(f"{picture}: {error.strerror}")
-    elif form == "json":
+    if form == "json":
         kinds = ("free", "broken", "troubles")
         shown = [asdict(server) | {kind: getattr(server, kind) for kind in kinds} for server in found]
         _json({"ultraservers": shown, "unseen": fleet.unseen})

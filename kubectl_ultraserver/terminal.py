@@ -101,11 +101,6 @@ def cut(text: str, width: int) -> str:
     return printable(text, max(width, LEAST))
 
 
-def number_of(tenant: str, among: int) -> int:
-    """Which of some colours a tenant has: the same in every run."""
-    return zlib.crc32(tenant.encode()) % among
-
-
 def _sign(spot: Spot, letters: dict[str, str]) -> str:
     if not spot.tenants:
         return click.style(SIGNS[spot.state], fg="green" if spot.free else "red")
@@ -113,4 +108,5 @@ def _sign(spot: Spot, letters: dict[str, str]) -> str:
     letter = letters[tenant]
     if not spot.healthy:
         return click.style(letter.lower(), fg="red")
-    return click.style(letter, fg=COLOURS[number_of(tenant, len(COLOURS))])
+    colour = COLOURS[zlib.crc32(tenant.encode()) % len(COLOURS)]  # the same in every run
+    return click.style(letter, fg=colour)

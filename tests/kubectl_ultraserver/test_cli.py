@@ -106,13 +106,6 @@ def test_an_error_with_a_name_that_somebody_made_up_commands_nothing(api: FakeAp
     assert run("topology", "-o", "json")[1].replace("\n", "").isprintable()
 
 
-def test_a_picture_that_cannot_be_written_is_an_error(api: FakeApi, tmp_path: Path) -> None:
-    assert api.objects
-    code, _, err = run("topology", "--svg", str(tmp_path / "no" / "x.svg"))
-    assert code == 2
-    assert err == f"error: {tmp_path}/no/x.svg: No such file or directory\n"
-
-
 def test_who_may_not_list_all_pods_sees_those_of_the_namespace(api: FakeApi) -> None:
     api.refuse = "GET /api/v1/pods?"
     code, out, _ = run("verify", "train")
