@@ -9,22 +9,19 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
 from common.texts import printable
-from kube import command
 from kube.api import ApiError, ForbiddenError
-from kube.rest import RestApi
-from kubectl_ultraserver import proxy
 from kubectl_ultraserver.check.gather import Gatherer, look
 from kubectl_ultraserver.check.line import Status
 from kubectl_ultraserver.listing import Lister, UnknownJobError
 from kubectl_ultraserver.names import JobName, parse
 from kubectl_ultraserver.preview import Asker, lines, report
+from kubectl_ultraserver.proxy import connect_as_user
 from kubectl_ultraserver.servers import is_asked_for, servers
 from kubectl_ultraserver.terminal import checked, drawn, explained, verified
 from kubectl_ultraserver.verify import verify
@@ -64,17 +61,6 @@ def connected(body: Callable[..., None]) -> Callable[..., None]:
     for option in _OPTIONS:
         run = option(run)
     return run
-
-
-def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[RestApi, str]:
-    """As `kube.command.connect_as_user`; by way of kubectl where the API server's client is not installed.
-
-    Raises:
-        ApiError: No API server is named.
-    """
-    if find_spec("kubernetes"):
-        return command.connect_as_user(kubeconfig, context)
-    return proxy.connect_as_user(kubeconfig, context)
 
 
 def _parsed(_context: object, _option: object, job: str | None) -> JobName | None:
