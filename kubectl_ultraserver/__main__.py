@@ -1,17 +1,16 @@
 """``kubectl ultraserver``: the command line. kubectl finds it by its name, ``kubectl-ultraserver``."""
 
-from __future__ import annotations
-
 import functools
 import io
 import json
 import os
 import shutil
 import sys
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -24,16 +23,11 @@ from kubectl_ultraserver.names import JobName, parse
 from kubectl_ultraserver.preview import Asker, lines, report
 from kubectl_ultraserver.proxy import connect_as_user
 from kubectl_ultraserver.servers import is_asked_for, servers
-from kubectl_ultraserver.svg import svg
 from kubectl_ultraserver.terminal import checked, drawn, explained, verified
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
 from webhook.cli import files_of, read_text
 from webhook.documents import DocumentError, read_documents
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
 
 WHOLE, NOT_WHOLE, FAILED = 0, 1, 2
 """Exit codes of ``verify`` and, in its words, of ``preview``; the others but ``check`` have 0 and 2 only."""
@@ -60,7 +54,7 @@ def connected(body: Callable[..., None]) -> Callable[..., None]:
     def run(kubeconfig: Path | None, context: str | None, namespace: str, **given: Any) -> None:  # noqa: ANN401 - click's
         try:
             api, own = connect_as_user(kubeconfig, context)
-            body(Lister(api, namespace or own, progress=sys.stderr.isatty()), **given)
+            body(Lister(api, namespace or own), **given)
         except (ApiError, UnknownJobError) as error:
             _fail(str(error))
 
@@ -94,7 +88,7 @@ def verify_command(lister: Lister, job: JobName, form: str) -> NoReturn:
 
     Exits with 0 if it is, 1 if it is not, 2 if that cannot be found out.
     """
-    verdict = verify(lister.work(job))
+    verdict = verify(lister.job(job))
     if form == "json":
         _json(asdict(verdict) | {"whole": verdict.whole})
     else:
@@ -107,8 +101,8 @@ def verify_command(lister: Lister, job: JobName, form: str) -> NoReturn:
 @connected
 def why_command(lister: Lister, job: JobName, form: str) -> None:
     """Explain what JOB (NAME or KIND/NAME) waits for."""
-    case = lister.case(lister.work(job))
-    title, findings, unseen = case.work.title, why(case), case.work.fleet.unseen
+    case = lister.explained(lister.job(job))
+    title, findings, unseen = case.title, why(case), case.fleet.unseen
     if form == "json":
         _json({"job": title, "findings": [asdict(finding) for finding in findings], "unseen": unseen})
     else:
@@ -129,7 +123,7 @@ def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: 
     try:
         texts = [read_text(file) for path in files for file in files_of(Path(path))]
         documents = [each for source, text in texts for each in read_documents(text, source)]
-        asker = Asker(lister.api, lister.namespace, lister.progress)
+        asker = Asker(lister.api, lister.namespace)
         found = list(asker.look(documents, fits=fits))
     except DocumentError as error:
         _fail(str(error))
@@ -150,19 +144,13 @@ def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: 
 @click.option("--job", callback=_parsed, help="Only UltraServers that this job (NAME or KIND/NAME) is on.")
 @click.option("--free", is_flag=True, help="Only those of which all nodes are free.")
 @click.option("--broken", is_flag=True, help="Only those with a node that is not Ready, cordoned or missing.")
-@click.option("--svg", "picture", type=click.Path(path_type=Path), help="Write a picture to this file.")
 @connected
-def topology(lister: Lister, form: str, picture: Path | None, job: JobName | None, **flags: bool) -> None:
+def topology(lister: Lister, form: str, job: JobName | None, **flags: bool) -> None:
     """Draw the UltraServers, or those with tenants of --namespace."""
     named = click.get_current_context().params["namespace"]
     fleet = lister.fleet()
     found = [one for one in servers(fleet) if is_asked_for(one, named, job.name if job else "", **flags)]
-    if picture is not None:
-        try:
-            picture.write_text(svg(found), encoding="utf-8")
-        except OSError as error:
-            _fail(f"{picture}: {error.strerror}")
-    elif form == "json":
+    if form == "json":
         kinds = ("free", "broken", "troubles")
         shown = [asdict(server) | {kind: getattr(server, kind) for kind in kinds} for server in found]
         _json({"ultraservers": shown, "unseen": fleet.unseen})
@@ -183,7 +171,7 @@ def check(lister: Lister, form: str, *, pre: bool) -> NoReturn:
     with suppress(ForbiddenError):
         lister.api.get("/version")  # where nobody answers, nothing else is worth asking
     lines = []
-    for line in look(Gatherer(lister.api, lister.namespace, progress=lister.progress), pre=pre):
+    for line in look(Gatherer(lister.api, lister.namespace), pre=pre):
         lines.append(line)
         if form == "text":
             _lines(checked(line))

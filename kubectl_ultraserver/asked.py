@@ -1,35 +1,25 @@
 """What the API server made of an object beside what the rule table says: each difference explained; pure.
 
-Rules and selectors are read here as the API server reads them. Its match conditions (CEL) are not: its own
-counters say whether one keeps an object out.
+Rules and selectors are read here as the API server reads them. Its match conditions (CEL) are not, nor is it
+known here whether the webhook answered: then all possible reasons are named.
 """
-
-from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from common.quantities import thousandths
 from contract.keys import ADDED, ADDED_TO_POD, JOB
+from kube.api import Object
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.objects import INSTALLED, labels, maps, name_of, templates, text, unmet
 from webhook.engine.changes import changes
 from webhook.objects.tree import map_at, same, shown
+from webhook.preview.run import Preview
 from webhook.undo import record
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from kube.api import Object
-    from webhook.preview.run import Preview
-
-CALLED: Final = "apiserver_admission_webhook_request_total"
-EXCLUDED: Final = "apiserver_admission_match_condition_exclusions_total"
-LET_THROUGH: Final = "apiserver_admission_webhook_fail_open_count"
-"""Metrics of the API server by which it counts what became of each webhook."""
-_PODS: Final = f"kubectl -n {INSTALLED} get pods"
 _RECORDS: Final = (ADDED, ADDED_TO_POD)
 _ENDS: Final = tuple(key.replace("/", "~1") for key in _RECORDS)
 _NUMBER: Final = re.compile(r"/\d+(?=/|$)")
@@ -47,7 +37,6 @@ class Asked:
         refusal: Why it is.
         registrations: All MutatingWebhookConfigurations; None where they may not be read.
         namespace: Its Namespace; empty where that may not be read.
-        counted: By counter and webhook how often it counted while the object was sent; empty if unknown.
     """
 
     shown: Preview
@@ -57,7 +46,6 @@ class Asked:
     refusal: str = ""
     registrations: Sequence[Object] | None = None
     namespace: Object = field(default_factory=dict)
-    counted: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     def hooks(self, *, ours: bool) -> list[Object]:
         """The webhooks of the installation, or all others."""
@@ -85,12 +73,6 @@ class Asked:
         return ""
 
 
-def silent(asked: Asked) -> list[Object]:
-    """The webhooks of the installation that an object was for and that seem to have done nothing to it."""
-    done = asked.stored is None or _tables(asked) or not (asked.shown.outcome.denials or unlike(asked))
-    return [] if done else asked.matching(ours=True)
-
-
 def explain(asked: Asked) -> list[Finding]:
     """Why the API server does otherwise than the table says; empty where it does as that says."""
     ours, there, (whose, note) = asked.shown.outcome, _tables(asked), asked.table
@@ -99,7 +81,7 @@ def explain(asked: Asked) -> list[Finding]:
     found = tuple(unlike(asked))
     if there - {ours.revision}:
         what = f"its replicas answer by table {', '.join(sorted(there))}; {whose} here is {ours.revision}"
-        remedy = f"wait a minute if the table was just changed; else compare the releases, and {_PODS}"
+        remedy = "wait a minute if the table was just changed; else kubectl ultraserver check"
         return [Finding("webhook", INSTALLED, what + note, found, remedy)]
     if not there and (ours.denials or found):
         would = f"though {whose} would {'refuse' if ours.denials else 'change'} it{note}"
@@ -137,25 +119,21 @@ def _idle(asked: Asked, would: str) -> Iterator[Finding]:
     elif not left:
         yield Finding("webhook", text(sent, "name"), f"is not called, {would}: {asked.unmet(sent)}")
     for hook in left:
-        maybe = dict(_maybe(asked, hook, would))
-        counted = [found for counter, found in maybe.items() if asked.counted.get((counter, found.name))]
-        unsure = "perhaps (get /metrics of the API server would tell)"
-        yield from counted[:1] or [replace(one, text=f"{unsure} {one.text}") for one in maybe.values()]
+        yield _silent(asked, hook, would)
 
 
-def _maybe(asked: Asked, hook: Object, would: str) -> Iterator[tuple[str, Finding]]:
-    """What a webhook that the object is for may have done, by the counter that tells."""
-    name, conditions = text(hook, "name"), maps(hook, "matchConditions")
-    if conditions:
-        said = (f"{text(one, 'name')}: {' '.join(text(one, 'expression').split())}" for one in conditions)
-        why = f"is not called, {would}: a match condition excludes it"
-        yield EXCLUDED, Finding("webhook", name, why, tuple(said))
+def _silent(asked: Asked, hook: Object, would: str) -> Finding:
+    """What a webhook that the object is for may have done."""
+    conditions = maps(hook, "matchConditions")
+    reasons = ["a match condition excludes it"] if conditions else []
     if text(hook, "failurePolicy") == "Ignore":
-        why = f"did not answer, {would}: its failurePolicy is Ignore, so that objects pass"
-        yield LET_THROUGH, Finding("webhook", name, why, (), _PODS)
-    others = ", ".join(text(each, "name") for each in asked.matching(ours=False))
-    why = f"its replicas have another table{others and f', or {others} hid what it did'}"
-    yield CALLED, Finding("webhook", name, f"did nothing, {would}: {why}", (), _PODS)
+        reasons.append("it did not answer, and its failurePolicy is Ignore, so that objects pass")
+    reasons.append("its replicas have another table")
+    reasons += [f"{text(each, 'name')} hid what it did" for each in asked.matching(ours=False)]
+    said = tuple(f"{text(one, 'name')}: {' '.join(text(one, 'expression').split())}" for one in conditions)
+    why = f"did nothing, {would}: {'; or '.join(reasons)}"
+    remedy = "kubectl ultraserver check: do its replicas answer, and by which table?"
+    return Finding("webhook", text(hook, "name"), why, said, remedy)
 
 
 def _tables(asked: Asked) -> set[str]:

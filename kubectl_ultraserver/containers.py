@@ -1,21 +1,14 @@
 """Pods that are missing, or have a node and do not run; and the launcher's two init containers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from common.times import time_of
-from kubectl_ultraserver.findings import Finding
+from kube.api import Object
+from kubectl_ultraserver.findings import Case, Finding, starts
 from kubectl_ultraserver.objects import at, holds, maps, metadata, name_of, number, text
 from kubectl_ultraserver.scheduling import GRACE
-from kubectl_ultraserver.seen import starts
 from kubectl_ultraserver.verify import few
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kube.api import Object
-    from kubectl_ultraserver.findings import Case
 
 WAIT: Final = "wait-hostfilename"
 """The launcher's first init container: it waits until all workers answer."""
@@ -29,29 +22,28 @@ USUAL: Final = ("PodInitializing", "ContainerCreating")
 
 def missing(case: Case) -> Iterator[Finding]:
     """Pods that the job's operator has not made."""
-    work = case.work
-    told = tuple(map(_told, case.told(work.makers)))
-    unknown = work.job is None and not work.pods
-    if case.suspended or unknown or (work.wanted <= len(work.workers) and work.pods):
+    told = tuple(map(_told, case.told(case.makers)))
+    unknown = not case.job and not case.pods
+    if case.suspended or unknown or (case.wanted <= len(case.workers) and case.pods):
         return
     made = time_of(metadata(case.job).get("creationTimestamp"))
-    if work.job is not None and not work.pods and not at(case.job, "status"):
+    if case.job and not case.pods and not at(case.job, "status"):
         kind = text(case.job, "kind")
         operator = OPERATORS.get(kind, f"the controller of {kind}s")
-        if told or (made and case.now - made > GRACE):
+        if told or (made and case.fleet.now - made > GRACE):
             text_ = "has not acted on the job: it has no status"
             remedy = "" if told else f"kubectl get deployments -A: does {operator} run?"
             yield Finding("operator", operator, text_, told, remedy)
         else:
             yield Finding("operator", operator, "may not have seen the new job yet")
         return
-    there = {worker.number for worker in work.workers}
-    numbered = work.place is not None and work.place.index is not None and len(work.jobs) == 1
-    absent = [str(number) for number in range(work.wanted) if number not in there] if numbered else []
+    there = {worker.number for worker in case.workers}
+    numbered = case.place is not None and case.place.index is not None and len(case.jobs) == 1
+    absent = [str(number) for number in range(case.wanted) if number not in there] if numbered else []
     which = f": there is no number {few(absent)}" if absent else ""
-    text_ = f"{len(work.workers)} of {work.wanted} workers exist{which}"
-    remedy = f"kubectl -n {work.namespace} describe {work.kind} {work.called.name}; a quota, perhaps"
-    yield Finding("job", work.called.name, text_, told, "" if told else remedy)
+    text_ = f"{len(case.workers)} of {case.wanted} workers exist{which}"
+    remedy = f"kubectl -n {case.namespace} describe {case.kind} {case.called.name}; a quota, perhaps"
+    yield Finding("job", case.called.name, text_, told, "" if told else remedy)
 
 
 def _told(event: Object) -> str:
@@ -62,7 +54,7 @@ def _told(event: Object) -> str:
 def unstarted(case: Case) -> Iterator[Finding]:
     """Containers that do not start, and pods that are being deleted or have failed."""
     found: dict[tuple[str, str], list[str]] = {}
-    for pod in case.work.pods:
+    for pod in case.pods:
         if metadata(pod).get("deletionTimestamp"):
             node = text(pod, "spec", "nodeName") or "none"
             key = ("", f"terminating since {metadata(pod)['deletionTimestamp']}, on node {node}")
@@ -77,11 +69,11 @@ def unstarted(case: Case) -> Iterator[Finding]:
 
 def launcher(case: Case) -> Iterator[Finding]:
     """What the launcher waits for: its own creation, its workers, the init script."""
-    workers = [raw for worker in case.work.workers if not starts(raw := case.work.raw[worker.name])]
+    workers = [raw for worker in case.workers if not starts(raw := case.raw[worker.name])]
     unready = [name_of(raw) for raw in workers if not holds(raw, "Ready")]
-    pods = case.work.launchers
+    pods = case.launchers
     policy = text(case.job, "spec", "launcherCreationPolicy")
-    if not pods and case.work.pods and policy == "WaitForWorkersReady" and unready:
+    if not pods and case.pods and policy == "WaitForWorkersReady" and unready:
         why = "created when all workers are Ready (launcherCreationPolicy)"
         yield Finding("pod", unready[0], f"the launcher is {why}: not yet {few(unready)}")
     for pod in pods[-1:]:

@@ -1,19 +1,23 @@
-"""What a job waits for, as people and programs read it."""
+"""A job with all that is looked up of it, and what it waits for, as people and programs read it."""
 
-from __future__ import annotations
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from contract import place as contract
+from contract.keys import TRAINING
+from contract.place import ContractError, Place
+from kube.api import Object
+from kubectl_ultraserver.names import JobName
+from kubectl_ultraserver.objects import at, labels, maps, metadata, name_of, number, templates, text
+from kubectl_ultraserver.seen import Fleet
+from placement.model import Node, Pod
+from placement.read import ENDED, read_pod
 
-from kubectl_ultraserver.objects import at, maps, metadata, text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from datetime import datetime
-
-    from kube.api import Object
-    from kubectl_ultraserver.seen import Work
-
+LAUNCHERS: Final = ("launcher", "master")
+"""What operators call the role of a pod that starts the others."""
 ENDS: Final = ("Succeeded", "Complete", "Completed", "Failed")
 """Conditions of the kinds of job that have ended."""
 
@@ -40,39 +44,112 @@ class Finding:
 
 @dataclass(frozen=True)
 class Case:
-    """A job, and what else was looked up to explain it.
+    """A job and its pods; and to explain it, what else was looked up.
 
     Attributes:
-        work: The job and its pods.
-        now: The time.
-        namespace: The job's Namespace object; empty where it may not be read.
+        called: How it was asked for.
+        namespace: Its namespace.
+        job: The object; empty where it is of no kind in the table, or may not be read.
+        pods: Its pods, ended ones as well, by name.
+        fleet: The cluster.
+        space: Its Namespace; empty where it may not be read.
         events: Events about the job and its pods.
         registration: The MutatingWebhookConfiguration that jobs of its kind are sent by; None where there is
             none, empty where it may not be read.
         rules: The ConfigMap with the rule table; None where there is none, empty where it may not be read.
         lease: The Lease of the placement program; None where there is none.
         workloads: Kueue's Workloads in the namespace.
-        queues: Kueue's LocalQueues in the namespace, by name.
-        cluster_queues: The ClusterQueues of these, by name.
         kueue: Whether Kueue's API is there.
     """
 
-    work: Work
-    now: datetime
-    namespace: Object = field(default_factory=dict)
+    called: JobName
+    namespace: str
+    job: Object
+    pods: tuple[Object, ...]
+    fleet: Fleet
+    space: Object = field(default_factory=dict)
     events: tuple[Object, ...] = ()
     registration: Object | None = field(default_factory=dict)
     rules: Object | None = None
     lease: Object | None = None
     workloads: tuple[Object, ...] = ()
-    queues: Mapping[str, Object] = field(default_factory=dict)
-    cluster_queues: Mapping[str, Object] = field(default_factory=dict)
     kueue: bool = False
 
     @property
-    def job(self) -> Object:
-        """The object; empty where it was not read."""
-        return self.work.job or {}
+    def kind(self) -> str:
+        """What kubectl calls its kind; ``job`` where that is not known."""
+        return self.called.kind or text(self.job, "kind").lower() or "job"
+
+    @property
+    def title(self) -> str:
+        """``mpijob team-b/train``."""
+        return f"{self.kind} {self.namespace}/{self.called.name}"
+
+    @property
+    def makers(self) -> set[str]:
+        """The names of what makes its pods: itself, and what it makes for that."""
+        owners = (owner for pod in self.pods for owner in maps(pod, "metadata", "ownerReferences"))
+        return {self.called.name, f"{self.called.name}-launcher", *(text(owner, "name") for owner in owners)}
+
+    @cached_property
+    def raw(self) -> dict[str, Object]:
+        """The pods as the API server has them, by name."""
+        return {name_of(raw): raw for raw in self.pods}
+
+    @cached_property
+    def workers(self) -> tuple[Pod, ...]:
+        """The pods that take nodes, by number: they have a place, or where that lacks ask for devices."""
+        found: list[Pod] = []
+        numbers: defaultdict[str, set[int]] = defaultdict(set)
+        raws = sorted(self.pods, key=_has_ended)
+        for raw, seen in zip(raws, self.fleet.claiming(map(_read, raws)), strict=True):
+            pod = seen
+            if pod.place is None and not (pod.problem or pod.neuron):
+                continue
+            taken = numbers[pod.job]
+            if pod.place is None or pod.place.index is None:  # one is as good as the other
+                pod = replace(pod, number=len(taken))
+            # A Job's pod that has failed is still there beside the one in its place.
+            followed = pod.place and (pod.number in taken or pod.number >= pod.place.workers)
+            if not (_has_ended(raw) and followed):
+                taken.add(pod.number)
+                found.append(pod)
+        return tuple(sorted(found, key=lambda pod: (pod.job, pod.number, pod.name)))
+
+    @cached_property
+    def jobs(self) -> Mapping[str, tuple[Pod, ...]]:
+        """The workers by what is placed as one: all of an object, or of a LeaderWorkerSet each group."""
+        found: defaultdict[str, tuple[Pod, ...]] = defaultdict(tuple)
+        for pod in self.workers:
+            found[pod.job] += (pod,)
+        return found
+
+    @property
+    def launchers(self) -> list[Object]:
+        """The pods that start the job and take no node; the newest last."""
+        own = {pod.name for pod in self.workers}
+        found = [raw for raw in self.pods if starts(raw) and name_of(raw) not in own]
+        return sorted(found, key=lambda pod: text(pod, "metadata", "creationTimestamp"))
+
+    @cached_property
+    def place(self) -> Place | None:
+        """What admission wrote on its pods, or on its templates; None for a job that it did not change."""
+        found = (_place(raw) for raw in (*self.pods, *templates(self.job)))
+        return next((place for place in found if place), None)
+
+    @property
+    def wanted(self) -> int:
+        """How many pods are to take nodes.
+
+        Of an MPIJob without a place the number of its workers, for it says itself what is missing.
+        """
+        if self.place:
+            return self.place.workers * max(len(self.jobs), 1)
+        return max(number(self.job, "spec", "mpiReplicaSpecs", "Worker", "replicas"), len(self.workers))
+
+    def node(self, worker: Pod) -> Node | None:
+        """A worker's node; None where it is bound to none, or to one that is gone."""
+        return self.fleet.topology.nodes.get(worker.node)
 
     @property
     def suspended(self) -> bool:
@@ -108,3 +185,27 @@ def _when(event: Object) -> str:
     """Its time; the API server writes them so that they sort as texts."""
     times = (event.get("eventTime"), event.get("lastTimestamp"), metadata(event).get("creationTimestamp"))
     return next((time for time in times if isinstance(time, str) and time), "")
+
+
+def starts(raw: Object) -> bool:
+    """Whether its operator says of a pod that it starts the others."""
+    return labels(raw).get(TRAINING + "job-role") in LAUNCHERS
+
+
+def _place(raw: Object) -> Place | None:
+    try:
+        return contract.read(metadata(raw))
+    except ContractError:  # of a pod it is its `problem`
+        return None
+
+
+def _has_ended(raw: Object) -> bool:
+    return at(raw, "status", "phase") in ENDED
+
+
+def _read(raw: Object) -> Pod:
+    """A pod; one that has ended as it was, for it is still of the job."""
+    pod = read_pod(raw | {"status": {}} if _has_ended(raw) else raw)
+    if pod is None:
+        raise LookupError(f"pod {name_of(raw)} has ended")
+    return pod

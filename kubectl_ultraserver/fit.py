@@ -1,32 +1,25 @@
 """Which UltraServers a job would get that is not there yet, or what it would wait for; placement decides."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import product
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from contract.keys import GATE, PLACE
-from contract.place import NAME, ContractError, Index, Placer, Term, read
+from contract.place import NAME, ContractError, Index, Place, Placer, Term, read
+from kube.api import Object
+from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.objects import at, labels, metadata, text
 from kubectl_ultraserver.scheduling import decision_of, reason, silence
-from placement.claims import POD_CLAIM, read_claim
+from kubectl_ultraserver.seen import Fleet
+from placement.claims import POD_CLAIM, Claim, read_claim
+from placement.model import Pod
 from placement.plan import Policy
 from placement.read import read_pod
 from webhook.engine import Request
 from webhook.engine.evaluate import opened
 from webhook.objects.tree import get, map_at
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from contract.place import Place
-    from kube.api import Object
-    from kubectl_ultraserver.findings import Case
-    from kubectl_ultraserver.seen import Fleet
-    from placement.claims import Claim
-    from placement.model import Pod
 
 
 class Fit(NamedTuple):
@@ -71,7 +64,7 @@ def fit(
         return Fit(fits=False, units=(), text=str(error))
     if place is None:
         return None
-    gate, keys, fleet = place.placer is Placer.GATE, {pod.key for pod in own}, case.work.fleet
+    gate, keys, fleet = place.placer is Placer.GATE, {pod.key for pod in own}, case.fleet
     others = (pod for pod in fleet.pods if gate or not pod.gated)
     note = (f"note: {fleet.unseen}",) if fleet.unseen else ()
     decision = decision_of(case, [*others, *earlier, *own], Policy().patience if gate else timedelta.max)
@@ -81,7 +74,7 @@ def fit(
             return Fit(fits=False, units=(), text=f"would wait: {why}", details=details + note, pods=own)
     openings = (opening for opening in decision.openings if opening.job.key in keys)
     units = tuple(dict.fromkeys(unit for opening in openings for unit in opening.units))
-    stopped = silence(case.lease, case.now) if gate else ""
+    stopped = silence(case.lease, case.fleet.now) if gate else ""
     said = f"{_WHO[place.placer]} {' '.join(units)}" + (
         f"; the placement program {stopped}" if stopped else ""
     )
@@ -92,8 +85,8 @@ def _pods(
     case: Case, priorities: Mapping[str, int], claims_of: Mapping[str, Object]
 ) -> tuple[Place | None, tuple[Pod, ...]]:
     """The pods that take nodes, as an operator would make them: with the number that their names end in."""
-    job, called, fleet = case.job, case.work.called.name, case.work.fleet
-    found = opened(fleet.table, Request(job, case.work.namespace))
+    job, called, fleet = case.job, case.called.name, case.fleet
+    found = opened(fleet.table, Request(job, case.namespace))
     groups = [group for group in (found[0].groups if found else ()) if group.takes_nodes and group.replicas]
     place = next((place for one in groups if (place := read(metadata(get(job, one.template))))), None)
     if place is None:
@@ -109,11 +102,11 @@ def _pods(
             "annotations": labels(template, "annotations") | {PLACE: str(placed)},
         }
         name = f"{called}-{group}-{index}"
-        own = {"namespace": case.work.namespace, "name": name, "uid": f"{case.work.namespace}/{name}"}
+        own = {"namespace": case.namespace, "name": name, "uid": f"{case.namespace}/{name}"}
         spec = {**map_at(template, ("spec",)), "schedulingGates": [{"name": GATE}]}
         priority = priorities.get(text(spec, "priorityClassName"), 0)
         pod = read_pod({"metadata": own | marks, "spec": spec | {"priority": priority}})
-        pods += [replace(pod, job=pod.job or called, created=case.now)] if pod else []
+        pods += [replace(pod, job=pod.job or called, created=case.fleet.now)] if pod else []
     return place, _claiming(fleet, pods, claims_of)
 
 

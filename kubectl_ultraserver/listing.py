@@ -1,36 +1,25 @@
 """What the API server has, listed in pages and kept as little of as is needed."""
 
-from __future__ import annotations
-
-import time
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote
 
-import click
-
-from kube.api import ApiError, ForbiddenError, leases
+from kube.api import ForbiddenError, Object, leases
+from kube.rest import RestApi
 from kubectl_ultraserver.findings import Case
-from kubectl_ultraserver.kueue import QUEUE, owned
-from kubectl_ultraserver.names import belongs, job_of, unknown
-from kubectl_ultraserver.objects import INSTALLED, at, labels, maps, name_of, text
-from kubectl_ultraserver.seen import Fleet, Work, table_of
+from kubectl_ultraserver.kueue import owned
+from kubectl_ultraserver.names import JobName, belongs, job_of
+from kubectl_ultraserver.objects import INSTALLED, at, maps, name_of, text
+from kubectl_ultraserver.seen import Fleet, table_of
 from placement.claims import API, READERS, Inventory
-from placement.model import COMPONENT
+from placement.model import COMPONENT, Pod
 from placement.read import LIVE, read_node, read_pod
 from placement.topology import Topology
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from kube.api import Object
-    from kube.rest import RestApi
-    from kubectl_ultraserver.names import JobName
-    from placement.model import Pod
-    from webhook.rows.table import Table
+from webhook.rows.table import Table
 
 T = TypeVar("T")
 
@@ -42,12 +31,10 @@ HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurati
 RULES: Final = f"/api/v1/namespaces/{INSTALLED}/configmaps/{INSTALLED}-rules"
 """The rule table of an installation."""
 ROLE: Final = "docs/kubectl.md has a ClusterRole with all that it needs"
-SLOW_SECONDS: Final = 1.0
-"""Progress is told of lists that take longer."""
 
 
 class UnknownJobError(Exception):
-    """There is no such job; the message names those that may have been meant."""
+    """There is no such job."""
 
 
 @dataclass
@@ -57,13 +44,10 @@ class Lister:
     Attributes:
         api: The API server.
         namespace: Of the job.
-        progress: Whether somebody sees what is written to standard error.
     """
 
     api: RestApi
     namespace: str
-    progress: bool = False
-    _began: float = field(default_factory=time.monotonic, init=False)
 
     def fleet(self) -> Fleet:
         """All nodes and the pods that matter; those of one namespace where no more may be listed.
@@ -99,7 +83,7 @@ class Lister:
         found = (((text(raw, "metadata", "namespace"), name_of(raw)), read(raw)) for raw in self.items(path))
         return {key: item for key, item in found if item is not None}
 
-    def work(self, called: JobName) -> Work:
+    def job(self, called: JobName) -> Case:
         """A job, its pods and the cluster.
 
         Raises:
@@ -108,35 +92,27 @@ class Lister:
         """
         job = self._job(called)
         pods = [pod for pod in self.items(f"/api/v1/{self._inside}/pods") if belongs(pod, called)]
-        if job is None and not pods and not any(owned(found, called) for found in self._queued("workloads")):
-            raise UnknownJobError(self._unknown(called))
-        return Work(called, self.namespace, job, tuple(sorted(pods, key=name_of)), self.fleet())
+        if job is None and not pods and not any(owned(found, called) for found in self._workloads()):
+            raise UnknownJobError(f"there is no job {called} in namespace {self.namespace}")
+        return Case(called, self.namespace, job or {}, tuple(sorted(pods, key=name_of)), self.fleet())
 
-    def case(self, work: Work) -> Case:
-        """What else there is to know about a job that waits; what may not be read is left out."""
-        names = {*work.makers, *map(name_of, work.pods)}
+    def explained(self, case: Case) -> Case:
+        """The same with all else that there is to know about it; what may not be read is left out."""
+        names = {*case.makers, *map(name_of, case.pods)}
         events = self._readable(
             f"/api/v1/{self._inside}/events", lambda event: at(event, "involvedObject", "name") in names
         )
-        uid = text(work.job, "metadata", "uid")
+        uid = text(case.job, "metadata", "uid")
         own = f"?labelSelector=kueue.x-k8s.io%2Fjob-uid%3D{uid}" if uid else ""
-        workloads = self._queued(f"workloads{own}")
-        wanted = {text(found, "spec", "queueName") for found in workloads}
-        wanted |= {labels(work.job or {}).get(QUEUE, "")} - {""}
-        queues = {name_of(queue): queue for queue in (self._queued("localqueues") if wanted else ())}
-        behind = {text(queues[name], "spec", "clusterQueue") for name in wanted if name in queues}
-        return Case(
-            work,
-            datetime.now(UTC),
-            self._get(f"/api/v1/namespaces/{self.namespace}") or {},
-            tuple(events),
-            self._registration(work.kind),
-            self._rules,
-            self._get(f"{leases(INSTALLED)}/{COMPONENT}"),
-            tuple(workloads),
-            queues,
-            {name: found for name in behind if (found := self._get(f"{self.kueue}/clusterqueues/{name}"))},
-            bool(self.kueue),
+        return replace(
+            case,
+            space=self._get(f"/api/v1/namespaces/{self.namespace}") or {},
+            events=tuple(events),
+            registration=self._registration(case.kind),
+            rules=self._rules,
+            lease=self._get(f"{leases(INSTALLED)}/{COMPONENT}"),
+            workloads=tuple(self._workloads(own)),
+            kueue=bool(self.kueue),
         )
 
     def _pods(self, path: str, names: set[str]) -> list[tuple[Pod, str]]:
@@ -159,9 +135,9 @@ class Lister:
         except ForbiddenError:
             return {}
 
-    def _queued(self, what: str) -> list[Object]:
-        """What Kueue has in the namespace; nothing where it is not installed."""
-        return self._readable(f"{self.kueue}/{self._inside}/{what}") if self.kueue else []
+    def _workloads(self, query: str = "") -> list[Object]:
+        """Kueue's Workloads in the namespace; none where it is not installed."""
+        return self._readable(f"{self.kueue}/{self._inside}/workloads{query}") if self.kueue else []
 
     @cached_property
     def _rules(self) -> Object | None:
@@ -223,20 +199,6 @@ class Lister:
         except ForbiddenError:
             return {}
 
-    def _unknown(self, called: JobName) -> str:
-        """That there is no such job, and which there are."""
-        names: set[tuple[str, str]] = set()
-        paths = ["/api/v1/pods"]
-        for version, resource in self._resources(called.kind):
-            paths += [f"/apis/{version}/{resource}", f"/apis/{version}/{self._inside}/{resource}"]
-        for path in paths:
-            # Best effort: any of these may be refused.
-            with suppress(ApiError):
-                for found in self.items(path):
-                    name = job_of(found) or (name_of(found) if path != paths[0] else "")
-                    names.add((text(found, "metadata", "namespace"), name))
-        return unknown(called, self.namespace, {(there, name) for there, name in names if name})
-
     def _readable(self, path: str, keep: Callable[[Object], bool] = bool) -> list[Object]:
         """What is to be kept of a collection, which may be long; nothing where it may not be read."""
         try:
@@ -246,20 +208,11 @@ class Lister:
 
     def items(self, path: str) -> Iterator[Object]:
         """The objects of a collection, a page at a time."""
-        count = 0
         *_, where, name, kind = path.partition("?")[0].split("/")
         what = f"{kind} in namespace {name}" if where == "namespaces" else kind
         with _needs(f"list {what}"):
             for page in self.api.pages(path):
-                items = maps(page, "items")
-                count += len(items)
-                self._tell(f"listing {what}: {count:,}")
-                yield from items
-        self._tell("")
-
-    def _tell(self, line: str) -> None:
-        if self.progress and time.monotonic() - self._began > SLOW_SECONDS:
-            click.echo(f"\r\033[K{line}", err=True, nl=False)
+                yield from maps(page, "items")
 
 
 def _sends(registration: Object, resources: set[str]) -> bool:

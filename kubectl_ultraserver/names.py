@@ -1,19 +1,10 @@
 """Which pods are a job's, of any kind: by its operator's labels, its owner, or the webhook's label."""
 
-from __future__ import annotations
-
-import difflib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
 
+from kube.api import Object
 from kubectl_ultraserver.objects import metadata, text
 from placement.names import names_of
-
-if TYPE_CHECKING:
-    from kube.api import Object
-
-NEAR: Final = 0.5
-"""How alike names must be to be offered in place of one that does not exist (`difflib.get_close_matches`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +53,3 @@ def belongs(pod: Object, wanted: JobName) -> bool:
 def job_of(pod: Object) -> str:
     """The name of a pod's job, for people; empty where it is of none."""
     return next((name for _, name in names_of(metadata(pod))), "")
-
-
-def unknown(called: JobName, namespace: str, names: set[tuple[str, str]]) -> str:
-    """That there is no such job, where jobs of the name are, and which names are like it."""
-    said = [f"there is no job {called} in namespace {namespace}"]
-    elsewhere = sorted(there for there, name in names if name == called.name and there != namespace)
-    if elsewhere:
-        said.append(f"one of that name is in namespace {', '.join(elsewhere[:5])}: give it with -n")
-    local = sorted({name for there, name in names if there == namespace} - {called.name})
-    alike = difflib.get_close_matches(called.name, local, n=3, cutoff=NEAR)
-    if alike:
-        said.append(f"did you mean {' or '.join(alike)}?")
-    return "; ".join(said)

@@ -1,15 +1,10 @@
 """Reading objects of the API server: what is not there, or of another type than it should be, is empty."""
 
-from __future__ import annotations
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
-from typing import TYPE_CHECKING, Any, Final
-
+from kube.api import Object
 from webhook.objects.tree import get, map_at, maps_at, nodes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from kube.api import Object
 
 INSTALLED: Final = "ultraserver-webhook"
 """The namespace of an installation, and the name of most of its objects."""

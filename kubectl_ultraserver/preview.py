@@ -1,46 +1,32 @@
 """``preview``: what the rule table says of objects, what the API server does, and where there is room."""
 
-from __future__ import annotations
-
-import re
 import time
-from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 import click
 
 from common.texts import printable
-from kube.api import ForbiddenError, leases
-from kubectl_ultraserver.asked import CALLED, EXCLUDED, LET_THROUGH, Asked, explain, silent
+from kube.api import ForbiddenError, Object, leases
+from kubectl_ultraserver.asked import Asked, explain
 from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.fit import Fit, fit
 from kubectl_ultraserver.listing import HOOKS, Lister
 from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import INSTALLED, maps, name_of, number, text
-from kubectl_ultraserver.seen import Fleet, Work, table_of
+from kubectl_ultraserver.seen import Fleet, table_of
 from kubectl_ultraserver.terminal import listed
 from placement.claims import API
 from placement.model import COMPONENT, Pod
+from webhook.documents import Document
+from webhook.preview.formats import as_diff
 from webhook.preview.report import item_of
-from webhook.preview.run import as_diff, preview
+from webhook.preview.run import preview
 from webhook.preview.terminal import coloured, summary
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from kube.api import Object
-    from webhook.documents import Document
-
-_COUNTED: Final = re.compile(
-    rf'^({CALLED}|{EXCLUDED}|{LET_THROUGH}){{.*?\bname="([^"]+)".*}} (\S+)$', re.MULTILINE
-)
-
 
 Seen = tuple[Asked, list[Finding], Fit | None]
 """A document: what the table and the API server say, why these differ, and what placement would decide."""
@@ -67,7 +53,7 @@ class Asker(Lister):
             yield asked, explain(asked), found
 
     def _ask(self, asked: Asked) -> Asked:
-        """Have an object created as a dry run; once more, counting, if nothing else explains it."""
+        """Have an object created as a dry run."""
         obj, there = asked.shown.object, quote(asked.shown.namespace, safe="")
         version, kind = text(obj, "apiVersion"), text(obj, "kind")
         root = f"/api/{version}" if version == "v1" else f"/apis/{version}"
@@ -79,32 +65,20 @@ class Asker(Lister):
         plural = text(resource, "name")
         path = f"{root}/namespaces/{there}/{plural}" if resource.get("namespaced") else f"{root}/{plural}"
         status, answer = self.api.try_create(path, obj)
-        asked = replace(
+        return replace(
             asked,
             resource=(version.rpartition("/")[0], plural),
             stored=answer if status < HTTPStatus.BAD_REQUEST else None,
             refusal=text(answer, "message"),
             namespace=self._get(f"/api/v1/namespaces/{there}") or {},
         )
-        with suppress(ForbiddenError):
-            if silent(asked):
-                before = self._counted()
-                self.api.try_create(path, obj)
-                asked = replace(asked, counted=self._counted() - before)
-        return asked
-
-    def _counted(self) -> Counter[tuple[str, str]]:
-        found = Counter[tuple[str, str]]()
-        for counter, name, count in _COUNTED.findall(self.api.text("/metrics")):
-            found[counter, name] += int(float(count))
-        return found
 
     def _fit(self, asked: Asked, fleet: Fleet, earlier: tuple[Pod, ...]) -> Fit | None:
         job = asked.stored or {}
         name = name_of(job) or text(job, "metadata", "generateName")
-        work = Work(JobName(text(job, "kind").lower(), name), asked.shown.namespace, job, (), fleet)
+        called = JobName(text(job, "kind").lower(), name)
         lease = self._get(f"{leases(INSTALLED)}/{COMPONENT}")
-        case = Case(work, datetime.now(UTC), lease=lease)
+        case = Case(called, asked.shown.namespace, job, (), fleet, lease=lease)
         return fit(case, earlier, self._priorities, self._templates(asked.shown.namespace))
 
     def _templates(self, namespace: str) -> dict[str, Object]:

@@ -3,8 +3,6 @@
 It listens on a socket in a folder of this user's alone, and ends with this program, however that ends.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import http.client

@@ -4,34 +4,25 @@ What keeps each UltraServer from being used is looked up as the placement progra
 the program too: as if the pods that have no node waited for it.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from datetime import datetime, timedelta
+from typing import Final
 
 from common.times import time_of
 from contract.keys import GATE
 from contract.place import Placer
-from kubectl_ultraserver.findings import Finding
+from kube.api import Object
+from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.kueue import GATES as KUEUES
 from kubectl_ultraserver.objects import at, condition, name_of, text
 from kubectl_ultraserver.verify import few
 from placement.choose import Ranking
 from placement.decide import decide
-from placement.model import COMPONENT
-from placement.plan import Policy
+from placement.model import COMPONENT, Pod
+from placement.plan import Decision, Policy, Waiting
 from placement.read import read_ended, read_pod
 from placement.reasons import causes, listed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from datetime import datetime
-
-    from kube.api import Object
-    from kubectl_ultraserver.findings import Case
-    from placement.model import Pod
-    from placement.plan import Decision, Waiting
 
 SILENT: Final = timedelta(minutes=1)
 """A Lease that was not renewed for so long is nobody's."""
@@ -43,7 +34,7 @@ GRACE: Final = timedelta(seconds=15)
 
 def unplaced(case: Case) -> Iterator[Finding]:
     """Why pods of a job have no node."""
-    pods = [pod for raw in case.work.pods if (pod := read_pod(raw)) and not pod.node and not pod.deleting]
+    pods = [pod for raw in case.pods if (pod := read_pod(raw)) and not pod.node and not pod.deleting]
     if gated := [pod for pod in pods if pod.gated]:
         yield from _gated(case, gated)
     foreign: dict[str, list[str]] = {}
@@ -54,10 +45,10 @@ def unplaced(case: Case) -> Iterator[Finding]:
         who = "Kueue" if gate.startswith(KUEUES) else "whoever set it"
         yield Finding("pod", names[0], f"{few(names)}: scheduling gate {gate}, which {who} must remove")
     free = {pod.name for pod in pods if not pod.gates}
-    lacking = [worker for worker in case.work.workers if worker.name in free]
+    lacking = [worker for worker in case.workers if worker.name in free]
     if lacking:
         yield from _unscheduled(case, lacking)
-    launchers = [raw for raw in case.work.launchers if name_of(raw) in free]
+    launchers = [raw for raw in case.launchers if name_of(raw) in free]
     for raw in launchers if not lacking else ():
         said = text(condition(raw, "PodScheduled"), "message")
         yield Finding("pod", name_of(raw), f"the launcher has no node: {said or 'it was not looked at yet'}")
@@ -66,14 +57,14 @@ def unplaced(case: Case) -> Iterator[Finding]:
 def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
     """Why the placement program does not open a job; of several groups each by itself."""
     keys = {pod.key for pod in pods}
-    decision = decision_of(case, case.work.fleet.pods, Policy().patience)
+    decision = decision_of(case, case.fleet.pods, Policy().patience)
     told = [text(event, "message") for event in case.told([pod.name for pod in pods], component=COMPONENT)]
-    silent = silence(case.lease, case.now)
+    silent = silence(case.lease, case.fleet.now)
     for waiting in decision.waiting:
         if waiting.job.key in keys:
             why, details = reason(case, decision, waiting)
             yield Finding("program", COMPONENT, f"keeps the job: {why}", details)
-    age = case.now - min(pod.created for pod in pods)
+    age = case.fleet.now - min(pod.created for pod in pods)
     for opening in decision.openings:
         if opening.job.key not in keys:
             continue
@@ -109,9 +100,9 @@ def silence(lease: Object | None, now: datetime) -> str:
 
 def _unscheduled(case: Case, lacking: Sequence[Pod]) -> Iterator[Finding]:
     """What the scheduler says about pods, and what it cannot say: what keeps each UltraServer from them."""
-    work, said = case.work, dict[str, list[str]]()
+    said = dict[str, list[str]]()
     for worker in lacking:
-        raw = work.raw[worker.name]
+        raw = case.raw[worker.name]
         found = condition(raw, "PodScheduled")
         who = text(raw, "spec", "schedulerName") or "default-scheduler"
         if worker.problem and worker.claims:
@@ -119,7 +110,7 @@ def _unscheduled(case: Case, lacking: Sequence[Pod]) -> Iterator[Finding]:
         elif found.get("status") == "False":
             why = text(found, "message") or text(found, "reason") or "no reason given"
         else:
-            new = case.now - worker.created < GRACE
+            new = case.fleet.now - worker.created < GRACE
             why = f"scheduler {who} has not looked at it" + ("" if new else ": is it running?")
         said.setdefault(why, []).append(worker.name)
     for why, names in said.items():
@@ -127,16 +118,15 @@ def _unscheduled(case: Case, lacking: Sequence[Pod]) -> Iterator[Finding]:
         details = tuple(dict.fromkeys(text(event, "message") for event in told))
         yield Finding("pod", names[0], f"{few(names)}: {why}", details)
     for job in dict.fromkeys(worker.job for worker in lacking):
-        yield from _unplaced(case, work.jobs[job])
+        yield from _unplaced(case, case.jobs[job])
 
 
 def _unplaced(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
     """Where a job with a place could go: what it needs, then what keeps each group from it."""
-    work = case.work
     own = [
         replace(
             pod,
-            job=pod.job or work.called.name,
+            job=pod.job or case.called.name,
             place=replace(pod.place, placer=Placer.GATE),
             gates=() if pod.node else (GATE,),
             opened=pod.opened if pod.pin else None,
@@ -145,29 +135,29 @@ def _unplaced(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
         if pod.place and not pod.deleting
     ]
     keys, uids = {pod.key for pod in own}, {pod.uid for pod in own}
-    others = (pod for pod in work.fleet.pods if pod.uid not in uids and not pod.gated)
+    others = (pod for pod in case.fleet.pods if pod.uid not in uids and not pod.gated)
     decision = decision_of(case, [*others, *own], timedelta.max)
     for waiting in decision.waiting:
         if waiting.job.key in keys and not waiting.job.trouble():
-            yield Finding("ultraserver", work.called.name, *reason(case, decision, waiting))
+            yield Finding("ultraserver", case.called.name, *reason(case, decision, waiting))
     for opening in decision.openings:
         if opening.job.key in keys:
             there = " ".join(opening.units) or "where the others are"
             text_ = f"by nodes and devices there is room for it: {there}; something else keeps its pods off"
-            yield Finding("ultraserver", work.called.name, text_)
+            yield Finding("ultraserver", case.called.name, text_)
 
 
 def decision_of(case: Case, pods: Iterable[Pod], patience: timedelta) -> Decision:
     """What the placement program decides, of what it would see now."""
-    fleet = case.work.fleet
-    ended = (found for raw in case.work.pods if (found := read_ended(raw)))
+    fleet = case.fleet
+    ended = (found for raw in case.pods if (found := read_ended(raw)))
     policy = Policy(patience=patience, units=frozenset(fleet.units.items()))
-    return decide(fleet.topology, [*pods, *ended, *fleet.taken], case.now, policy)
+    return decide(fleet.topology, [*pods, *ended, *fleet.taken], case.fleet.now, policy)
 
 
 def reason(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple[str, ...]]:
     """Why a job waits: in short, and what keeps each group from it, and which nodes are in none."""
-    job, fleet = waiting.job, case.work.fleet
+    job, fleet = waiting.job, case.fleet
     if not waiting.why.startswith("needs "):  # it is not the groups that it waits for
         return waiting.why, ()
     demands = tuple(dict.fromkeys(pod.demand for pod in job.unpinned))

@@ -1,42 +1,30 @@
 """What was listed, made into what the commands look at. Pure: `listing` fills it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from contract import place as contract
-from contract.keys import NEURON, NODE_IDS, TRAINING, ULTRASERVER
-from contract.place import ContractError, Place
-from kubectl_ultraserver.objects import at, labels, maps, metadata, name_of, number, templates, text
+from contract.keys import NEURON, NODE_IDS, ULTRASERVER
+from kube.api import Object
+from kubectl_ultraserver.objects import text
 from placement.believe import believed
 from placement.claims import Inventory
 from placement.cluster import shown
+from placement.model import Node, Pod, Taken
 from placement.plan import Policy
-from placement.read import ENDED, read_pod
-from placement.topology import UNITS
+from placement.topology import UNITS, Topology
 from webhook.objects.tree import map_at
+from webhook.rows.table import Table
 from webhook.rules.files import ordered
 from webhook.rules.load import load_default, load_texts
 from webhook.rules.problems import TableError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from kube.api import Object
-    from kubectl_ultraserver.names import JobName
-    from placement.model import Node, Pod, Taken
-    from placement.topology import Topology
-    from webhook.rows.table import Table
-
 EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 MODE: Final = ULTRASERVER + "mode"
 """The node label with the modes that a node supports, joined by ``_``."""
-LAUNCHERS: Final = ("launcher", "master")
-"""What operators call the role of a pod that starts the others."""
 
 
 def table_of(rules: Object | None) -> tuple[Table, str, str]:
@@ -148,125 +136,6 @@ class Fleet:
         return found
 
 
-@dataclass(frozen=True)
-class Work:
-    """A job and its pods.
-
-    Attributes:
-        called: How it was asked for.
-        namespace: Its namespace.
-        job: The object; None where it is of no kind in the table, or may not be read.
-        pods: Its pods, ended ones as well, by name.
-        fleet: The cluster.
-    """
-
-    called: JobName
-    namespace: str
-    job: Object | None
-    pods: tuple[Object, ...]
-    fleet: Fleet
-
-    @property
-    def kind(self) -> str:
-        """What kubectl calls its kind; ``job`` where that is not known."""
-        return self.called.kind or text(self.job, "kind").lower() or "job"
-
-    @property
-    def title(self) -> str:
-        """``mpijob team-b/train``."""
-        return f"{self.kind} {self.namespace}/{self.called.name}"
-
-    @property
-    def makers(self) -> set[str]:
-        """The names of what makes its pods: itself, and what it makes for that."""
-        owners = (owner for pod in self.pods for owner in maps(pod, "metadata", "ownerReferences"))
-        return {self.called.name, f"{self.called.name}-launcher", *(text(owner, "name") for owner in owners)}
-
-    @cached_property
-    def raw(self) -> dict[str, Object]:
-        """The pods as the API server has them, by name."""
-        return {name_of(raw): raw for raw in self.pods}
-
-    @cached_property
-    def workers(self) -> tuple[Pod, ...]:
-        """The pods that take nodes, by number: they have a place, or where that lacks ask for devices."""
-        found: list[Pod] = []
-        numbers: defaultdict[str, set[int]] = defaultdict(set)
-        raws = sorted(self.pods, key=_has_ended)
-        for raw, seen in zip(raws, self.fleet.claiming(map(_read, raws)), strict=True):
-            pod = seen
-            if pod.place is None and not (pod.problem or pod.neuron):
-                continue
-            taken = numbers[pod.job]
-            if pod.place is None or pod.place.index is None:  # one is as good as the other
-                pod = replace(pod, number=len(taken))
-            # A Job's pod that has failed is still there beside the one in its place.
-            followed = pod.place and (pod.number in taken or pod.number >= pod.place.workers)
-            if not (_has_ended(raw) and followed):
-                taken.add(pod.number)
-                found.append(pod)
-        return tuple(sorted(found, key=lambda pod: (pod.job, pod.number, pod.name)))
-
-    @cached_property
-    def jobs(self) -> Mapping[str, tuple[Pod, ...]]:
-        """The workers by what is placed as one: all of an object, or of a LeaderWorkerSet each group."""
-        found: defaultdict[str, tuple[Pod, ...]] = defaultdict(tuple)
-        for pod in self.workers:
-            found[pod.job] += (pod,)
-        return found
-
-    @property
-    def launchers(self) -> list[Object]:
-        """The pods that start the job and take no node; the newest last."""
-        own = {pod.name for pod in self.workers}
-        found = [raw for raw in self.pods if starts(raw) and name_of(raw) not in own]
-        return sorted(found, key=lambda pod: text(pod, "metadata", "creationTimestamp"))
-
-    @cached_property
-    def place(self) -> Place | None:
-        """What admission wrote on its pods, or on its templates; None for a job that it did not change."""
-        found = (_place(raw) for raw in (*self.pods, *templates(self.job)))
-        return next((place for place in found if place), None)
-
-    @property
-    def wanted(self) -> int:
-        """How many pods are to take nodes.
-
-        Of an MPIJob without a place the number of its workers, for it says itself what is missing.
-        """
-        if self.place:
-            return self.place.workers * max(len(self.jobs), 1)
-        return max(number(self.job, "spec", "mpiReplicaSpecs", "Worker", "replicas"), len(self.workers))
-
-    def node(self, worker: Pod) -> Node | None:
-        """A worker's node; None where it is bound to none, or to one that is gone."""
-        return self.fleet.topology.nodes.get(worker.node)
-
-
-def starts(raw: Object) -> bool:
-    """Whether its operator says of a pod that it starts the others."""
-    return labels(raw).get(TRAINING + "job-role") in LAUNCHERS
-
-
 def node_number(node: Node, key: str) -> str:
     """A node's number in its unit, as its label says it."""
     return node.labels.get(NODE_IDS.get(key, ""), "")
-
-
-def _place(raw: Object) -> Place | None:
-    try:
-        return contract.read(metadata(raw))
-    except ContractError:  # of a pod it is its `problem`
-        return None
-
-
-def _has_ended(raw: Object) -> bool:
-    return at(raw, "status", "phase") in ENDED
-
-
-def _read(raw: Object) -> Pod:
-    """A pod; one that has ended as it was, for it is still of the job."""
-    pod = read_pod(raw | {"status": {}} if _has_ended(raw) else raw)
-    if pod is None:
-        raise LookupError(f"pod {name_of(raw)} has ended")
-    return pod

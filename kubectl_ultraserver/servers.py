@@ -1,19 +1,13 @@
 """The UltraServers with their nodes, health and tenants; and which of them are asked for. Pure."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from kubectl_ultraserver.seen import node_number
+from kubectl_ultraserver.seen import Fleet, node_number
 from placement.fit import unusable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from kubectl_ultraserver.seen import Fleet
-    from placement.model import Node
+from placement.model import Node
 
 MISSING: Final = "missing"
 
@@ -124,11 +118,7 @@ def counts(found: Iterable[Server]) -> str:
 
 
 def _server(fleet: Fleet, key: str, unit: str, nodes: Sequence[Node]) -> Server:
-    def order(node: Node) -> tuple[int, str]:
-        number = node_number(node, key)
-        return (int(number) if number.isdecimal() else len(nodes)), node.name
-
-    spots = [_spot(fleet, node, key) for node in sorted(nodes, key=order)]
+    spots = [_spot(fleet, node, key) for node in nodes]
     there = {spot.number for spot in spots}
     free = [str(number) for number in range(fleet.units[key]) if str(number) not in there]
     spots += [Spot("", number, MISSING, ()) for number in free[: max(fleet.units[key] - len(spots), 0)]]

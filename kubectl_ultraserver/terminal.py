@@ -1,23 +1,16 @@
 """What people see at a terminal. Colours are taken away by `click.echo` where nobody sees them."""
 
-from __future__ import annotations
-
 import zlib
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 import click
 
 from common.texts import columns, printable
-from kubectl_ultraserver.check.line import Status
-from kubectl_ultraserver.servers import MISSING, counts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from kubectl_ultraserver.check.line import Line
-    from kubectl_ultraserver.findings import Finding
-    from kubectl_ultraserver.servers import Server, Spot
-    from kubectl_ultraserver.verify import Verification
+from kubectl_ultraserver.check.line import Line, Status
+from kubectl_ultraserver.findings import Finding
+from kubectl_ultraserver.servers import MISSING, Server, Spot, counts
+from kubectl_ultraserver.verify import Verification
 
 COLOURS: Final = ("cyan", "blue", "magenta", "yellow", "bright_cyan", "bright_blue", "bright_magenta")
 SIGNS: Final = {"ok": ".", "cordoned": "!", "not ready": "x", MISSING: "?"}
@@ -108,11 +101,6 @@ def cut(text: str, width: int) -> str:
     return printable(text, max(width, LEAST))
 
 
-def number_of(tenant: str, among: int) -> int:
-    """Which of some colours a tenant has: the same in every run."""
-    return zlib.crc32(tenant.encode()) % among
-
-
 def _sign(spot: Spot, letters: dict[str, str]) -> str:
     if not spot.tenants:
         return click.style(SIGNS[spot.state], fg="green" if spot.free else "red")
@@ -120,4 +108,5 @@ def _sign(spot: Spot, letters: dict[str, str]) -> str:
     letter = letters[tenant]
     if not spot.healthy:
         return click.style(letter.lower(), fg="red")
-    return click.style(letter, fg=COLOURS[number_of(tenant, len(COLOURS))])
+    colour = COLOURS[zlib.crc32(tenant.encode()) % len(COLOURS)]  # the same in every run
+    return click.style(letter, fg=colour)

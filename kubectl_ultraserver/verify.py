@@ -1,22 +1,17 @@
 """Is a job placed whole: the document's "Confirm your work", with a verdict."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from contract.keys import PLACE
+from contract.place import Place
+from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.seen import MODE, node_number
+from placement.model import Pod
 from placement.reasons import units
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from contract.place import Place
-    from kubectl_ultraserver.seen import Work
-    from placement.model import Pod
-    from placement.topology import NodeGroup
+from placement.topology import NodeGroup
 
 TOKENS: Final = {4: {"4", "1"}, 2: {"2", "3"}, 1: {"1", "4"}}
 """Words of the mode label that stand for a node config: the config itself, or the driver's enum
@@ -100,80 +95,80 @@ class Verification:
         return all(problem.kind != "place" for problem in self.problems)
 
 
-def verify(work: Work) -> Verification:
+def verify(case: Case) -> Verification:
     """Look at where a job's workers are."""
-    problems = (*unknown(work), *waiting(work), *misplaced(work))
-    place = work.place
+    problems = (*unknown(case), *waiting(case), *misplaced(case))
+    place = case.place
     if place is None:
         text = "cannot tell whether it is placed whole"
     elif problems:
         kinds = list(dict.fromkeys(problem.kind for problem in problems))
         text = f"not placed whole: {', '.join(SAID[kind] for kind in kinds)}"
     else:
-        count = len({_unit(work, worker, place) for worker in work.workers})
+        count = len({_unit(case, worker, place) for worker in case.workers})
         what = units(count, place.size).replace("free ", "").replace("whole ", "")
-        text = f"placed whole: {len(work.workers)} workers on {what}, as node config {place.size} needs"
-    return Verification(work.title, text, problems, tuple(rows(work)), work.fleet.unseen)
+        text = f"placed whole: {len(case.workers)} workers on {what}, as node config {place.size} needs"
+    return Verification(case.title, text, problems, tuple(rows(case)), case.fleet.unseen)
 
 
-def rows(work: Work) -> Iterator[Row]:
+def rows(case: Case) -> Iterator[Row]:
     """The workers in the order of their ranks; those without a node last."""
 
     def order(worker: Pod) -> tuple[bool, str, int, int]:
-        node = work.node(worker)
+        node = case.node(worker)
         if worker.place is None or worker.place.size == 1 or node is None:
             return not worker.node, "", 0, worker.number  # single nodes stay as the hostfile has them
         number, server = node_number(node, worker.place.unit), node.labels.get(worker.place.unit, "")
         return False, server, int(number) if number.isdecimal() else -1, worker.number
 
-    for workers in work.jobs.values():
+    for workers in case.jobs.values():
         for rank, worker in enumerate(sorted(workers, key=order)):
             ranked = rank if worker.node and worker.place else None
-            node = work.node(worker)
-            labels = {key: node.labels.get(key, "") if node else "" for key in work.fleet.shown}
-            yield Row(ranked, worker.name, worker.node, labels, tuple(work.fleet.wishes(worker)))
+            node = case.node(worker)
+            labels = {key: node.labels.get(key, "") if node else "" for key in case.fleet.shown}
+            yield Row(ranked, worker.name, worker.node, labels, tuple(case.fleet.wishes(worker)))
 
 
-def unknown(work: Work) -> Iterator[Fault]:
+def unknown(case: Case) -> Iterator[Fault]:
     """Workers of which nothing says what they need, as the webhook wrote nothing on them."""
-    lacking = [worker.name for worker in work.workers if worker.place is None and not worker.problem]
-    if work.place is None or lacking:
-        who = f"{few(lacking)}: " if work.place else ""
+    lacking = [worker.name for worker in case.workers if worker.place is None and not worker.problem]
+    if case.place is None or lacking:
+        who = f"{few(lacking)}: " if case.place else ""
         text = f"{who}no annotation {PLACE}: the webhook did not change it, or one up to 0.1.0 did"
-        yield Fault("place", text, lacking[0] if lacking else work.called.name)
-    for worker in work.workers:
+        yield Fault("place", text, lacking[0] if lacking else case.called.name)
+    for worker in case.workers:
         if worker.problem:
             kind = "claim" if worker.place else "place"
             yield Fault(kind, f"{worker.name}: {worker.problem}", worker.name)
 
 
-def waiting(work: Work) -> Iterator[Fault]:
+def waiting(case: Case) -> Iterator[Fault]:
     """Workers without a node, and those that do not exist."""
-    lacking = [worker.name for worker in work.workers if not worker.node]
+    lacking = [worker.name for worker in case.workers if not worker.node]
     if lacking:
-        text = f"{len(lacking)} of {work.wanted} workers have no node: {few(lacking)}"
+        text = f"{len(lacking)} of {case.wanted} workers have no node: {few(lacking)}"
         yield Fault("waiting", text, lacking[0])
-    if len(work.workers) < work.wanted or not work.wanted:
-        text = f"{len(work.workers)} of {work.wanted} workers exist" if work.wanted else "it has no workers"
-        yield Fault("waiting", text, work.called.name)
+    if len(case.workers) < case.wanted or not case.wanted:
+        text = f"{len(case.workers)} of {case.wanted} workers exist" if case.wanted else "it has no workers"
+        yield Fault("waiting", text, case.called.name)
 
 
-def misplaced(work: Work) -> Iterator[Fault]:
+def misplaced(case: Case) -> Iterator[Fault]:
     """What is wrong with the nodes that workers have."""
-    for workers in work.jobs.values():
+    for workers in case.jobs.values():
         place = next((worker.place for worker in workers if worker.place), None)
         for worker in workers:
             if worker.node:
-                yield from _bad_node(work, worker, place)
-                yield from _bad_claim(work, worker, place)
+                yield from _bad_node(case, worker, place)
+                yield from _bad_claim(case, worker, place)
         if place:
-            yield from _straddles(work, workers, place)
+            yield from _straddles(case, workers, place)
 
 
-def _straddles(work: Work, workers: Sequence[Pod], place: Place) -> Iterator[Fault]:
+def _straddles(case: Case, workers: Sequence[Pod], place: Place) -> Iterator[Fault]:
     homes: defaultdict[str, list[Pod]] = defaultdict(list)
     for worker in workers:
-        if unit := _unit(work, worker, place):
+        if unit := _unit(case, worker, place):
             homes[unit].append(worker)
     for node, count in Counter(worker.node for worker in workers if worker.node).items():
         if count > 1 and place.size > 1:
@@ -186,9 +181,9 @@ def _straddles(work: Work, workers: Sequence[Pod], place: Place) -> Iterator[Fau
             names = few([worker.name for worker in there])
             needs = f"node config {place.size} needs {place.size}: {names}"
             yield Fault("straddles", f"{unit} has {len(there)} of its workers, and {needs}", unit)
-        group = work.fleet.topology.groups(place.unit).get(unit)
+        group = case.fleet.topology.groups(place.unit).get(unit)
         if group:
-            yield from _shared(work, workers, group, place.size)
+            yield from _shared(case, workers, group, place.size)
 
 
 def few(names: list[str]) -> str:
@@ -197,13 +192,13 @@ def few(names: list[str]) -> str:
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _unit(work: Work, worker: Pod, place: Place) -> str | None:
-    node = work.node(worker)
+def _unit(case: Case, worker: Pod, place: Place) -> str | None:
+    node = case.node(worker)
     return node.unit(place.unit) if node else None
 
 
-def _bad_node(work: Work, worker: Pod, place: Place | None) -> Iterator[Fault]:
-    node, where = work.node(worker), f"{worker.name} is on node {worker.node}"
+def _bad_node(case: Case, worker: Pod, place: Place | None) -> Iterator[Fault]:
+    node, where = case.node(worker), f"{worker.name} is on node {worker.node}"
     if node is None:
         yield Fault("node", f"{where}, which does not exist any more", worker.node)
         return
@@ -221,19 +216,19 @@ def _bad_node(work: Work, worker: Pod, place: Place | None) -> Iterator[Fault]:
         yield Fault("node", f"{where}, whose mode {mode} has no node config {place.size}", node.name)
 
 
-def _bad_claim(work: Work, worker: Pod, place: Place | None) -> Iterator[Fault]:
-    for name, mode in work.fleet.wishes(worker).items():
+def _bad_claim(case: Case, worker: Pod, place: Place | None) -> Iterator[Fault]:
+    for name, mode in case.fleet.wishes(worker).items():
         if place and mode not in (0, place.size):
             text = f"{worker.name} has its devices by {name}, which tells the driver node config {mode}"
             yield Fault("claim", f"{text}; the job has {place.size}", worker.name)
 
 
-def _shared(work: Work, workers: Sequence[Pod], group: NodeGroup, size: int) -> Iterator[Fault]:
+def _shared(case: Case, workers: Sequence[Pod], group: NodeGroup, size: int) -> Iterator[Fault]:
     """Other jobs in a unit; a unit of one node may be shared by those that need no more."""
     own, uids = {worker.key for worker in workers}, {worker.uid for worker in workers}
     seen: dict[str, str] = {}
     for node in group.nodes:
-        for tenant, pods in work.fleet.tenants.get(node.name, {}).items():
+        for tenant, pods in case.fleet.tenants.get(node.name, {}).items():
             whole = size > 1 or any(pod.loose or (pod.place and pod.place.size > 1) for pod in pods)
             if whole and not any(pod.uid in uids or pod.key in own for pod in pods):
                 seen.setdefault(tenant, f"{pods[0].name if pods else 'devices'} on node {node.name}")

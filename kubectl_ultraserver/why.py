@@ -1,26 +1,18 @@
 """What a job waits for, in each of the ways by which jobs are placed; and why one was not mutated."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from math import inf
-from typing import TYPE_CHECKING
 
 from common.times import time_of
 from contract import keys
 from kubectl_ultraserver.containers import launcher, missing, unstarted
-from kubectl_ultraserver.findings import Finding
+from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.kueue import queued
 from kubectl_ultraserver.objects import INSTALLED, labels, maps, metadata, templates, text
 from kubectl_ultraserver.scheduling import unplaced
 from kubectl_ultraserver.seen import table_of
 from kubectl_ultraserver.verify import misplaced
 from webhook.engine import Request, evaluate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kube.api import Object
-    from kubectl_ultraserver.findings import Case
 
 _ABOUT = {"node": "node", "claim": "pod"}
 """What a problem of `misplaced` is about, where that is not an UltraServer."""
@@ -34,12 +26,12 @@ def why(case: Case) -> list[Finding]:
     Empty for a job whose workers have their nodes and run.
     """
     if ended := case.ended():
-        return [Finding("job", case.work.called.name, f"has ended: {ended}"), *unstarted(case)]
+        return [Finding("job", case.called.name, f"has ended: {ended}"), *unstarted(case)]
     return [finding for look in _LOOKS for finding in look(case)]
 
 
 def _misplaced(case: Case) -> Iterator[Finding]:
-    for problem in misplaced(case.work):
+    for problem in misplaced(case):
         yield Finding(_ABOUT.get(problem.kind, "ultraserver"), problem.name, problem.text)
 
 
@@ -47,32 +39,32 @@ def unmutated(case: Case) -> Iterator[Finding]:
     """Why the webhook added nothing to a job; nothing for one that has something, or was not read."""
     marked = any(
         keys.ADDED in labels(found, "annotations") or keys.JOB in labels(found)
-        for found in (*templates(case.job), *case.work.pods)
+        for found in (*templates(case.job), *case.pods)
     )
-    if case.work.job is not None and not marked:
-        why, remedy = _reason(case, case.work.job)
-        blocks = any(keys.ADDED_TO_POD in labels(pod, "annotations") for pod in case.work.pods)
+    if case.job and not marked:
+        why, remedy = _reason(case)
+        blocks = any(keys.ADDED_TO_POD in labels(pod, "annotations") for pod in case.pods)
         what = "added blocks to its pods, and nothing to the job" if blocks else "added nothing"
         yield Finding("webhook", INSTALLED, f"{what}{why}", (), remedy)
 
 
-def _reason(case: Case, job: Object) -> tuple[str, str]:
+def _reason(case: Case) -> tuple[str, str]:
     """Why, and what to do about it."""
-    there = case.work.namespace
-    label = labels(case.namespace).get(keys.INJECT, "")
+    there = case.namespace
+    label = labels(case.space).get(keys.INJECT, "")
     if label in keys.OFF:
         remedy = f"kubectl label namespace {there} {keys.INJECT}-; {ANEW}"
         return f": namespace {there} is opted out by label {keys.INJECT}={label}", remedy
     table, whose, note = table_of(case.rules)
-    made = time_of(metadata(job).get("creationTimestamp"))
-    outcome = evaluate(table, Request(job, there, now=made.timestamp() if made else inf))
+    made = time_of(metadata(case.job).get("creationTimestamp"))
+    outcome = evaluate(table, Request(case.job, there, now=made.timestamp() if made else inf))
     note = f"{note}, by the policy: {outcome.facts['policy']}" if "policy" in outcome.facts else note
     if outcome.denials:
         return f", and {whose} would refuse the job: {outcome.denials[0]}{note}", ANEW
     if not outcome.operations:
         return f": {outcome.reason}{note}", ""
     if case.registration is None:
-        return f": no MutatingWebhookConfiguration sends {job.get('kind')}s to it", ANEW
+        return f": no MutatingWebhookConfiguration sends {case.job.get('kind')}s to it", ANEW
     registered = time_of(metadata(case.registration).get("creationTimestamp"))
     if made and registered and made < registered:
         return ": it was registered after the job was created", ANEW

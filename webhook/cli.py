@@ -13,8 +13,8 @@ import click
 
 from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
 from webhook.preview.cases import FAILURES, case_of, unreadable
-from webhook.preview.formats import PIPELINES
-from webhook.preview.run import FORMATS, preview
+from webhook.preview.formats import FORMATS, PIPELINES
+from webhook.preview.run import preview
 from webhook.preview.terminal import beside, coloured, summary
 from webhook.rows.table import Table
 from webhook.rules.lint_policies import notes

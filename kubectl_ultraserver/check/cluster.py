@@ -1,21 +1,15 @@
 """Whether a cluster is ready for an installation. Pure: `gather` reads what is judged here."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
 from contract.keys import NEURON
-from kubectl_ultraserver.check.line import FAIL, NAME, PASS, WARN, Line, release
+from kube.api import Object
+from kubectl_ultraserver.check.line import FAIL, NAME, PASS, WARN, Line, Program, release
 from kubectl_ultraserver.objects import labels, text
+from kubectl_ultraserver.seen import Fleet
 from kubectl_ultraserver.verify import few
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from kube.api import Object
-    from kubectl_ultraserver.check.line import Program
-    from kubectl_ultraserver.seen import Fleet
-    from placement.model import Node
+from placement.model import Node
 
 NEEDS: Final = "install.md#requirements"
 LEAST: Final = (1, 30)

@@ -1,7 +1,5 @@
 """Reads what the checks judge, and has them judge it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
@@ -17,7 +15,7 @@ from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.listing import HOOKS, RULES, Lister
 from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import at, labels, maps, name_of, number, text
-from kubectl_ultraserver.seen import Fleet, Work, table_of
+from kubectl_ultraserver.seen import Fleet, table_of
 from placement.model import COMPONENT
 from placement.topology import Topology
 from webhook.documents import read_documents
@@ -30,7 +28,6 @@ from webhook.rules.problems import TableError
 HOME: Final = f"/api/v1/namespaces/{NAME}"
 ADMISSION: Final = HOOKS.rpartition("/")[0]
 MUTATING: Final = "MutatingWebhookConfiguration"
-MONITORING: Final = "monitoring.coreos.com/v1"
 CREATED: Final = {
     "": "namespaces serviceaccounts services configmaps secrets",
     "apps": "deployments",
@@ -110,10 +107,7 @@ Check = Callable[[Gatherer], Iterator[Line]]
 
 
 def _certificates(seen: Gatherer) -> Iterator[Line]:
-    hooks = [hook for found in seen.registrations.values() for hook in maps(found, "webhooks")]
-    bundles = {text(hook, "clientConfig", "caBundle") for hook in hooks}
-    ends = [end for bundle in bundles for end in installed.authorities(bundle).values()]
-    return installed.certificates(seen.replicas, ends, datetime.now(UTC))
+    return installed.certificates(seen.replicas, datetime.now(UTC))
 
 
 def _registrations(seen: Gatherer) -> Iterator[Line]:
@@ -121,7 +115,7 @@ def _registrations(seen: Gatherer) -> Iterator[Line]:
         bundle = text(seen.api.get(f"{HOME}/secrets/{NAME}-tls"), "data", "ca.crt")
     except ForbiddenError:
         bundle = ""
-    return installed.bundles(seen.registrations, {*installed.authorities(bundle)} if bundle else None)
+    return installed.bundles(seen.registrations, installed.authorities(bundle) if bundle else None)
 
 
 def _left_out(seen: Gatherer) -> Iterator[Line]:
@@ -143,9 +137,9 @@ def _job(seen: Gatherer) -> Iterator[Line]:
     there, now = f"/namespaces/{seen.namespace}", datetime.now(UTC)
     came, refused = seen.tried(f"/apis/kubeflow.org/v2beta1{there}/mpijobs", JOB)
     nothing = Fleet(Topology(()), ())  # a job on trial has no pods that could be on nodes
-    work = Work(JobName("mpijob", name_of(JOB)), seen.namespace, came, (), nothing)
     space, rules = seen.api.get(f"/api/v1{there}") or {}, seen.api.get(RULES)
-    case = Case(work, now, space, registration=seen.registrations[MUTATING], rules=rules)
+    called, sent = JobName("mpijob", name_of(JOB)), seen.registrations[MUTATING]
+    case = Case(called, seen.namespace, came, (), nothing, space, registration=sent, rules=rules)
     outcome = evaluate(table_of(rules)[0], Request(JOB, seen.namespace, now=now.timestamp()))
     wanted = bool(outcome.operations) and labels(space).get(INJECT) not in OFF
     return installed.job(came, refused, case, wanted=wanted)
@@ -168,13 +162,6 @@ def _guard(seen: Gatherer) -> Iterator[Line]:
     return installed.guard(policies, bound, known)
 
 
-def _alerts(seen: Gatherer) -> Iterator[Line]:
-    there, path = MONITORING in seen.served, f"/apis/{MONITORING}/namespaces/{NAME}"
-    kinds = ("prometheusrules", "servicemonitors")
-    missing = [kind for kind in kinds if not (there and any(seen.items(f"{path}/{kind}")))]
-    return installed.alerts(missing, operator=there)
-
-
 def _pods(seen: Gatherer) -> Iterator[Line]:
     own = seen.items(f"/apis/apps/v1/namespaces/{NAME}/deployments")
     return installed.pods([*own], [*seen.items(f"{HOME}/pods")])
@@ -195,7 +182,7 @@ BEFORE: Final[dict[str, Check]] = {
     "rights": lambda seen: cluster.rights(seen.refused()),
     "namespace": _namespace,
 }
-_LOOKS = (_pods, _certificates, _tables, _registrations, _left_out, _job, _placement, _guard, _alerts)
+_LOOKS = (_pods, _certificates, _tables, _registrations, _left_out, _job, _placement, _guard)
 AFTER: Final = {judge.__name__.strip("_").replace("_", " "): judge for judge in _LOOKS}
 
 

@@ -1,29 +1,24 @@
 """Whether an installation works: pods, certificates, tables, registrations, placement and guard. Pure."""
 
-from __future__ import annotations
-
 import ssl
 from base64 import b64decode
 from collections import defaultdict
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
 
 from common.texts import printable
 from common.times import time_of
 from contract.keys import ADDED, INJECT
+from kube.api import Object
 from kubectl_ultraserver.check.cluster import NEEDS
 from kubectl_ultraserver.check.line import FAIL, NAME, PASS, WARN, Line, program
+from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.objects import at, condition, labels, maps, name_of, templates, text, unmet
 from kubectl_ultraserver.scheduling import silence
 from kubectl_ultraserver.verify import few
 from kubectl_ultraserver.why import unmutated
 from placement.model import COMPONENT
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from kube.api import Object
-    from kubectl_ultraserver.findings import Case
 
 UNPULLED: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 """What a kubelet says of a container whose image it cannot have."""
@@ -69,28 +64,25 @@ def _reasons(deployment: Object, found: Sequence[Object]) -> Iterator[str]:
         yield from filter(None, [text(condition(pod, "PodScheduled"), "message"), *held])
 
 
-def authorities(bundle: str) -> dict[bytes, datetime]:
-    """When each authority of a caBundle, PEM in base64, ends; none where it has none or cannot be read."""
+def authorities(bundle: str) -> set[bytes]:
+    """The authorities of a caBundle, PEM in base64; none where it has none or cannot be read."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context.load_verify_locations(cadata=b64decode(bundle).decode("ascii"))
     except (ssl.SSLError, ValueError):
-        return {}
-    ends = (ssl.cert_time_to_seconds(str(found["notAfter"])) for found in context.get_ca_certs())
-    found = context.get_ca_certs(binary_form=True)
-    return dict(zip(found, (datetime.fromtimestamp(end, UTC) for end in ends), strict=True))
+        return set()
+    return set(context.get_ca_certs(binary_form=True))
 
 
-def certificates(replicas: Replicas, trusted: Collection[datetime], now: datetime) -> Iterator[Line]:
-    """How long the certificates of replicas, and the last authority that API servers trust, are valid."""
-    said = {pod: at(answer, "certificate") for pod, answer in replicas.items()}
-    ends = {f"the certificate of {pod}": end for pod, each in said.items() if (end := time_of(each))}
-    ends |= {"the last authority in the caBundles": max(trusted)} if trusted else {}
-    for what, end in ends.items():
-        days = (end - now).days
-        text_ = f"{what} is valid for {days} days" if end > now else f"{what} ended on {end:%Y-%m-%d}"
-        status = FAIL if end <= now else WARN if days < DAYS else PASS
-        yield Line(status, text_, f"{LOGS}{NAME}-certs", "operations.md#the-certificate")
+def certificates(replicas: Replicas, now: datetime) -> Iterator[Line]:
+    """How long the certificates of replicas are valid; none outlives the authority that issued it."""
+    for pod, answer in replicas.items():
+        if end := time_of(at(answer, "certificate")):
+            days = (end - now).days
+            valid = f"is valid for {days} days" if end > now else f"ended on {end:%Y-%m-%d}"
+            status = FAIL if end <= now else WARN if days < DAYS else PASS
+            text_ = f"the certificate of {pod} {valid}"
+            yield Line(status, text_, f"{LOGS}{NAME}-certs", "operations.md#the-certificate")
 
 
 def tables(replicas: Replicas, revision: str, problem: str) -> Iterator[Line]:
@@ -112,13 +104,13 @@ def tables(replicas: Replicas, revision: str, problem: str) -> Iterator[Line]:
             yield Line(PASS if said.get("table") == revision else WARN, text_, remedy, link)
 
 
-def bundles(registrations: Mapping[str, Object | None], served: Collection[bytes] | None) -> Iterator[Line]:
+def bundles(registrations: Mapping[str, Object | None], served: set[bytes] | None) -> Iterator[Line]:
     """Whether API servers are told to call, and trust an authority that is served, if it may be read."""
     for kind, found in registrations.items():
         bad = list[str]()
         for hook in maps(found, "webhooks"):
-            has = authorities(text(hook, "clientConfig", "caBundle")).keys()
-            bad += [] if has and (served is None or has & set(served)) else [text(hook, "name")]
+            has = authorities(text(hook, "clientConfig", "caBundle"))
+            bad += [] if has and (served is None or has & served) else [text(hook, "name")]
         if found is None:
             remedy = "install it; until then no job is sent to the webhook"
             yield Line(FAIL, f"there is no {kind} {NAME}", remedy, "operations.md#restore")
@@ -153,7 +145,7 @@ def _kinds(rule: Object) -> Iterator[str]:
 
 def job(came: Object, refused: str, case: Case, *, wanted: bool) -> Iterator[Line]:
     """What becomes of a job that is created on trial; ``wanted``: whether the rule table would change it."""
-    where, link = f"an MPIJob in namespace {case.work.namespace}", "install.md#check-that-it-is-called"
+    where, link = f"an MPIJob in namespace {case.namespace}", "install.md#check-that-it-is-called"
     if refused:
         yield Line(FAIL, f"{where} is refused: {printable(refused, 300)}", f"{LOGS}{NAME}", link)
     elif any(ADDED in labels(template, "annotations") for template in templates(came)):
@@ -198,10 +190,3 @@ def guard(
     for account in sorted(account for account, known in accounts.items() if not known):
         remedy, link = f"bind it to the ClusterRole {NAME}-operator", "install.md#bind-another-operator"
         yield Line(FAIL, f"the guard refuses the pods of {account}", remedy, link)
-
-
-def alerts(missing: Sequence[str], *, operator: bool) -> Iterator[Line]:
-    """Whether somebody is told when it fails: what is missing of the kinds of the Prometheus operator."""
-    text_ = f"not installed: {', '.join(missing)}" if missing else "alerts and metrics are installed"
-    remedy = "set the value monitoring.enabled" if operator else "watch the metrics by other means"
-    yield Line(WARN if missing else PASS, text_, remedy, "placement.md#what-to-watch")

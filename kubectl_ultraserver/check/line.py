@@ -1,16 +1,12 @@
 """What a check says, and how it reads Deployments and versions. Pure."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from kube.api import Object
 from kubectl_ultraserver.objects import INSTALLED, at, maps, name_of, number, text
-
-if TYPE_CHECKING:
-    from kube.api import Object
 
 NAME: Final = INSTALLED
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from click.testing import CliRunner
@@ -12,7 +13,7 @@ from contract.keys import GATE, JOB, PLACE
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.names import JobName, job_of
-from kubectl_ultraserver.seen import Fleet, Work
+from kubectl_ultraserver.seen import Fleet
 from placement.read import read_pod
 from placement.topology import Topology
 from testbed.mpijob import mpijob
@@ -130,7 +131,7 @@ def fleet(nodes: Iterable[Node] = THREE.values(), pods: Iterable[Object] = (), *
     pods = list(pods)
     read = [found for raw in pods if (found := read_pod(raw))]
     owners = {raw["metadata"]["uid"]: owner for raw in pods if (owner := job_of(raw))}
-    return Fleet(Topology(nodes), tuple(read), owners, **known)
+    return Fleet(Topology(nodes), tuple(read), owners, **{"now": NOW, **known})
 
 
 def work(
@@ -140,13 +141,13 @@ def work(
     job: Object | None = None,
     called: JobName = JobName("", "train"),  # noqa: B008 - frozen
     **known: Any,
-) -> Work:
+) -> Case:
     """A job with its pods, and other pods in the cluster."""
     pods = list(pods)
-    return Work(called, NAMESPACE, job, tuple(pods), fleet(nodes, [*pods, *others], **known))
+    return Case(called, NAMESPACE, job or {}, tuple(pods), fleet(nodes, [*pods, *others], **known))
 
 
-def case(found: Work, **known: Any) -> Case:
+def case(found: Case, **known: Any) -> Case:
     """What is known about a job at noon, where the program's Lease is fresh and the webhook is registered."""
     lease = {"spec": {"renewTime": "2026-11-21T11:59:55.000000Z", "holderIdentity": "placement-1"}}
     registration = {
@@ -154,7 +155,7 @@ def case(found: Work, **known: Any) -> Case:
         "webhooks": [{"failurePolicy": "Ignore"}],
     }
     given = {"lease": lease, "registration": registration, "rules": rules(), **known}
-    return Case(found, NOW, **given)
+    return replace(found, **given)
 
 
 def rules(line: str = "", **metadata: Any) -> Object:

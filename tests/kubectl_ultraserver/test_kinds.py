@@ -158,7 +158,7 @@ def test_the_object_of_a_job_of_any_kind_in_the_table_is_read(stored_jobset: Fak
     stored_jobset.put(f"/apis/{VERSION}/namespaces/{NAMESPACE}/jobsets/plain", jobset(1, 4))
     assert "no MutatingWebhookConfiguration sends JobSets to it" in run("why", "plain")[1]
     assert run("why", "job/train")[0] == 2
-    assert "did you mean train?" in run("why", "jobset/trian")[2]
+    assert "there is no job jobset/trian in namespace team" in run("why", "jobset/trian")[2]
     assert not any("/status" in path for path in stored_jobset.asked)
     stored_jobset.refuse = "/jobsets/train"
     assert "cannot get jobsets in namespace team" in run("why", "jobset/train")[2]

@@ -1,4 +1,4 @@
-"""Which pods are a job's, and what is said where there is no such job."""
+"""Which pods are a job's, however people call it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from contract.keys import JOB
-from kubectl_ultraserver.names import JobName, belongs, job_of, parse, unknown
+from kubectl_ultraserver.names import JobName, belongs, job_of, parse
 
 MPI = {
     "training.kubeflow.org/job-name": "train",
@@ -69,12 +69,3 @@ def test_pods_belong_to_jobs_by_label_owner_or_job_label(
     assert belongs(found, parse(called)) == is_its
     if is_its:
         assert job_of(found) == "train" or "Job" in str(found)
-
-
-def test_an_unknown_job_is_answered_with_near_names_and_other_namespaces() -> None:
-    names = {("team", "train-large"), ("team", "evaluate"), ("other", "train"), ("third", "train")}
-    assert unknown(parse("train"), "team", names) == (
-        "there is no job train in namespace team; one of that name is in namespace other, third: "
-        "give it with -n; did you mean train-large?"
-    )
-    assert unknown(parse("x"), "team", set()) == "there is no job x in namespace team"

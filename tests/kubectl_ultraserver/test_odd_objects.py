@@ -38,8 +38,8 @@ MAPS = st.dictionaries(WORDS, ODD, max_size=5)
 def test_why_answers_whatever_kueues_objects_and_the_jobs_status_are(  # noqa: PLR0913, PLR0917
     status: Object,
     found: list[Object],
-    queue: Object,
-    behind: Object,
+    lease: Object,
+    space: Object,
     events: list[Object],
     policy: object,
     kueue: bool,  # noqa: FBT001
@@ -51,25 +51,14 @@ def test_why_answers_whatever_kueues_objects_and_the_jobs_status_are(  # noqa: P
         case(
             work(workers("train", 4)[:2], job=job),
             workloads=tuple(item | owner for item in found),
-            queues={"trn2u": queue},
-            cluster_queues={"trn2u": behind},
             events=tuple(events),
-            lease=queue,
-            namespace=behind,
+            lease=lease,
+            space=space,
             kueue=kueue,
         )
     )
     assert all(isinstance(finding, Finding) for finding in answer)
     assert list(explained("train", answer, ""))
-
-
-def test_names_that_are_no_texts_do_not_break_the_quotas() -> None:
-    odd = {"flavors": [{"name": {}, "resources": [{"name": []}]}]}
-    behind = {"spec": {"resourceGroups": [odd]}, "status": {"flavorsReservation": odd["flavors"]}}
-    owned = {"metadata": {"ownerReferences": [{"uid": "uid-of-train"}]}, "spec": {"queueName": "trn2u"}}
-    queue = {"spec": {"clusterQueue": "all"}}
-    known = {"queues": {"trn2u": queue}, "cluster_queues": {"all": behind}, "kueue": True}
-    assert why(case(work([], job=stored()), workloads=(owned,), **known))
 
 
 @examples(15)

@@ -211,8 +211,8 @@ def test_a_job_that_was_not_mutated_says_why() -> None:
     )
     late = {"metadata": {"name": "ultraserver-webhook", "creationTimestamp": "2026-11-21T11:55:00Z"}}
     assert untouched(registration=late)[0] == "added nothing: it was registered after the job was created"
-    namespace = {"metadata": {"labels": {keys.INJECT: "disabled"}}}
-    assert untouched(namespace=namespace)[0] == (
+    space = {"metadata": {"labels": {keys.INJECT: "disabled"}}}
+    assert untouched(space=space)[0] == (
         "added nothing: namespace team is opted out by label ultraserver-webhook.io/inject=disabled"
     )
 

@@ -1,15 +1,61 @@
-"""Previews as pipelines read them: annotations of a GitHub workflow, and JUnit's XML."""
+"""Previews as people, tools and pipelines read them: what ``-o`` takes, here and over HTTP."""
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 from xml.etree.ElementTree import SubElement
 
 from common.junit import as_xml, testcase
 from common.texts import printable
+from webhook.documents import dump_yaml
 from webhook.preview.cases import FAILURES, Case
+from webhook.preview.pods import told
+from webhook.preview.report import document, explained
+from webhook.preview.run import Preview, unified
+from webhook.preview.why import as_why
+
+AFTER = "after ultraserver-webhook"
 
 COMMANDS: Final = {**dict.fromkeys(FAILURES, "error"), "changed": "notice"}
 """GitHub's commands, by what a finding is about; anything else is a warning."""
+
+
+def as_diff(previews: Iterable[Preview]) -> str:
+    """A unified diff of the YAML of every document that would change; then one of what is in shadow."""
+    return "".join(text for item in previews for text in _diffs(item))
+
+
+def _diffs(item: Preview) -> Iterator[str]:
+    after, title = item.outcome.after, printable(f"{item.source} ({item.title})")
+    yield unified(item.object, after, title, AFTER)
+    if item.outcome.would:
+        yield unified(
+            after, item.outcome.would.after, f"{title} {AFTER}", "if what is in shadow were enforced"
+        )
+    for pod, like in told(item.pods or ()):
+        yield from () if like else _diffs(pod)
+
+
+def as_yaml(previews: Iterable[Preview]) -> str:
+    """Every document as it would be stored, in one stream; each Pod below a comment that says which it is."""
+    parts = (part for item in previews for part in item.parts)
+    said = ((f"# {printable(part.title)}\n" if part.share else "", part.outcome.after) for part in parts)
+    return "---\n".join(comment + dump_yaml(after) for comment, after in said)
+
+
+def as_json(previews: Iterable[Preview]) -> str:
+    """Everything about every document, as ``preview.schema.json`` describes it."""
+    return json.dumps(document(previews), indent=2, ensure_ascii=False) + "\n"
+
+
+def as_old_json(previews: Iterable[Preview]) -> str:
+    """The same as it was printed by 0.1.0; deprecated."""
+    return json.dumps([explained(item) for item in previews], indent=2, ensure_ascii=False) + "\n"
+
+
+def as_patch(previews: Iterable[Preview]) -> str:
+    """The RFC 6902 patch of each document, one JSON list a line."""
+    return "".join(json.dumps(list(item.outcome.operations), ensure_ascii=False) + "\n" for item in previews)
 
 
 def as_annotations(cases: Sequence[Case]) -> str:
@@ -51,8 +97,18 @@ def as_junit(cases: Sequence[Case]) -> str:
     return as_xml("ultraserver-webhook preview", tests)
 
 
+FORMATS: Final[Mapping[str, Callable[[Iterable[Preview]], str]]] = {
+    "diff": as_diff,
+    "yaml": as_yaml,
+    "json": as_json,
+    "json-old": as_old_json,
+    "why": as_why,
+    "patch": as_patch,
+}
+"""What a preview is shown as."""
+
 PIPELINES: Final[Mapping[str, Callable[[Sequence[Case]], str]]] = {
     "github": as_annotations,
     "junit": as_junit,
 }
-"""What ``-o`` takes beside `webhook.preview.run.FORMATS`."""
+"""What ``-o`` takes as well."""

@@ -1,24 +1,22 @@
 """Everything about previews as one value for tools: what ``preview.schema.json`` describes."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from webhook.engine.outcome import Kind, Outcome, RuleOutcome, State
 from webhook.objects.tree import get
+from webhook.preview.run import Preview
 from webhook.rows.policies import Mode
 from webhook.rows.table import Rule, Table
 
-if TYPE_CHECKING:
-    from webhook.preview.run import Preview
 
-
-def document(previews: Iterable["Preview"]) -> Mapping[str, Any]:
+def document(previews: Iterable[Preview]) -> Mapping[str, Any]:
     """Previews as one document."""
     items = [item_of(one) for one in previews]
     return {"apiVersion": "ultraserver-webhook.io/v1alpha1", "kind": "Preview", "items": items}
 
 
-def item_of(shown: "Preview") -> dict[str, Any]:
+def item_of(shown: Preview) -> dict[str, Any]:
     """What is known of one preview."""
     outcome, facts, table = shown.outcome, shown.outcome.facts, shown.table
     file, _, line = shown.source.rpartition(":")
@@ -53,7 +51,7 @@ def item_of(shown: "Preview") -> dict[str, Any]:
     }
 
 
-def _pods(shown: "Preview") -> dict[str, Any]:
+def _pods(shown: Preview) -> dict[str, Any]:
     """Pods of a job that get the same, and what that is."""
     share = shown.share._asdict() if shown.share else {}
     return {key: share[key] for key in share if key != "job"} | {
@@ -62,7 +60,7 @@ def _pods(shown: "Preview") -> dict[str, Any]:
     }
 
 
-def explained(shown: "Preview") -> Mapping[str, Any]:
+def explained(shown: Preview) -> Mapping[str, Any]:
     """The same as 0.1.0 printed it."""
     item, outcome = item_of(shown), shown.outcome
     same = {key: item[key] for key in ("verdict", "reason", "table", "warnings", "denials", "patch")}
@@ -93,7 +91,7 @@ def _key(table: Table, row: RuleOutcome) -> str:
     return "mode" if off else "match"
 
 
-def rules_of(shown: "Preview") -> Iterator[RuleOutcome]:
+def rules_of(shown: Preview) -> Iterator[RuleOutcome]:
     """What became of each rule for such an object, or of all of the table if that is asked for."""
     outcome, rules = shown.outcome, {rule.name: rule for rule in shown.table.rules}
     candidate = outcome.untouched is Kind.UNCHANGED

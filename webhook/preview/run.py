@@ -1,32 +1,27 @@
 """A dry run: the function the cluster calls, and its answer as people and tools want to read it."""
 
 import difflib
-import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 import jsonpatch
 
-from common.texts import printable
 from webhook.documents import Document, DocumentError, dump_yaml, expand_lists
 from webhook.engine import Outcome, Request, admit
 from webhook.engine.changes import changes
-from webhook.engine.evaluate import kind_of
-from webhook.engine.outcome import Change
-from webhook.objects.tree import Json, digest, get
-from webhook.preview.pods import Share, done, made, told
-from webhook.preview.report import document, explained
-from webhook.preview.why import as_why
+from webhook.engine.evaluate import kind_of, opened
+from webhook.engine.jobs import is_pod
+from webhook.engine.outcome import Change, JobError, cut
+from webhook.engine.pods import pods_of
+from webhook.objects.tree import Json, WrongTypeError, digest, get
 from webhook.rows.table import Table
 
 LINES = 20
 """A text with more lines than this is cut short in a diff."""
-
-AFTER = "after ultraserver-webhook"
 
 UID: Final = "preview"
 """Stands for the review's uid, by which a job without a name is told from others."""
@@ -34,6 +29,20 @@ UID: Final = "preview"
 
 class PatchError(AssertionError):
     """The operations do not lead to the object they should: an internal error."""
+
+
+class Share(NamedTuple):
+    """Pods by their numbers in a group of so many, of a job of this title: each of them gets the same."""
+
+    job: str
+    group: str
+    first: int
+    last: int
+    of: int
+
+    def __str__(self) -> str:
+        numbers = str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+        return self.group if self.of == 1 else f"{self.group} {numbers} of {self.of}"
 
 
 @dataclass(frozen=True)
@@ -125,17 +134,41 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
 def _with_pods(job: Preview, now: float) -> Preview:
     """The same with its Pods, each evaluated; those that follow each other and get the same are one."""
     pods: list[Preview] = []
-    every, notes = made(job)
+    every, notes = _made(job)
     for group, number, of, pod in every:
         outcome = admit(job.table, Request(pod, job.namespace, UID, now=now, explain=True))
         last = pods[-1] if pods else None
-        if last and last.share and last.share.group == group and done(last.outcome) == done(outcome):
+        if last and last.share and last.share.group == group and _done(last.outcome) == _done(outcome):
             pods[-1] = replace(last, share=last.share._replace(last=number))
         else:
             verify(pod, outcome)
             share = Share(job.title, group, number, number, of)
             pods.append(replace(job, object=pod, outcome=outcome, share=share, stored=None))
     return replace(job, pods=tuple(pods), notes=notes)
+
+
+def _made(of: Preview) -> tuple[Iterable[tuple[str, int, int, Json]], tuple[str, ...]]:
+    """The Pods (`pods_of`) that will be made of an object as it would be stored, and notes on others."""
+    try:
+        found = opened(of.table, Request(of.object, of.namespace))
+    # Of a table that is off nobody has read it yet.
+    except (JobError, WrongTypeError) as error:
+        return (), () if of.outcome.denials else (f"its Pods are not known: {cut(str(error))}",)
+    if found is None:
+        return (), (f"its Pods are not known: {of.outcome.reason}",)
+    job = found[0]
+    if of.outcome.denials or is_pod(job):
+        return (), ()
+    units, later = job.workload.group, any(each.index and not each.numbered for each in job.groups)
+    notes = [f"each {units} has such Pods; the first one's are shown"] if units else []
+    notes += ["not all its Pods are there at once; their numbers may differ from these"] if later else []
+    return pods_of(job, of.outcome.after), tuple(notes)
+
+
+def _done(outcome: Outcome) -> tuple[object, ...]:
+    """What is done and said, which Pods have in common that differ in their number only."""
+    would = outcome.would and _done(outcome.would)
+    return outcome.operations, outcome.rules, outcome.warnings, outcome.denials, would
 
 
 def namespace_of(obj: Json, default: str) -> str:
@@ -175,22 +208,6 @@ def verify(received: Json, outcome: Outcome) -> None:
         verify(received, outcome.would)
 
 
-def as_diff(previews: Iterable[Preview]) -> str:
-    """A unified diff of the YAML of every document that would change; then one of what is in shadow."""
-    return "".join(text for item in previews for text in _diffs(item))
-
-
-def _diffs(item: Preview) -> Iterator[str]:
-    after, title = item.outcome.after, printable(f"{item.source} ({item.title})")
-    yield unified(item.object, after, title, AFTER)
-    if item.outcome.would:
-        yield unified(
-            after, item.outcome.would.after, f"{title} {AFTER}", "if what is in shadow were enforced"
-        )
-    for pod, like in told(item.pods or ()):
-        yield from () if like else _diffs(pod)
-
-
 def unified(before: Json, after: Json, source: str, target: str) -> str:
     """A unified diff of two objects as YAML, long texts abridged; empty where they are the same."""
     old, new = (dump_yaml(abridged(obj)).splitlines(keepends=True) for obj in (before, after))
@@ -210,36 +227,3 @@ def abridged(value: Json) -> Json:
         return value
     first, _, rest = value.partition("\n")
     return f"{first}\n... {rest.count(chr(10))} more lines ({digest(value)}), -o yaml shows them\n"
-
-
-def as_yaml(previews: Iterable[Preview]) -> str:
-    """Every document as it would be stored, in one stream; each Pod below a comment that says which it is."""
-    parts = (part for item in previews for part in item.parts)
-    said = ((f"# {printable(part.title)}\n" if part.share else "", part.outcome.after) for part in parts)
-    return "---\n".join(comment + dump_yaml(after) for comment, after in said)
-
-
-def as_json(previews: Iterable[Preview]) -> str:
-    """Everything about every document, as ``preview.schema.json`` describes it."""
-    return json.dumps(document(previews), indent=2, ensure_ascii=False) + "\n"
-
-
-def as_old_json(previews: Iterable[Preview]) -> str:
-    """The same as it was printed by 0.1.0; deprecated."""
-    return json.dumps([explained(item) for item in previews], indent=2, ensure_ascii=False) + "\n"
-
-
-def as_patch(previews: Iterable[Preview]) -> str:
-    """The RFC 6902 patch of each document, one JSON list a line."""
-    return "".join(json.dumps(list(item.outcome.operations), ensure_ascii=False) + "\n" for item in previews)
-
-
-FORMATS: Mapping[str, Callable[[Iterable[Preview]], str]] = {
-    "diff": as_diff,
-    "yaml": as_yaml,
-    "json": as_json,
-    "json-old": as_old_json,
-    "why": as_why,
-    "patch": as_patch,
-}
-"""What ``-o`` takes."""

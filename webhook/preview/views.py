@@ -9,7 +9,8 @@ from werkzeug.wrappers import Response
 
 from webhook import endpoints, limits
 from webhook.documents import DocumentError, read_documents
-from webhook.preview.run import FORMATS, preview
+from webhook.preview.formats import FORMATS
+from webhook.preview.run import preview
 from webhook.responses import POST, Request, Views, refusal
 from webhook.rows.table import Table
 from webhook.rules.source import TableSource

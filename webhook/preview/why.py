@@ -1,34 +1,32 @@
 """Who decided, as text for people: each rule with the fields that it set, or why it set none."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from common.texts import printable
 from webhook.engine.outcome import State
 from webhook.objects.tree import shown
 from webhook.preview.pods import told
 from webhook.preview.report import item_of
-
-if TYPE_CHECKING:
-    from webhook.preview.run import Preview
+from webhook.preview.run import Preview
 
 WIDEST: Final = 100
 """Characters of a value."""
 
 
-def as_why(previews: Iterable["Preview"]) -> str:
+def as_why(previews: Iterable[Preview]) -> str:
     """What came of every document and why, and each rule with what it set, or the condition that failed."""
     return "\n".join("".join(f"{line}\n" for line in _with_pods(each)) for each in previews)
 
 
-def _with_pods(of: "Preview") -> Iterator[str]:
+def _with_pods(of: Preview) -> Iterator[str]:
     yield from _lines(of)
     for pod, like in told(of.pods or ()):
         yield from [f"{printable(of.source)}: Pod {printable(like)}"] if like else _lines(pod)
     yield from (f"{printable(of.source)}: {printable(note)}" for note in of.notes)
 
 
-def _lines(of: "Preview") -> Iterator[str]:
+def _lines(of: Preview) -> Iterator[str]:
     item = item_of(of)
     yield f"{printable(of.source)}: {printable(of.title)}: {item['outcome']}: {item['reason']}"
     if job := item["job"]:

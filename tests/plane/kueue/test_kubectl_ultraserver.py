@@ -17,27 +17,15 @@ def inside(stage: Stage) -> Kubectl:
     return stage.plane.kubectl.in_namespace(TEAMS[0])
 
 
-def cluster_queue(stage: Stage) -> str:
-    path = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{TEAMS[0]}/localqueues/{program.LOCAL_QUEUE}"
-    found = stage.api.get(path)
-    assert found
-    return str(found["spec"]["clusterQueue"])
-
-
 def test_a_job_that_waits_for_ultraservers_is_told_its_queue_and_what_kueue_says(stage: Stage) -> None:
     leave(stage, 1)
     key = stage.apply("train", 8)
     people = inside(stage)
-    # Kueue counts in the queue's status a moment after it said so in the job's Workload.
-    pending = f"ClusterQueue {cluster_queue(stage)}: 1 pending, 0 admitted"
-    found = eventually(
-        people, ["why", "train"], lambda found: "slice(s)" in str(found) and pending in str(found)
-    )
+    found = eventually(people, ["why", "train"], lambda found: "slice(s)" in str(found))
     (finding,) = found["findings"]
     assert (finding["kind"], finding["name"]) == ("queue", program.LOCAL_QUEUE)
     assert finding["text"].startswith("waits for nodes: "), finding
     assert "allows to fit only 1 out of 2 slice(s)" in finding["text"], finding
-    assert pending in finding["details"], finding
     verdict = eventually(people, ["verify", "train"], lambda _: True)
     assert verdict["text"] == "not placed whole: waiting for nodes"
     assert [problem["text"] for problem in verdict["problems"]] == ["0 of 8 workers exist"]
