@@ -13,19 +13,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from common.texts import printable
-from placement.allocate import Allocator
+from placement.allocate import Allocator, UnplacedError
 from placement.believe import believed
 from placement.cluster import Cluster
 from placement.jobs import Job, jobs_of
 from placement.model import Ended, Taken
-from placement.plan import Decision, Deletion, Failure, Keeping, Memory, Opening, Policy, Unsettled, Waiting
-from placement.reasons import LONGEST, Shortage, explain
+from placement.plan import Decision, Deletion, Failure, Keeping, Memory, Policy, Unsettled, Waiting
+from placement.reasons import LONGEST, explain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from placement.model import JobKey, Pod
+    from placement.plan import Opening
+    from placement.reasons import Shortage
     from placement.topology import Topology
 
 T = TypeVar("T")
@@ -163,11 +165,11 @@ class _Round:
         elif why is not None:
             self._waiting.append((job, why))
         elif job.gated:
-            found = self._allocator.open(job, self._failures.get(job.key), patient=self._is_patient(job))
-            if isinstance(found, Opening):
-                self._openings.append(found)
-            else:
-                self._waiting.append((job, found))
+            failure, patient = self._failures.get(job.key), self._is_patient(job)
+            try:
+                self._openings.append(self._allocator.open(job, failure, patient=patient))
+            except UnplacedError as error:
+                self._waiting.append((job, error.why))
 
     def _late(self, job: Job) -> tuple[Pod, ...]:
         """The workers of a job that was opened and did not get its nodes in time, as far as none started."""

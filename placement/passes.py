@@ -7,7 +7,7 @@ import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from kube.api import ApiError, ConflictError
 from kube.backoff import jitter
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
+    from kube.api import Object
     from kube.client import KubernetesApi
     from kube.watch import Mirror
     from placement.events import Reporter
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from placement.model import Ended, Node, Pod, Taken
     from placement.plan import Decision, Deletion, Opening, Policy
     from placement.topology import Units
-
-T = TypeVar("T")
 
 WRITERS: Final = 8
 """Writes of one job that are under way at a time: where each takes 20 ms, 64 workers would take seconds."""
@@ -163,18 +162,24 @@ class Passes:
                 self._memory = self._memory.refused(job.key, str(error), self.clock())
 
     def _open(self, opening: Opening) -> None:
-        now = self.clock()
-        begun = self._stored(lambda pin: write.pin(self.api, pin, now), opening.first)
-        late = {pin.pod.uid: write.pinned(pin, now) for pin in opening.pins if pin.pod.uid not in begun}
-        gated = [begun.get(pod.uid, pod) for pod in opening.job.gated]
-        self._stored(lambda pod: write.release(self.api, pod, late.get(pod.uid, ())), gated)
+        now, job = self.clock(), opening.job
+
+        def pin(pod: Pod) -> list[Object]:
+            return write.pin(pod, job.place.unit, opening.blocks[pod.block], now)
+
+        def let_through(pod: Pod) -> Pod | None:
+            late = pod.place is not None and pod.opened is None
+            return write.patch(self.api, pod, write.release(pod) + (pin(pod) if late else []))
+
+        begun = self._stored(lambda pod: write.patch(self.api, pod, pin(pod)), opening.first)
+        self._stored(let_through, [begun.get(pod.uid, pod) for pod in job.gated])
         units = " ".join(opening.units)
         text = f"admitted to {units}" if units else "admitted: its workers have their nodes"
         self.metrics.openings.inc()
-        _log.info("%s: %s", shown(opening.job.key), text)
-        self.reporter.tell(opening.job, "Admitted", text, now)
+        _log.info("%s: %s", shown(job.key), text)
+        self.reporter.tell(job, "Admitted", text, now)
 
-    def _stored(self, put: Callable[[T], Pod | None], wanted: Iterable[T]) -> dict[str, Pod]:
+    def _stored(self, put: Callable[[Pod], Pod | None], pods: Iterable[Pod]) -> dict[str, Pod]:
         """Write several at a time; what was stored is remembered, also where others failed.
 
         Raises:
@@ -182,7 +187,7 @@ class Passes:
         """
         stored: dict[str, Pod] = {}
         failures: list[ApiError] = []
-        writes = [self._writers.submit(put, one) for one in wanted]
+        writes = [self._writers.submit(put, pod) for pod in pods]
         for written in writes:
             try:
                 if not written.cancelled() and (pod := written.result()):

@@ -130,35 +130,26 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Pin:
-    """A pod and the unit that it is to be pinned to, by a node label and its value."""
-
-    pod: Pod
-    key: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
 class Opening:
     """A job that is let through: first a unit for every block, then, when all are stored, every pod.
 
     Attributes:
-        job: Which; its gated pods lose the gate.
-        pins: Of every worker that has none.
+        job: Which; its unpinned workers get their pins, and its gated pods lose the gate.
+        blocks: For the number of each block with an unpinned worker the unit that it is pinned to.
     """
 
     job: Job
-    pins: tuple[Pin, ...]
+    blocks: Mapping[int, str]
 
     @property
-    def first(self) -> tuple[Pin, ...]:
-        """A pin for each block: once it is stored, the others of the block can go nowhere else."""
-        return tuple({pin.pod.block: pin for pin in reversed(self.pins)}.values())
+    def first(self) -> tuple[Pod, ...]:
+        """A worker of each block: once it is pinned, the others of the block can go nowhere else."""
+        return tuple({pod.block: pod for pod in reversed(self.job.unpinned)}.values())
 
     @property
     def units(self) -> tuple[str, ...]:
-        """The units that the pins name."""
-        return tuple(dict.fromkeys(pin.value for pin in self.pins))
+        """The units that workers are pinned to."""
+        return tuple(dict.fromkeys(self.blocks.values()))
 
 
 @dataclass(frozen=True, slots=True)
