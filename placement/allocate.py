@@ -108,7 +108,7 @@ class Allocator:
     def _crowded(self, job: Job, unit: str, there: Sequence[Pod], coming: Sequence[Pod]) -> str | None:
         """Why those of a block that have no node yet cannot all get one in a unit; None where they can."""
         unplaced = [pod for pod in (*there, *coming) if not pod.node]
-        group = self._cluster.topology.groups(job.place.unit).get(unit)
+        group = self._cluster.topology.group(job.place.unit, unit)
         taken = {pod.node for pod in there}
         nodes = [node for node in group.nodes if node.name not in taken] if group else []
         whys = [why for node in nodes if (why := self._unfit(job, node, unplaced))]

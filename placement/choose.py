@@ -47,7 +47,7 @@ class Ranking:
         free = [
             group
             for group in self.fitting.values()
-            if not cluster.is_held(group, place.size) and cluster.full(group, demands) is None
+            if cluster.holder(group, place.size) is None and cluster.full(group, demands) is None
         ]
         self._heap: list[Entry] = [self._entry(group) for group in free]
         # What is kept from the last that asked, and may not be from the next, of another namespace.
@@ -94,7 +94,7 @@ class Ranking:
         """Rank the groups of some nodes' UltraServers again: these nodes were taken."""
         for server in {_server(node) for node in nodes}:
             for group in self._inside.get(server, ()):
-                if not self._cluster.is_held(group, self.place.size):
+                if self._cluster.holder(group, self.place.size) is None:
                     heappush(self._heap, self._entry(group))
 
     @cached_property
@@ -136,7 +136,7 @@ class Ranking:
         rank, names = entry
         group, cluster = self.fitting[names[-1]], self._cluster
         return (
-            not cluster.is_held(group, self.place.size)
+            cluster.holder(group, self.place.size) is None
             and rank == self._rank(group)
             and cluster.full(group, self.demands) is None
         )

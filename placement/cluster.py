@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +15,6 @@ from placement.topology import SIZES, Cause
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-    from contract.place import Place
     from placement.model import Demand, Node, Pod, Taken
     from placement.topology import NodeGroup, Topology, Units
 
@@ -27,11 +26,6 @@ MOST: Final = 10_000
 class Cluster:
     """The nodes, and who holds them; fills up as openings are decided.
 
-    Args:
-        topology: The nodes.
-        pods: Those that are believed.
-        resting: Jobs whose pods cannot be changed now: what they are pinned to behind the gate is not held.
-
     Attributes:
         topology: The nodes.
         holders: For each node that is held, the jobs (or pods, where they are of no job) that do, and the
@@ -41,10 +35,10 @@ class Cluster:
         lodgers: For each node the namespaces of pods there that hold it for no job, whatever they say.
         kept: Nodes that are kept for a job which waited too long.
         kept_inside: Whether they are kept from jobs of its own namespace only.
-        resting: The jobs whose pods cannot be changed now.
+        resting: Jobs whose pods cannot be changed now: what they are pinned to behind the gate is not held.
     """
 
-    def __init__(self, topology: Topology, pods: Iterable[Pod], resting: Container[JobKey] = ()) -> None:
+    def __init__(self, topology: Topology, resting: Container[JobKey]) -> None:
         self.topology = topology
         self.holders: dict[str, dict[JobKey, int]] = {}
         self.used: defaultdict[str, dict[str, int]] = defaultdict(dict)
@@ -53,10 +47,6 @@ class Cluster:
         self.kept: dict[str, JobKey] = {}
         self.kept_inside = False
         self.resting = resting
-        self._whole_units: set[str] = set()
-        self._given: set[tuple[JobKey, str]] = set()
-        for pod in pods:
-            self.stand(pod)
 
     def stand(self, pod: Pod) -> None:
         """Count a pod in, where it stands or is about to."""
@@ -69,12 +59,18 @@ class Cluster:
                 self.lodgers[pod.node].add(pod.key[0])
             if pod.neuron and (place is not None or self._has_devices(pod)):
                 self._held(pod.node, pod.key, place.size if place else 1)
-                if pod.loose:
-                    self._keep_off(pod)
+                node = self.topology.nodes.get(pod.node)
+                # The anti-affinity of a loose pod keeps all jobs off its UltraServer (row loose-pod).
+                if pod.loose and node and (group := self.topology.group(SERVER_4, node.unit(SERVER_4))):
+                    for name in group.names:
+                        self._held(name, pod.key, SIZES[SERVER_4])
         # Of those that wait, most are nowhere yet; without devices it takes no unit.
         there = pod.node or (pod.opened and not (pod.gated and pod.key in self.resting))
-        if place is not None and there and pod.neuron:
-            self._hold_unit(pod, place)
+        if place is None or not there or not pod.neuron or pod.deleting or (place.size == 1 and pod.node):
+            return
+        # The whole unit, for as long as one of its workers is there: another may have to come back.
+        if group := self.topology.group(place.unit, self.unit_of(pod)):
+            self.hold(group, pod.key, place.size, pod.demand)
 
     def take(self, taken: Taken) -> None:
         """Count devices in that a claim has."""
@@ -93,8 +89,9 @@ class Cluster:
         """Hold what a pod with devices names, its node and its pin, where more cannot be found out."""
         if not pod.neuron:
             return
-        pinned = pod.place and (pod.place.unit, pod.place.size) in units and pod.pin
-        group = self.topology.groups(pod.place.unit).get(pinned) if pod.place and pinned else None
+        place = pod.place
+        known = place is not None and (place.unit, place.size) in units
+        group = self.topology.group(place.unit, pod.pin) if place and known else None
         for name in {pod.node, *(group.names if group else ())} - {""}:
             self._held(name, pod.key, max(SIZES.values()))
 
@@ -105,33 +102,24 @@ class Cluster:
 
     def hold(self, group: NodeGroup, job: JobKey, size: int, demand: Demand) -> None:
         """Give a group to a job; for a unit of one node, which may be shared, its resources count at once."""
-        for node in group.nodes:
-            if node.name in self.topology.usable and node.name not in self.holders:
-                for key, unit in zip(SIZES, self.topology.units[node.name], strict=True):
-                    self._free[key][unit] -= 1
-            self._held(node.name, job, size)
+        for name in group.names:
+            self._held(name, job, size)
         if size == 1:
             _add(self.used[group.nodes[0].name], demand)
 
-    def is_held(self, group: NodeGroup, size: int) -> bool:
-        """Whether others are on a group; a unit of one node may be shared by those who need no more."""
-        if size == 1:
-            return not self._whole_units.isdisjoint(group.names)
-        return not self.holders.keys().isdisjoint(group.names)
-
-    def cause(self, group: NodeGroup, size: int, demands: Iterable[Demand], job: JobKey) -> Cause | None:
-        """Why a job cannot have a group that suits its pods; None where it can."""
-        if self.is_held(group, size):
-            return Cause("held", f"held by {shown(self._holder(group, size))}")
-        return self.full(group, demands) or self.kept_from(group, job)
-
-    def _holder(self, group: NodeGroup, size: int) -> JobKey:
-        """The first that is on a group which is held."""
+    def holder(self, group: NodeGroup, size: int) -> JobKey | None:
+        """Who is on a group; a unit of one node may be shared by those who need no more."""
         for node in group.nodes:
             for holder, needed in self.holders.get(node.name, {}).items():
                 if size > 1 or needed > 1:
                     return holder
-        raise LookupError(f"nobody holds {group.id}")
+        return None
+
+    def cause(self, group: NodeGroup, size: int, demands: Iterable[Demand], job: JobKey) -> Cause | None:
+        """Why a job cannot have a group that suits its pods; None where it can."""
+        if holder := self.holder(group, size):
+            return Cause("held", f"held by {shown(holder)}")
+        return self.full(group, demands) or self.kept_from(group, job)
 
     def can_become_free(self, group: NodeGroup, size: int, demands: Iterable[Demand]) -> bool:
         """Whether a job could have a group that suits its pods, once other jobs have ended."""
@@ -167,19 +155,13 @@ class Cluster:
 
     def free(self, key: str, unit: str | None) -> int:
         """Nodes of a unit that are usable and held by nobody."""
-        return self._free[key][unit] if unit is not None else 0
+        group = self.topology.group(key, unit)
+        return len((group.names & self.topology.usable).difference(self.holders)) if group else 0
 
     def whole(self, key: str, size: int) -> tuple[int, int]:
         """How many units are wholly free, and how many are broken into: some of their nodes only are."""
-        free = self.topology.usable.difference(self.holders)
-        counts = [len(free & group.names) for group in self.topology.groups(key).values()]
+        counts = [self.free(key, unit) for unit in self.topology.groups(key)]
         return counts.count(size), sum(0 < count < size for count in counts)
-
-    @cached_property
-    def _free(self) -> dict[str, Counter[str | None]]:
-        free = self.topology.usable.difference(self.holders)
-        units = [self.topology.units[name] for name in free]
-        return {key: Counter(found[place] for found in units) for place, key in enumerate(SIZES)}
 
     def _has_devices(self, pod: Pod) -> bool:
         """Whether its node has what a pod asks for: a kubelet runs it without what no plugin there offers."""
@@ -189,35 +171,10 @@ class Cluster:
             and any(pod.demand.requests.get(name) for name in DEVICES if name in node.allocatable)
         )
 
-    def _hold_unit(self, pod: Pod, place: Place) -> None:
-        if pod.deleting or (place.size == 1 and pod.node):
-            return
-        unit = self.unit_of(pod)
-        if unit is None or (place.size > 1 and (pod.key, unit) in self._given):
-            return
-        group = self.topology.groups(place.unit).get(unit)
-        if group is None:
-            return
-        self._given.add((pod.key, unit))
-        # The whole unit, for as long as one of its workers is there: another may have to come back.
-        for node in group.nodes:
-            self._held(node.name, pod.key, place.size)
-        if place.size == 1:
-            _add(self.used[group.nodes[0].name], pod.demand)
-
-    def _keep_off(self, pod: Pod) -> None:
-        """Hold the UltraServer of a pod whose anti-affinity keeps all jobs off it (row loose-pod)."""
-        node = self.topology.nodes.get(pod.node)
-        unit = node.unit(SERVER_4) if node else None
-        for near in self.topology.groups(SERVER_4)[unit].nodes if unit else ():
-            self._held(near.name, pod.key, SIZES[SERVER_4])
-
     def _held(self, node: str, job: JobKey, size: int) -> None:
         held = self.holders.setdefault(node, {})
         if size > held.get(job, 0):  # where its pods disagree, the largest counts
             held[job] = size
-        if size > 1:
-            self._whole_units.add(node)
 
 
 def _add(used: dict[str, int], demand: Demand) -> None:

@@ -47,7 +47,7 @@ def decide(
     """
     policy, memory = policy or Policy(), memory or Memory()
     resting = {key for key, found in memory.failures.items() if found.refused and now < found.again(policy)}
-    return _Round(Cluster(nodes, (), resting), now, policy, memory).run(pods)
+    return _Round(Cluster(nodes, resting), now, policy, memory).run(pods)
 
 
 def assume(pods: Iterable[Pod], written: Iterable[Pod]) -> list[Pod]:

@@ -81,6 +81,10 @@ class Topology:
             for value, nodes in groups
         }
 
+    def group(self, key: str, unit: str | None) -> NodeGroup | None:
+        """The group of a unit; None where there is none."""
+        return self.groups(key).get(unit) if unit else None
+
     def _suited(
         self, key: str, size: int, demands: tuple[Demand, ...]
     ) -> tuple[Mapping[str, NodeGroup], Mapping[str, Cause]]:
@@ -98,11 +102,6 @@ class Topology:
     def usable(self) -> frozenset[str]:
         """The names of the nodes that are Ready and not cordoned."""
         return frozenset(node.name for node in self.nodes.values() if unusable(node) is None)
-
-    @cached_property
-    def units(self) -> Mapping[str, tuple[str | None, ...]]:
-        """For every node its UltraServer and its pair, None where it is in none."""
-        return {node.name: tuple(node.unit(key) for key in SIZES) for node in self.nodes.values()}
 
 
 def _misfit(group: NodeGroup, size: int, demands: Iterable[Demand]) -> Cause | None:
