@@ -44,9 +44,6 @@ MOST_NAME: Final = 253
 _COMPARED: Final = ("string", "int", "bool")
 """Types of attributes; a version is not a string to the scheduler."""
 
-_ALL: Final = 0
-"""The count of a request for every device that suits it."""
-
 POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
 """Annotation of a claim that was made for a pod: the name of the pod's entry."""
 
@@ -66,9 +63,6 @@ _COMPARISON: Final = re.compile(
 
 _OURS: Final = frozenset({("driver", DRIVER)})
 
-Key = tuple[str, str]
-"""Namespace and name; the namespace is empty for what has none."""
-
 
 class _UnreadableError(ValueError):
     """A claim that cannot be compared with nodes; the message says why."""
@@ -79,18 +73,16 @@ class Slice:
     """Devices of one node, as its driver publishes them.
 
     Attributes:
-        node: Its name; empty for devices of no single node.
         pool: Driver and pool.
         generation: Of the pool: slices of an older one are out of date.
         slices: How many slices the pool has: the scheduler gives nothing of one that is not all there.
-        devices: Name and attributes of each, and whether it is tainted, so that nobody gets it.
     """
 
     node: str
     pool: tuple[str, str]
     generation: int
     slices: int
-    devices: tuple[tuple[str, Conditions, bool], ...]
+    devices: tuple[Device, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +107,6 @@ class Request:
     """A request for devices.
 
     Attributes:
-        device_class: Its name.
         conditions: What each device is, beside what its class says.
         count: How many; 0 for all that suit.
         problem: Why its selectors cannot be compared with nodes.
@@ -160,20 +151,21 @@ class Claim:
 def read_slice(found: Object) -> Slice | None:
     """The devices of a node; None for those of no single node, which the scheduler alone sees to."""
     spec = found.get("spec") or {}
+    if not spec.get("nodeName"):
+        return None
     driver, pool = spec.get("driver", ""), spec.get("pool") or {}
+    name = pool.get("name", "")
     devices = tuple(
-        (
-            device.get("name", ""),
+        Device(
+            _key(driver, name, device.get("name", "")),
             _attributes(device, driver),
             # What tolerates it is left to the scheduler.
-            any(taint.get("effect") in HARD for taint in device.get("taints") or ()),
+            tainted=any(taint.get("effect") in HARD for taint in device.get("taints") or ()),
         )
         for device in spec.get("devices") or ()
     )
-    if not spec.get("nodeName"):
-        return None
     whole = pool.get("generation", 0), pool.get("resourceSliceCount", 1)
-    return Slice(spec["nodeName"], (driver, pool.get("name", "")), *whole, devices)
+    return Slice(spec["nodeName"], (driver, name), *whole, devices)
 
 
 def read_class(found: Object) -> DeviceClass:
@@ -234,7 +226,7 @@ def _request(found: Object) -> Iterator[Request]:
             conditions, _ = _selected(choice.get("selectors") or ())
             yield Request(choice.get("deviceClassName", ""), conditions, 1, said)
     elif not exactly.get("adminAccess"):
-        count = _ALL if exactly.get("allocationMode") == "All" else exactly.get("count", 1)
+        count = 0 if exactly.get("allocationMode") == "All" else exactly.get("count", 1)
         conditions, problem = _selected(exactly.get("selectors") or ())
         yield Request(exactly.get("deviceClassName", ""), conditions, count, problem)
 
@@ -291,35 +283,32 @@ def _compared(expression: str) -> Conditions:
 
 @dataclass(frozen=True)
 class Inventory:
-    """All that is there of claims, each by namespace and name.
+    """All that is there of claims, each by namespace, which may be empty, and name.
 
     Attributes:
-        slices: Devices of nodes.
-        classes: Device classes.
-        claims: Claims.
         lost: Why one of them may be old: who has devices is not known then, so that nothing offers any.
     """
 
-    slices: Mapping[Key, Slice] = field(default_factory=dict)
-    classes: Mapping[Key, DeviceClass] = field(default_factory=dict)
-    claims: Mapping[Key, Claim] = field(default_factory=dict)
+    slices: Mapping[tuple[str, str], Slice] = field(default_factory=dict)
+    classes: Mapping[tuple[str, str], DeviceClass] = field(default_factory=dict)
+    claims: Mapping[tuple[str, str], Claim] = field(default_factory=dict)
     lost: str = field(default="", kw_only=True)
 
     def nodes(self, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
         """The nodes with their devices, and with the extended resources that these serve."""
+        if self.lost:
+            return nodes
         found: defaultdict[str, list[Device]] = defaultdict(list)
         # Of classes with one extendedResourceName the newest counts, then the first by name (API reference)
         classes = sorted(sorted(self.classes.items(), reverse=True), key=lambda item: item[1].created)
         serving = {kind.resource: kind for _, kind in classes if kind.resource}
-        for one, (name, attributes, tainted) in self._devices():
+        for node, device in self._devices():
             served = tuple(
                 resource
                 for resource, kind in serving.items()
-                if not (tainted or kind.problem) and kind.conditions <= attributes
+                if not (device.tainted or kind.problem) and kind.conditions <= device.attributes
             )
-            found[one.node].append(Device(_key(*one.pool, name), attributes, served, tainted))
-        if self.lost:
-            found = defaultdict(list, {name: [] for name in found})
+            found[node].append(replace(device, resources=served) if served else device)
         return {**nodes, **{name: _offering(nodes[name], found[name]) for name in found if name in nodes}}
 
     def taken(self, nodes: Mapping[str, Node], pods: Iterable[Pod]) -> Iterator[Taken]:
@@ -374,7 +363,7 @@ class Inventory:
     def _asking(self, pod: Pod) -> Pod:
         """A pod with what its claims ask for."""
         try:
-            asks = tuple(ask for what, made in self._made(pod) for ask in self._asks(pod, what, made))
+            asks = tuple(self._asks(pod))
             many = f"{len(asks)} requests for Neuron devices: at most {MOST_ASKS} are compared"
             problem = f"its claims have {many}; use counts" if len(asks) > MOST_ASKS else ""
         except _UnreadableError as error:
@@ -382,52 +371,50 @@ class Inventory:
         if problem:
             pod = replace(pod, problem=pod.problem or problem)
             # Once it was opened it has what it was pinned to, whatever has become of its claims.
-            asks = (Ask("its claims", _OURS, _ALL),) if pod.opened else ()
+            asks = (Ask("its claims", _OURS, 0),) if pod.opened else ()
         # What it takes of a node that it is on stands in its claims, or comes to stand there.
         return replace(pod, claimed=True) if pod.node and asks else claiming(pod, asks)
 
-    def _made(self, pod: Pod) -> Iterator[tuple[str, Claim]]:
-        """The claims that were made for a pod, each with what it was made from."""
+    def _asks(self, pod: Pod) -> Iterator[Ask]:
+        """What the claims that were made for a pod ask for of Neuron devices."""
         if self.lost and pod.gated:
             raise _UnreadableError(f"claims cannot be followed: {self.lost}")
         for entry, template, name in pod.claims:
-            what, made = (
-                f"ResourceClaimTemplate {template}",
-                self.by_entry.get((pod.namespace, pod.uid, entry)),
-            )
             if name:
                 raise _UnreadableError(
                     f"claim {name} is one for all pods that name it: use a resourceClaimTemplateName, "
                     "so that each has its own"
                 )
+            what, made = (
+                f"ResourceClaimTemplate {template}",
+                self.by_entry.get((pod.namespace, pod.uid, entry)),
+            )
             if made is None:
                 raise _UnreadableError(f"no claim was created from {what} yet: its Events say why")
-            yield what, made
+            if made.problem:
+                raise _UnreadableError(f"{what}: {made.problem}")
+            if made.mode and pod.place and pod.place.placer is Placer.GATE and made.mode != pod.place.size:
+                raise _UnreadableError(
+                    f"{what} has ultraserverMode {made.mode}, and the job has node config {pod.place.size}: "
+                    "use one of the same"
+                )
+            yield from chain.from_iterable(self._asked(what, one) for one in made.requests)
 
-    def _asks(self, pod: Pod, what: str, made: Claim) -> Iterator[Ask]:
-        place = pod.place
-        if made.problem:
-            raise _UnreadableError(f"{what}: {made.problem}")
-        if made.mode and place and place.placer is Placer.GATE and made.mode != place.size:
-            raise _UnreadableError(
-                f"{what} has ultraserverMode {made.mode}, and the job has node config {place.size}: "
-                "use one of the same"
-            )
-        for one in made.requests:
-            kind = self.classes.get(("", one.device_class))
-            if kind is None:
-                raise _UnreadableError(f"{what}: there is no DeviceClass {one.device_class}")
-            wanted = kind.conditions | one.conditions
-            if not are_neuron(wanted):
-                continue  # of a network, say: the scheduler sees to it
+    def _asked(self, what: str, one: Request) -> Iterator[Ask]:
+        """What a request asks for; nothing where that is of a network, say: the scheduler sees to it."""
+        kind = self.classes.get(("", one.device_class))
+        if kind is None:
+            raise _UnreadableError(f"{what}: there is no DeviceClass {one.device_class}")
+        wanted = kind.conditions | one.conditions
+        if are_neuron(wanted):
             if kind.problem:
                 raise _UnreadableError(f"DeviceClass {one.device_class}: {kind.problem}")
             if one.problem:
                 raise _UnreadableError(f"{what}: {one.problem}")
             yield Ask(what, wanted, one.count)
 
-    def _devices(self) -> Iterator[tuple[Slice, tuple[str, Conditions, bool]]]:
-        """Of each pool whose newest generation is all there the devices."""
+    def _devices(self) -> Iterator[tuple[str, Device]]:
+        """Node and device, of each pool whose newest generation is all there."""
         newest: dict[tuple[str, str], int] = {}
         for one in self.slices.values():
             newest[one.pool] = max(newest.get(one.pool, 0), one.generation)
@@ -437,7 +424,7 @@ class Inventory:
                 pools[one.pool].append(one)
         for slices in pools.values():
             if all(one.slices == len(slices) for one in slices):
-                yield from ((one, device) for one in slices for device in one.devices)
+                yield from ((one.node, device) for one in slices for device in one.devices)
 
 
 def _offering(node: Node, devices: list[Device]) -> Node:
