@@ -167,12 +167,8 @@ def read_demand(spec: Object, *, conditions: bool = True) -> Demand:
     Without ``conditions`` its node selector, node affinity and tolerations are not kept.
     """
     said = spec if conditions else {}
-    affinity = (said.get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    selector = said.get("nodeSelector") or {}
-    terms = (
-        None if required is None else tuple(_term(term) for term in required.get("nodeSelectorTerms") or ())
-    )
+    required = _required(said)
+    terms = None if required is None else tuple(map(_term, required.get("nodeSelectorTerms") or ()))
     tolerations = tuple(
         Toleration(*(item.get(key) or "" for key in ("key", "operator", "value", "effect")))
         for item in said.get("tolerations") or ()
@@ -181,7 +177,7 @@ def read_demand(spec: Object, *, conditions: bool = True) -> Demand:
     if len(asked) > MOST_RESOURCES:  # no node has so many
         asked = {name: amount for name, amount in asked.items() if name in CORE}
     asked |= ports(spec)
-    return _demand(selector, terms, tolerations, asked)
+    return _demand(said.get("nodeSelector") or {}, terms, tolerations, asked)
 
 
 def claiming(pod: Pod, asks: tuple[Ask, ...]) -> Pod:
@@ -204,12 +200,15 @@ def _demand(
     return known
 
 
+def _required(spec: Object) -> Object | None:
+    affinity: Object = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    return affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+
+
 def _excess(spec: Object) -> str:
     """Why a worker costs too much to find a node for; empty where it does not."""
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     selector, tolerations = spec.get("nodeSelector") or {}, spec.get("tolerations") or ()
-    terms = required.get("nodeSelectorTerms") or ()
+    terms = (_required(spec) or {}).get("nodeSelectorTerms") or ()
     expressions = [item for term in terms for kind in _KINDS for item in term.get(kind) or ()]
     values = [value for item in expressions for value in item.get("values") or ()]
     count = 4 * (len(selector) + len(terms) + len(expressions) + len(tolerations)) + len(values)
@@ -263,9 +262,6 @@ def _started(status: Object) -> bool:
     if status.get("phase") == "Running":
         return True
     kinds = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
-    states = (
-        [item.get("state") or {}, item.get("lastState") or {}]
-        for kind in kinds
-        for item in status.get(kind) or ()
-    )
-    return any("running" in state or "terminated" in state for pair in states for state in pair)
+    containers = (item for kind in kinds for item in status.get(kind) or ())
+    states = (item.get(when) or {} for item in containers for when in ("state", "lastState"))
+    return any("running" in state or "terminated" in state for state in states)
