@@ -9,7 +9,7 @@ from placement.choose import Ranking
 from placement.cluster import shown
 from placement.fit import lacking, misfit, unusable
 from placement.plan import Opening
-from placement.reasons import Shortage
+from placement.reasons import shortage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,11 +31,11 @@ OF_A_KIND: Final = 10
 
 
 class UnplacedError(Exception):
-    """A job gets no unit for some of its blocks now."""
+    """A job gets no unit for some of its blocks now; with a ranking: too few of these are free."""
 
-    def __init__(self, why: str | Shortage) -> None:
+    def __init__(self, why: str, ranking: Ranking | None = None) -> None:
         super().__init__(why)
-        self.why = why
+        self.ranking = ranking
 
 
 class Allocator:
@@ -143,7 +143,8 @@ class Allocator:
         if not groups:
             if not patient:
                 self._keep(job, ranking, len(blocks))
-            raise UnplacedError(Shortage(len(blocks), free, ranking, keeps=self.keeper == job.key))
+            keeps = self.keeper == job.key
+            raise UnplacedError(shortage(ranking, len(blocks), free, keeps=keeps), ranking)
         units: dict[int, str] = {}
         for group, pods in zip(groups, blocks, strict=True):
             units[pods[0].block] = group.id

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from placement.model import JobKey, Pod
     from placement.plan import Opening
-    from placement.reasons import Shortage
     from placement.topology import Topology
 
 T = TypeVar("T")
@@ -72,7 +71,7 @@ class _Round:
         self._allocator = Allocator(cluster)
         self._openings: list[Opening] = []
         self._deletions: list[Deletion] = []
-        self._waiting: list[tuple[Job, str | Shortage]] = []
+        self._waiting: list[Waiting] = []
         self._errors: list[tuple[Job, Exception]] = []
         self._unsettled: dict[JobKey, Unsettled] = {}
         self._ended: defaultdict[JobKey, set[int]] = defaultdict(set)
@@ -143,16 +142,16 @@ class _Round:
 
     def _mistaken(self, job: Job, error: Exception) -> None:
         self._errors.append((job, error))
-        self._waiting.append((job, f"the program cannot decide about it, see its log: {error!r}"))
+        self._waiting.append(Waiting(job, f"the program cannot decide about it, see its log: {error!r}"))
 
     def _explained(self) -> tuple[Waiting, ...]:
         """Why jobs wait; what is opened counts, whatever comes of this."""
         try:
-            return tuple(Waiting(job, why) for job, why in explain(self._cluster, self._waiting))
+            return tuple(explain(self._cluster, self._waiting, self._allocator.keeper))
         except Exception as error:  # noqa: BLE001 - a mistake of ours
-            self._errors += [(job, error) for job, _ in self._waiting]
+            self._errors += [(found.job, error) for found in self._waiting]
             said = f"the program cannot say why, see its log: {error!r}"
-            return tuple(Waiting(job, said) for job, _ in self._waiting)
+            return tuple(replace(found, why=said) for found in self._waiting)
 
     def _consider(self, job: Job) -> None:
         if job.settled and not job.gated:
@@ -163,13 +162,13 @@ class _Round:
         if late and job.key not in self._cluster.resting:
             self._give_up(job, late, why or "not every worker got a node")
         elif why is not None:
-            self._waiting.append((job, why))
+            self._waiting.append(Waiting(job, why))
         elif job.gated:
             failure, patient = self._failures.get(job.key), self._is_patient(job)
             try:
                 self._openings.append(self._allocator.open(job, failure, patient=patient))
             except UnplacedError as error:
-                self._waiting.append((job, error.why))
+                self._waiting.append(Waiting(job, str(error), error.ranking))
 
     def _late(self, job: Job) -> tuple[Pod, ...]:
         """The workers of a job that was opened and did not get its nodes in time, as far as none started."""
@@ -227,5 +226,5 @@ class _Round:
             before.over(self._now, self._policy) and not before.rests(self._now, self._policy)
         ):
             return keeper and Keeping(keeper[0], self._now, before.namespace if before else "")
-        waits = any(job.key[0] == before.namespace for job, _ in self._waiting)
+        waits = any(found.job.key[0] == before.namespace for found in self._waiting)
         return before if waits else replace(before, after="")

@@ -11,6 +11,7 @@ from placement.topology import UNITS, Units
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from placement.choose import Ranking
     from placement.cluster import Cluster
     from placement.jobs import Job
     from placement.model import JobKey, Pod
@@ -163,10 +164,16 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A job that waits, and why, as a sentence without its end."""
+    """A job that waits.
+
+    Attributes:
+        why: As a sentence without its end.
+        ranking: The units that it lacks are of these; None where it waits for something else.
+    """
 
     job: Job
     why: str
+    ranking: Ranking | None = None
 
 
 @dataclass(frozen=True)
