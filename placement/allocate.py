@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from placement.choose import Ranking
 from placement.cluster import shown
-from placement.fit import lacking, misfit, unusable
 from placement.plan import Opening
 from placement.reasons import shortage
+from placement.topology import unsuited
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -119,20 +119,15 @@ class Allocator:
 
     def _unfit(self, job: Job, node: Node, pods: Iterable[Pod]) -> str | None:
         """Why a node of a job's own unit does not suit its pods."""
-        state = unusable(node)
-        if state is not None:
-            return f"node {node.name} {state}"
-        shared = job.place.size == 1
-        others = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]
-        if others and not shared:
-            return f"node {node.name} held by {shown(others[0])}"
-        for pod in pods:
-            why = misfit(pod.demand, node)
-            # What a pod takes that is pinned to a single node is counted as used there already.
-            short = None if shared else lacking(pod.demand, node, self._cluster.used.get(node.name, {}))
-            if why or short:
-                return f"node {node.name} {why or f'has too little {short}'}"
-        return None
+        demands = tuple(dict.fromkeys(pod.demand for pod in pods))
+        cause = unsuited(node, demands)
+        # Others may share a single node, and what a pod takes that is pinned to one counts there already.
+        if cause is None and job.place.size > 1:
+            others = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]
+            if others:
+                return f"node {node.name} held by {shown(others[0])}"
+            cause = self._cluster.short(node, demands)
+        return cause.detail if cause else None
 
     def _settle(
         self, job: Job, blocks: Sequence[Sequence[Pod]], failure: Failure | None, *, patient: bool

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from contract.place import Place
     from placement.cluster import Cluster
+    from placement.fit import Cause
     from placement.model import Demand, JobKey, Node
-    from placement.topology import Cause, NodeGroup
+    from placement.topology import NodeGroup
 
 Rank = tuple[bool, bool, int, int]
 Entry = tuple[Rank, tuple[str, str, str]]

@@ -8,9 +8,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from contract.keys import DEVICES, SERVER_4
-from placement.fit import lacking
+from placement.fit import Cause, lacking
 from placement.model import CLAIMED, JobKey, is_pod
-from placement.topology import SIZES, Cause
+from placement.topology import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -133,11 +133,13 @@ class Cluster:
 
     def full(self, group: NodeGroup, demands: Iterable[Demand]) -> Cause | None:
         """Of which resource too little is left."""
-        for node in group.nodes:
-            for demand in demands:
-                resource = lacking(demand, node, self.used.get(node.name, {}))
-                if resource is not None:
-                    return Cause("full", f"node {node.name} has too little {resource}")
+        return next((cause for node in group.nodes if (cause := self.short(node, demands))), None)
+
+    def short(self, node: Node, demands: Iterable[Demand]) -> Cause | None:
+        """Of which resource too little is left on a node."""
+        for demand in demands:
+            if resource := lacking(demand, node, self.used.get(node.name, {})):
+                return Cause("full", f"node {node.name} has too little {resource}")
         return None
 
     def kept_from(self, group: NodeGroup, job: JobKey) -> Cause | None:

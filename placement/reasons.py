@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from placement.choose import Ranking
     from placement.cluster import Cluster
+    from placement.fit import Cause
     from placement.jobs import Job
     from placement.model import JobKey
     from placement.plan import Waiting
-    from placement.topology import Cause
 
 LONGEST: Final = 900
 """Characters. The API server refuses the note of an Event beyond 1,024 bytes."""

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final
 
 from contract.keys import HOSTNAME, SERVER_2, SERVER_4
-from placement.fit import misfit, unusable
+from placement.fit import Cause, misfit, unusable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 SIZES: Final = {SERVER_4: 4, SERVER_2: 2}
 """Nodes of a whole unit, for the labels that nest: whoever takes a node of the smaller breaks the larger."""
-
-_KINDS: Final = {"taint ": "tainted", "offers ": "too few devices"}
-"""Kinds of causes by how `misfit` begins; any other is one of selection."""
 
 Units = frozenset[tuple[str, int]]
 """Which node labels make units, and of how many nodes."""
@@ -41,19 +38,6 @@ class NodeGroup:
     id: str
     nodes: tuple[Node, ...]
     names: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Why a group cannot be used.
-
-    Attributes:
-        kind: In a word or two, to count equal ones together.
-        detail: With names.
-    """
-
-    kind: str
-    detail: str
 
 
 class Topology:
@@ -104,19 +88,19 @@ class Topology:
         return frozenset(node.name for node in self.nodes.values() if unusable(node) is None)
 
 
+def unsuited(node: Node, demands: Iterable[Demand]) -> Cause | None:
+    """Why a node does not suit pods, whoever is on it; None where it does."""
+    if state := unusable(node):
+        return Cause(state, f"node {node.name} {state}")
+    return next((cause for demand in demands if (cause := misfit(demand, node))), None)
+
+
 def _misfit(group: NodeGroup, size: int, demands: Iterable[Demand]) -> Cause | None:
     if len(group.nodes) != size:
         return Cause("incomplete", f"{len(group.nodes)} of {size} nodes present")
-    for node in group.nodes:
-        state = unusable(node)
-        if state is not None:
-            return Cause(state, f"node {node.name} {state}")
-    for demand in demands:
-        for node in group.nodes:
-            why = misfit(demand, node)
-            if why is not None:
-                kinds = (kind for start, kind in _KINDS.items() if why.startswith(start))
-                return Cause(next(kinds, "not selected"), f"node {node.name} {why}")
+    unsuitable = next((cause for node in group.nodes if (cause := unsuited(node, demands))), None)
+    if unsuitable:
+        return unsuitable
     driven = {node.name: node.driven for node in group.nodes}
     if len({*driven.values()}) > 1 and any(demand.neuron for demand in demands):
         name = next(name for name, has in driven.items() if not has)
