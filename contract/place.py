@@ -114,15 +114,11 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is to be known about a job to place its pods.
+    """What is to be known about a job to place its pods: the words of the annotation, above.
 
     Attributes:
-        placer: Who finds the nodes.
-        workers: How many pods take nodes.
-        size: How many nodes make one unit: the node config.
-        unit: The node label whose value the nodes of a unit share.
-        index: Where a pod's number is; None where pods have none.
-        group: A label whose value tells apart the units of one object; empty where it is one.
+        index: None where pods have no number.
+        group: The label's key; empty where the object is one unit.
     """
 
     placer: Placer

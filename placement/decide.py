@@ -18,7 +18,17 @@ from placement.believe import believed
 from placement.cluster import Cluster
 from placement.jobs import Job, jobs_of
 from placement.model import Ended, Taken
-from placement.plan import Decision, Deletion, Failure, Keeping, Memory, Policy, Unsettled, Waiting
+from placement.plan import (
+    LONGEST_PAUSE,
+    Decision,
+    Deletion,
+    Failure,
+    Keeping,
+    Memory,
+    Policy,
+    Unsettled,
+    Waiting,
+)
 from placement.reasons import LONGEST, explain
 
 if TYPE_CHECKING:
@@ -83,7 +93,7 @@ class _Round:
         turns = self._each(jobs_of(seen), self._turn)
         self._each((job for *_, job in sorted(turns)), self._consider)
         doubted = [Job(pod.key, (pod,)) for pod in seen if pod.problem and not pod.gated and not pod.deleting]
-        lost = self._now - 2 * self._policy.longest_pause
+        lost = self._now - 2 * LONGEST_PAUSE
         failures = {key: failure for key, failure in self._failures.items() if failure.at > lost}
         return Decision(
             tuple(self._openings),

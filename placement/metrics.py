@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import collections
 from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -61,13 +61,13 @@ class Metrics:
         waits = [(now - found.job.created).total_seconds() for found in decision.waiting]
         self._oldest.set(max(waits, default=0.0))
         self._unsettled.set(len(decision.memory.unsettled))
-        groups: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)  # several sorts may have one size
+        groups = collections.Counter[tuple[int, str]]()  # several sorts of units may have one size
         for key, size in decision.units:
             if size > 1:
-                groups[size].append(decision.cluster.whole(key, size))
-        for size, counts in groups.items():
-            for state, count in zip(("free", "broken"), map(sum, zip(*counts, strict=True)), strict=True):
-                self._groups.labels(str(size), state).set(count)
+                free, broken = decision.cluster.whole(key, size)
+                groups.update({(size, "free"): free, (size, "broken"): broken})
+        for (size, state), count in groups.items():
+            self._groups.labels(str(size), state).set(count)
 
     def failed(self, kind: str) -> None:
         """Note what failed: a ``watch``, a ``write``, a ``decision`` about one job."""

@@ -1,26 +1,14 @@
 """What a decision is made from: nodes and pods, with only what matters of them.
 
-The program knows no kind of job; all that it needs is on the pods, put there through the job's pod templates:
-
-==============================================  ===================================================
-on the pod                                      meaning
-==============================================  ===================================================
-scheduling gate ``…/whole-job``                 the pod waits until the program opens its job
-label ``…/job``                                 the job; one value in one namespace is one job
-annotation ``…/job``                            the same on pods that take no node: (anti)affinity selects
-                                                pods that have the label, and they are not among these
-annotation ``…/place``                          how it is placed (``contract/place.py``); it takes a node
-label ``…/loose``                               a pod of no job that keeps jobs off its whole UltraServer
-==============================================  ===================================================
-
-(``…`` is ``ultraserver-webhook.io``.) A pod without a place, such as a launcher, is opened when its job's
-workers are, and goes where the scheduler likes.
+The program knows no kind of job; all that it needs is on the pods (`contract.keys`), put there through the
+job's pod templates. A pod without a place, such as a launcher, is opened when its job's workers are, and goes
+where the scheduler likes.
 
 What the program itself writes, in this order, so that a crash between any two writes leaves a state from
 which the next leader finishes the same opening:
 
 1. into one worker of each block its pin (a node selector: the unit's server id, or for node config 1 the
-   node's host name) and, in the same patch, the annotation ``…/opened`` with the time;
+   node's host name) and, in the same patch, the annotation `OPENED` with the time;
 2. when these are stored, the removal of the gate from every pod of the job, and in the same patch the pin of
    the workers that have none.
 """

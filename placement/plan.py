@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from placement.model import JobKey, Pod
 
 
+FIRST_PAUSE: Final = timedelta(seconds=10)
+"""After a write that was refused; doubles each time."""
+
+LONGEST_PAUSE: Final = timedelta(minutes=30)
+"""A job that was opened in vain is tried again at once, then after a pause that doubles up to this."""
+
 LONGEST_REFUSAL: Final = 400
 """Characters of what the API server said that are told to people; an answer may quote a whole object."""
 
@@ -29,17 +35,12 @@ class Policy:
         patience: How long younger jobs may pass one that does not fit.
         bound: How long a job that was opened may be without a node for each of its workers, before those
             that have not started are deleted.
-        longest_pause: A job that was opened in vain is tried again at once, then after a pause that
-            doubles up to this.
-        first_pause: After a write that was refused; doubles too.
         keeping: How long groups are kept at a time; then everybody has the patience to get them.
         units: Which node labels make units, and of how many nodes.
     """
 
     patience: timedelta = timedelta(minutes=10)
     bound: timedelta = timedelta(minutes=2)
-    longest_pause: timedelta = timedelta(minutes=30)
-    first_pause: timedelta = timedelta(seconds=10)
     keeping: timedelta = timedelta(hours=1)
     units: Units = UNITS
 
@@ -75,12 +76,10 @@ class Failure:
 
     def again(self, policy: Policy) -> datetime:
         """When the job is tried again: the first time at once, but for a write that was refused."""
-        pause, doubled = (
-            (policy.first_pause, self.count - 1) if self.refused else (policy.bound, self.count - 2)
-        )
-        return self.at + (
-            min(pause * 2 ** min(doubled, 16), policy.longest_pause) if doubled >= 0 else timedelta()
-        )
+        pause, before = (FIRST_PAUSE, 1) if self.refused else (policy.bound, 2)
+        if self.count < before:
+            return self.at
+        return self.at + min(pause * 2.0 ** min(self.count - before, 16), LONGEST_PAUSE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,13 +27,7 @@ UNITS: Final = frozenset(SIZES.items()) | {(HOSTNAME, 1)}
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """The nodes that share a value of a topology label.
-
-    Attributes:
-        id: The value.
-        nodes: The nodes, by name.
-        names: Their names.
-    """
+    """The nodes that share a value of a topology label, by name, and their names."""
 
     id: str
     nodes: tuple[Node, ...]
@@ -41,11 +35,7 @@ class NodeGroup:
 
 
 class Topology:
-    """The nodes of a cluster. Kept from decision to decision while no node changes.
-
-    Attributes:
-        nodes: Every node by name.
-    """
+    """The nodes of a cluster, by name. Kept from decision to decision while no node changes."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.nodes: Mapping[str, Node] = {node.name: node for node in nodes}
