@@ -315,21 +315,21 @@ class Inventory:
         """Who has which devices of nodes."""
         if not self.claims:
             return
-        there = {device.key: name for name, node in nodes.items() for device in node.devices}
+        there = {device.key: (name, device) for name, node in nodes.items() for device in node.devices}
         known = {pod.uid: pod for pod in pods}
         for (namespace, name), claim in self.claims.items():
-            by_node: defaultdict[str, list[str]] = defaultdict(list)
-            for driver, pool, device in claim.devices:
-                key = _key(driver, pool, device)
-                by_node[there.get(key, pool)].append(key)  # a slice that has gone leaves the pool's name
+            by_node: defaultdict[str, Counter[str]] = defaultdict(Counter)
+            for driver, pool, called in claim.devices:
+                key = _key(driver, pool, called)
+                node, device = there.get(key, (pool, None))  # a slice that has gone leaves the pool's name
+                by_node[node].update(dict.fromkeys((key, *(device.resources if device else ())), 1000))
             users = [known[uid] for uid in claim.users if uid in known]
             counted = Counter[str]()
             for pod in users if claim.extended else ():
                 counted.update(pod.demand.requests)
-            for node, keys in by_node.items():
-                yield Taken(
-                    (namespace, f"claim/{name}"), node, tuple(keys), counted, claim.neuron and not users
-                )
+            for node, used in by_node.items():
+                stranger = claim.neuron and not users
+                yield Taken((namespace, f"claim/{name}"), node, used - counted, stranger)
 
     def pods(self, pods: Iterable[Pod], now: datetime, bound: timedelta) -> list[Pod]:
         """The pods with what they claim and have.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -13,7 +13,7 @@ from placement.model import CLAIMED, JobKey, is_pod
 from placement.topology import SIZES
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Iterable, Mapping
 
     from placement.model import Demand, Node, Pod, Taken
     from placement.topology import NodeGroup, Topology, Units
@@ -74,15 +74,9 @@ class Cluster:
 
     def take(self, taken: Taken) -> None:
         """Count devices in that a claim has."""
-        used = self.used[taken.node]
-        node = self.topology.nodes.get(taken.node)
-        served = {device.key: device.resources for device in node.devices} if node else {}
-        used.update(dict.fromkeys(taken.devices, 1000))
-        serving = Counter(resource for key in taken.devices for resource in served.get(key, ()))
-        for resource, count in serving.items():
-            used[resource] = used.get(resource, 0) + max(1000 * count - taken.counted.get(resource, 0), 0)
+        _count(self.used[taken.node], taken.used)
         if taken.stranger:
-            self.staying[taken.node].update(dict.fromkeys(taken.devices, 1000))
+            _count(self.staying[taken.node], taken.used)
             self._held(taken.node, taken.claim, 1)
 
     def hold_by_name(self, pod: Pod, units: Units) -> None:
@@ -184,7 +178,11 @@ def _add(used: dict[str, int], demand: Demand) -> None:
     for ask in demand.claims:
         used[CLAIMED] = used.get(CLAIMED, 0) + 1000 * (ask.count or MOST)
     used["pods"] = used.get("pods", 0) + 1000
-    for name, amount in demand.requests.items():
+    _count(used, demand.requests)
+
+
+def _count(used: dict[str, int], amounts: Mapping[str, int]) -> None:
+    for name, amount in amounts.items():
         used[name] = used.get(name, 0) + amount
 
 

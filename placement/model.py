@@ -51,15 +51,13 @@ class Taken(NamedTuple):
 
     Attributes:
         claim: Namespace and name of the claim, as those of a pod without a job: ``claim/NAME``.
-        devices: Their keys.
-        counted: What requests of its pods count of the same devices, in thousandths, by resource.
+        used: What counts as used by them, in thousandths, beside what requests of its pods count already.
         stranger: Whether they are Neuron's, and no pod that is there has them.
     """
 
     claim: JobKey
     node: str
-    devices: tuple[str, ...]
-    counted: Mapping[str, int]
+    used: Mapping[str, int]
     stranger: bool
 
 
