@@ -34,13 +34,10 @@ if TYPE_CHECKING:
     from kube.client import KubernetesApi
     from placement.model import Pod
 
-NODES: Final = "/api/v1/nodes"
-PODS: Final = f"/api/v1/pods?{LIVE}"
-ENDED: Final = f"/api/v1/pods?{OVER}"
 COLLECTIONS: Final = (
-    (NODES, read_node),
-    (PODS, read_pod),
-    (ENDED, read_ended),
+    ("/api/v1/nodes", read_node),
+    (f"/api/v1/pods?{LIVE}", read_pod),
+    (f"/api/v1/pods?{OVER}", read_ended),
     *READERS.items(),
 )
 UNSERVED: Final = "jobs are placed by their requests, as before Kubernetes 1.34"
@@ -48,8 +45,6 @@ LABELS: Final = {"app.kubernetes.io/name": "ultraserver-webhook", "app.kubernete
 _log = logging.getLogger("placement")
 
 option = options_of("ULTRASERVER_PLACEMENT")
-
-
 kubeconfig_option = option(
     "--kubeconfig", type=click.Path(path_type=Path), help="Without it, the pod's own account."
 )

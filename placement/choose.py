@@ -59,12 +59,7 @@ class Ranking:
         heapify(self._heap)
 
     def take(self, job: JobKey, count: int, avoided: Collection[str] = ()) -> tuple[list[NodeGroup], int]:
-        """The best groups for a job that needs so many.
-
-        Args:
-            job: Who asks.
-            count: How many it needs.
-            avoided: Groups that it gets only if there are too few others.
+        """The best groups for a job that needs so many, those that are avoided last.
 
         Returns:
             The groups, none if there are too few; and how many there are, counted up to what is needed.
@@ -107,11 +102,9 @@ class Ranking:
         )
 
     def nearest(self, count: int, namespace: str) -> tuple[list[NodeGroup], bool]:
-        """Of those, the ones from which the fewest nodes are missing.
+        """So many of those, the ones first from which the fewest nodes are missing.
 
-        Args:
-            count: How many.
-            namespace: Groups that jobs of this one hold, or that its other pods fill, come last.
+        Groups that jobs of the namespace hold, or that its other pods fill, come last.
 
         Returns:
             The groups, and whether there are such groups among them.

@@ -136,7 +136,8 @@ class _Round:
         may take.
         """
         ended = self._ended.get(job.key)
-        if ended and (job.begun or self._now - job.newest >= self._policy.bound):
+        newest = max(pod.created for pod in job.pods)
+        if ended and (job.begun or self._now - newest >= self._policy.bound):
             job = replace(job, ended=ended)
         return not job.begun, job.order, job
 
@@ -182,12 +183,12 @@ class _Round:
 
     def _late(self, job: Job) -> tuple[Pod, ...]:
         """The workers of a job that was opened and did not get its nodes in time, as far as none started."""
-        if job.opened is None or job.settled:
+        if job.settled or not any(pod.opened for pod in job.workers):
             return ()
         unplaced = frozenset(pod.uid for pod in job.workers if not pod.node)
-        before = self._memory.unsettled.get(job.key)
-        same = before is not None and before.pods == unplaced
-        state = before if before is not None and same else Unsettled(self._now, unplaced)
+        state = self._memory.unsettled.get(job.key)
+        if state is None or state.pods != unplaced:
+            state = Unsettled(self._now, unplaced)
         self._unsettled[job.key] = state
         # Those that are not there get no node by taking it from others, which may still pull their images.
         if not unplaced or self._now - state.since < self._policy.bound:

@@ -44,12 +44,7 @@ _log = logging.getLogger("placement")
 
 @dataclass(slots=True)
 class Reporter:
-    """Writes Events.
-
-    Attributes:
-        api: The API server.
-        instance: The name of this replica.
-    """
+    """Writes Events, as of the instance, which is this replica."""
 
     api: KubernetesApi
     instance: str

@@ -64,23 +64,9 @@ class Job:
         return min(pod.created for pod in self.pods)
 
     @property
-    def newest(self) -> datetime:
-        """When its newest pod was created."""
-        return max(pod.created for pod in self.pods)
-
-    @property
-    def opened(self) -> datetime | None:
-        """When its last pod was opened; None where none was."""
-        return max((pod.opened for pod in self.workers if pod.opened), default=None)
-
-    @property
     def settled(self) -> bool:
         """Whether every worker is there and bound."""
-        return (
-            not self.missing
-            and all(pod.node for pod in self.workers)
-            and not any(pod.gated for pod in self.workers)
-        )
+        return not self.missing and all(pod.node and not pod.gated for pod in self.workers)
 
     @property
     def place(self) -> Place:
@@ -101,9 +87,8 @@ class Job:
         if self.unlike:
             return self.unlike
         total = self.place.workers
-        there = len(
-            {pod.number for pod in self.workers} | {number for number in self.ended if number < total}
-        )
+        numbers = {*(pod.number for pod in self.workers), *self.ended}
+        there = sum(number < total for number in numbers)
         return None if there == total else f"{there} of {total} workers exist"
 
     @cached_property

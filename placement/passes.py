@@ -44,15 +44,9 @@ class Passes:
 
     Attributes:
         api: The API server, for writes.
-        nodes: A copy of the nodes.
-        pods: A copy of the pods that have not ended.
-        ended: A copy of the workers that have.
+        ended: A copy of the workers that have ended.
         claims: Copies of what there is of claims, as `placement.claims.READERS`.
-        policy: What is wanted.
         units: Which nodes make units now.
-        reporter: Writes Events.
-        metrics: Told about everything.
-        clock: The time.
         interval: Seconds between passes when nothing changes: time passes for those that wait.
         longest: Seconds that a pass may write, so that it ends before the Lease does; what is left is for
             the next one.
@@ -103,13 +97,13 @@ class Passes:
             RuntimeError: They never will be again, so the program has to be started again.
         """
         needed: tuple[Mirror[Any], ...] = self.nodes, self.pods, self.ended
-        for mirror in (*needed, *self.claims):
+        mirrors = (*needed, *self.claims)
+        for mirror in mirrors:
             mirror.check()
-        if any(mirror.lost for mirror in (*needed, *self.claims)):
+        if any(mirror.lost for mirror in mirrors):
             self.metrics.failed("watch")
-        if any(mirror.lost for mirror in needed):
-            return False
-        return all(mirror.wait(0) or mirror.lost for mirror in (*needed, *self.claims))
+        blind = any(mirror.lost for mirror in needed)
+        return not blind and all(mirror.wait(0) or mirror.lost for mirror in mirrors)
 
     def leads(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
         """Note whether this one leads; while another does, what it remembers goes out of date."""

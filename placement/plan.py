@@ -181,11 +181,8 @@ class Decision:
 
     Attributes:
         openings: The jobs to open, in this order.
-        deletions: The pods to delete.
-        waiting: The jobs that wait.
         doubted: The pods that are not believed and do not wait, as jobs of one, and why.
         errors: Jobs about which this program made a mistake; they wait, too.
-        memory: For the next decision.
         cluster: The cluster as it will be then.
         units: Which node labels make units, and of how many nodes.
     """
