@@ -92,13 +92,11 @@ class DeviceClass:
     Attributes:
         conditions: What its devices are.
         resource: The extended resource that it serves; empty for none.
-        created: When, as the API server writes it.
         problem: Why its selectors cannot be read.
     """
 
     conditions: Conditions
     resource: str
-    created: str
     problem: str
 
 
@@ -172,8 +170,7 @@ def read_class(found: Object) -> DeviceClass:
     """A device class."""
     spec = found.get("spec") or {}
     conditions, problem = _selected(spec.get("selectors") or ())
-    created = (found.get("metadata") or {}).get("creationTimestamp") or ""
-    return DeviceClass(conditions, spec.get("extendedResourceName") or "", created, problem)
+    return DeviceClass(conditions, spec.get("extendedResourceName") or "", problem)
 
 
 def read_claim(found: Object) -> Claim:
@@ -299,16 +296,11 @@ class Inventory:
         if self.lost:
             return nodes
         found: defaultdict[str, list[Device]] = defaultdict(list)
-        # Of classes with one extendedResourceName the newest counts, then the first by name (API reference)
-        classes = sorted(sorted(self.classes.items(), reverse=True), key=lambda item: item[1].created)
-        serving = {kind.resource: kind for _, kind in classes if kind.resource}
+        serving = [kind for kind in self.classes.values() if kind.resource and not kind.problem]
         for node, device in self._devices():
-            served = tuple(
-                resource
-                for resource, kind in serving.items()
-                if not (device.tainted or kind.problem) and kind.conditions <= device.attributes
-            )
-            found[node].append(replace(device, resources=served) if served else device)
+            served = {kind.resource for kind in serving if kind.conditions <= device.attributes}
+            serves = served and not device.tainted
+            found[node].append(replace(device, resources=tuple(served)) if serves else device)
         return {**nodes, **{name: _offering(nodes[name], found[name]) for name in found if name in nodes}}
 
     def taken(self, nodes: Mapping[str, Node], pods: Iterable[Pod]) -> Iterator[Taken]:
@@ -332,13 +324,10 @@ class Inventory:
                 yield Taken((namespace, f"claim/{name}"), node, used - counted, stranger)
 
     def pods(self, pods: Iterable[Pod], now: datetime, bound: timedelta) -> list[Pod]:
-        """The pods with what they claim and have.
+        """The pods, which are as they were read, with what they claim and have.
 
-        Args:
-            pods: As they were read.
-            now: The time.
-            bound: How long after it was opened a pod counts as having what it claims: the watch that shows
-                its node may be ahead of the one that shows its devices. After that only devices count.
+        For so long after it was opened a pod counts as having what it claims: the watch that shows its node
+        may be ahead of the one that shows its devices. After that only devices count.
         """
         having = {uid for claim in self.claims.values() if claim.neuron for uid in claim.users}
         found = []
@@ -428,15 +417,13 @@ class Inventory:
 
 
 def _offering(node: Node, devices: list[Device]) -> Node:
-    served: defaultdict[str, int] = defaultdict(int)
-    for device in devices:
-        for resource in device.resources:
-            served[resource] += 1000
+    served = Counter(resource for device in devices for resource in device.resources)
     # A node whose kubelet counts a resource itself has it from a device plugin.
+    own = {name: amount for name, amount in node.allocatable.items() if amount}
     return replace(
         node,
         devices=tuple(sorted(devices, key=lambda device: device.key)),
-        allocatable={**served, **{name: amount for name, amount in node.allocatable.items() if amount}},
+        allocatable={name: 1000 * count for name, count in served.items()} | own,
     )
 
 

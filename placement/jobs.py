@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from contract.keys import GATE, INJECT
@@ -76,10 +77,8 @@ class Job:
     @cached_property
     def blocks(self) -> Mapping[int, tuple[Pod, ...]]:
         """The workers of each unit, by the block's number."""
-        found: defaultdict[int, list[Pod]] = defaultdict(list)
-        for pod in self.workers:
-            found[pod.block].append(pod)
-        return {block: tuple(found[block]) for block in sorted(found)}
+        workers = sorted(self.workers, key=lambda pod: pod.block)
+        return {block: tuple(pods) for block, pods in groupby(workers, key=lambda pod: pod.block)}
 
     @cached_property
     def missing(self) -> str | None:

@@ -197,9 +197,8 @@ class Passes:
 
     def _delete(self, deletion: Deletion) -> None:
         _log.warning("%s: %s", shown(deletion.job.key), deletion.why)
-        if not self._stored(self._deleted, deletion.pods):
-            return
-        self.reporter.tell(deletion.job, "Recreated", deletion.why, self.clock(), "Warning")
+        if self._stored(self._deleted, deletion.pods):
+            self.reporter.tell(deletion.job, "Recreated", deletion.why, self.clock(), "Warning")
 
     def _deleted(self, pod: Pod) -> Pod | None:
         """Delete a pod; one that has changed stays, and the others of its job go."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from placement.topology import UNITS, Units
 
@@ -45,14 +45,8 @@ class Policy:
     units: Units = UNITS
 
 
-@dataclass(frozen=True, slots=True)
-class Unsettled:
-    """A job that was opened and has not a node for each of its workers.
-
-    Attributes:
-        since: Since when that is so without any change.
-        pods: The uids of the workers without a node.
-    """
+class Unsettled(NamedTuple):
+    """Since when an opened job has lacked a node for the same workers, and their uids."""
 
     since: datetime
     pods: frozenset[str]
@@ -113,8 +107,6 @@ class Memory:
     """What one decision tells the next; a leader that knows nothing of it decides well, if later.
 
     Attributes:
-        unsettled: Since when a job that was opened has had the same workers without a node, and which.
-        failures: Openings that came to nothing.
         keeping: The turn that lasts, or was last.
     """
 

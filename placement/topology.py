@@ -44,15 +44,13 @@ class Topology:
 
     def _groups(self, key: str) -> Mapping[str, NodeGroup]:
         """Every group by a topology label, by id."""
-        found: defaultdict[str, list[Node]] = defaultdict(list)
-        for node in self.nodes.values():
-            value = node.unit(key)
-            if value is not None:
-                found[value].append(node)
-        groups = ((value, sorted(found[value], key=lambda node: node.name)) for value in sorted(found))
+        found: defaultdict[str, dict[str, Node]] = defaultdict(dict)
+        for name, node in sorted(self.nodes.items()):
+            if value := node.unit(key):
+                found[value][name] = node
         return {
-            value: NodeGroup(value, tuple(nodes), frozenset(node.name for node in nodes))
-            for value, nodes in groups
+            value: NodeGroup(value, tuple(nodes.values()), frozenset(nodes))
+            for value, nodes in sorted(found.items())
         }
 
     def group(self, key: str, unit: str | None) -> NodeGroup | None:
