@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, product
 from typing import TYPE_CHECKING, Final
 
 from contract.keys import DEVICES, SERVER_4
@@ -13,7 +13,7 @@ from placement.model import CLAIMED, JobKey, is_pod
 from placement.topology import SIZES
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Container, Iterable
 
     from placement.model import Demand, Node, Pod, Taken
     from placement.topology import NodeGroup, Topology, Units
@@ -47,6 +47,7 @@ class Cluster:
         self.kept: dict[str, JobKey] = {}
         self.kept_inside = False
         self.resting = resting
+        self._given: set[tuple[JobKey, str]] = set()
 
     def stand(self, pod: Pod) -> None:
         """Count a pod in, where it stands or is about to."""
@@ -68,15 +69,19 @@ class Cluster:
         there = pod.node or (pod.opened and not (pod.gated and pod.key in self.resting))
         if place is None or not there or not pod.neuron or pod.deleting or (place.size == 1 and pod.node):
             return
+        unit = self.unit_of(pod)
         # The whole unit, for as long as one of its workers is there: another may have to come back.
-        if group := self.topology.group(place.unit, self.unit_of(pod)):
+        known = place.size > 1 and (pod.key, unit) in self._given
+        if not known and (group := self.topology.group(place.unit, unit)):
+            self._given.add((pod.key, group.id))
             self.hold(group, pod.key, place.size, pod.demand)
 
     def take(self, taken: Taken) -> None:
         """Count devices in that a claim has."""
-        _count(self.used[taken.node], taken.used)
+        counts = [self.used[taken.node], *([self.staying[taken.node]] if taken.stranger else [])]
+        for used, (name, amount) in product(counts, taken.used.items()):
+            used[name] = used.get(name, 0) + amount
         if taken.stranger:
-            _count(self.staying[taken.node], taken.used)
             self._held(taken.node, taken.claim, 1)
 
     def hold_by_name(self, pod: Pod, units: Units) -> None:
@@ -104,9 +109,10 @@ class Cluster:
     def holder(self, group: NodeGroup, size: int) -> JobKey | None:
         """Who is on a group; a unit of one node may be shared by those who need no more."""
         for node in group.nodes:
-            for holder, needed in self.holders.get(node.name, {}).items():
-                if size > 1 or needed > 1:
-                    return holder
+            if held := self.holders.get(node.name):
+                for holder, needed in held.items():
+                    if size > 1 or needed > 1:
+                        return holder
         return None
 
     def cause(self, group: NodeGroup, size: int, demands: Iterable[Demand], job: JobKey) -> Cause | None:
@@ -178,11 +184,7 @@ def _add(used: dict[str, int], demand: Demand) -> None:
     for ask in demand.claims:
         used[CLAIMED] = used.get(CLAIMED, 0) + 1000 * (ask.count or MOST)
     used["pods"] = used.get("pods", 0) + 1000
-    _count(used, demand.requests)
-
-
-def _count(used: dict[str, int], amounts: Mapping[str, int]) -> None:
-    for name, amount in amounts.items():
+    for name, amount in demand.requests.items():
         used[name] = used.get(name, 0) + amount
 
 
