@@ -126,7 +126,7 @@ class Allocator:
             others = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]
             if others:
                 return f"node {node.name} held by {shown(others[0])}"
-            cause = self._cluster.short(node, demands)
+            cause = self._cluster.full([node], demands)
         return cause.detail if cause else None
 
     def _settle(

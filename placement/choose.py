@@ -48,7 +48,7 @@ class Ranking:
         free = [
             group
             for group in self.fitting.values()
-            if cluster.holder(group, place.size) is None and cluster.full(group, demands) is None
+            if cluster.holder(group, place.size) is None and cluster.full(group.nodes, demands) is None
         ]
         self._heap: list[Entry] = [self._entry(group) for group in free]
         # What is kept from the last that asked, and may not be from the next, of another namespace.
@@ -115,7 +115,7 @@ class Ranking:
             if any(key[0] == namespace for node in group.nodes for key in holders.get(node.name, ())):
                 return True
             fills = any(namespace in cluster.lodgers.get(node.name, ()) for node in group.nodes)
-            return fills and cluster.full(group, self.demands) is not None
+            return fills and cluster.full(group.nodes, self.demands) is not None
 
         def held(group: NodeGroup) -> int:
             return sum(1 for node in group.nodes if holders.get(node.name))
@@ -132,7 +132,7 @@ class Ranking:
         return (
             cluster.holder(group, self.place.size) is None
             and rank == self._rank(group)
-            and cluster.full(group, self.demands) is None
+            and cluster.full(group.nodes, self.demands) is None
         )
 
     def _entry(self, group: NodeGroup) -> Entry:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import lru_cache
-from itertools import chain, product
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from contract.keys import DEVICES, SERVER_4
@@ -13,7 +13,7 @@ from placement.model import CLAIMED, JobKey, is_pod
 from placement.topology import SIZES
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Iterable, Mapping
 
     from placement.model import Demand, Node, Pod, Taken
     from placement.topology import NodeGroup, Topology, Units
@@ -78,9 +78,9 @@ class Cluster:
 
     def take(self, taken: Taken) -> None:
         """Count devices in that a claim has."""
-        counts = [self.used[taken.node], *([self.staying[taken.node]] if taken.stranger else [])]
-        for used, (name, amount) in product(counts, taken.used.items()):
-            used[name] = used.get(name, 0) + amount
+        for counts in (self.used, self.staying) if taken.stranger else (self.used,):
+            used = counts[taken.node]
+            used.update((name, used.get(name, 0) + amount) for name, amount in taken.used.items())
         if taken.stranger:
             self._held(taken.node, taken.claim, 1)
 
@@ -89,9 +89,8 @@ class Cluster:
         if not pod.neuron:
             return
         place = pod.place
-        known = place is not None and (place.unit, place.size) in units
-        group = self.topology.group(place.unit, pod.pin) if place and known else None
-        for name in {pod.node, *(group.names if group else ())} - {""}:
+        pinned = place and (place.unit, place.size) in units and self.topology.group(place.unit, pod.pin)
+        for name in {pod.node, *(pinned.names if pinned else ())} - {""}:
             self._held(name, pod.key, max(SIZES.values()))
 
     def unit_of(self, pod: Pod) -> str | None:
@@ -119,28 +118,17 @@ class Cluster:
         """Why a job cannot have a group that suits its pods; None where it can."""
         if holder := self.holder(group, size):
             return Cause("held", f"held by {shown(holder)}")
-        return self.full(group, demands) or self.kept_from(group, job)
+        return self.full(group.nodes, demands) or self.kept_from(group, job)
 
     def can_become_free(self, group: NodeGroup, size: int, demands: Iterable[Demand]) -> bool:
         """Whether a job could have a group that suits its pods, once other jobs have ended."""
         if size > 1 and any(map(is_pod, chain(*(self.holders.get(name, ()) for name in group.names)))):
             return False
-        return not any(
-            lacking(demand, node, self.staying.get(node.name, {}))
-            for node in group.nodes
-            for demand in demands
-        )
+        return _short(group.nodes, demands, self.staying) is None
 
-    def full(self, group: NodeGroup, demands: Iterable[Demand]) -> Cause | None:
-        """Of which resource too little is left."""
-        return next((cause for node in group.nodes if (cause := self.short(node, demands))), None)
-
-    def short(self, node: Node, demands: Iterable[Demand]) -> Cause | None:
-        """Of which resource too little is left on a node."""
-        for demand in demands:
-            if resource := lacking(demand, node, self.used.get(node.name, {})):
-                return Cause("full", f"node {node.name} has too little {resource}")
-        return None
+    def full(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Cause | None:
+        """Of which resource too little is left on nodes."""
+        return _short(nodes, demands, self.used)
 
     def kept_from(self, group: NodeGroup, job: JobKey) -> Cause | None:
         """For which other job a group is kept."""
@@ -177,6 +165,17 @@ class Cluster:
         held = self.holders.setdefault(node, {})
         if size > held.get(job, 0):  # where its pods disagree, the largest counts
             held[job] = size
+
+
+def _short(
+    nodes: Iterable[Node], demands: Iterable[Demand], used: Mapping[str, Mapping[str, int]]
+) -> Cause | None:
+    for node in nodes:
+        there = used.get(node.name, {})
+        for demand in demands:
+            if resource := lacking(demand, node, there):
+                return Cause("full", f"node {node.name} has too little {resource}")
+    return None
 
 
 def _add(used: dict[str, int], demand: Demand) -> None:
