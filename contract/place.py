@@ -56,12 +56,7 @@ class Placer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A number of a pod, times a factor.
-
-    Attributes:
-        source: ``name``, or ``labels/KEY``.
-        factor: Known when the job is admitted.
-    """
+    """A number of a pod, whose source is ``name`` or ``labels/KEY``, times a factor."""
 
     source: str
     factor: int = 1
@@ -90,26 +85,13 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Where a pod's number is, from 0 among those of the job that take nodes.
-
-    Attributes:
-        terms: They are added up.
-        offset: And this.
-    """
+    """Where a pod's number is, from 0 among those of the job that take nodes: terms and offset are added."""
 
     terms: tuple[Term, ...]
     offset: int = 0
 
     def __str__(self) -> str:
         return "+".join(map(str, [*self.terms, *([self.offset] if self.offset else [])]))
-
-    def of(self, name: str, labels: Mapping[str, Any]) -> int:
-        """A pod's number.
-
-        Raises:
-            ContractError: It has none.
-        """
-        return sum(term.of(name, labels) for term in self.terms) + self.offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +123,8 @@ class Place:
         """
         if self.index is None:
             return None
-        return self.index.of(metadata.get("name") or "", metadata.get("labels") or {})
+        name, labels = metadata.get("name") or "", metadata.get("labels") or {}
+        return sum(term.of(name, labels) for term in self.index.terms) + self.index.offset
 
 
 def parse(text: str) -> Place:

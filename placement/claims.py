@@ -404,14 +404,12 @@ class Inventory:
 
     def _devices(self) -> Iterator[tuple[str, Device]]:
         """Node and device, of each pool whose newest generation is all there."""
-        newest: dict[tuple[str, str], int] = {}
+        pools: defaultdict[tuple[str, str], defaultdict[int, list[Slice]]]
+        pools = defaultdict(lambda: defaultdict(list))
         for one in self.slices.values():
-            newest[one.pool] = max(newest.get(one.pool, 0), one.generation)
-        pools: defaultdict[tuple[str, str], list[Slice]] = defaultdict(list)
-        for one in self.slices.values():
-            if one.generation == newest[one.pool]:
-                pools[one.pool].append(one)
-        for slices in pools.values():
+            pools[one.pool][one.generation].append(one)
+        for generations in pools.values():
+            slices = generations[max(generations)]
             if all(one.slices == len(slices) for one in slices):
                 yield from ((one.node, device) for one in slices for device in one.devices)
 

@@ -24,7 +24,7 @@ LONGEST: Final = 900
 LISTED: Final = 4
 """As many groups are named one by one; more are counted by the kind of their cause."""
 
-NAMES: Final = {1: "free node", 2: "free pair of nodes", 4: "whole UltraServer"}
+NAMES: Final = {1: "free node{s}", 2: "free pair{s} of nodes", 4: "whole UltraServer{s}"}
 
 
 def explain(cluster: Cluster, waiting: Iterable[Waiting], keeper: JobKey | None) -> Iterator[Waiting]:
@@ -53,10 +53,8 @@ def listed(causes: Iterable[tuple[str, Cause]]) -> str:
 
 def units(count: int, size: int) -> str:
     """``2 whole UltraServers``."""
-    name = NAMES.get(size, f"free group of {size} nodes")
-    if count != 1:
-        name = name.replace("pair", "pairs").replace("group", "groups") if " of " in name else f"{name}s"
-    return f"{count} {name}"
+    name = NAMES.get(size, f"free group{{s}} of {size} nodes")
+    return f"{count} {name.format(s='' if count == 1 else 's')}"
 
 
 def shortage(ranking: Ranking, wanted: int, free: int, *, keeps: bool) -> str:

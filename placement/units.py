@@ -34,13 +34,14 @@ class Followed:
 
     def __call__(self) -> Units:
         """Those of now, and those of before."""
+        said = ""
         try:
             self._units |= _units(_texts(self._path))
-            self._said = ""
         except (OSError, ValueError) as error:
-            if self._said != str(error):
-                _log.error("the units of the table stay as they were: %s", error)
-            self._said = str(error)
+            said = str(error)
+        if said and said != self._said:
+            _log.error("the units of the table stay as they were: %s", said)
+        self._said = said
         return self._units
 
 
