@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from contract.keys import DRIVER
 from contract.place import Placer
@@ -68,8 +68,7 @@ class _UnreadableError(ValueError):
     """A claim that cannot be compared with nodes; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(NamedTuple):
     """Devices of one node, as its driver publishes them.
 
     Attributes:
@@ -85,8 +84,7 @@ class Slice:
     devices: tuple[Device, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceClass:
+class DeviceClass(NamedTuple):
     """A device class.
 
     Attributes:
@@ -116,8 +114,7 @@ class Request:
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """A ResourceClaim.
 
     Attributes:

@@ -73,8 +73,7 @@ def is_pod(job: JobKey) -> bool:
     return job[1].startswith(("pod/", "claim/"))
 
 
-@dataclass(frozen=True, slots=True)
-class Taint:
+class Taint(NamedTuple):
     """A taint of a node; fields as in the API."""
 
     key: str
@@ -82,8 +81,7 @@ class Taint:
     effect: str
 
 
-@dataclass(frozen=True, slots=True)
-class Toleration:
+class Toleration(NamedTuple):
     """A toleration of a pod; fields as in the API, empty where not given."""
 
     key: str
@@ -92,8 +90,7 @@ class Toleration:
     effect: str
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(NamedTuple):
     """A requirement on one label (or field) of a node; fields as in the API."""
 
     key: str
@@ -101,8 +98,7 @@ class Expression:
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """A node selector term: all of its expressions have to hold."""
 
     labels: tuple[Expression, ...] = ()

@@ -121,8 +121,7 @@ class Memory:
         return replace(self, failures={**self.failures, job: failure})
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(NamedTuple):
     """A job that is let through: first a unit for every block, then, when all are stored, every pod.
 
     Attributes:
@@ -144,8 +143,7 @@ class Opening:
         return tuple(dict.fromkeys(self.blocks.values()))
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(NamedTuple):
     """A job's pods that their operator is to recreate: none of them ever started."""
 
     job: Job

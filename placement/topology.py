@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from contract.keys import HOSTNAME, SERVER_2, SERVER_4
 from placement.fit import Cause, misfit, unusable
@@ -25,8 +24,7 @@ UNITS: Final = frozenset(SIZES.items()) | {(HOSTNAME, 1)}
 """Those of the packaged table."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGroup:
+class NodeGroup(NamedTuple):
     """The nodes that share a value of a topology label, by name, and their names."""
 
     id: str
