@@ -96,16 +96,13 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
         raise click.ClickException(str(error)) from error
     lease = given["lease"], given["identity"], given["lease_seconds"]
     elector = Elector(api, given["namespace"], *lease, LABELS)
-    nodes, pods, ended, *claims = (
+    copies = tuple(
         Mirror[Any](of, path, read, lambda: loop.wake(), unserved=UNSERVED if path in READERS else "")  # noqa: PLW0108 - made below
         for of, (path, read) in zip(watched, COLLECTIONS, strict=True)
     )
     passes = Passes(
         api,
-        nodes,
-        pods,
-        ended,
-        tuple(claims),
+        copies,
         policy,
         units,
         Reporter(api, given["identity"]),
@@ -117,8 +114,8 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
     loop = Loop(elector, passes, passes.leads, able=passes.sees)
     loop.stop_on_signals()
     with contextlib.ExitStack() as following:
-        for mirror in (nodes, pods, ended, *claims):
-            following.enter_context(mirror)
+        for copy in copies:
+            following.enter_context(copy)
         loop.run()
     if unserve:
         unserve()

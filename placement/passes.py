@@ -28,12 +28,15 @@ if TYPE_CHECKING:
     from placement.events import Reporter
     from placement.jobs import Job
     from placement.metrics import Metrics
-    from placement.model import Ended, Node, Pod, Taken
+    from placement.model import Pod
     from placement.plan import Decision, Deletion, Opening, Policy
     from placement.topology import Units
 
 WRITERS: Final = 8
 """Writes of one job that are under way at a time: where each takes 20 ms, 64 workers would take seconds."""
+
+NEEDED: Final = 3
+"""Of the copies so many come first without which nothing can be decided."""
 
 _log = logging.getLogger("placement")
 
@@ -44,8 +47,8 @@ class Passes:
 
     Attributes:
         api: The API server, for writes.
-        ended: A copy of the workers that have ended.
-        claims: Copies of what there is of claims, as `placement.claims.READERS`.
+        copies: Of nodes, pods that have not ended and workers that have, which are needed, and of what there
+            is of claims, as `placement.claims.READERS`.
         units: Which nodes make units now.
         interval: Seconds between passes when nothing changes: time passes for those that wait.
         longest: Seconds that a pass may write, so that it ends before the Lease does; what is left is for
@@ -53,10 +56,7 @@ class Passes:
     """
 
     api: KubernetesApi
-    nodes: Mirror[Node]
-    pods: Mirror[Pod]
-    ended: Mirror[Ended]
-    claims: tuple[Mirror[Any], ...]
+    copies: tuple[Mirror[Any], ...]
     policy: Policy
     units: Callable[[], Units]
     reporter: Reporter
@@ -96,14 +96,12 @@ class Passes:
         Raises:
             RuntimeError: They never will be again, so the program has to be started again.
         """
-        needed: tuple[Mirror[Any], ...] = self.nodes, self.pods, self.ended
-        mirrors = (*needed, *self.claims)
-        for mirror in mirrors:
-            mirror.check()
-        if any(mirror.lost for mirror in mirrors):
+        for copy in self.copies:
+            copy.check()
+        if any(copy.lost for copy in self.copies):
             self.metrics.failed("watch")
-        blind = any(mirror.lost for mirror in needed)
-        return not blind and all(mirror.wait(0) or mirror.lost for mirror in mirrors)
+        blind = any(copy.lost for copy in self.copies[:NEEDED])
+        return not blind and all(copy.wait(0) or copy.lost for copy in self.copies)
 
     def leads(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
         """Note whether this one leads; while another does, what it remembers goes out of date."""
@@ -112,22 +110,20 @@ class Passes:
             self._memory = Memory()
 
     def _decide(self) -> Decision:
-        lost = next((mirror.lost for mirror in self.claims if mirror.lost), "")
-        inventory = Inventory(*(mirror.items() for mirror in self.claims), lost=lost)
-        bare = {name: node for (_, name), node in self.nodes.items().items()}
+        lost = next((copy.lost for copy in self.copies[NEEDED:] if copy.lost), "")
+        nodes, pods, ended, *claims = (copy.items() for copy in self.copies)
+        inventory = Inventory(*claims, lost=lost)
+        bare = {name: node for (_, name), node in nodes.items()}
         # What has not changed is the same object, so this costs little; all devices of a fleet do not.
         offered = bare, inventory.slices, inventory.classes, lost
         if offered != self._shown:
             self._topology, self._shown = Topology(inventory.nodes(bare).values()), offered
-        nodes = self._topology.nodes
-        seen = list(self.pods.items().values())
-        known = {pod.uid for pod in seen}
+        known = {pod.uid for pod in pods.values()}
         self._written = {uid: pod for uid, pod in self._written.items() if uid in known}
         now, policy = self.clock(), replace(self.policy, units=self.units())
-        pods = inventory.pods(assume(seen, self._written.values()), now, policy.bound)
-        ended = self.ended.items().values()
-        everything: list[Pod | Ended | Taken] = [*pods, *ended, *inventory.taken(nodes, pods)]
-        return decide(self._topology, everything, now, policy, self._memory)
+        seen = inventory.pods(assume(pods.values(), self._written.values()), now, policy.bound)
+        taken = inventory.taken(self._topology.nodes, seen)
+        return decide(self._topology, [*seen, *ended.values(), *taken], now, policy, self._memory)
 
     def _carry_out(self, decision: Decision, deadline: float) -> bool:
         """Write what was decided, job by job; says whether there was time for all."""
