@@ -84,8 +84,7 @@ class Passes:
             _log.error("%s: a bug in this program", shown(job.key), exc_info=error)
         self._memory = decision.memory
         done = self._carry_out(decision, began + self.longest)
-        told = (*decision.waiting, *decision.doubted)
-        self.reporter.waiting(((found.job, found.why) for found in told), self.clock())
+        self.reporter.waiting([*decision.waiting, *decision.doubted], self.clock())
         return self.interval * jitter() if done else 0.0
 
     def sees(self) -> bool:
