@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from common.texts import printable
 from placement.allocate import Allocator, UnplacedError
@@ -18,28 +18,16 @@ from placement.believe import believed
 from placement.cluster import Cluster
 from placement.jobs import Job, jobs_of
 from placement.model import Ended, Taken
-from placement.plan import (
-    LONGEST_PAUSE,
-    Decision,
-    Deletion,
-    Failure,
-    Keeping,
-    Memory,
-    Policy,
-    Unsettled,
-    Waiting,
-)
+from placement.plan import Decision, Deletion, Failure, Keeping, Memory, Policy, Unsettled, Waiting
 from placement.reasons import LONGEST, explain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from datetime import datetime
 
     from placement.model import JobKey, Pod
     from placement.plan import Opening
     from placement.topology import Topology
-
-T = TypeVar("T")
 
 
 def decide(
@@ -90,11 +78,13 @@ class _Round:
     def run(self, pods: Iterable[Pod | Ended | Taken]) -> Decision:
         """Count all pods in, then go through the jobs once, those that were begun first."""
         seen = self._counted_in(pods)
-        turns = self._each(jobs_of(seen), self._turn)
-        self._each((job for *_, job in sorted(turns)), self._consider)
+        for job in sorted(map(self._with_ended, jobs_of(seen)), key=lambda job: (not job.begun, job.order)):
+            try:
+                self._consider(job)
+            except Exception as error:  # noqa: BLE001 - a mistake of ours about one job
+                self._mistaken(job, error)
         doubted = [Job(pod.key, (pod,)) for pod in seen if pod.problem and not pod.gated and not pod.deleting]
-        lost = self._now - 2 * LONGEST_PAUSE
-        failures = {key: failure for key, failure in self._failures.items() if failure.at > lost}
+        failures = {key: failure for key, failure in self._failures.items() if failure.counts(self._now)}
         return Decision(
             tuple(self._openings),
             tuple(self._deletions),
@@ -121,15 +111,15 @@ class _Round:
                 found = believed(pod, self._cluster.topology, self._policy.units)
                 self._cluster.stand(found)
                 seen.append(found)
-            except Exception as error:  # noqa: BLE001 - a mistake of ours about one job
+            except Exception as error:  # noqa: BLE001 - as above
                 self._cluster.hold_by_name(pod, self._policy.units)
                 if pod.key not in failed:
                     self._mistaken(Job(pod.key, (pod,)), error)
                 failed.add(pod.key)
         return [pod for pod in seen if pod.key not in failed] if failed else seen
 
-    def _turn(self, job: Job) -> tuple[bool, tuple[int, datetime, JobKey], Job]:
-        """What jobs are sorted by, and the job with its workers that have ended, if it goes on without them.
+    def _with_ended(self, job: Job) -> Job:
+        """The job with its workers that have ended, if it goes on without them.
 
         While all are recreated, after a failure or by a new job of the same name, those from before may
         still be there: they count where another is at work, or none has come for as long as an opened job
@@ -138,18 +128,8 @@ class _Round:
         ended = self._ended.get(job.key)
         newest = max(pod.created for pod in job.pods)
         if ended and (job.begun or self._now - newest >= self._policy.bound):
-            job = replace(job, ended=ended)
-        return not job.begun, job.order, job
-
-    def _each(self, jobs: Iterable[Job], do: Callable[[Job], T]) -> list[T]:
-        """What comes of each job; the others go on after a mistake about one."""
-        found = []
-        for job in jobs:
-            try:
-                found.append(do(job))
-            except Exception as error:  # noqa: BLE001 - as above
-                self._mistaken(job, error)
-        return found
+            return replace(job, ended=ended)
+        return job
 
     def _mistaken(self, job: Job, error: Exception) -> None:
         self._errors.append((job, error))

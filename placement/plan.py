@@ -75,6 +75,10 @@ class Failure:
             return self.at
         return self.at + min(pause * 2.0 ** min(self.count - before, 16), LONGEST_PAUSE)
 
+    def counts(self, now: datetime) -> bool:
+        """Whether it is remembered still."""
+        return now - self.at < 2 * LONGEST_PAUSE
+
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
