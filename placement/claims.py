@@ -15,7 +15,6 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import chain
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from contract.keys import DRIVER
@@ -371,10 +370,8 @@ class Inventory:
                     f"claim {name} is one for all pods that name it: use a resourceClaimTemplateName, "
                     "so that each has its own"
                 )
-            what, made = (
-                f"ResourceClaimTemplate {template}",
-                self.by_entry.get((pod.namespace, pod.uid, entry)),
-            )
+            what = f"ResourceClaimTemplate {template}"
+            made = self.by_entry.get((pod.namespace, pod.uid, entry))
             if made is None:
                 raise _UnreadableError(f"no claim was created from {what} yet: its Events say why")
             if made.problem:
@@ -422,13 +419,11 @@ def _offering(node: Node, devices: list[Device]) -> Node:
     )
 
 
-READERS: Final[Mapping[str, Callable[[Object], Any]]] = MappingProxyType(
-    {
-        f"{API}/resourceslices": read_slice,
-        f"{API}/deviceclasses": read_class,
-        f"{API}/resourceclaims": read_claim,
-    }
-)
+READERS: Final[Mapping[str, Callable[[Object], Any]]] = {
+    f"{API}/resourceslices": read_slice,
+    f"{API}/deviceclasses": read_class,
+    f"{API}/resourceclaims": read_claim,
+}
 """Where the collections are, in the order of `Inventory`'s fields, and what is kept of their objects."""
 
 
