@@ -16,17 +16,13 @@ One annotation, ``ultraserver-webhook.io/place``, of words ``KEY=VALUE`` in this
 ==========  ========================================================================================
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from contract import keys
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MOST_WORKERS: Final = 100_000
 """More than any cluster has nodes; a number beyond it is a mistake."""

@@ -1,24 +1,16 @@
 """A unit for every block of a job: where others of the block are, or a free group."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from placement.choose import Ranking
-from placement.cluster import shown
-from placement.plan import Opening
+from placement.cluster import Cluster, shown
+from placement.jobs import Job
+from placement.model import Demand, JobKey, Node, Pod
+from placement.plan import Failure, Opening
 from placement.reasons import shortage
 from placement.topology import unsuited
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from placement.cluster import Cluster
-    from placement.jobs import Job
-    from placement.model import Demand, JobKey, Node, Pod
-    from placement.plan import Failure
-
 
 MOST_DEMANDS: Final = 4
 """Different kinds of node that the workers of one job may ask for."""

@@ -4,24 +4,17 @@ Jobs of fewer nodes fill UltraServers that are broken into already, so that whol
 equals the first by name is taken, so that every run of the same decision says the same.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Collection, Iterable
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
 
 from contract.keys import SERVER_2, SERVER_4
-from placement.topology import SIZES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from contract.place import Place
-    from placement.cluster import Cluster
-    from placement.fit import Cause
-    from placement.model import Demand, JobKey, Node
-    from placement.topology import NodeGroup
+from contract.place import Place
+from placement.cluster import Cluster
+from placement.fit import Cause
+from placement.model import Demand, JobKey, Node
+from placement.topology import SIZES, NodeGroup
 
 Rank = tuple[bool, bool, int, int]
 Entry = tuple[Rank, tuple[str, str, str]]

@@ -8,27 +8,21 @@ kept as is needed, and of bounded length. Templates are not looked at: kube-cont
 gated pods, too, and where it may not (by a quota, say) the pod could not start.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from contract.keys import DRIVER
 from contract.place import Placer
+from kube.api import Object
 from placement.fit import HARD
-from placement.model import Ask, Device, Taken, are_neuron
+from placement.model import Ask, Conditions, Device, Node, Pod, Taken, are_neuron
 from placement.read import claiming
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from datetime import datetime, timedelta
-
-    from kube.api import Object
-    from placement.model import Conditions, Node, Pod
 
 API: Final = "/apis/resource.k8s.io/v1"
 MOST_COMPARED: Final = 32

@@ -1,23 +1,15 @@
 """Who holds which nodes, and why a group of them cannot be used."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from contract.keys import DEVICES, SERVER_4
 from placement.fit import Cause, lacking
-from placement.model import CLAIMED, JobKey, is_pod
-from placement.topology import SIZES
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
-
-    from placement.model import Demand, Node, Pod, Taken
-    from placement.topology import NodeGroup, Topology, Units
-
+from placement.model import CLAIMED, Demand, JobKey, Node, Pod, Taken, is_pod
+from placement.topology import SIZES, NodeGroup, Topology, Units
 
 MOST: Final = 10_000
 """More devices than a node has."""

@@ -6,28 +6,20 @@ lasts; from then on the groups nearest to free are kept for it (for one job at a
 not for ever, whichever jobs come and go). What one job asks, or how it fails, costs no other its turn.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from common.texts import printable
 from placement.allocate import Allocator, UnplacedError
 from placement.believe import believed
 from placement.cluster import Cluster
 from placement.jobs import Job, jobs_of
-from placement.model import Ended, Taken
-from placement.plan import Decision, Deletion, Failure, Keeping, Memory, Policy, Unsettled, Waiting
+from placement.model import Ended, JobKey, Pod, Taken
+from placement.plan import Decision, Deletion, Failure, Keeping, Memory, Opening, Policy, Unsettled, Waiting
 from placement.reasons import LONGEST, explain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from placement.model import JobKey, Pod
-    from placement.plan import Opening
-    from placement.topology import Topology
+from placement.topology import Topology
 
 
 def decide(

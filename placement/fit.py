@@ -6,17 +6,11 @@ rules are stricter than the scheduler's: a cordoned node and one that is not Rea
 tolerated, because a job that starts there now loses a node soon.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
-from placement.model import PORT, unmet
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from placement.model import Demand, Expression, Node, Taint, Term, Toleration
+from placement.model import PORT, Demand, Expression, Node, Taint, Term, Toleration, unmet
 
 HARD: Final = ("NoSchedule", "NoExecute")
 """The effects of taints that keep pods off a node."""

@@ -1,22 +1,15 @@
 """Jobs: the pods that carry one job label in one namespace."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from contract.keys import GATE, INJECT
-from contract.place import Placer
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-    from datetime import datetime
-
-    from contract.place import Place
-    from placement.model import JobKey, Pod
+from contract.place import Place, Placer
+from placement.model import JobKey, Pod
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,12 @@
 """What the loop tells Prometheus. Counters of its own registry: no process or interpreter figures."""
 
-from __future__ import annotations
-
 import collections
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from placement.plan import Decision
+from placement.plan import Decision
 
 PREFIX: Final = "ultraserver_placement"
 SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)

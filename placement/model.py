@@ -13,21 +13,16 @@ which the next leader finishes the same opening:
    the workers that have none.
 """
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from contract.keys import DEVICES, DRIVER, GATE, NO_NODE, NO_SERVER, NODE_IDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from contract.place import Place
+from contract.place import Place
 
 COMPONENT: Final = "ultraserver-placement"
 """The program: its Lease, its Deployment, and what its Events come from."""

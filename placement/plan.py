@@ -1,21 +1,15 @@
 """What is wanted, what is to be done, and what one decision tells the next."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
+from placement.choose import Ranking
+from placement.cluster import Cluster
+from placement.jobs import Job
+from placement.model import JobKey, Pod
 from placement.topology import UNITS, Units
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from placement.choose import Ranking
-    from placement.cluster import Cluster
-    from placement.jobs import Job
-    from placement.model import JobKey, Pod
-
 
 FIRST_PAUSE: Final = timedelta(seconds=10)
 """After a write that was refused; doubles each time."""
@@ -118,7 +112,7 @@ class Memory:
     failures: Mapping[JobKey, Failure] = field(default_factory=dict)
     keeping: Keeping | None = None
 
-    def refused(self, job: JobKey, why: str, now: datetime) -> Memory:
+    def refused(self, job: JobKey, why: str, now: datetime) -> Self:
         """The same, and that a write to a job's pods was refused."""
         before = self.failures.get(job, Failure(0, now, frozenset()))
         failure = replace(before, count=before.count + 1, at=now, refused=why[:LONGEST_REFUSAL])

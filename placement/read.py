@@ -5,12 +5,11 @@ cannot be read, or would cost too much, becomes the pod's `problem`, in words, a
 that takes no node for a job only who it is and what it takes is kept: it may be as large as it likes.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from common.quantities import amounts, requests
@@ -18,12 +17,8 @@ from common.times import time_of
 from contract import place as contract
 from contract.keys import DEVICES, JOB, LOOSE, OPENED
 from contract.place import ContractError, Place, Placer
+from kube.api import Object
 from placement.model import PORT, Ask, Demand, Ended, Expression, Node, Pod, Taint, Term, Toleration
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kube.api import Object
 
 ENDED: Final = ("Succeeded", "Failed")
 """Phases of pods that hold nothing any more."""

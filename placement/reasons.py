@@ -1,22 +1,17 @@
 """Why a job waits, in words short enough for an Event."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from common.texts import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from placement.choose import Ranking
-    from placement.cluster import Cluster
-    from placement.fit import Cause
-    from placement.jobs import Job
-    from placement.model import JobKey
-    from placement.plan import Waiting
+from placement.choose import Ranking
+from placement.cluster import Cluster
+from placement.fit import Cause
+from placement.jobs import Job
+from placement.model import JobKey
+from placement.plan import Waiting
 
 LONGEST: Final = 900
 """Characters. The API server refuses the note of an Event beyond 1,024 bytes."""

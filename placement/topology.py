@@ -1,18 +1,13 @@
 """The nodes, and which of them work as one unit: what changes only when a node does."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from contract.keys import HOSTNAME, SERVER_2, SERVER_4
 from placement.fit import Cause, misfit, unusable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from placement.model import Demand, Node
+from placement.model import Demand, Node
 
 SIZES: Final = {SERVER_4: 4, SERVER_2: 2}
 """Nodes of a whole unit, for the labels that nest: whoever takes a node of the smaller breaks the larger."""

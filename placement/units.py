@@ -1,18 +1,13 @@
 """Which nodes make units: the shapes of the rule table, whose files the webhook reads, too."""
 
-from __future__ import annotations
-
 import logging
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import yaml
 
 from placement.topology import UNITS, Units
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _log = logging.getLogger("placement")
 
