@@ -1,34 +1,27 @@
 """``python -m certs``: the certificate program's command line."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from certs import development, objects, status
 from certs.authority import CertificateError
-from certs.decide import Action
+from certs.decide import Action, NextStep
 from certs.options import cluster_options, option, rotator
-from certs.passes import Passes
+from certs.rotate import PassResult
 from common import logs
 from kube.api import ApiError
 from kube.election import Elector
 from kube.loop import Loop
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from certs.decide import NextStep
-    from certs.rotate import PassResult
 
 LOOK_SECONDS = 0.5
 """Between the looks of ``rotate --wait``."""
@@ -113,22 +106,22 @@ def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
 def run(**options: Any) -> None:  # noqa: ANN401 - as above
     """Renew the certificates when they are due, until SIGTERM."""
     # prometheus_client is for this command only.
+    from prometheus_client import start_http_server  # noqa: PLC0415
+
     from certs.metrics import Metrics  # noqa: PLC0415
-    from kube.metrics import serve  # noqa: PLC0415
+    from certs.passes import Passes  # noqa: PLC0415
 
     logs.configure(options["log_format"], "certs")
     metrics = Metrics()
     with _failing():
         rotating = rotator(_log_step, **options)
-        port = options["metrics_port"]
-        unserve = serve(metrics.registry, options["metrics_host"], port) if port else None
+        if port := options["metrics_port"]:
+            start_http_server(port, options["metrics_host"], metrics.registry)
     lease = options["lease"], options["identity"], options["lease_seconds"]
     elector = Elector(rotating.api, rotating.target.namespace, *lease, objects.LABELS)
     loop = Loop(elector, Passes(rotating, metrics, options["interval_seconds"]), metrics.leads)
     loop.stop_on_signals()
     loop.run()
-    if unserve:
-        unserve()
     _log.info("stopped")
 
 
@@ -138,7 +131,7 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
     "directory",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="Where ca.crt, tls.crt and tls.key are, or are to be.",
+    help="Where ca.crt, tls.crt and tls.key are to be.",
 )
 @click.option(
     "--host",
@@ -147,15 +140,10 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
     help="Another DNS name or IP address to serve; may be repeated.",
 )
 def dev(directory: Path, hosts: tuple[str, ...]) -> None:
-    """Make certificates for localhost, 127.0.0.1, ::1 and every --host.
-
-    Files that are still valid are kept.
-    """
-    wanted = tuple(dict.fromkeys((*development.DEFAULT_HOSTS, *hosts)))
+    """Make certificates for localhost, 127.0.0.1, ::1 and every --host."""
     with _failing():
-        why, expires = development.ensure(directory, wanted, datetime.now(UTC))
-    did, why = ("made", why) if why else ("kept", "it is valid for these hosts")
-    click.echo(f"{did} {directory / 'tls.crt'} ({why}); valid until {expires:%Y-%m-%d %H:%M} UTC")
+        expires = development.make(directory, (*development.DEFAULT_HOSTS, *hosts), datetime.now(UTC))
+    click.echo(f"made {directory / 'tls.crt'}; valid until {expires:%Y-%m-%d %H:%M} UTC")
 
 
 @contextlib.contextmanager

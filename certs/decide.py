@@ -16,23 +16,15 @@ A certificate from elsewhere is a Secret that is only read. While it is there an
 authority is the new one again. So a change of who makes the certificate is such a replacement as well.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from certs.authority import BACKDATE, is_authority, lacking, span
-from certs.inputs import good, last_served, renewal, still_good, unusable, verifies
+from certs.inputs import Inputs, good, last_served, renewal, still_good, unusable, verifies
+from certs.objects import Bundle
 from common.times import stamp
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from certs.inputs import Inputs
-    from certs.objects import Bundle
 
 
 class Action(Enum):

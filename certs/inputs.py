@@ -3,22 +3,15 @@
 And questions about single certificates and bundles, which decisions and reports ask. Pure.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
-from certs.authority import BACKDATE, in_time, is_authority, serves, signed_by, span
+from cryptography import x509
+
+from certs.authority import BACKDATE, Pair, in_time, is_authority, serves, signed_by, span
+from certs.objects import Bundle, Hook, PairSecret
 from common.times import stamp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from cryptography import x509
-
-    from certs.authority import Pair
-    from certs.objects import Bundle, Hook, PairSecret
 
 
 @dataclass(frozen=True, slots=True)

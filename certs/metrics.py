@@ -1,15 +1,11 @@
 """What the loop tells Prometheus. Counters of its own registry: no process or interpreter figures."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from certs.rotate import PassResult
+from certs.rotate import PassResult
 
 PREFIX = "ultraserver_certs"
 

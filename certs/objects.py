@@ -1,24 +1,17 @@
 """The Secrets and webhook configurations: where they are, read as certificates, and written as JSON. Pure."""
 
-from __future__ import annotations
-
 import base64
 import copy
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from certs.authority import CertificateError, Pair, load
 from common.times import time_of
-from kube.api import guarded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
-    from kube.api import Object
+from kube.api import Object, guarded
 
 LABELS = {
     "app.kubernetes.io/part-of": "ultraserver-webhook",
@@ -118,8 +111,6 @@ def read_hook(kind: str, name: str, raw: Object | None) -> Hook:
 
 def read_bundle(pem: bytes) -> Bundle:
     """The certificates of a PEM text; none when one of them cannot be read."""
-    if b"-----BEGIN CERTIFICATE-----" not in pem:
-        return frozenset()
     try:
         return frozenset(x509.load_pem_x509_certificates(pem))
     except ValueError:

@@ -1,35 +1,19 @@
 """Options of the commands that talk to a cluster; each has an environment variable of the same name."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from certs.authority import service_names
+from certs.decide import NextStep
 from certs.inputs import Wanted
 from certs.rotate import Rotator, Target
 from kube.command import connect, options_of, own_namespace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from certs.decide import NextStep
-    from certs.replicas import Address
-
 option = options_of("ULTRASERVER_CERTS")
-
-
-def _endpoints(_context: object, _option: object, values: tuple[str, ...]) -> tuple[Address, ...]:
-    found = []
-    for value in values:
-        host, _, port = value.rpartition(":")
-        if not host or not port.isdecimal():
-            raise click.BadParameter(f"{value} is not a host:port")
-        found.append((host.strip("[]"), int(port)))
-    return tuple(found)
 
 
 _OPTIONS = (
@@ -57,13 +41,6 @@ _OPTIONS = (
         default=300.0,
         help="How long a changed Secret takes at most to reach the pods that mount it.",
     ),
-    option(
-        "--endpoint",
-        "endpoints",
-        multiple=True,
-        callback=_endpoints,
-        help="host:port of a server to ask for its certificate, besides the Service's; may be repeated.",
-    ),
 )
 
 
@@ -89,7 +66,6 @@ def rotator(say: Callable[[NextStep], object], **given: Any) -> Rotator:  # noqa
         given["ca_secret"],
         given["provided_secret"],
         tuple(hooks),
-        given["endpoints"],
     )
     if len({target.secret, target.authority_secret, target.provided_secret}) < 3:  # noqa: PLR2004 - all differ
         raise click.UsageError(

@@ -1,20 +1,15 @@
 """The passes of the loop: each done, counted and said; how long until the next."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from certs.authority import CertificateError
 from certs.decide import Action
+from certs.metrics import Metrics
+from certs.rotate import PassResult, Rotator
 from kube.api import ApiError
 from kube.backoff import jitter
-
-if TYPE_CHECKING:
-    from certs.metrics import Metrics
-    from certs.rotate import PassResult, Rotator
 
 _log = logging.getLogger("certs")
 

@@ -1,19 +1,12 @@
 """Which leaf each replica serves: asked over TLS, at the addresses of the Service's EndpointSlices."""
 
-from __future__ import annotations
-
-import contextlib
-import socket
 import ssl
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from cryptography import x509
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kube.api import Object
+from kube.api import Object
 
 TIMEOUT_SECONDS = 2.0
 _AT_ONCE = 8
@@ -35,8 +28,8 @@ def addresses(slices: Object | None) -> list[Address]:
     return sorted(found)
 
 
-def served(wanted: Sequence[Address], server_name: str) -> dict[str, x509.Certificate]:
-    """Ask addresses for their certificate, by the name that the API server would ask for.
+def served(wanted: Sequence[Address]) -> dict[str, x509.Certificate]:
+    """Ask addresses for their certificate; one that does not verify is an answer, too.
 
     Returns:
         The leaf by ``host:port``. An address that does not answer is left out: there is nobody behind it
@@ -44,20 +37,13 @@ def served(wanted: Sequence[Address], server_name: str) -> dict[str, x509.Certif
         alone decides.
     """
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        answers = pool.map(lambda address: _leaf(address, server_name), wanted)
+        answers = pool.map(_leaf, wanted)
         return {f"{host}:{port}": leaf for (host, port), leaf in zip(wanted, answers, strict=True) if leaf}
 
 
-def _leaf(address: Address, server_name: str) -> x509.Certificate | None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # Nothing is sent; a certificate that does not verify is an answer, too.
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    with contextlib.suppress(OSError, ValueError):  # ssl.SSLError is an OSError
-        with (
-            socket.create_connection(address, TIMEOUT_SECONDS) as plain,
-            context.wrap_socket(plain, server_hostname=server_name) as secure,
-        ):
-            der = secure.getpeercert(binary_form=True)
-        return x509.load_der_x509_certificate(der) if der else None
-    return None
+def _leaf(address: Address) -> x509.Certificate | None:
+    try:
+        pem = ssl.get_server_certificate(address, timeout=TIMEOUT_SECONDS)
+        return x509.load_pem_x509_certificate(pem.encode())
+    except (OSError, ValueError):  # ssl.SSLError is an OSError
+        return None

@@ -1,29 +1,28 @@
 """One pass: read, decide, do one step, and again, until nothing is left to do now."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from datetime import datetime
+
+from cryptography.x509 import Certificate
 
 from certs import objects
-from certs.authority import issue, new_authority
+from certs.authority import Pair, issue, new_authority
 from certs.decide import Action, NextStep, decide
-from certs.inputs import Inputs
-from certs.objects import STORED_AT, TRUSTED_SINCE, bundle_pem, file, read_hook, read_secret
-from certs.replicas import Address, addresses, served
+from certs.inputs import Inputs, Wanted
+from certs.objects import (
+    STORED_AT,
+    TRUSTED_SINCE,
+    Bundle,
+    PairSecret,
+    bundle_pem,
+    file,
+    read_hook,
+    read_secret,
+)
+from certs.replicas import addresses, served
 from kube.api import ApiError, ConflictError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import datetime
-
-    from cryptography.x509 import Certificate
-
-    from certs.authority import Pair
-    from certs.inputs import Wanted
-    from certs.objects import Bundle, PairSecret
-    from kube.api import Object
-    from kube.client import KubernetesApi
+from kube.rest import RestApi
 
 MOST_STEPS = 40
 """Of one pass. A whole rotation is eight; more means that somebody undoes what this program does."""
@@ -40,7 +39,6 @@ class Target:
         authority_secret: The Secret with the authority's key, which they do not.
         provided_secret: The Secret with a certificate from elsewhere, which is served while it exists.
         hooks: Webhook configurations, as kind (``mutating`` or ``validating``) and name.
-        replicas: Addresses to ask besides the Service's endpoints, for servers outside the cluster.
     """
 
     namespace: str
@@ -49,7 +47,6 @@ class Target:
     authority_secret: str
     provided_secret: str
     hooks: tuple[tuple[str, str], ...] = ()
-    replicas: tuple[Address, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,7 @@ class PassResult:
 
 @dataclass(slots=True)
 class Rotator:
-    """Does passes for one target.
+    """Does passes for one target. It raises `ApiError` where something cannot be read or written.
 
     Attributes:
         api: The API server.
@@ -88,7 +85,7 @@ class Rotator:
         say: Told each step when it is done, and why it was.
     """
 
-    api: KubernetesApi
+    api: RestApi
     target: Target
     policy: Wanted
     clock: Callable[[], datetime]
@@ -100,40 +97,28 @@ class Rotator:
         The webhook configurations first, the authority last. So whoever is about to write to the former
         by their version knows an authority that is not older than they are, and cannot undo what another
         rotator, who knew a newer one, has published meanwhile.
-
-        Raises:
-            ApiError: Something cannot be read.
         """
         target = self.target
         hooks = tuple(
             read_hook(kind, name, self.api.get(objects.webhook_configuration(kind, name)))
             for kind, name in target.hooks
         )
-        serving = read_secret(target.secret, self._secret(target.secret), STORED_AT)
-        provided = read_secret(target.provided_secret, self._secret(target.provided_secret), STORED_AT)
-        raw = self._secret(target.authority_secret)
-        authority = read_secret(target.authority_secret, raw, TRUSTED_SINCE, signs=True)
+        serving = self._secret(target.secret, STORED_AT)
+        provided = self._secret(target.provided_secret, STORED_AT)
+        authority = self._secret(target.authority_secret, TRUSTED_SINCE, signs=True)
         return Inputs(authority, serving, provided, hooks, self.policy, self.clock(), forced)
 
     def next(self, stored: Inputs) -> NextStep:
-        """Decide; before an old authority goes, the replicas are asked.
-
-        Raises:
-            ApiError: The replicas' addresses cannot be read.
-        """
+        """Decide; before an old authority goes, the replicas are asked."""
         decision = decide(stored)
         if decision.action is Action.BUNDLE and stored.bundle > decision.bundle:
             decision = decide(replace(stored, replicas=self.replicas()))
         return decision
 
     def replicas(self) -> dict[str, Certificate]:
-        """The leaf that each replica serves, by address.
-
-        Raises:
-            ApiError: Their addresses cannot be read.
-        """
+        """The leaf that each replica serves, by address."""
         slices = self.api.get(objects.endpoint_slices(self.target.namespace, self.target.service))
-        return served([*self.target.replicas, *addresses(slices)], self.policy.names[0])
+        return served(addresses(slices))
 
     def run(self, *, authority: bool = False, leaf: bool = False) -> PassResult:
         """Do one pass; on request replace the authority that signs now, or the stored leaf, even if good.
@@ -207,8 +192,9 @@ class Rotator:
         else:
             self.api.replace(f"{collection}/{held.name}", document)
 
-    def _secret(self, name: str) -> Object | None:
-        return self.api.get(f"{objects.secrets(self.target.namespace)}/{name}")
+    def _secret(self, name: str, note: str, *, signs: bool = False) -> PairSecret:
+        raw = self.api.get(f"{objects.secrets(self.target.namespace)}/{name}")
+        return read_secret(name, raw, note, signs=signs)
 
 
 def _files(pair: Pair) -> dict[str, bytes]:

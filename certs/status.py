@@ -1,20 +1,12 @@
 """What is stored, in words. Pure."""
 
-from __future__ import annotations
+from datetime import datetime, timedelta
 
-from typing import TYPE_CHECKING
+from cryptography.x509 import Certificate
 
 from certs.authority import lacking
-from certs.decide import Action
-from certs.inputs import renewal, unusable, verifies
-
-if TYPE_CHECKING:
-    from datetime import datetime, timedelta
-
-    from cryptography.x509 import Certificate
-
-    from certs.decide import NextStep
-    from certs.inputs import Inputs
+from certs.decide import Action, NextStep
+from certs.inputs import Inputs, renewal, unusable, verifies
 
 
 def problems(inputs: Inputs) -> list[str]:

@@ -35,6 +35,9 @@ BLOCK: Final = PREFIX + "block"
 LOOSE: Final = PREFIX + "loose"
 """Label on a loose Pod, which keeps jobs off its UltraServer."""
 
+INIT_SCRIPT: Final = PREFIX + "init-script"
+"""Annotation on a launcher's Pod: the text that its init containers run."""
+
 ADDED: Final = PREFIX + "added"
 """Annotation on a pod template: what the webhook added to it."""
 

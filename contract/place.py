@@ -20,6 +20,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final
 
 from contract import keys
@@ -123,8 +124,9 @@ class Place:
         return sum(term.of(name, labels) for term in self.index.terms) + self.index.offset
 
 
+@lru_cache(maxsize=1024)
 def parse(text: str) -> Place:
-    """The place that an annotation says.
+    """The place that an annotation says; one for all pods of a job, which say the same.
 
     Raises:
         ContractError: It cannot be read.

@@ -1,7 +1,5 @@
 """What calls of an API server are about: JSON objects, and the ways they fail. `kube.client` makes them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 Object = dict[str, Any]

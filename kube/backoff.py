@@ -1,12 +1,7 @@
 """How long to wait before the next try."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 JITTER = 0.2
 """By how much of it a wait varies: programs that were started together do not stay in step."""

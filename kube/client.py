@@ -4,28 +4,23 @@ The generic calls of its client are used, not the generated models: an object th
 written back as JSON keeps every field, those of a newer API server included.
 """
 
-from __future__ import annotations
-
 import contextlib
+from collections.abc import Iterator
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import orjson
 import urllib3
 from kubernetes.client.api_client import ApiClient
 from kubernetes.client.configuration import Configuration
 from kubernetes.client.exceptions import ApiException
+from kubernetes.client.rest import RESTResponse
 from kubernetes.config.config_exception import ConfigException
 from kubernetes.config.incluster_config import load_incluster_config
-from kubernetes.config.kube_config import list_kube_config_contexts, load_kube_config
+from kubernetes.config.kube_config import load_kube_config
 
 from kube.api import ApiError, Object
 from kube.rest import Answer, RestApi, TooLongError, checked, decoded, loaded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from kubernetes.client.rest import RESTResponse
 
 TIMEOUT_SECONDS = 10
 """For one call; the API server answers reads and writes of such small objects in milliseconds."""
@@ -49,7 +44,7 @@ class KubernetesApi(RestApi):
         self._client = ApiClient(configuration)
 
     @contextlib.contextmanager
-    def stream(self, path: str) -> Iterator[EventStream]:
+    def stream(self, path: str) -> Iterator["EventStream"]:
         """Begin a watch.
 
         Raises:
@@ -96,6 +91,15 @@ class KubernetesApi(RestApi):
             return self._client.call_api(*request, _request_timeout=timeout)
 
 
+def _event(line: bytes) -> Object:
+    """An event. What the quick way refuses, as bytes that are no UTF-8, `loaded` reads all the same."""
+    try:
+        found: Object = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        found = loaded(line)
+    return found
+
+
 class EventStream:
     """The events of a watch as they come, until the API server ends it or says nothing for long.
 
@@ -112,7 +116,7 @@ class EventStream:
         with _errors("GET", self._path), contextlib.suppress(urllib3.exceptions.ReadTimeoutError):
             for part in self._response.stream(_READ_BYTES):
                 *lines, left = (left + part).split(b"\n")
-                yield from map(loaded, filter(None, lines))
+                yield from map(_event, filter(None, lines))
 
     def close(self) -> None:
         """End it, from any thread: whoever waits for an event gets no more."""
@@ -139,27 +143,6 @@ def connect(kubeconfig: Path | None) -> KubernetesApi:
         hint = "" if kubeconfig else " (not in a pod? Then name a --kubeconfig.)"
         raise ApiError(f"cannot reach the API server: {error}{hint}") from error
     return KubernetesApi(configuration)
-
-
-def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[KubernetesApi, str]:
-    """Have the API server that kubectl would talk to, and the namespace that it would use.
-
-    Args:
-        kubeconfig: A kubeconfig; None for those of the variable ``KUBECONFIG``, or ``~/.kube/config``.
-        context: One of its contexts; None for the current one.
-
-    Raises:
-        ApiError: There is no such file or context, or it names no API server.
-    """
-    configuration, file = Configuration(), str(kubeconfig) if kubeconfig else None
-    try:
-        load_kube_config(file, context, configuration, persist_config=False)  # type: ignore[no-untyped-call]
-        contexts, current = list_kube_config_contexts(file)  # type: ignore[no-untyped-call]
-    except (ConfigException, OSError) as error:
-        raise ApiError(f"cannot reach the API server: {error}") from error
-    wanted = context or current["name"]
-    chosen = next((item for item in contexts if item["name"] == wanted), current)
-    return KubernetesApi(configuration), chosen["context"].get("namespace") or "default"
 
 
 @contextlib.contextmanager

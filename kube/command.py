@@ -1,9 +1,6 @@
 """What the command lines of the programs that talk to an API server share."""
 
-from __future__ import annotations
-
-import contextlib
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +9,6 @@ import click
 from kube.api import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from kube.client import KubernetesApi
 
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -25,14 +20,14 @@ def options_of(environment: str) -> Callable[..., Callable[[Any], Any]]:
     Args:
         environment: Prefix of the variables: with ``PROGRAM``, ``--lease`` is ``PROGRAM_LEASE``.
     """
-    return partial(_option, environment)
 
+    def option(*names: str, **attributes: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - click's own types
+        variable = f"{environment}_{names[0].removeprefix('--').upper().replace('-', '_')}"
+        return click.option(
+            *names, **{"envvar": variable, "show_envvar": True, "show_default": True, **attributes}
+        )
 
-def _option(environment: str, *names: str, **attributes: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - click's own types
-    variable = f"{environment}_{names[0].removeprefix('--').upper().replace('-', '_')}"
-    return click.option(
-        *names, **{"envvar": variable, "show_envvar": True, "show_default": True, **attributes}
-    )
+    return option
 
 
 def own_namespace() -> str:
@@ -43,34 +38,15 @@ def own_namespace() -> str:
         return "ultraserver-webhook"
 
 
-def connect(kubeconfig: Path | None) -> KubernetesApi:
+def connect(kubeconfig: Path | None) -> "KubernetesApi":
     """As `kube.client.connect`; the client is imported here, for commands and --help run without it.
 
     Raises:
         ApiError: No API server is named, or its client is not installed.
     """
-    with _needs_client():
-        from kube import client  # noqa: PLC0415 - it costs 0.3 s
-
-        return client.connect(kubeconfig)
-
-
-def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[KubernetesApi, str]:
-    """As `kube.client.connect_as_user`, for commands that people run.
-
-    Raises:
-        ApiError: No API server is named, or its client is not installed.
-    """
-    with _needs_client():
-        from kube import client  # noqa: PLC0415 - as above
-
-        return client.connect_as_user(kubeconfig, context)
-
-
-@contextlib.contextmanager
-def _needs_client() -> Iterator[None]:
     try:
-        yield
+        from kube import client  # noqa: PLC0415 - it costs 0.3 s
     except ModuleNotFoundError as error:
         install = "pip install 'ultraserver-webhook[controllers]'"
         raise ApiError(f"{error}: the API server's client is an extra: {install}") from error
+    return client.connect(kubeconfig)

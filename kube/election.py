@@ -7,25 +7,20 @@ safe without a leader. The ``kubernetes`` package's own election has no types, n
 keeps the passes in a thread of its own, so it is not used.
 """
 
-from __future__ import annotations
-
-import copy
+import contextlib
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kube.api import ConflictError, Object, leases
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from kube.client import KubernetesApi
+from kube.rest import RestApi
 
 
 @dataclass(slots=True)
 class Elector:
-    """One candidate for a Lease.
+    """One candidate for a Lease. It raises `ApiError` where that cannot be read or written.
 
     Attributes:
         api: The API server.
@@ -37,7 +32,7 @@ class Elector:
         watch: Seconds of a clock that never jumps.
     """
 
-    api: KubernetesApi
+    api: RestApi
     namespace: str
     name: str
     identity: str
@@ -48,14 +43,7 @@ class Elector:
     _seen_at: float = field(default=0.0, init=False)
 
     def lead(self) -> bool:
-        """Take the Lease, or renew it, where that is fair.
-
-        Returns:
-            Whether this candidate holds it.
-
-        Raises:
-            ApiError: It cannot be read or written.
-        """
+        """Take the Lease, or renew it, where that is fair; says whether this candidate holds it."""
         lease = self.api.get(self._path)
         if lease is not None and not self._may_take(lease):
             return False
@@ -69,20 +57,13 @@ class Elector:
         return True
 
     def release(self) -> None:
-        """Give the Lease back, if it is this candidate's, so that the next need not wait.
-
-        Raises:
-            ApiError: It cannot be read or written.
-        """
+        """Give the Lease back, if it is this candidate's, so that the next need not wait."""
         lease = self.api.get(self._path)
         if lease is None or _spec(lease).get("holderIdentity") != self.identity:
             return
-        given = copy.deepcopy(lease)
-        given["spec"] = {**_spec(lease), "holderIdentity": "", "renewTime": _now()}
-        try:
-            self.api.replace(self._path, given)
-        except ConflictError:  # then it is somebody else's already
-            return
+        given = {**_spec(lease), "holderIdentity": "", "renewTime": _now()}
+        with contextlib.suppress(ConflictError):  # then it is somebody else's already
+            self.api.replace(self._path, {**lease, "spec": given})
 
     @property
     def _path(self) -> str:
@@ -102,12 +83,7 @@ class Elector:
     def _claim(self, lease: Object) -> Object:
         old, now = _spec(lease), _now()
         mine = old.get("holderIdentity") == self.identity
-        claimed: Object = copy.deepcopy(lease) or {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": self.name, "labels": dict(self.labels)},
-        }
-        claimed["spec"] = {
+        spec = {
             **old,
             "holderIdentity": self.identity,
             "leaseDurationSeconds": self.duration,
@@ -115,7 +91,13 @@ class Elector:
             "renewTime": now,
             "leaseTransitions": (old.get("leaseTransitions") or 0) + (0 if mine or not old else 1),
         }
-        return claimed
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self.name, "labels": dict(self.labels)},
+            **lease,
+            "spec": spec,
+        }
 
 
 def _now() -> str:

@@ -1,20 +1,14 @@
 """The loop of a program of which one at a time does the work: hold the Lease, do a pass now and then."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kube.api import ApiError
 from kube.backoff import jitter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kube.election import Elector
+from kube.election import Elector
 
 LEAST_SECONDS = 0.1
 """Between two passes, however near the next thing to do is."""

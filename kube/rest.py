@@ -1,18 +1,13 @@
 """Calls of an API server by its REST interface, whatever carries them: JSON in and out, pages, errors."""
 
-from __future__ import annotations
-
 import json
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from kube.api import ApiError, ConflictError, ForbiddenError, GoneError, Object
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 PAGE = 500
 """Objects in one page of a list, as in client-go's pager: 4,000 nodes are never in memory at once."""
@@ -40,7 +35,11 @@ Answer = tuple[int, bytes]
 
 
 class RestApi(ABC):
-    """An API server. Paths are those of its REST interface, a query included."""
+    """An API server. Paths are those of its REST interface, a query included.
+
+    Every method raises `ApiError` where the API server cannot be reached or refuses; its kinds that a caller
+    may want to tell apart are named.
+    """
 
     @abstractmethod
     def fetch(self, verb: str, path: str, body: object, content_type: str, most: int | None) -> Answer:
@@ -48,7 +47,6 @@ class RestApi(ABC):
 
         Raises:
             TooLongError: The answer has more bytes.
-            ApiError: There is no answer.
         """
 
     def call(
@@ -63,14 +61,7 @@ class RestApi(ABC):
         return decoded(*self.fetch(verb, path, body, content_type, most))
 
     def get(self, path: str) -> Object | None:
-        """Read an object or a list.
-
-        Returns:
-            It, or None when it does not exist.
-
-        Raises:
-            ApiError: It cannot be read.
-        """
+        """Read an object or a list; None when it does not exist."""
         status, answer = self.call("GET", path)
         if status == HTTPStatus.NOT_FOUND:
             return None
@@ -81,7 +72,6 @@ class RestApi(ABC):
 
         Raises:
             ConflictError: It exists already.
-            ApiError: It cannot be created.
         """
         return checked("POST", path, *self.call("POST", path, document))
 
@@ -90,18 +80,11 @@ class RestApi(ABC):
 
         Returns:
             The HTTP status, and the object as it would be stored, or a ``Status`` that says why not.
-
-        Raises:
-            ApiError: The API server cannot be reached.
         """
         return self.call("POST", _with_query(path, dryRun="All", fieldValidation="Strict"), document)
 
     def text(self, path: str) -> str:
-        """Read what is not an object, such as ``/metrics``.
-
-        Raises:
-            ApiError: It cannot be read.
-        """
+        """Read what is not an object, such as ``/metrics``."""
         status, data = self.fetch("GET", path, None, "", None)
         if status >= HTTPStatus.BAD_REQUEST:
             checked("GET", path, *decoded(status, data))
@@ -112,7 +95,6 @@ class RestApi(ABC):
 
         Raises:
             ConflictError: It has another one, or was deleted.
-            ApiError: It cannot be replaced.
         """
         return checked("PUT", path, *self.call("PUT", path, document))
 
@@ -121,7 +103,6 @@ class RestApi(ABC):
 
         Raises:
             ConflictError: The object has another one, or was deleted.
-            ApiError: It cannot be patched.
         """
         return checked("PATCH", path, *self.call("PATCH", path, operations, _JSON_PATCH))
 
@@ -132,7 +113,6 @@ class RestApi(ABC):
 
         Raises:
             ConflictError: It has another one.
-            ApiError: It cannot be deleted.
         """
         body = {"preconditions": dict(preconditions)} if preconditions else None
         status, answer = self.call("DELETE", path, body)
@@ -144,7 +124,6 @@ class RestApi(ABC):
 
         Raises:
             GoneError: It took so long that the next page is no longer known.
-            ApiError: It cannot be read.
         """
         token, limit = "", PAGE
         while True:

@@ -6,22 +6,18 @@ last version that was seen when the connection ends, and list again when that ve
 cut off, nor that it follows again; so it is not used.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 import threading
 import time
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-from kube.api import ApiError, GoneError
+from kube.api import ApiError, GoneError, Object
 from kube.backoff import waits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kube.api import Object
     from kube.client import EventStream, KubernetesApi
 
 T = TypeVar("T")
@@ -62,7 +58,7 @@ class Mirror(Generic[T]):
 
     def __init__(  # noqa: PLR0913 - the last two are for tests
         self,
-        api: KubernetesApi,
+        api: "KubernetesApi",
         path: str,
         project: Callable[[Object], T | None],
         changed: Callable[[], object] = lambda: None,
@@ -82,7 +78,7 @@ class Mirror(Generic[T]):
         self._lock, self._listed, self._stopped = threading.Lock(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._follow_safely, name=f"watch {path}", daemon=True)
 
-    def __enter__(self) -> Mirror[T]:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

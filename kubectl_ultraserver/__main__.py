@@ -10,21 +10,19 @@ import shutil
 import sys
 from contextlib import suppress
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from common.texts import printable
-from kube import command
 from kube.api import ApiError, ForbiddenError
-from kubectl_ultraserver import proxy
 from kubectl_ultraserver.check.gather import Gatherer, look
 from kubectl_ultraserver.check.line import Status
 from kubectl_ultraserver.listing import Lister, UnknownJobError
 from kubectl_ultraserver.names import JobName, parse
 from kubectl_ultraserver.preview import Asker, lines, report
+from kubectl_ultraserver.proxy import connect_as_user
 from kubectl_ultraserver.servers import is_asked_for, servers
 from kubectl_ultraserver.svg import svg
 from kubectl_ultraserver.terminal import checked, drawn, explained, verified
@@ -36,7 +34,6 @@ from webhook.documents import DocumentError, read_documents
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kube.rest import RestApi
 
 WHOLE, NOT_WHOLE, FAILED = 0, 1, 2
 """Exit codes of ``verify`` and, in its words, of ``preview``; the others but ``check`` have 0 and 2 only."""
@@ -70,17 +67,6 @@ def connected(body: Callable[..., None]) -> Callable[..., None]:
     for option in _OPTIONS:
         run = option(run)
     return run
-
-
-def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[RestApi, str]:
-    """As `kube.command.connect_as_user`; by way of kubectl where the API server's client is not installed.
-
-    Raises:
-        ApiError: No API server is named.
-    """
-    if find_spec("kubernetes"):
-        return command.connect_as_user(kubeconfig, context)
-    return proxy.connect_as_user(kubeconfig, context)
 
 
 def _parsed(_context: object, _option: object, job: str | None) -> JobName | None:

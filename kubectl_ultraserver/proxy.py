@@ -1,4 +1,4 @@
-"""The API server by way of ``kubectl proxy``, which knows every way to log in, where no client is installed.
+"""The API server by way of ``kubectl proxy``, which knows every way to log in.
 
 It listens on a socket in a folder of this user's alone, and ends with this program, however that ends.
 """
@@ -66,7 +66,11 @@ class ProxiedApi(RestApi):
 
 
 def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[ProxiedApi, str]:
-    """As `kube.command.connect_as_user`, by way of kubectl.
+    """Have the API server that kubectl would talk to, and the namespace that it would use.
+
+    Args:
+        kubeconfig: A kubeconfig; None for those of the variable ``KUBECONFIG``, or ``~/.kube/config``.
+        context: One of its contexts; None for the current one.
 
     Raises:
         ApiError: There is no kubectl, or it finds no API server to talk to.

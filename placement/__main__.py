@@ -77,7 +77,8 @@ def main() -> None:
 def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named above
     """Decide which jobs start, until SIGTERM."""
     # prometheus_client is for this command only.
-    from kube.metrics import serve  # noqa: PLC0415
+    from prometheus_client import start_http_server  # noqa: PLC0415
+
     from placement.metrics import Metrics  # noqa: PLC0415
 
     logs.configure(given["log_format"], "placement")
@@ -90,8 +91,8 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
     try:
         units = Followed(given["rules"])
         api, *watched = (connect(given["kubeconfig"]) for _ in range(1 + len(COLLECTIONS)))
-        port = given["metrics_port"]
-        unserve = serve(metrics.registry, given["metrics_host"], port) if port else None
+        if port := given["metrics_port"]:
+            start_http_server(port, given["metrics_host"], metrics.registry)
     except (ApiError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     lease = given["lease"], given["identity"], given["lease_seconds"]
@@ -117,8 +118,6 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
         for copy in copies:
             following.enter_context(copy)
         loop.run()
-    if unserve:
-        unserve()
     _log.info("stopped")
 
 

@@ -4,10 +4,9 @@ import json
 import os
 import signal
 import socket
-import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from werkzeug.test import Client
 from certs import development
 from testbed.mpijob import mpijob
 from testbed.waiting import PATIENCE, until
-from tests.attack.processes import children
+from tests.admission.reviews import current_state
 from tests.attack.subject import Subject
 from tests.rules.tables import EXTENDS
 from webhook import client
@@ -28,15 +27,13 @@ from webhook.cli import main
 from webhook.documents import dump_yaml
 from webhook.responses import App
 from webhook.rules.load import load_file
-from webhook.rules.source import TableSource
-from webhook.state import CurrentState
 
 URL = "https://127.0.0.1:8443/mutate"
 
 
 def certificates(folder: Path) -> Path:
     """A new pair and its authority, as ``make run`` makes them."""
-    development.ensure(folder, ["localhost", "127.0.0.1"], datetime.now(UTC))
+    development.make(folder, ["localhost", "127.0.0.1"], datetime.now(UTC))
     return folder
 
 
@@ -54,7 +51,7 @@ def ca(tmp_path: Path) -> Path:
 @pytest.fixture
 def answering(monkeypatch: pytest.MonkeyPatch) -> None:
     """The webhook in this process, in the place of one over HTTPS."""
-    app = Client(App(review_views(CurrentState(TableSource()))))
+    app = Client(App(review_views(current_state())))
 
     def post(url: str, _ca: Path, body: bytes) -> tuple[int, bytes]:
         path = url.removeprefix(URL.removesuffix("/mutate"))
@@ -163,41 +160,18 @@ def test_serve_with_a_key_that_is_not_the_certificates_refuses_to_start(
 
 
 class Server(Subject):
-    """A running ``serve`` of two workers, some of its options by environment."""
+    """A running ``serve``, one of its options by environment."""
 
     def review(self) -> Result:
         """The answer to the review of a job, by the command."""
         return review(self.directory, text=dump_yaml(mpijob()), url=f"https://127.0.0.1:{self.port}/mutate")
 
-    def everywhere(self, what: Callable[[ssl.SSLSocket], Any]) -> list[Any]:
-        """What is found on a new connection to each of two workers: the other stands still meanwhile."""
-        found, workers = [], until(self.both, "two workers")
-        for still in workers:
-            os.kill(still, signal.SIGSTOP)
-            try:
-                with (
-                    socket.create_connection(("127.0.0.1", self.port), PATIENCE) as raw,
-                    self.context.wrap_socket(raw, server_hostname="localhost") as sock,
-                ):
-                    found.append(what(sock))
-            finally:
-                os.kill(still, signal.SIGCONT)
-        return found
-
-    def both(self) -> list[int]:
-        """Its two workers; the first serves before the second is there."""
-        found = children(self.process.pid)
-        return found if len(found) == 2 else []
-
-    def counted(self) -> dict[str, float]:
-        """The counters that a scrape finds."""
+    def counted(self, name: str) -> float:
+        """A counter that a scrape finds; 0 where there is none yet."""
         url = f"http://127.0.0.1:{self.metrics_port}/metrics"
         with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
             lines = answer.read().decode().splitlines()
-        pairs = [line.rsplit(" ", 1) for line in lines if not line.startswith("#")]
-        return {
-            name: float(value) for name, value in pairs if name.split("{")[0].endswith(("_total", "_count"))
-        }
+        return next((float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name)), 0.0)
 
 
 TABLE = EXTENDS + "shapes: [{name: few, workers: 4, nodeConfig: 1}]\n"
@@ -208,7 +182,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     made = Server(tmp_path_factory.mktemp("serve"))
     (made.directory / "rules.yaml").write_text(TABLE)
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("ULTRASERVER_WEBHOOK_SERVE_WORKERS", "2")
+        environment.setenv("ULTRASERVER_WEBHOOK_SERVE_LOG_LEVEL", "debug")
         with made as running:
             yield running
     said = made.log()
@@ -242,47 +216,37 @@ def test_the_preview_has_a_plain_listener_of_its_own_that_takes_no_reviews(serve
     refused.value.close()
 
 
-@pytest.mark.limit(4, "a worker is killed and replaced")
-def test_two_workers_count_together_never_backwards(server: Server) -> None:
+def test_reviews_are_counted_at_the_metrics_port(server: Server) -> None:
     name = 'ultraserver_webhook_reviews_total{endpoint="mutate",verdict="allowed"}'
-    first = before = server.counted()
+    before = server.counted(name)
+    assert server.review().exit_code == 0
+    assert server.counted(name) == before + 1
 
-    workers = until(server.both, "two workers")
-    for turn in range(6):
-        assert server.review().exit_code == 0
-        found = server.counted()
-        assert {name: value for name, value in before.items() if found.get(name, 0) < value} == {}
-        before = found
-        if turn == 2:
-            os.kill(workers[-1], signal.SIGKILL)
-            until(
-                lambda: server.both() not in ([], workers),
-                f"another worker in the place of the killed one of {workers}",
-                every=0.01,
-            )
-    assert before[name] == first.get(name, 0) + 6
+
+@pytest.mark.limit(4, "a worker is killed and replaced")
+def test_a_worker_that_is_killed_is_replaced(server: Server) -> None:
+    (killed,) = server.worker_ids()
+    os.kill(killed, signal.SIGKILL)
+    old = ([killed], [server.process.pid])
+    until(lambda: server.worker_ids() not in old, "another worker", every=0.01)
+    assert server.probe("/readyz") == 200
 
 
 @pytest.mark.limit(6, "files are looked at once a second, by a process that stands behind all others")
-def test_a_changed_table_is_in_use_in_both_workers(server: Server) -> None:
-    def table(sock: ssl.SSLSocket) -> str:
-        sock.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        with sock.makefile("rb") as answer:
-            return str(json.loads(answer.read().partition(b"\r\n\r\n")[2])["table"])
-
+def test_a_changed_table_is_in_use(server: Server) -> None:
     rules = server.directory / "rules.yaml"
     rules.write_text(TABLE + "rules: [{name: hostfile, mode: 'off'}]\n")
-    wanted = {load_file(rules).revision}
-    until(lambda: {*server.everywhere(table)} == wanted, "the changed table in both workers")
+    wanted = load_file(rules).revision
+    until(lambda: json.loads(server.asked("/readyz")[1])["table"] == wanted, "the changed table in use")
 
 
-def test_a_changed_pair_is_shown_by_both_workers(server: Server) -> None:
-    def serial(sock: ssl.SSLSocket) -> str:
+def test_a_changed_pair_is_shown(server: Server) -> None:
+    pair = server.files.issue()
+    server.files.write(pair)
+    with (
+        socket.create_connection(("127.0.0.1", server.port), PATIENCE) as raw,
+        server.context.wrap_socket(raw, server_hostname="localhost") as sock,
+    ):
         certificate = sock.getpeercert()
-        assert certificate
-        return str(certificate["serialNumber"])
-
-    (old,) = {*server.everywhere(serial)}
-    server.files.write(server.files.issue())
-    (new,) = {*server.everywhere(serial)}
-    assert new != old
+    assert certificate
+    assert int(str(certificate["serialNumber"]), 16) == pair.certificate.serial_number

@@ -22,7 +22,7 @@ class Told:
     """The metrics of a state whose files the tests change."""
 
     def __init__(self, folder: Path) -> None:
-        development.ensure(folder, ["localhost"], datetime.now(UTC))
+        development.make(folder, ["localhost"], datetime.now(UTC))
         self.rules, self.key = folder / "rules.yaml", folder / "tls.key"
         self.rules.write_text(EXTENDS)
         self.state = CurrentState(TableSource(self.rules), TlsFiles(folder / "tls.crt", self.key))
@@ -62,8 +62,7 @@ def test_files_that_cannot_be_used_make_what_is_in_use_stale(told: Told) -> None
 
 
 def test_the_end_of_the_certificate_is_a_time_stamp(told: Told) -> None:
-    ends = told.state.certificate_ends
-    assert ends is not None
+    ends = told.state.tls.expires
     assert (
         told.value("certificate_expiry_timestamp_seconds") == ends.timestamp() > datetime.now(UTC).timestamp()
     )

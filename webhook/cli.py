@@ -25,7 +25,7 @@ from webhook.rules.show import overview
 from webhook.ruletests.cases import CasesError, cases_of
 from webhook.ruletests.folder import read, write
 from webhook.ruletests.run import as_junit, as_text, never_fired, outdated, run
-from webhook.settings import ENVIRONMENT, RULES, Settings, prepare, serve_options
+from webhook.settings import ENVIRONMENT, RULES, Settings, serve_options
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
 """Exit codes of ``preview``, as ``kubectl diff`` has them (greater than 1 is an error)."""
@@ -43,7 +43,6 @@ def main() -> None:
 def serve(**options: Any) -> None:  # noqa: ANN401 - click passes what settings.py names
     """Serve admission reviews over TLS."""
     settings = Settings(**options)
-    prepare(settings.workers)
     # Imported here: gunicorn and werkzeug cost a quarter of a second that other commands need not pay.
     from webhook.compose import run  # noqa: PLC0415
 

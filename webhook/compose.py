@@ -1,7 +1,6 @@
 """What ``serve`` puts together: a table, the apps that answer by it, and the listeners they answer on."""
 
 import logging.config
-from functools import partial
 from typing import NoReturn
 
 import gevent
@@ -13,7 +12,7 @@ from webhook import endpoints
 from webhook.admission.views import review_views
 from webhook.metrics import Metrics
 from webhook.preview.views import preview_views
-from webhook.responses import GET, App, Request, Views
+from webhook.responses import GET, App, Views
 from webhook.rules.source import TableSource
 from webhook.server import Listener, TlsFiles, serve
 from webhook.serving.longwork import LongWork
@@ -49,14 +48,13 @@ def run(settings: Settings) -> NoReturn:
         lambda: apps(settings, state),
         listeners,
         tls,
-        workers=settings.workers,
         loglevel=settings.log_level,
         logconfig_dict=log_config,
     )
 
 
 def apps(settings: Settings, state: CurrentState) -> list[App]:
-    """The app of each listener, made in every worker process: counters and processes are its own."""
+    """The app of each listener, made in the worker: counters and processes are its own."""
     metrics = Metrics(state)
     long_reviews, others = LongWork(memory=REVIEW_MEMORY), LongWork(nice=10, seconds=8.0)
     gevent.spawn(keep_fresh, state, others)
@@ -67,13 +65,10 @@ def apps(settings: Settings, state: CurrentState) -> list[App]:
     if settings.preview_port is not None:
         made.append(previews)
     if settings.metrics_port is not None:
-        made.append({endpoints.METRICS: (GET, partial(exposition, metrics))})
+        made.append(
+            {endpoints.METRICS: (GET, lambda _: Response(metrics.text(), content_type=CONTENT_TYPE_LATEST))}
+        )
     return list(map(App, made))
-
-
-def exposition(metrics: Metrics, _: Request) -> Response:
-    """``GET /metrics``."""
-    return Response(metrics.text(), content_type=CONTENT_TYPE_LATEST)
 
 
 def keep_fresh(state: CurrentState, work: Work) -> NoReturn:

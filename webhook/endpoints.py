@@ -3,6 +3,9 @@
 from typing import Final
 
 MUTATE: Final = "mutate"
+LAUNCHER: Final = "launcher"
+"""As `MUTATE`, for Pods that could only fail without it. A release that knows nothing of them lacks this path
+too: during an upgrade they are created when a replica is reached that does."""
 VERIFY: Final = "verify"
 REQUIRE: Final = "require"
 RULE_TABLE: Final = "rule-table"

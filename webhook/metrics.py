@@ -1,23 +1,17 @@
-"""What can be counted about the webhook; nothing is labelled by an object's name.
+"""What can be counted about the webhook; nothing is labelled by an object's name."""
 
-Every worker process counts for itself. With several of them prometheus_client adds them up through files in
-``PROMETHEUS_MULTIPROC_DIR``, which it looks for when it is imported: ``settings.prepare`` comes before that.
-"""
-
-import os
 import time
 from collections.abc import Iterator
-from functools import partial
 from http import HTTPStatus
 from math import inf
+from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from webhook.endpoints import MUTATE
 from webhook.engine.outcome import NOTHING, Summary
-from webhook.settings import MULTIPROCESS
 from webhook.state import CurrentState
 
 PREFIX = "ultraserver_webhook"
@@ -27,55 +21,46 @@ BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
 
 
 class Metrics(Collector):
-    """The counters of one process, and the state it is in.
+    """The counters of a server, and the state it is in.
 
     Attributes:
-        registry: Of the counters.
+        registry: Of all that a scrape finds.
     """
 
     def __init__(self, state: CurrentState) -> None:
         """Count reviews, and changes of the state's files, from now on."""
         self._state = state
         self.registry = CollectorRegistry()
-        self._reviews = Counter(
-            f"{PREFIX}_reviews", "Reviews answered.", ("endpoint", "verdict"), registry=self.registry
-        )
-        self._rules = Counter(f"{PREFIX}_rules_fired", "Rules that fired.", ("rule",), registry=self.registry)
+        own: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
+        self._reviews = Counter("reviews", "Reviews answered.", ("endpoint", "verdict"), **own)
+        self._rules = Counter("rules_fired", "Rules that fired.", ("rule",), **own)
         self._shadow = Counter(
-            f"{PREFIX}_shadow_reviews",
+            "shadow_reviews",
             "New objects that something in shadow would have changed or refused.",
             ("verdict",),
-            registry=self.registry,
+            **own,
         )
         self._shadow_rules = Counter(
-            f"{PREFIX}_shadow_rules",
+            "shadow_rules",
             "Rules in shadow that would have fired, and rules and shapes that would have refused an object.",
             ("rule", "state"),
-            registry=self.registry,
+            **own,
         )
-        self._bad = Counter(f"{PREFIX}_bad_requests", "Bodies that are not a review.", registry=self.registry)
-        self._failed = Counter(
-            f"{PREFIX}_failures", "Reviews with an internal error.", registry=self.registry
-        )
-        self._seconds = Histogram(
-            f"{PREFIX}_review_seconds",
-            "Time to answer.",
-            ("endpoint",),
-            buckets=BUCKETS,
-            registry=self.registry,
-        )
+        self._bad = Counter("bad_requests", "Bodies that are not a review.", **own)
+        self._failed = Counter("failures", "Reviews with an internal error.", **own)
+        self._seconds = Histogram("review_seconds", "Time to answer.", ("endpoint",), buckets=BUCKETS, **own)
         self._reloads = Counter(
-            f"{PREFIX}_reloads",
-            "Changes of the table's or the certificate's files, reloaded or refused; each process counts.",
+            "reloads",
+            "Changes of the table's or the certificate's files, reloaded or refused.",
             ("file", "result"),
-            registry=self.registry,
+            **own,
         )
         for file in ("table", "certificate"):
             for result in ("reloaded", "refused"):
                 self._reloads.labels(file, result)
-        state.tables.watched.on_change = partial(self._reload, "table")
-        if state.tls:
-            state.tls.watched.on_change = partial(self._reload, "certificate")
+        self.registry.register(self)
+        state.tables.watched.on_change = lambda result: self._reloads.labels("table", result).inc()
+        state.tls.watched.on_change = lambda result: self._reloads.labels("certificate", result).inc()
 
     def answered(
         self,
@@ -106,21 +91,12 @@ class Metrics(Collector):
             for rule in rules:
                 self._shadow_rules.labels(rule, state).inc()
 
-    def _reload(self, file: str, result: str) -> None:
-        self._reloads.labels(file, result).inc()
-
     def text(self) -> bytes:
-        """All of it in Prometheus' text format, added up over processes where there are several."""
-        now = CollectorRegistry()
-        now.register(self)
-        counted = self.registry
-        if MULTIPROCESS in os.environ:
-            counted = CollectorRegistry()
-            multiprocess.MultiProcessCollector(counted)  # type: ignore[no-untyped-call]
-        return generate_latest(counted) + generate_latest(now)
+        """All of it in Prometheus' text format."""
+        return generate_latest(self.registry)
 
     def collect(self) -> Iterator[Metric]:
-        """The current state as gauges, the same in every process."""
+        """The current state as gauges."""
         info = GaugeMetricFamily(f"{PREFIX}_table_info", "The rule table in use.", labels=("revision",))
         info.add_metric((self._state.table.revision,), 1)
         yield info
@@ -129,12 +105,11 @@ class Metrics(Collector):
             yield GaugeMetricFamily(
                 f"{PREFIX}_{what}_stale", f"1 while the {what} files cannot be used.", value=bool(problem)
             )
-        if ends := self._state.certificate_ends:
-            yield GaugeMetricFamily(
-                f"{PREFIX}_certificate_expiry_timestamp_seconds",
-                "When the serving certificate ends, Unix time.",
-                value=ends.timestamp(),
-            )
+        yield GaugeMetricFamily(
+            f"{PREFIX}_certificate_expiry_timestamp_seconds",
+            "When the serving certificate ends, Unix time.",
+            value=self._state.tls.expires.timestamp(),
+        )
 
     def _policies(self) -> Iterator[Metric]:
         ends = [row.until for row in self._state.table.policies if row.until]

@@ -1,7 +1,5 @@
 """What the HTTP apps of the server have in common: views by path, a limit on bodies, refusals as JSON."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping

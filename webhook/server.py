@@ -1,23 +1,20 @@
 """Serve WSGI applications over TLS: gunicorn's processes, signals, parser and gevent worker."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger
 
 from webhook.serving.settings import Limits, Listener
 from webhook.serving.tls import TlsFiles
-from webhook.serving.worker import Worker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from webhook.serving.worker import WsgiApp
+from webhook.serving.worker import Worker, WsgiApp
 
 __all__ = ["Limits", "Listener", "TlsFiles", "serve"]
+
+LONGEST_LINE = 4094
+"""Bytes of a request line or a header field; gunicorn's own default for the first."""
 
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a directory; the files in it are made by mkstemp
 
@@ -32,11 +29,10 @@ def serve(
     """Serve until SIGTERM or SIGINT, then finish what has begun and exit.
 
     Args:
-        make_apps: Makes the application of each listener; called in every worker process before it accepts
+        make_apps: Makes the application of each listener; called in the worker process before it accepts
             connections, so that processes and files that it opens are the worker's own.
-        listeners: Where they are served, in the same processes and under the same limits.
-        tls: The certificate; loaded before the workers start, so that a bad one stops the start, and tickets
-            of one worker are good at the others until the first rotation.
+        listeners: Where they are served, in the same process and under the same limits.
+        tls: The certificate; loaded before the worker starts, so that a bad one stops the start.
         limits: What peers can make a worker hold.
         settings: gunicorn's own, by its names.
 
@@ -84,15 +80,16 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
             "certfile": str(self.tls.certificate),
             "keyfile": str(self.tls.key),
             "worker_class": Worker,
+            "workers": 1,  # each counts for itself; for more load there are replicas
             "logger_class": Log,
             "keepalive": int(self.limits.idle_seconds),
             # Longer than the worker's own patience, so that it is the worker that ends the waiting.
             "graceful_timeout": int(self.limits.graceful_seconds) + 2,
             # Heartbeat files: a tmpfs of every container, writable there under a read-only root as well.
             "worker_tmp_dir": _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK) else None,
-            "limit_request_line": self.limits.request_line,
-            "limit_request_fields": self.limits.header_fields,
-            "limit_request_field_size": self.limits.request_line,
+            "limit_request_line": LONGEST_LINE,
+            "limit_request_fields": 64,
+            "limit_request_field_size": LONGEST_LINE,
             # No header of a peer changes what the application is told about it: nothing proxies this server.
             "forwarded_allow_ips": "",
             "sendfile": False,

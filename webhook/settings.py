@@ -1,7 +1,5 @@
 """What the command line and the environment may say to ``serve``, in one place."""
 
-import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +11,6 @@ from common.logs import FORMS, LEVELS
 
 ENVIRONMENT = "ULTRASERVER_WEBHOOK"
 """Prefix of environment variables: ``--tls-cert`` of ``serve`` is ``ULTRASERVER_WEBHOOK_SERVE_TLS_CERT``."""
-
-MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
-"""Where the processes of one server count together (prometheus_client, "Multiprocess Mode")."""
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -36,13 +31,6 @@ _SERVE = (
     click.option("--tls-key", type=_FILE, required=True, help="PEM private key of it."),
     RULES,
     click.option(
-        "--workers",
-        type=click.IntRange(min=1),
-        default=1,
-        show_default=True,
-        help="Processes; for more load, add replicas instead.",
-    ),
-    click.option(
         "--preview/--no-preview", default=False, show_default=True, help="Serve POST /preview as well."
     ),
     click.option("--preview-port", type=_PORT, help="Serve it over plain HTTP on this loopback port."),
@@ -61,29 +49,11 @@ class Settings:
     tls_cert: Path
     tls_key: Path
     rules: Path | None
-    workers: int
     preview: bool
     preview_port: int | None
     metrics_port: int | None
     log_level: str
     log_format: str
-
-
-def prepare(workers: int) -> None:
-    """Sets what must be in the environment before anything that serves is imported.
-
-    Args:
-        workers: processes; several count together in files, of which none may be left from an earlier start.
-    """
-    if workers == 1:
-        os.environ.pop(MULTIPROCESS, None)
-    elif MULTIPROCESS in os.environ:
-        folder = Path(os.environ[MULTIPROCESS])
-        folder.mkdir(parents=True, exist_ok=True)
-        for left in folder.glob("*.db"):
-            left.unlink()
-    else:
-        os.environ[MULTIPROCESS] = tempfile.mkdtemp(prefix="ultraserver-webhook-metrics-")
 
 
 def serve_options(command: Callable[..., Any]) -> Callable[..., Any]:

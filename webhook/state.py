@@ -1,7 +1,6 @@
 """The current state of a server: the rule table and the certificate in use, and problems of their files."""
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from webhook.rows.table import Table
 from webhook.rules.source import TableSource
@@ -15,26 +14,20 @@ class CurrentState:
 
     Attributes:
         tables: the rule table's file.
-        tls: the certificate's files; None where somebody else does TLS.
+        tls: the certificate's files.
     """
 
     tables: TableSource
-    tls: TlsFiles | None = None
+    tls: TlsFiles
 
     @property
     def table(self) -> Table:
         """The rule table in use."""
         return self.tables.table()
 
-    @property
-    def certificate_ends(self) -> datetime | None:
-        """When the certificate in use ends, UTC; None without TLS."""
-        return self.tls.expires if self.tls else None
-
     def problems(self) -> dict[str, str]:
         """Why the files of ``table`` and ``certificate`` cannot be used now; empty when in use."""
-        found = {"table": self.tables.watched.problem}
-        return found | ({"certificate": self.tls.watched.problem} if self.tls else {})
+        return {"table": self.tables.watched.problem, "certificate": self.tls.watched.problem}
 
     def refresh(self, work: Work) -> None:
         """Reads changed files.
@@ -45,6 +38,5 @@ class CurrentState:
         Raises:
             BusyError: as ``work`` does.
         """
-        if self.tls:
-            self.tls.watched.refresh()
+        self.tls.watched.refresh()
         self.tables.refresh(work)

@@ -1,17 +1,13 @@
 """A value that is read from files: read again when they change, kept when they are broken."""
 
-from __future__ import annotations
-
+import logging
 import math
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Generic, TypeVar
-
-if TYPE_CHECKING:
-    import logging
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -87,19 +83,16 @@ class Watched(Generic[T]):
         except (UnusableError, OSError) as error:
             self._again = error.until if isinstance(error, UnusableError) else math.inf
             if seen != self._seen or str(error) != self.problem:
-                self._refuse(str(error))
+                self.problem = str(error)
+                fields = {"file": self._what, "problem": self.problem}
+                self._log.error("keeping %(file)s as it was: %(problem)s", fields, extra=fields)
+                self.on_change("refused")
         else:
             self.value = value
             self.problem, self._again = "", math.inf
             self._log.warning("reloaded %s", self._what, extra={"file": self._what})
             self.on_change("reloaded")
         self._seen = seen
-
-    def _refuse(self, problem: str) -> None:
-        self.problem = problem
-        fields = {"file": self._what, "problem": problem}
-        self._log.error("keeping %(file)s as it was: %(problem)s", fields, extra=fields)
-        self.on_change("refused")
 
     def _signature(self) -> tuple[tuple[str | int, ...], ...]:
         try:

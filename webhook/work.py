@@ -1,7 +1,5 @@
 """Work that may take long: what an application needs to know of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

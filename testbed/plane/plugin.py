@@ -9,10 +9,12 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
+from kube.client import KubernetesApi, connect
 from kubectl_ultraserver.__main__ import FAILED, main
 from testbed.plane.jobs import text, together
 from testbed.plane.kubectl import Kubectl, Object
@@ -33,6 +35,16 @@ def plugin(inside: Kubectl, *words: str, kubeconfig: Path | None = None) -> subp
     )
 
 
+def _asked(words: list[str], given: str | None = None) -> Result:
+    """What a command with a namespace answers in this process, without kubectl and its proxy."""
+
+    def connected(kubeconfig: Path, _context: str | None) -> tuple[KubernetesApi, str]:
+        return connect(kubeconfig), "default"
+
+    with patch("kubectl_ultraserver.__main__.connect_as_user", connected):
+        return CliRunner().invoke(main, words, input=given)
+
+
 def eventually(inside: Kubectl, words: list[str], holds: Callable[[Any], object]) -> Any:
     """What a command says as JSON, once something holds of it; asked in this process, without kubectl.
 
@@ -44,7 +56,7 @@ def eventually(inside: Kubectl, words: list[str], holds: Callable[[Any], object]
 
     def found() -> Any:
         nonlocal said
-        done = CliRunner().invoke(main, [*words, *where])
+        done = _asked([*words, *where])
         assert done.exit_code < FAILED, done.output
         said = done.stdout
         answer = json.loads(said)
@@ -60,7 +72,7 @@ def previewed(inside: Kubectl, *jobs: Object, options: Sequence[str] = ()) -> tu
     """What ``preview`` says of objects: its exit status, and an item for each."""
     words = ["preview", "-f", "-", "-n", inside.namespace or "default", "-o", "json"]
     words += ["--kubeconfig", str(inside.kubeconfig), *options]
-    done = CliRunner().invoke(main, words, input=text(together(*jobs)))
+    done = _asked(words, text(together(*jobs)))
     assert done.exception is None or isinstance(done.exception, SystemExit), done.output
     return done.exit_code, json.loads(done.stdout)["items"]
 

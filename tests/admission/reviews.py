@@ -2,13 +2,19 @@
 
 import base64
 import json
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import jsonpatch
 from werkzeug.test import Client, TestResponse
 
+from certs import development
 from webhook.rows.table import Table
 from webhook.rules.source import TableSource
+from webhook.serving.tls import TlsFiles
 from webhook.state import CurrentState
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
@@ -80,8 +86,20 @@ def patched(obj: Any, inner: dict[str, Any]) -> Any:
     return jsonpatch.apply_patch(obj, operations)
 
 
+def current_state(tables: TableSource | None = None) -> CurrentState:
+    """The state of a server: a table, the packaged one if none is given, and a good certificate."""
+    return CurrentState(tables or TableSource(), _tls_files())
+
+
+@cache
+def _tls_files() -> TlsFiles:
+    with TemporaryDirectory() as folder:
+        development.make(Path(folder), ["localhost"], datetime.now(UTC))
+        return TlsFiles(Path(folder, "tls.crt"), Path(folder, "tls.key"))
+
+
 def state_of(table: Table) -> CurrentState:
-    """The state of a server that has a table in use, without TLS."""
-    state = CurrentState(TableSource())
+    """The state of a server that has a table in use."""
+    state = current_state()
     state.tables.watched.value = table
     return state

@@ -11,8 +11,9 @@ import pytest
 from werkzeug.test import Client, TestResponse
 
 from certs import development
+from common.times import stamp
 from testbed.mpijob import mpijob
-from tests.admission.reviews import UID, response, review, send, well_formed
+from tests.admission.reviews import UID, current_state, response, review, send, well_formed
 from webhook import limits
 from webhook.admission.views import review_views
 from webhook.engine import Outcome, Request
@@ -91,7 +92,11 @@ def test_a_body_of_one_byte_more_is_413_with_the_reason(client: Client) -> None:
 
 def test_livez_and_readyz_are_well_and_readyz_names_the_table(client: Client) -> None:
     assert client.get("/livez").get_json() == {"status": "ok"}
-    assert client.get("/readyz").get_json() == {"status": "ok", "table": load_default().revision}
+    assert client.get("/readyz").get_json() == {
+        "status": "ok",
+        "table": load_default().revision,
+        "certificate": stamp(current_state().tls.expires),
+    }
 
 
 def test_preview_is_not_there_unless_it_is_asked_for(client: Client) -> None:
@@ -183,7 +188,7 @@ def test_long_reviews_are_done_elsewhere_and_short_ones_here() -> None:
         elsewhere.append(size)
         return function(*arguments)
 
-    client = Client(App(review_views(CurrentState(TableSource()), long_reviews=work)))
+    client = Client(App(review_views(current_state(), long_reviews=work)))
     assert "patch" in well_formed(send(client, review(mpijob())))
     assert elsewhere == []
     assert "patch" in well_formed(_large(client))
@@ -191,16 +196,14 @@ def test_long_reviews_are_done_elsewhere_and_short_ones_here() -> None:
 
 
 def test_too_much_long_work_is_503_with_the_time_to_try_again() -> None:
-    answer = _large(
-        Client(App(review_views(CurrentState(TableSource()), long_reviews=_raising(BusyError("busy")))))
-    )
+    answer = _large(Client(App(review_views(current_state(), long_reviews=_raising(BusyError("busy"))))))
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert answer.get_json() == {"error": "busy"}
 
 
 def test_long_work_that_failed_is_500_and_logged_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
     answer = _large(
-        Client(App(review_views(CurrentState(TableSource()), long_reviews=_raising(FailedError("too long")))))
+        Client(App(review_views(current_state(), long_reviews=_raising(FailedError("too long")))))
     )
     assert answer.status_code == 500
     assert "too long" in caplog.text
@@ -216,7 +219,7 @@ def test_what_a_view_did_not_expect_is_500_as_json_and_logged(caplog: pytest.Log
 
 
 def test_readyz_tells_of_certificate_files_that_cannot_be_used(tmp_path: Path) -> None:
-    development.ensure(tmp_path, ["localhost"], datetime.now(UTC))
+    development.make(tmp_path, ["localhost"], datetime.now(UTC))
     state = CurrentState(TableSource(), TlsFiles(tmp_path / "tls.crt", tmp_path / "tls.key"))
     client = Client(App(review_views(state)))
     assert "problem" not in client.get("/readyz").get_json()

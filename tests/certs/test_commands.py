@@ -189,7 +189,6 @@ def test_a_server_that_refuses_is_a_sentence_and_an_exit_code(api: FakeApi) -> N
         (("--ca-secret", TARGET.secret), "must differ"),
         (("--leaf-days", "2000"), "cannot outlive its authority"),
         (("--leaf-days", "0.01"), "twelve settling times"),
-        (("--endpoint", "nowhere"), "not a host:port"),
     ],
 )
 def test_options_that_cannot_work_are_refused(words: tuple[str, ...], message: str) -> None:

@@ -76,9 +76,9 @@ def test_every_address_is_asked_on_every_port_once() -> None:
 def test_a_replica_says_which_leaf_it_serves_and_a_dead_one_says_nothing(tmp_path: Path) -> None:
     leaf = some_leaf()
     with replica(leaf.certificate_pem(), leaf.key_pem(), tmp_path) as (host, port):
-        seen = served([(host, port), ("127.0.0.1", 1)], "name")
+        seen = served([(host, port), ("127.0.0.1", 1)])
     assert seen == {f"{host}:{port}": leaf.certificate}
-    assert served([], "name") == {}
+    assert served([]) == {}
 
 
 def test_the_old_authority_stays_until_the_last_replica_has_moved(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ Stage = Literal["wait", "init"]
 VARIABLE: Final = "ULTRASERVER_SCRIPT"
 """Has the text, in the environment of both containers."""
 
-RUN: Final = f'eval "${{{VARIABLE}:?is the annotation ultraserver-webhook.io/init-script, which is gone}}"'
+RUN: Final = (
+    f'eval "${{{VARIABLE}:?is empty, the webhook did not see this Pod: delete it when the webhook is up}}"'
+)
 """What bash runs: a Pod whose annotation somebody took away must not pass."""
 
 

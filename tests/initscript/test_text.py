@@ -24,13 +24,13 @@ def test_the_version_is_in_a_comment_line() -> None:
 
 
 @pytest.mark.parametrize("stage", ["wait", "init"])
-def test_without_its_text_a_container_fails_and_says_what_is_gone(stage: Stage) -> None:
+def test_without_its_text_a_container_fails_and_says_what_to_do(stage: Stage) -> None:
     rows = {container["name"]: container["command"] for container in init_containers()}
     name = {"wait": "wait-hostfilename", "init": "ultraserver-init-container"}[stage]
     assert rows[name] == command(stage)
     done = subprocess.run(rows[name], check=False, capture_output=True, text=True, env={VARIABLE: ""})
     assert done.returncode
-    assert "annotation ultraserver-webhook.io/init-script, which is gone" in done.stderr
+    assert "the webhook did not see this Pod: delete it when the webhook is up" in done.stderr
 
 
 def init_containers() -> list[Any]:
@@ -71,7 +71,7 @@ def test_it_leans_on_bash_coreutils_and_ssh_only() -> None:
     assert "mpirun" not in text()
 
 
-def test_what_it_adds_to_a_job_stays_small() -> None:
+def test_what_it_adds_to_a_launcher_stays_small() -> None:
     assert len(text().encode()) < 16_000
 
 

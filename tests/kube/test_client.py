@@ -12,7 +12,7 @@ import pytest
 
 from kube import rest
 from kube.api import ApiError, ConflictError, ForbiddenError, GoneError
-from kube.client import KubernetesApi, connect, connect_as_user
+from kube.client import KubernetesApi, connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -197,19 +197,6 @@ def test_without_a_kubeconfig_or_a_pod_the_way_out_is_said(tmp_path: Path) -> No
         connect(None)
     with pytest.raises(ApiError, match="cannot reach the API server"):
         connect(tmp_path / "none")
-
-
-def test_a_user_has_the_namespace_of_the_context(tmp_path: Path) -> None:
-    path = kubeconfig(tmp_path, "http://127.0.0.1:1")
-    config = json.loads(path.read_text(encoding="utf-8"))
-    config["contexts"].append({"name": "y", "context": {"cluster": "c", "user": "u", "namespace": "team"}})
-    path.write_text(json.dumps(config), encoding="utf-8")
-    assert connect_as_user(path, None)[1] == "default"
-    assert connect_as_user(path, "y")[1] == "team"
-    with pytest.raises(ApiError, match=r"cannot reach the API server: .*name z"):
-        connect_as_user(path, "z")
-    with pytest.raises(ApiError, match="cannot reach the API server"):
-        connect_as_user(tmp_path / "none", None)
 
 
 def test_a_page_that_is_too_long_is_read_as_several(

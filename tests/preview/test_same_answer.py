@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from werkzeug.test import Client
 
 from tests.admission.anything import mpijobs
-from tests.admission.reviews import review, send, well_formed
+from tests.admission.reviews import current_state, review, send, well_formed
 from webhook.admission.views import review_views
 from webhook.cli import main
 from webhook.documents import read_documents
@@ -17,12 +17,11 @@ from webhook.objects.tree import get
 from webhook.preview.views import preview_views
 from webhook.responses import App
 from webhook.rules.source import TableSource
-from webhook.state import CurrentState
 
 
 def _client() -> Client:
     source = TableSource()
-    return Client(App({**review_views(CurrentState(source)), **preview_views(source)}))
+    return Client(App({**review_views(current_state(source)), **preview_views(source)}))
 
 
 BOTH = _client()

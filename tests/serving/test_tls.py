@@ -22,12 +22,6 @@ from webhook.watched import UnusableError
 
 @pytest.fixture
 def server(shared: Callable[..., Server]) -> Server:
-    return shared(workers=2)
-
-
-@pytest.fixture
-def single(shared: Callable[..., Server]) -> Server:
-    """One worker, which counts all reloads."""
     return shared()
 
 
@@ -45,10 +39,7 @@ def test_versions_before_tls_1_2_are_refused(server: Server, version: ssl.TLSVer
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_sessions_are_resumed_by_any_worker_with_http_1_1_chosen(
-    server: Server, version: ssl.TLSVersion
-) -> None:
-    # The context is older than the workers.
+def test_sessions_are_resumed_with_http_1_1_chosen(server: Server, version: ssl.TLSVersion) -> None:
     context = server.files.client_context()
     context.minimum_version = context.maximum_version = version
     context.set_alpn_protocols(["h2", "http/1.1"])
@@ -68,20 +59,20 @@ def test_only_forward_secret_authenticated_ciphers_are_offered(files: Files) -> 
         assert cipher["kea"] in {"kx-ecdhe", "kx-any"}, cipher
 
 
-def test_a_changed_pair_is_reloaded_without_restart_and_kept_connections_live_on(single: Server) -> None:
-    with single.client() as kept:
+def test_a_changed_pair_is_reloaded_without_restart_and_kept_connections_live_on(server: Server) -> None:
+    with server.client() as kept:
         assert kept.get("/tls") == 200
         sock = kept.connection.sock
         for reload in range(1, 4):
-            pair = single.files.issue()
-            single.files.write(pair)
-            shown = single.tls().getpeercert()
+            pair = server.files.issue()
+            server.files.write(pair)
+            shown = server.tls().getpeercert()
             assert shown is not None
             assert int(str(shown["serialNumber"]), 16) == pair.certificate.serial_number
             assert kept.get("/tls") == 200
             assert json.loads(kept.content)["reloads"] == reload
         assert kept.connection.sock is sock
-    assert single.workers == {*children(single.process.pid)}
+    assert server.workers == {*children(server.process.pid)}
 
 
 class Mounted:

@@ -16,6 +16,7 @@ from webhook.rows.table import Table
 
 HANDLERS: Final[Mapping[str, Handler]] = {
     endpoints.MUTATE: handlers.mutate,
+    endpoints.LAUNCHER: handlers.mutate,
     endpoints.VERIFY: handlers.verify,
     endpoints.REQUIRE: handlers.require,
     endpoints.RULE_TABLE: handlers.rule_table,

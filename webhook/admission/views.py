@@ -58,12 +58,10 @@ def review_views(
 
 def ready(state: CurrentState) -> Response:
     """Whether to send reviews here; files that cannot be used are told, and no reason to stop."""
-    detail = {"status": "ok", "table": state.table.revision}
-    ends = state.certificate_ends
-    if ends is not None:
-        detail["certificate"] = stamp(ends)
-        if ends - datetime.now(UTC) < EXPIRY_MARGIN:
-            detail["status"] = "the serving certificate is about to end"
+    ends = state.tls.expires
+    detail = {"status": "ok", "table": state.table.revision, "certificate": stamp(ends)}
+    if ends - datetime.now(UTC) < EXPIRY_MARGIN:
+        detail["status"] = "the serving certificate is about to end"
     problems = [f"unusable {file} files: {problem}" for file, problem in state.problems().items() if problem]
     if problems:
         detail["problem"] = "\n".join(problems)

@@ -13,6 +13,7 @@ from webhook.engine.jobs import OpenJob, is_of, open_job, record_key, template_p
 from webhook.engine.match import SWITCHED_OFF, Subject
 from webhook.engine.outcome import JobError, Kind, Outcome, Request, RuleOutcome, State, bounded, cut
 from webhook.engine.placing import said_by
+from webhook.engine.script import with_script
 from webhook.engine.shapes import choose_shape
 from webhook.engine.values import placeholder_values
 from webhook.objects.patch import patched
@@ -41,16 +42,20 @@ def evaluate(table: Table, request: Request) -> Outcome:
 
 
 def _decided(table: Table, request: Request) -> Outcome:
+    try:
+        return with_script(_ruled(table, request), table.script)
+    except (JobError, WrongTypeError) as error:
+        return Outcome(table.revision, "invalid job", request.object, denials=bounded([str(error)]))
+
+
+def _ruled(table: Table, request: Request) -> Outcome:
     obj = request.object
     if not table.workloads_of(kind_of(obj)):
         reason = cut(f"no workload of the rule table matches kind {kind_of(obj)}")
         return Outcome(table.revision, reason, obj, untouched=Kind.NO_WORKLOAD)
     if table.mode is Mode.OFF:
         return Outcome(table.revision, "the whole rule table is switched off", obj)
-    try:
-        return _evaluate(table, request)
-    except (JobError, WrongTypeError) as error:
-        return Outcome(table.revision, "invalid job", obj, denials=bounded([str(error)]))
+    return _evaluate(table, request)
 
 
 def _beside(served: Outcome, would: Outcome, table: Table) -> Outcome:

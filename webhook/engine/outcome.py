@@ -76,8 +76,8 @@ class Change(NamedTuple):
         path: pointer to it in the object afterwards; to what was removed, in the object received.
         before: what was received there; None where there was nothing.
         after: what is there now; None where it was removed.
-        rule: that set it. None for what no rule sets: the record of what was added, and what is removed
-            because an earlier admission had added it.
+        rule: that set it. None for what no rule sets: the record of what was added, a launcher's script, and
+            what is removed because an earlier admission had added it.
     """
 
     path: str

@@ -47,7 +47,7 @@ def _lines(of: "Preview") -> Iterator[str]:
         yield f"  {rule['state']:8} {rule['name']}{where}: {printable(rule['why'])}"
         yield from fields.get(rule["name"], ())
     if "" in fields:
-        yield "  no rule  the webhook's record of what it added, and what it takes back or puts back"
+        yield "  no rule  the webhook's record, a launcher's init script, and what it takes back or puts back"
         yield from fields[""]
 
 

@@ -382,11 +382,13 @@ class Table(File):
 
     Attributes:
         revision: twelve hexadecimal digits that change with the table's content.
+        script: text that launchers' Pods get.
         origins: by rule the places where it is written: the first that has it, then those that change it.
         ruled_out: what was found out about rules by what is known of a job as a whole.
     """
 
     revision: str
+    script: str = ""
     origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict, compare=False)
     ruled_out: dict[tuple[object, ...], Sequence[tuple[Rule, str | None]]] = field(
         default_factory=dict, init=False, compare=False

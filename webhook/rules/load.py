@@ -116,7 +116,12 @@ def build(draft: Draft) -> Table:
     Raises:
         TableError: with every problem that the schema cannot see.
     """
-    table = Table(revision=_revision(draft.raw), origins=draft.origins(), **vars(read(draft.raw)))
+    table = Table(
+        revision=_revision(draft.raw),
+        script=initscript.text(),
+        origins=draft.origins(),
+        **vars(read(draft.raw)),
+    )
     problems = [draft.problem(path, message) for path, message in problems_of(table)]
     if problems:
         raise TableError(problems)

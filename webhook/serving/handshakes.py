@@ -1,15 +1,10 @@
 """Threads for the steps of handshakes, beside the loop that serves."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from gevent import get_hub
 from gevent.event import Event
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Handshakes:

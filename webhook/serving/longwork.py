@@ -4,29 +4,23 @@ What waits stands in the order of its arrival, put back by what it weighs: short
 came little before it, and nothing waits for ever because others keep coming.
 """
 
-from __future__ import annotations
-
-import itertools
 import time
 from bisect import insort
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import Any
 
 from gevent.event import Event
 
 from webhook.serving.template import Template
 from webhook.work import BusyError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 _BYTES_A_SECOND = 256 * 1024
 """What a piece weighs: about the rate at which reviews are evaluated."""
 
-_NUMBERS = itertools.count()
 
-
-@dataclass(order=True, slots=True)
+@dataclass(eq=False, slots=True)
 class _Turn:
     """A piece of work that waits.
 
@@ -35,9 +29,8 @@ class _Turn:
     """
 
     weight: float
-    size: int = field(compare=False)
-    number: int = field(default_factory=_NUMBERS.__next__)
-    event: Event = field(default_factory=Event, compare=False)
+    size: int
+    event: Event = field(default_factory=Event)
 
 
 class LongWork:
@@ -87,7 +80,7 @@ class LongWork:
     def _enter(self, size: int) -> _Turn:
         """A turn in the queue; while too much waits, the last in order has to go."""
         turn = _Turn(time.monotonic() + size / _BYTES_A_SECOND, size)
-        insort(self._waiting, turn)
+        insort(self._waiting, turn, key=attrgetter("weight"))
         if self._current is None:
             self._next()
         while len(self._waiting) > self._most or sum(each.size for each in self._waiting) > self._most_bytes:

@@ -1,23 +1,18 @@
 """Who is connected to a worker: what each does until when, what all hold, and who goes to make room."""
 
-from __future__ import annotations
-
 import enum
 import errno
 import time
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gevent
 from gevent import getcurrent, socket, ssl
 from gunicorn.util import close_graceful
 
 from webhook.serving.handshakes import Handshakes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from webhook.serving.settings import Limits, Listener
+from webhook.serving.settings import Limits, Listener
 
 _CHUNK = 64 * 1024
 _TURN = 64 * 1024
@@ -66,7 +61,7 @@ class Peer:
         held: Bytes of it that this process holds: of the request, then of the response.
     """
 
-    def __init__(self, sock: Any, listener: Listener, peers: Peers) -> None:  # noqa: ANN401 - gevent's socket
+    def __init__(self, sock: Any, listener: Listener, peers: "Peers") -> None:  # noqa: ANN401 - gevent's socket
         self.sock, self.listener, self._peers = sock, listener, peers
         self.greenlet = getcurrent()
         self.since = time.monotonic()
@@ -82,32 +77,22 @@ class Peer:
         self.deadline = time.monotonic() + self._peers.seconds[state]
 
     def secure(self, context: Any) -> None:  # noqa: ANN401 - gevent's SSLContext
-        """Do the TLS handshake.
+        """Do the TLS handshake, its steps in threads: OpenSSL signs for about a millisecond, without the GIL.
 
         Raises:
             OSError: The peer speaks no TLS, or went away, or was too slow.
         """
         self.sock = context.wrap_socket(self.sock, server_side=True, do_handshake_on_connect=False)
         self.sock.settimeout(0.0)  # a step never waits, so that a thread can do it
-        while wait := self._handshake_step():
-            wait(self.sock.fileno())
+        while error := self._peers.handshakes.do(self.sock.do_handshake):
+            if isinstance(error, ssl.SSLWantReadError):
+                socket.wait_read(self.sock.fileno())
+            elif isinstance(error, ssl.SSLWantWriteError):
+                socket.wait_write(self.sock.fileno())
+            else:
+                raise error
         self.sock.settimeout(None)
         self.enter(State.WAITING)
-
-    def _handshake_step(self) -> Callable[[int], None] | None:
-        """Take a step in a thread: OpenSSL signs for about a millisecond, without Python's lock.
-
-        Returns:
-            What to wait by before the next one; None after the last.
-        """
-        error = self._peers.handshakes.do(self.sock.do_handshake)
-        if isinstance(error, ssl.SSLWantReadError):
-            return socket.wait_read  # type: ignore[no-any-return]
-        if isinstance(error, ssl.SSLWantWriteError):
-            return socket.wait_write  # type: ignore[no-any-return]
-        if error is not None:
-            raise error
-        return None
 
     def recv(self, size: int) -> bytes:
         """Take in a part of a request, for gunicorn's parser.
@@ -228,8 +213,7 @@ class Peers:
         So a flood drives itself out, before it drives out an API server's connections.
         """
         if len(self._all) >= self.limits.connections:
-            oldest = min(self._unserved(), key=lambda peer: (peer.requests > 0, peer.since), default=None)
-            self._evict(oldest)
+            self._evict(lambda peer: (peer.requests > 0, peer.since))
         self._all.add(peer)
 
     def discard(self, peer: Peer) -> None:
@@ -246,9 +230,7 @@ class Peers:
         self.held += size
         if self.held > self.limits.buffered:
             now = time.monotonic()
-            self._evict(
-                max(self._unserved(), key=lambda peer: peer.held * self._age(peer, now), default=None)
-            )
+            self._evict(lambda peer: -peer.held * self._age(peer, now))
 
     def release(self, peer: Peer) -> None:
         """The bytes of a peer are no longer held."""
@@ -276,14 +258,13 @@ class Peers:
             elif peer.state in {State.WAITING, State.HANDSHAKE}:
                 peer.deadline = min(peer.deadline, latest)
 
-    def _unserved(self) -> Iterable[Peer]:
-        return (peer for peer in self._all if peer.state is not State.SERVED)
-
     def _age(self, peer: Peer, now: float) -> float:
         """Seconds since it began what it is doing."""
         return now - (peer.deadline - self.seconds[peer.state])
 
-    def _evict(self, peer: Peer | None) -> None:
+    def _evict(self, order: Callable[[Peer], Any]) -> None:
+        """Close the first, in an order, of those that are not being served."""
+        peer = min((peer for peer in self._all if peer.state is not State.SERVED), key=order, default=None)
         if peer:
             self.discard(peer)
             peer.ended = True  # nothing more is said to it

@@ -1,7 +1,5 @@
 """Where is served, and the bounds on what peers can do there, with defaults and where each comes from."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from webhook import limits
@@ -39,9 +37,7 @@ class Limits:
     """Bounds on what peers can make the server hold, in bytes, counts and seconds.
 
     Attributes:
-        request_line: Longest request line in bytes (gunicorn's own default, 4094).
         head: Longest request head (request line and headers) in bytes; the API server's is below 1 KiB.
-        header_fields: Most header fields of a request.
         body: Longest request body in bytes.
         buffered: Most bytes of requests and responses that a worker holds while they are received and
             sent, counted as they arrive. Above it the one that held most for longest has to go.
@@ -60,9 +56,7 @@ class Limits:
         graceful_seconds: How long a stopping worker waits for requests in flight.
     """
 
-    request_line: int = 4094
     head: int = 16 * 1024
-    header_fields: int = 64
     body: int = limits.BODY
     buffered: int = 8 * 1024 * 1024
     connections: int = 960

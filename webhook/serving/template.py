@@ -8,8 +8,6 @@ Each piece has a socket of its own, which the template hands on to the child: th
 of it the other, each up to the end of the stream.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import pickle
@@ -18,17 +16,15 @@ import signal
 import socket
 import struct
 import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import gevent
 from gevent.socket import socket as gevent_socket
 
 from webhook.work import BusyError, FailedError, TooLargeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _SECONDS = struct.Struct("!d")
 _PAGE = os.sysconf("SC_PAGE_SIZE")

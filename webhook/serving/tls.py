@@ -1,23 +1,19 @@
 """The listener's TLS context, kept until the certificate files hold another pair that can serve."""
 
-from __future__ import annotations
-
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 from cryptography import x509
 from gevent import ssl
 
 from common.times import stamp
 from webhook.watched import UnusableError, Watched
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 TLS12_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """Forward secret, authenticated ciphers for TLS 1.2; TLS 1.3's own are all fit."""

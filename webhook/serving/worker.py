@@ -5,16 +5,14 @@ in a greenlet of its own. What is ours stands in `webhook.serving.peers`; this j
 gunicorn is named in ``tests/serving/test_gunicorn_parts.py``, which fails when a part of it goes.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import time
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gevent
 from gevent import socket
@@ -24,11 +22,7 @@ from gunicorn.util import write_error
 from gunicorn.workers.ggevent import GeventWorker
 
 from webhook.serving.peers import Peer, Peers, RefusedError, State
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from webhook.serving.settings import Listener
+from webhook.serving.settings import Listener
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 """A WSGI application: ``app(environ, start_response)``."""

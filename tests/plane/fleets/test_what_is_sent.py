@@ -71,8 +71,9 @@ PODS = {
 BASE = {
     "mpijobs": 2,
     "verify": 2,
-    # Two launchers, and the workers of the job of two UltraServers, which get a block each.
-    "pods": 10,
+    "launchers": 2,
+    # The workers of the job of two UltraServers, which get a block each.
+    "pods": 8,
 }
 
 

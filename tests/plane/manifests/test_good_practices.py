@@ -36,6 +36,7 @@ def test_rules_name_resources_versions_and_operations_and_no_wildcard(base: Buil
     assert asked == {
         "mpijobs.ultraserver-webhook.io": jobs,
         "pods.ultraserver-webhook.io": [([""], ["v1"], ["pods"], ["CREATE"])],
+        "launchers.ultraserver-webhook.io": [([""], ["v1"], ["pods"], ["CREATE"])],
         "updates.ultraserver-webhook.io": [(["kubeflow.org"], ["v2beta1"], ["mpijobs"], ["UPDATE"])],
         "verify.ultraserver-webhook.io": jobs,
         "rule-table.ultraserver-webhook.io": [([""], ["v1"], ["configmaps"], ["CREATE", "UPDATE"])],
@@ -46,9 +47,9 @@ def test_rules_name_resources_versions_and_operations_and_no_wildcard(base: Buil
 def test_a_namespace_is_opted_out_by_a_label(base: Build) -> None:
     for hook in about_jobs(base):
         assert selects(hook["namespaceSelector"], ORDINARY)
-        assert not selects(
-            hook["namespaceSelector"], ORDINARY | {"ultraserver-webhook.io/inject": "disabled"}
-        )
+        out = ORDINARY | {"ultraserver-webhook.io/inject": "disabled"}
+        # A launcher of a job that was admitted before still needs its script.
+        assert selects(hook["namespaceSelector"], out) is hook["name"].startswith("launchers.")
 
 
 def test_kube_system_and_the_webhooks_own_namespace_are_left_out(built: Callable[..., Build]) -> None:
@@ -75,7 +76,9 @@ def test_match_conditions_leave_out_what_needs_no_call(base: Build) -> None:
     }
     assert conditions["mpijobs.ultraserver-webhook.io"] == ["not-opted-out"]
     assert conditions["verify.ultraserver-webhook.io"] == ["not-opted-out"]
-    assert conditions["pods.ultraserver-webhook.io"] == ["not-a-mirror-pod", "of-a-job-that-was-added-to"]
+    pods = ["not-a-mirror-pod", "not-sent-for-its-script", "of-a-job-that-was-added-to"]
+    assert conditions["pods.ultraserver-webhook.io"] == pods
+    assert conditions["launchers.ultraserver-webhook.io"] == ["not-a-mirror-pod", "waits-for-its-script"]
 
 
 def test_match_policy_is_equivalent(base: Build) -> None:
@@ -153,8 +156,9 @@ def test_of_updates_only_those_are_sent_that_can_take_something_from_a_job_to_co
 
 
 def test_mirror_pods_are_never_mutated(base: Build) -> None:
-    conditions = webhooks(base)["pods.ultraserver-webhook.io"]["matchConditions"]
-    assert any("kubernetes.io/config.mirror" in row["expression"] for row in conditions)
+    for name in ("pods", "launchers"):
+        conditions = webhooks(base)[f"{name}.ultraserver-webhook.io"]["matchConditions"]
+        assert any("kubernetes.io/config.mirror" in row["expression"] for row in conditions)
 
 
 def test_of_workers_only_those_are_sent_that_can_get_a_block(
@@ -163,8 +167,8 @@ def test_of_workers_only_those_are_sent_that_can_get_a_block(
     base, missed = (
         webhooks(objects)["pods.ultraserver-webhook.io"] for objects in (built(), built(missedJobs=True))
     )
-    assert "place.matches('^placer=affinity " in base["matchConditions"][1]["expression"]
-    assert "kueue.x-k8s.io/podset-" in base["matchConditions"][1]["expression"]
+    assert "place.matches('^placer=affinity " in base["matchConditions"][-1]["expression"]
+    assert "kueue.x-k8s.io/podset-" in base["matchConditions"][-1]["expression"]
     # The value sends more, by one condition, and changes nothing else.
     (more,) = [row for row in missed["matchConditions"] if row not in base["matchConditions"]]
     assert more["name"] == "of-a-job-that-was-added-to-or-missed"
@@ -176,7 +180,8 @@ def test_of_workers_only_those_are_sent_that_can_get_a_block(
 
 
 def test_mutation_fails_open_and_validation_looks_at_the_end_state(base: Build) -> None:
-    assert {hook["failurePolicy"] for hook in mutating(base)} == {"Ignore"}
+    closed = {hook["name"] for hook in mutating(base) if hook["failurePolicy"] != "Ignore"}
+    assert closed == {"launchers.ultraserver-webhook.io"}, "only what could only fail without it"
     verify = webhooks(base)["verify.ultraserver-webhook.io"]
     assert verify["clientConfig"]["service"]["path"] == "/verify"
     assert verify["rules"] == webhooks(base)["mpijobs.ultraserver-webhook.io"]["rules"]
@@ -186,7 +191,7 @@ def test_failing_closed_is_a_value_of_its_own(built: Callable[..., Build]) -> No
     closed = built(failurePolicy="Fail")
     policies = {hook["name"].split(".")[0]: hook["failurePolicy"] for hook in mutating(closed)}
     # While the webhook is unavailable, Kueue has to be able to start what it has admitted.
-    assert policies == {"mpijobs": "Fail", "pods": "Fail", "updates": "Ignore"}
+    assert policies == {"mpijobs": "Fail", "pods": "Fail", "launchers": "Fail", "updates": "Ignore"}
     verify = webhooks(closed)["verify.ultraserver-webhook.io"]
     assert (verify["failurePolicy"], verify["clientConfig"]["service"]["path"]) == ("Fail", "/require")
 

@@ -64,7 +64,7 @@ def test_the_value_for_a_staged_rollout_differs_in_what_the_guard_does_only(
         item["spec"]["validationActions"] = ["Warn", "Audit"]
     assert warning == expected
     others = [item for item in of_kind(warning, BINDING) if item not in of_guard(warning)]
-    assert len(others) == 3
+    assert len(others) == 2
     assert all(item["spec"]["validationActions"] == ["Deny"] for item in others)
 
 

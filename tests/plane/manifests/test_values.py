@@ -242,7 +242,7 @@ def test_a_program_that_was_taken_out_has_not_stalled(built: Callable[..., Build
 def exported(folder: Path) -> set[str]:
     """The names of all samples that a program can have."""
     names: set[str] = set()
-    development.ensure(folder, ["localhost"], datetime.now(UTC))
+    development.make(folder, ["localhost"], datetime.now(UTC))
     state = CurrentState(TableSource(), TlsFiles(folder / "tls.crt", folder / "tls.key"))
     webhook = Metrics(state)
     registries = (webhook.registry, CertificateMetrics().registry, PlacementMetrics().registry)

@@ -1,0 +1,78 @@
+"""A launcher's Pod gets the text that its init containers run, whatever else is said of it."""
+
+from typing import Any
+
+import jsonpatch
+import pytest
+
+from contract.keys import INIT_SCRIPT
+from testbed.mpijob import LAUNCHER, mpijob
+from tests.helpers import requested
+from tests.rules.tables import EXTENDS
+from webhook import initscript
+from webhook.engine import Outcome, Request, evaluate
+from webhook.objects.tree import Json, get
+from webhook.rules.load import load_default, load_texts
+
+OFF = "policies: [{namespaces: ['*'], mode: off, reason: a test}]"
+
+
+def launcher(**metadata: Any) -> Json:
+    """The Pod that is made of an admitted job's launcher."""
+    template = get(evaluate(load_default(), requested(mpijob(4))).after, LAUNCHER)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**template.get("metadata", {}), "name": "train-launcher-x", **metadata},
+        "spec": template["spec"],
+    }
+
+
+def reviewed(pod: Json, table: str = "") -> Outcome:
+    """Evaluated, with a patch that gives what the outcome says."""
+    outcome = evaluate(load_texts([("own.yaml", EXTENDS + table)], "own.yaml"), Request(pod, "team"))
+    assert jsonpatch.apply_patch(pod, outcome.operations) == outcome.after
+    return outcome
+
+
+def text(pod: Json) -> Any:
+    return get(pod, ("metadata", "annotations", INIT_SCRIPT))
+
+
+def test_a_job_does_not_have_the_text() -> None:
+    assert INIT_SCRIPT not in launcher()["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize(
+    "table", ["", "mode: off", OFF, "mode: shadow"], ids=["table", "off", "policy", "shadow"]
+)
+@pytest.mark.parametrize(
+    "own", [{}, {"annotations": None}, {"labels": {"ultraserver-webhook.io/inject": "false"}}]
+)
+def test_its_pod_has_it_whatever_has_become_of_the_table_since(own: dict[str, Any], table: str) -> None:
+    """Without it the launcher could only fail, and that it runs was decided with the job."""
+    after = reviewed(launcher(**own), table).after
+    assert text(after) == initscript.text()
+    assert reviewed(after, table).operations == ()
+
+
+def test_a_text_of_the_jobs_own_stays() -> None:
+    assert text(reviewed(launcher(annotations={INIT_SCRIPT: "exit"})).after) == "exit"
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        launcher()
+        | {"spec": {"containers": [], "initContainers": [{"name": "mine", "env": [{"name": "OTHER"}]}]}},
+        launcher() | {"apiVersion": "v2"},
+        launcher() | {"spec": {"initContainers": {}}},
+    ],
+)
+def test_what_runs_none_or_is_no_pod_gets_none(pod: Json) -> None:
+    assert text(reviewed(pod).after) is None
+
+
+@pytest.mark.parametrize("metadata", [[], {"annotations": []}])
+def test_one_that_cannot_have_it_is_refused_by_what_is_wrong(metadata: Json) -> None:
+    assert "must be a map" in reviewed(launcher() | {"metadata": metadata}, "mode: off").denials[0]
