@@ -31,6 +31,9 @@ MOST_WORKERS: Final = 100_000
 MOST_TERMS: Final = 4
 """Terms of an index."""
 
+LONGEST: Final = 2000
+"""Characters of a place: many are kept."""
+
 NAME: Final = "name"
 LABEL: Final = "labels/"
 
@@ -131,9 +134,10 @@ def parse(text: str) -> Place:
     Raises:
         ContractError: It cannot be read.
     """
-    words = [word.partition("=") for word in text[:2000].split(" ")]
+    words = [word.partition("=") for word in text[:LONGEST].split(" ")]
     said = {key: value for key, _, value in words}
-    if len(said) < len(words) or not said.keys() <= {*_KEYS} or any(not value for value in said.values()):
+    known = said.keys() <= {*_KEYS} and all(said.values())
+    if len(text) > LONGEST or len(said) < len(words) or not known:  # what is raised is not cached
         raise _unreadable(f"it is {text[:80]!r}, not words such as {_KEYS[0]}=gate")
     if said.get("placer") not in {*Placer}:
         raise _unreadable(f"placer is {said.get('placer', '')[:40]!r}: it must be one of {', '.join(Placer)}")
