@@ -52,9 +52,9 @@ class Cluster:
                 self.lodgers[pod.node].add(pod.key[0])
             if pod.neuron and (place is not None or self._has_devices(pod)):
                 self._held(pod.node, pod.key, place.size if place else 1)
-                node = self.topology.nodes.get(pod.node)
                 # The anti-affinity of a loose pod keeps all jobs off its UltraServer (row loose-pod).
-                if pod.loose and node and (group := self.topology.group(SERVER_4, node.unit(SERVER_4))):
+                node = self.topology.nodes.get(pod.node) if pod.loose else None
+                if node and (group := self.topology.group(SERVER_4, node.unit(SERVER_4))):
                     for name in group.names:
                         self._held(name, pod.key, SIZES[SERVER_4])
         # Of those that wait, most are nowhere yet; without devices it takes no unit.
@@ -99,11 +99,12 @@ class Cluster:
 
     def holder(self, group: NodeGroup, size: int) -> JobKey | None:
         """Who is on a group; a unit of one node may be shared by those who need no more."""
+        if self.holders.keys().isdisjoint(group.names):
+            return None
         for node in group.nodes:
-            if held := self.holders.get(node.name):
-                for holder, needed in held.items():
-                    if size > 1 or needed > 1:
-                        return holder
+            for holder, needed in self.holders.get(node.name, {}).items():
+                if size > 1 or needed > 1:
+                    return holder
         return None
 
     def cause(self, group: NodeGroup, size: int, demands: Iterable[Demand], job: JobKey) -> Cause | None:
