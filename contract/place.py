@@ -16,24 +16,23 @@ One annotation, ``ultraserver-webhook.io/place``, of words ``KEY=VALUE`` in this
 ==========  ========================================================================================
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from contract import keys
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MOST_WORKERS: Final = 100_000
 """More than any cluster has nodes; a number beyond it is a mistake."""
 
 MOST_TERMS: Final = 4
 """Terms of an index."""
+
+LONGEST: Final = 2000
+"""Characters of a place: many are kept."""
 
 NAME: Final = "name"
 LABEL: Final = "labels/"
@@ -57,12 +56,7 @@ class Placer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A number of a pod, times a factor.
-
-    Attributes:
-        source: ``name``, or ``labels/KEY``.
-        factor: Known when the job is admitted.
-    """
+    """A number of a pod, whose source is ``name`` or ``labels/KEY``, times a factor."""
 
     source: str
     factor: int = 1
@@ -91,12 +85,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Where a pod's number is, from 0 among those of the job that take nodes.
-
-    Attributes:
-        terms: They are added up.
-        offset: And this.
-    """
+    """Where a pod's number is, from 0 among those of the job that take nodes: terms and offset are added."""
 
     terms: tuple[Term, ...]
     offset: int = 0
@@ -104,26 +93,14 @@ class Index:
     def __str__(self) -> str:
         return "+".join(map(str, [*self.terms, *([self.offset] if self.offset else [])]))
 
-    def of(self, name: str, labels: Mapping[str, Any]) -> int:
-        """A pod's number.
-
-        Raises:
-            ContractError: It has none.
-        """
-        return sum(term.of(name, labels) for term in self.terms) + self.offset
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is to be known about a job to place its pods.
+    """What is to be known about a job to place its pods: the words of the annotation, above.
 
     Attributes:
-        placer: Who finds the nodes.
-        workers: How many pods take nodes.
-        size: How many nodes make one unit: the node config.
-        unit: The node label whose value the nodes of a unit share.
-        index: Where a pod's number is; None where pods have none.
-        group: A label whose value tells apart the units of one object; empty where it is one.
+        index: None where pods have no number.
+        group: The label's key; empty where the object is one unit.
     """
 
     placer: Placer
@@ -146,7 +123,8 @@ class Place:
         """
         if self.index is None:
             return None
-        return self.index.of(metadata.get("name") or "", metadata.get("labels") or {})
+        name, labels = metadata.get("name") or "", metadata.get("labels") or {}
+        return sum(term.of(name, labels) for term in self.index.terms) + self.index.offset
 
 
 @lru_cache(maxsize=1024)
@@ -156,9 +134,10 @@ def parse(text: str) -> Place:
     Raises:
         ContractError: It cannot be read.
     """
-    words = [word.partition("=") for word in text[:2000].split(" ")]
+    words = [word.partition("=") for word in text[:LONGEST].split(" ")]
     said = {key: value for key, _, value in words}
-    if len(said) < len(words) or not said.keys() <= {*_KEYS} or any(not value for value in said.values()):
+    known = said.keys() <= {*_KEYS} and all(said.values())
+    if len(text) > LONGEST or len(said) < len(words) or not known:  # what is raised is not cached
         raise _unreadable(f"it is {text[:80]!r}, not words such as {_KEYS[0]}=gate")
     if said.get("placer") not in {*Placer}:
         raise _unreadable(f"placer is {said.get('placer', '')[:40]!r}: it must be one of {', '.join(Placer)}")

@@ -7,7 +7,7 @@ import logging
 import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -17,22 +17,27 @@ from kube.command import connect, options_of, own_namespace
 from kube.election import Elector
 from kube.loop import Loop
 from kube.watch import Mirror
-from placement.by_hand import open_by_hand
+from placement import write
 from placement.claims import READERS
+from placement.cluster import shown
 from placement.events import Reporter
 from placement.model import COMPONENT
+from placement.names import names_of
 from placement.passes import Passes
 from placement.plan import Policy
 from placement.read import LIVE, OVER, read_ended, read_node, read_pod
 from placement.units import Followed
 
-NODES: Final = "/api/v1/nodes"
-PODS: Final = f"/api/v1/pods?{LIVE}"
-ENDED: Final = f"/api/v1/pods?{OVER}"
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kube.client import KubernetesApi
+    from placement.model import Pod
+
 COLLECTIONS: Final = (
-    (NODES, read_node),
-    (PODS, read_pod),
-    (ENDED, read_ended),
+    ("/api/v1/nodes", read_node),
+    (f"/api/v1/pods?{LIVE}", read_pod),
+    (f"/api/v1/pods?{OVER}", read_ended),
     *READERS.items(),
 )
 UNSERVED: Final = "jobs are placed by their requests, as before Kubernetes 1.34"
@@ -40,8 +45,6 @@ LABELS: Final = {"app.kubernetes.io/name": "ultraserver-webhook", "app.kubernete
 _log = logging.getLogger("placement")
 
 option = options_of("ULTRASERVER_PLACEMENT")
-
-
 kubeconfig_option = option(
     "--kubeconfig", type=click.Path(path_type=Path), help="Without it, the pod's own account."
 )
@@ -94,16 +97,13 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
         raise click.ClickException(str(error)) from error
     lease = given["lease"], given["identity"], given["lease_seconds"]
     elector = Elector(api, given["namespace"], *lease, LABELS)
-    nodes, pods, ended, *claims = (
+    copies = tuple(
         Mirror[Any](of, path, read, lambda: loop.wake(), unserved=UNSERVED if path in READERS else "")  # noqa: PLW0108 - made below
         for of, (path, read) in zip(watched, COLLECTIONS, strict=True)
     )
     passes = Passes(
         api,
-        nodes,
-        pods,
-        ended,
-        tuple(claims),
+        copies,
         policy,
         units,
         Reporter(api, given["identity"]),
@@ -115,8 +115,8 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
     loop = Loop(elector, passes, passes.leads, able=passes.sees)
     loop.stop_on_signals()
     with contextlib.ExitStack() as following:
-        for mirror in (nodes, pods, ended, *claims):
-            following.enter_context(mirror)
+        for copy in copies:
+            following.enter_context(copy)
         loop.run()
     _log.info("stopped")
 
@@ -133,17 +133,37 @@ def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  
     if bool(job) == everything:
         raise click.UsageError("name one job as namespace/name, or give --all")
     try:
-        opened, failed = open_by_hand(connect(kubeconfig), job)
+        api = connect(kubeconfig)
+        waiting = list(_waiting(api, job))
     except ApiError as error:
         raise click.ClickException(str(error)) from error
-    for line in opened:
-        click.echo(line)
-    for line in failed:
-        click.echo(line, err=True)
+    failed = 0
+    for pod in waiting:
+        name = f"pod {pod.namespace}/{pod.name} of job {shown(pod.key)}"
+        try:
+            write.patch(api, pod, write.release(pod))
+        except ApiError as error:
+            click.echo(f"{name}: {error}", err=True)
+            failed += 1
+        else:
+            click.echo(f"admitted {name}")
     if failed:
-        raise click.ClickException(f"{len(failed)} pods were not admitted")
-    if not opened:
+        raise click.ClickException(f"{failed} pods were not admitted")
+    if not waiting:
         raise click.ClickException(f"no pod waits{f' for {job}' if job else ''}")
+
+
+def _waiting(api: KubernetesApi, job: str | None) -> Iterator[Pod]:
+    """The pods with the gate, of one job or of all."""
+    namespace, _, name = (job or "").partition("/")
+    for page in api.pages(f"/api/v1/namespaces/{namespace}/pods" if job else "/api/v1/pods"):
+        for found in page.get("items") or ():
+            pod = read_pod(found)
+            if pod is None or not pod.gated:
+                continue
+            called = (name for _, name in names_of(found["metadata"]))
+            if job is None or name in (pod.job, shown(pod.key).partition("/")[2], *called):
+                yield pod
 
 
 if __name__ == "__main__":

@@ -1,24 +1,16 @@
 """A unit for every block of a job: where others of the block are, or a free group."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from placement.choose import Ranking
-from placement.cluster import shown
-from placement.fit import lacking, misfit, unusable
-from placement.plan import Opening, Pin
-from placement.reasons import Shortage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from placement.cluster import Cluster
-    from placement.jobs import Job
-    from placement.model import Demand, JobKey, Node, Pod
-    from placement.plan import Failure
-
+from placement.cluster import Cluster, shown
+from placement.jobs import Job
+from placement.model import Demand, JobKey, Node, Pod
+from placement.plan import Failure, Opening
+from placement.reasons import shortage
+from placement.topology import unsuited
 
 MOST_DEMANDS: Final = 4
 """Different kinds of node that the workers of one job may ask for."""
@@ -28,6 +20,14 @@ MOST_COMPARED: Final = 1000
 
 OF_A_KIND: Final = 10
 """What a further kind of node costs beside its conditions, counted as conditions: every node is looked at."""
+
+
+class UnplacedError(Exception):
+    """A job gets no unit for some of its blocks now; with a ranking: too few of these are free."""
+
+    def __init__(self, why: str, ranking: Ranking | None = None) -> None:
+        super().__init__(why)
+        self.ranking = ranking
 
 
 class Allocator:
@@ -43,48 +43,46 @@ class Allocator:
         self._compared: Counter[str] = Counter()
         self.keeper: JobKey | None = None
 
-    def open(self, job: Job, failure: Failure | None, *, patient: bool) -> Opening | str | Shortage:
-        """Find a unit for every block of a job without `Job.trouble`, or say why there is none.
+    def open(self, job: Job, failure: Failure | None, *, patient: bool) -> Opening:
+        """Find a unit for every block of a job without `Job.trouble`.
 
         Units of an earlier failure are the last that it gets. Others may pass a patient job.
-        """
-        pins: list[Pin] = []
-        unplaced: list[Sequence[Pod]] = []
-        contradiction = self._contradiction(job)
-        if contradiction is not None:
-            return contradiction
-        for pods in job.blocks.values():
-            rejoined = self._rejoin(job, pods)
-            if isinstance(rejoined, str):
-                return rejoined
-            if rejoined is None:
-                unplaced.append(pods)
-            else:
-                pins += rejoined
-        if unplaced:
-            settled = self._settle(job, unplaced, failure, patient=patient)
-            if isinstance(settled, str | Shortage):
-                return settled
-            pins += settled
-        return Opening(job, tuple(pins))
 
-    def _contradiction(self, job: Job) -> str | None:
-        """Which pins of two leaders at a time contradict each other; they cannot be taken back."""
+        Raises:
+            UnplacedError: There is none.
+        """
+        self._check_pins(job)
+        unpinned = {pod.block for pod in job.unpinned}
+        units: dict[int, str] = {}
+        unplaced: list[Sequence[Pod]] = []
+        for block, pods in job.blocks.items():
+            unit = self._rejoin(job, pods)
+            if unit is None:
+                unplaced.append(pods)
+            elif block in unpinned:
+                units[block] = unit
+        if unplaced:
+            units |= self._settle(job, unplaced, failure, patient=patient)
+        return Opening(job, units)
+
+    def _check_pins(self, job: Job) -> None:
+        """See that pins of two leaders at a time do not contradict each other: none can be taken back."""
         owners: dict[str, int] = {}
         for block, pods in job.blocks.items():
             units = {unit for pod in pods if (unit := self._cluster.unit_of(pod))}
             if len(units) > 1 and any(pod.pin and not pod.node for pod in pods):
-                return f"block {block} is pinned to several units: {', '.join(sorted(units)[:4])}"
+                several = ", ".join(sorted(units)[:4])
+                raise UnplacedError(f"block {block} is pinned to several units: {several}")
             for unit in units if job.place.size > 1 else ():
                 if owners.setdefault(unit, block) != block:
-                    return f"blocks {owners[unit]} and {block} are both pinned to {unit}"
-        return None
+                    raise UnplacedError(f"blocks {owners[unit]} and {block} are both pinned to {unit}")
 
-    def _rejoin(self, job: Job, pods: Sequence[Pod]) -> list[Pin] | str | None:
-        """Pins into the unit where others of the block are; why that cannot be; None where none are."""
-        adrift = [pod for pod in pods if not pod.gated and not pod.node and pod.pin is None]
-        if adrift:
-            return f"{adrift[0].name} was admitted by hand and has no node yet"
+    def _rejoin(self, job: Job, pods: Sequence[Pod]) -> str | None:
+        """The unit where others of the block are; None where none are."""
+        for pod in pods:
+            if not pod.gated and self._cluster.unit_of(pod) is None:
+                where = f"is on node {pod.node}, which is in no unit" if pod.node else "has no node yet"
+                raise UnplacedError(f"{pod.name} was admitted by hand and {where}")
         units = sorted({unit for pod in pods if (unit := self._cluster.unit_of(pod))})
         if not units:
             return None
@@ -94,13 +92,15 @@ class Allocator:
             there = [pod for pod in pods if self._cluster.unit_of(pod) == unit]
             why = self._crowded(job, unit, there, coming)
             if why is None:
-                return [Pin(pod, job.place.unit, unit) for pod in coming]
-        return why
+                return unit
+        if why is not None:
+            raise UnplacedError(why)
+        return None
 
     def _crowded(self, job: Job, unit: str, there: Sequence[Pod], coming: Sequence[Pod]) -> str | None:
         """Why those of a block that have no node yet cannot all get one in a unit; None where they can."""
         unplaced = [pod for pod in (*there, *coming) if not pod.node]
-        group = self._cluster.topology.groups(job.place.unit).get(unit)
+        group = self._cluster.topology.group(job.place.unit, unit)
         taken = {pod.node for pod in there}
         nodes = [node for node in group.nodes if node.name not in taken] if group else []
         whys = [why for node in nodes if (why := self._unfit(job, node, unplaced))]
@@ -111,40 +111,34 @@ class Allocator:
 
     def _unfit(self, job: Job, node: Node, pods: Iterable[Pod]) -> str | None:
         """Why a node of a job's own unit does not suit its pods."""
-        state = unusable(node)
-        if state is not None:
-            return f"node {node.name} {state}"
-        shared = job.place.size == 1
-        others = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]
-        if others and not shared:
-            return f"node {node.name} held by {shown(others[0])}"
-        for pod in pods:
-            why = misfit(pod.demand, node)
-            # What a pod takes that is pinned to a single node is counted as used there already.
-            short = None if shared else lacking(pod.demand, node, self._cluster.used.get(node.name, {}))
-            if why or short:
-                return f"node {node.name} {why or f'has too little {short}'}"
-        return None
+        demands = tuple(dict.fromkeys(pod.demand for pod in pods))
+        cause = unsuited(node, demands)
+        # Others may share a single node, and what a pod takes that is pinned to one counts there already.
+        if cause is None and job.place.size > 1:
+            others = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]
+            if others:
+                return f"node {node.name} held by {shown(others[0])}"
+            cause = self._cluster.full([node], demands)
+        return cause.detail if cause else None
 
     def _settle(
         self, job: Job, blocks: Sequence[Sequence[Pod]], failure: Failure | None, *, patient: bool
-    ) -> list[Pin] | str | Shortage:
-        """Pins of whole blocks into free groups."""
-        place, ranking = job.place, self._ranking(job)
-        if isinstance(ranking, str):
-            return ranking
+    ) -> dict[int, str]:
+        """Free groups for whole blocks, by their numbers."""
+        ranking = self._ranking(job)
         groups, free = ranking.take(job.key, len(blocks), failure.units if failure else ())
         if not groups:
             if not patient:
                 self._keep(job, ranking, len(blocks))
-            return Shortage(len(blocks), free, ranking, keeps=self.keeper == job.key)
+            keeps = self.keeper == job.key
+            raise UnplacedError(shortage(ranking, len(blocks), free, keeps=keeps), ranking)
+        units: dict[int, str] = {}
         for group, pods in zip(groups, blocks, strict=True):
-            self._cluster.hold(group, job.key, place.size, pods[0].demand)
+            units[pods[0].block] = group.id
+            self._cluster.hold(group, job.key, job.place.size, pods[0].demand)
             for other in self._rankings.values():
                 other.touched(group.nodes)
-        return [
-            Pin(pod, place.unit, group.id) for group, pods in zip(groups, blocks, strict=True) for pod in pods
-        ]
+        return units
 
     def _keep(self, job: Job, ranking: Ranking, count: int) -> None:
         """Keep groups for a job that nobody may pass any longer, if it can have enough of them one day."""
@@ -155,19 +149,20 @@ class Allocator:
         for group in groups:
             self._cluster.kept.update((node.name, job.key) for node in group.nodes)
 
-    def _ranking(self, job: Job) -> Ranking | str:
-        """The groups that suit a job, or why they are not looked for: it or its namespace asks too much."""
+    def _ranking(self, job: Job) -> Ranking:
+        """The groups that suit a job, unless it or its namespace asks too much."""
         place = job.place
         demands = tuple(dict.fromkeys(pod.demand for pod in job.unpinned))
         if len(demands) > MOST_DEMANDS:
-            return f"its workers ask for {len(demands)} different kinds of node: at most {MOST_DEMANDS}"
+            kinds = f"{len(demands)} different kinds of node: at most {MOST_DEMANDS}"
+            raise UnplacedError(f"its workers ask for {kinds}")
         found = self._rankings.get((place.unit, place.size, demands))
         if found is None:
             namespace = job.key[0]
             parts = OF_A_KIND + sum(demand.parts for demand in demands)
             before = self._compared[namespace]
             if before + parts > MOST_COMPARED:
-                return (
+                raise UnplacedError(
                     f"jobs of {namespace} that wait before it name {before} conditions on nodes, and it "
                     f"names {parts} more: at most {MOST_COMPARED} are compared at a time"
                 )

@@ -4,18 +4,12 @@ A pod that is not believed holds what it truly has, its node and its devices, an
 no job; who looks at it is told why.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from contract.keys import PLACE
-from contract.place import Placer
-
-if TYPE_CHECKING:
-    from contract.place import Place
-    from placement.model import Pod
-    from placement.topology import Topology, Units
+from contract.place import Place, Placer
+from placement.model import Pod
+from placement.topology import Topology, Units
 
 
 def believed(pod: Pod, nodes: Topology, units: Units) -> Pod:

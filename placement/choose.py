@@ -4,23 +4,17 @@ Jobs of fewer nodes fill UltraServers that are broken into already, so that whol
 equals the first by name is taken, so that every run of the same decision says the same.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Collection, Iterable
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
 
 from contract.keys import SERVER_2, SERVER_4
-from placement.topology import SIZES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from contract.place import Place
-    from placement.cluster import Cluster
-    from placement.model import Demand, JobKey, Node
-    from placement.topology import Cause, NodeGroup
+from contract.place import Place
+from placement.cluster import Cluster
+from placement.fit import Cause
+from placement.model import Demand, JobKey, Node
+from placement.topology import SIZES, NodeGroup
 
 Rank = tuple[bool, bool, int, int]
 Entry = tuple[Rank, tuple[str, str, str]]
@@ -47,7 +41,7 @@ class Ranking:
         free = [
             group
             for group in self.fitting.values()
-            if not cluster.is_held(group, place.size) and cluster.full(group, demands) is None
+            if cluster.holder(group, place.size) is None and cluster.full(group.nodes, demands) is None
         ]
         self._heap: list[Entry] = [self._entry(group) for group in free]
         # What is kept from the last that asked, and may not be from the next, of another namespace.
@@ -58,12 +52,7 @@ class Ranking:
         heapify(self._heap)
 
     def take(self, job: JobKey, count: int, avoided: Collection[str] = ()) -> tuple[list[NodeGroup], int]:
-        """The best groups for a job that needs so many.
-
-        Args:
-            job: Who asks.
-            count: How many it needs.
-            avoided: Groups that it gets only if there are too few others.
+        """The best groups for a job that needs so many, those that are avoided last.
 
         Returns:
             The groups, none if there are too few; and how many there are, counted up to what is needed.
@@ -94,7 +83,7 @@ class Ranking:
         """Rank the groups of some nodes' UltraServers again: these nodes were taken."""
         for server in {_server(node) for node in nodes}:
             for group in self._inside.get(server, ()):
-                if not self._cluster.is_held(group, self.place.size):
+                if self._cluster.holder(group, self.place.size) is None:
                     heappush(self._heap, self._entry(group))
 
     @cached_property
@@ -106,11 +95,9 @@ class Ranking:
         )
 
     def nearest(self, count: int, namespace: str) -> tuple[list[NodeGroup], bool]:
-        """Of those, the ones from which the fewest nodes are missing.
+        """So many of those, the ones first from which the fewest nodes are missing.
 
-        Args:
-            count: How many.
-            namespace: Groups that jobs of this one hold, or that its other pods fill, come last.
+        Groups that jobs of the namespace hold, or that its other pods fill, come last.
 
         Returns:
             The groups, and whether there are such groups among them.
@@ -121,7 +108,7 @@ class Ranking:
             if any(key[0] == namespace for node in group.nodes for key in holders.get(node.name, ())):
                 return True
             fills = any(namespace in cluster.lodgers.get(node.name, ()) for node in group.nodes)
-            return fills and cluster.full(group, self.demands) is not None
+            return fills and cluster.full(group.nodes, self.demands) is not None
 
         def held(group: NodeGroup) -> int:
             return sum(1 for node in group.nodes if holders.get(node.name))
@@ -136,9 +123,9 @@ class Ranking:
         rank, names = entry
         group, cluster = self.fitting[names[-1]], self._cluster
         return (
-            not cluster.is_held(group, self.place.size)
+            cluster.holder(group, self.place.size) is None
             and rank == self._rank(group)
-            and cluster.full(group, self.demands) is None
+            and cluster.full(group.nodes, self.demands) is None
         )
 
     def _entry(self, group: NodeGroup) -> Entry:

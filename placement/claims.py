@@ -8,28 +8,21 @@ kept as is needed, and of bounded length. Templates are not looked at: kube-cont
 gated pods, too, and where it may not (by a quota, say) the pod could not start.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
 from itertools import chain
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, NamedTuple
 
 from contract.keys import DRIVER
 from contract.place import Placer
+from kube.api import Object
 from placement.fit import HARD
-from placement.model import Ask, Device, Taken, are_neuron
+from placement.model import Ask, Conditions, Device, Node, Pod, Taken, are_neuron
 from placement.read import claiming
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from datetime import datetime, timedelta
-
-    from kube.api import Object
-    from placement.model import Conditions, Node, Pod
 
 API: Final = "/apis/resource.k8s.io/v1"
 MOST_COMPARED: Final = 32
@@ -43,9 +36,6 @@ MOST_NAME: Final = 253
 
 _COMPARED: Final = ("string", "int", "bool")
 """Types of attributes; a version is not a string to the scheduler."""
-
-_ALL: Final = 0
-"""The count of a request for every device that suits it."""
 
 POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
 """Annotation of a claim that was made for a pod: the name of the pod's entry."""
@@ -66,47 +56,38 @@ _COMPARISON: Final = re.compile(
 
 _OURS: Final = frozenset({("driver", DRIVER)})
 
-Key = tuple[str, str]
-"""Namespace and name; the namespace is empty for what has none."""
-
 
 class _UnreadableError(ValueError):
     """A claim that cannot be compared with nodes; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(NamedTuple):
     """Devices of one node, as its driver publishes them.
 
     Attributes:
-        node: Its name; empty for devices of no single node.
         pool: Driver and pool.
         generation: Of the pool: slices of an older one are out of date.
         slices: How many slices the pool has: the scheduler gives nothing of one that is not all there.
-        devices: Name and attributes of each, and whether it is tainted, so that nobody gets it.
     """
 
     node: str
     pool: tuple[str, str]
     generation: int
     slices: int
-    devices: tuple[tuple[str, Conditions, bool], ...]
+    devices: tuple[Device, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceClass:
+class DeviceClass(NamedTuple):
     """A device class.
 
     Attributes:
         conditions: What its devices are.
         resource: The extended resource that it serves; empty for none.
-        created: When, as the API server writes it.
         problem: Why its selectors cannot be read.
     """
 
     conditions: Conditions
     resource: str
-    created: str
     problem: str
 
 
@@ -115,7 +96,6 @@ class Request:
     """A request for devices.
 
     Attributes:
-        device_class: Its name.
         conditions: What each device is, beside what its class says.
         count: How many; 0 for all that suit.
         problem: Why its selectors cannot be compared with nodes.
@@ -127,8 +107,7 @@ class Request:
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """A ResourceClaim.
 
     Attributes:
@@ -160,28 +139,28 @@ class Claim:
 def read_slice(found: Object) -> Slice | None:
     """The devices of a node; None for those of no single node, which the scheduler alone sees to."""
     spec = found.get("spec") or {}
+    if not spec.get("nodeName"):
+        return None
     driver, pool = spec.get("driver", ""), spec.get("pool") or {}
+    name = pool.get("name", "")
     devices = tuple(
-        (
-            device.get("name", ""),
+        Device(
+            _key(driver, name, device.get("name", "")),
             _attributes(device, driver),
             # What tolerates it is left to the scheduler.
-            any(taint.get("effect") in HARD for taint in device.get("taints") or ()),
+            tainted=any(taint.get("effect") in HARD for taint in device.get("taints") or ()),
         )
         for device in spec.get("devices") or ()
     )
-    if not spec.get("nodeName"):
-        return None
     whole = pool.get("generation", 0), pool.get("resourceSliceCount", 1)
-    return Slice(spec["nodeName"], (driver, pool.get("name", "")), *whole, devices)
+    return Slice(spec["nodeName"], (driver, name), *whole, devices)
 
 
 def read_class(found: Object) -> DeviceClass:
     """A device class."""
     spec = found.get("spec") or {}
     conditions, problem = _selected(spec.get("selectors") or ())
-    created = (found.get("metadata") or {}).get("creationTimestamp") or ""
-    return DeviceClass(conditions, spec.get("extendedResourceName") or "", created, problem)
+    return DeviceClass(conditions, spec.get("extendedResourceName") or "", problem)
 
 
 def read_claim(found: Object) -> Claim:
@@ -234,7 +213,7 @@ def _request(found: Object) -> Iterator[Request]:
             conditions, _ = _selected(choice.get("selectors") or ())
             yield Request(choice.get("deviceClassName", ""), conditions, 1, said)
     elif not exactly.get("adminAccess"):
-        count = _ALL if exactly.get("allocationMode") == "All" else exactly.get("count", 1)
+        count = 0 if exactly.get("allocationMode") == "All" else exactly.get("count", 1)
         conditions, problem = _selected(exactly.get("selectors") or ())
         yield Request(exactly.get("deviceClassName", ""), conditions, count, problem)
 
@@ -291,65 +270,54 @@ def _compared(expression: str) -> Conditions:
 
 @dataclass(frozen=True)
 class Inventory:
-    """All that is there of claims, each by namespace and name.
+    """All that is there of claims, each by namespace, which may be empty, and name.
 
     Attributes:
-        slices: Devices of nodes.
-        classes: Device classes.
-        claims: Claims.
         lost: Why one of them may be old: who has devices is not known then, so that nothing offers any.
     """
 
-    slices: Mapping[Key, Slice] = field(default_factory=dict)
-    classes: Mapping[Key, DeviceClass] = field(default_factory=dict)
-    claims: Mapping[Key, Claim] = field(default_factory=dict)
+    slices: Mapping[tuple[str, str], Slice] = field(default_factory=dict)
+    classes: Mapping[tuple[str, str], DeviceClass] = field(default_factory=dict)
+    claims: Mapping[tuple[str, str], Claim] = field(default_factory=dict)
     lost: str = field(default="", kw_only=True)
 
     def nodes(self, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
         """The nodes with their devices, and with the extended resources that these serve."""
-        found: defaultdict[str, list[Device]] = defaultdict(list)
-        # Of classes with one extendedResourceName the newest counts, then the first by name (API reference)
-        classes = sorted(sorted(self.classes.items(), reverse=True), key=lambda item: item[1].created)
-        serving = {kind.resource: kind for _, kind in classes if kind.resource}
-        for one, (name, attributes, tainted) in self._devices():
-            served = tuple(
-                resource
-                for resource, kind in serving.items()
-                if not (tainted or kind.problem) and kind.conditions <= attributes
-            )
-            found[one.node].append(Device(_key(*one.pool, name), attributes, served, tainted))
         if self.lost:
-            found = defaultdict(list, {name: [] for name in found})
+            return nodes
+        found: defaultdict[str, list[Device]] = defaultdict(list)
+        serving = [kind for kind in self.classes.values() if kind.resource and not kind.problem]
+        for node, device in self._devices():
+            served = {kind.resource for kind in serving if kind.conditions <= device.attributes}
+            serves = served and not device.tainted
+            found[node].append(replace(device, resources=tuple(served)) if serves else device)
         return {**nodes, **{name: _offering(nodes[name], found[name]) for name in found if name in nodes}}
 
     def taken(self, nodes: Mapping[str, Node], pods: Iterable[Pod]) -> Iterator[Taken]:
         """Who has which devices of nodes."""
         if not self.claims:
             return
-        there = {device.key: name for name, node in nodes.items() for device in node.devices}
+        there = {device.key: (name, device) for name, node in nodes.items() for device in node.devices}
         known = {pod.uid: pod for pod in pods}
         for (namespace, name), claim in self.claims.items():
-            by_node: defaultdict[str, list[str]] = defaultdict(list)
-            for driver, pool, device in claim.devices:
-                key = _key(driver, pool, device)
-                by_node[there.get(key, pool)].append(key)  # a slice that has gone leaves the pool's name
+            by_node: defaultdict[str, Counter[str]] = defaultdict(Counter)
+            for driver, pool, called in claim.devices:
+                key = _key(driver, pool, called)
+                node, device = there.get(key, (pool, None))  # a slice that has gone leaves the pool's name
+                by_node[node].update(dict.fromkeys((key, *(device.resources if device else ())), 1000))
             users = [known[uid] for uid in claim.users if uid in known]
             counted = Counter[str]()
             for pod in users if claim.extended else ():
                 counted.update(pod.demand.requests)
-            for node, keys in by_node.items():
-                yield Taken(
-                    (namespace, f"claim/{name}"), node, tuple(keys), counted, claim.neuron and not users
-                )
+            for node, used in by_node.items():
+                stranger = claim.neuron and not users
+                yield Taken((namespace, f"claim/{name}"), node, used - counted, stranger)
 
     def pods(self, pods: Iterable[Pod], now: datetime, bound: timedelta) -> list[Pod]:
-        """The pods with what they claim and have.
+        """The pods, which are as they were read, with what they claim and have.
 
-        Args:
-            pods: As they were read.
-            now: The time.
-            bound: How long after it was opened a pod counts as having what it claims: the watch that shows
-                its node may be ahead of the one that shows its devices. After that only devices count.
+        For so long after it was opened a pod counts as having what it claims: the watch that shows its node
+        may be ahead of the one that shows its devices. After that only devices count.
         """
         having = {uid for claim in self.claims.values() if claim.neuron for uid in claim.users}
         found = []
@@ -374,7 +342,7 @@ class Inventory:
     def _asking(self, pod: Pod) -> Pod:
         """A pod with what its claims ask for."""
         try:
-            asks = tuple(ask for what, made in self._made(pod) for ask in self._asks(pod, what, made))
+            asks = tuple(self._asks(pod))
             many = f"{len(asks)} requests for Neuron devices: at most {MOST_ASKS} are compared"
             problem = f"its claims have {many}; use counts" if len(asks) > MOST_ASKS else ""
         except _UnreadableError as error:
@@ -382,84 +350,74 @@ class Inventory:
         if problem:
             pod = replace(pod, problem=pod.problem or problem)
             # Once it was opened it has what it was pinned to, whatever has become of its claims.
-            asks = (Ask("its claims", _OURS, _ALL),) if pod.opened else ()
+            asks = (Ask("its claims", _OURS, 0),) if pod.opened else ()
         # What it takes of a node that it is on stands in its claims, or comes to stand there.
         return replace(pod, claimed=True) if pod.node and asks else claiming(pod, asks)
 
-    def _made(self, pod: Pod) -> Iterator[tuple[str, Claim]]:
-        """The claims that were made for a pod, each with what it was made from."""
+    def _asks(self, pod: Pod) -> Iterator[Ask]:
+        """What the claims that were made for a pod ask for of Neuron devices."""
         if self.lost and pod.gated:
             raise _UnreadableError(f"claims cannot be followed: {self.lost}")
         for entry, template, name in pod.claims:
-            what, made = (
-                f"ResourceClaimTemplate {template}",
-                self.by_entry.get((pod.namespace, pod.uid, entry)),
-            )
             if name:
                 raise _UnreadableError(
                     f"claim {name} is one for all pods that name it: use a resourceClaimTemplateName, "
                     "so that each has its own"
                 )
+            what = f"ResourceClaimTemplate {template}"
+            made = self.by_entry.get((pod.namespace, pod.uid, entry))
             if made is None:
                 raise _UnreadableError(f"no claim was created from {what} yet: its Events say why")
-            yield what, made
+            if made.problem:
+                raise _UnreadableError(f"{what}: {made.problem}")
+            if made.mode and pod.place and pod.place.placer is Placer.GATE and made.mode != pod.place.size:
+                raise _UnreadableError(
+                    f"{what} has ultraserverMode {made.mode}, and the job has node config {pod.place.size}: "
+                    "use one of the same"
+                )
+            yield from chain.from_iterable(self._asked(what, one) for one in made.requests)
 
-    def _asks(self, pod: Pod, what: str, made: Claim) -> Iterator[Ask]:
-        place = pod.place
-        if made.problem:
-            raise _UnreadableError(f"{what}: {made.problem}")
-        if made.mode and place and place.placer is Placer.GATE and made.mode != place.size:
-            raise _UnreadableError(
-                f"{what} has ultraserverMode {made.mode}, and the job has node config {place.size}: "
-                "use one of the same"
-            )
-        for one in made.requests:
-            kind = self.classes.get(("", one.device_class))
-            if kind is None:
-                raise _UnreadableError(f"{what}: there is no DeviceClass {one.device_class}")
-            wanted = kind.conditions | one.conditions
-            if not are_neuron(wanted):
-                continue  # of a network, say: the scheduler sees to it
+    def _asked(self, what: str, one: Request) -> Iterator[Ask]:
+        """What a request asks for; nothing where that is of a network, say: the scheduler sees to it."""
+        kind = self.classes.get(("", one.device_class))
+        if kind is None:
+            raise _UnreadableError(f"{what}: there is no DeviceClass {one.device_class}")
+        wanted = kind.conditions | one.conditions
+        if are_neuron(wanted):
             if kind.problem:
                 raise _UnreadableError(f"DeviceClass {one.device_class}: {kind.problem}")
             if one.problem:
                 raise _UnreadableError(f"{what}: {one.problem}")
             yield Ask(what, wanted, one.count)
 
-    def _devices(self) -> Iterator[tuple[Slice, tuple[str, Conditions, bool]]]:
-        """Of each pool whose newest generation is all there the devices."""
-        newest: dict[tuple[str, str], int] = {}
+    def _devices(self) -> Iterator[tuple[str, Device]]:
+        """Node and device, of each pool whose newest generation is all there."""
+        pools: defaultdict[tuple[str, str], defaultdict[int, list[Slice]]]
+        pools = defaultdict(lambda: defaultdict(list))
         for one in self.slices.values():
-            newest[one.pool] = max(newest.get(one.pool, 0), one.generation)
-        pools: defaultdict[tuple[str, str], list[Slice]] = defaultdict(list)
-        for one in self.slices.values():
-            if one.generation == newest[one.pool]:
-                pools[one.pool].append(one)
-        for slices in pools.values():
+            pools[one.pool][one.generation].append(one)
+        for generations in pools.values():
+            slices = generations[max(generations)]
             if all(one.slices == len(slices) for one in slices):
-                yield from ((one, device) for one in slices for device in one.devices)
+                yield from ((one.node, device) for one in slices for device in one.devices)
 
 
 def _offering(node: Node, devices: list[Device]) -> Node:
-    served: defaultdict[str, int] = defaultdict(int)
-    for device in devices:
-        for resource in device.resources:
-            served[resource] += 1000
+    served = Counter(resource for device in devices for resource in device.resources)
     # A node whose kubelet counts a resource itself has it from a device plugin.
+    own = {name: amount for name, amount in node.allocatable.items() if amount}
     return replace(
         node,
         devices=tuple(sorted(devices, key=lambda device: device.key)),
-        allocatable={**served, **{name: amount for name, amount in node.allocatable.items() if amount}},
+        allocatable={name: 1000 * count for name, count in served.items()} | own,
     )
 
 
-READERS: Final[Mapping[str, Callable[[Object], Any]]] = MappingProxyType(
-    {
-        f"{API}/resourceslices": read_slice,
-        f"{API}/deviceclasses": read_class,
-        f"{API}/resourceclaims": read_claim,
-    }
-)
+READERS: Final[Mapping[str, Callable[[Object], Any]]] = {
+    f"{API}/resourceslices": read_slice,
+    f"{API}/deviceclasses": read_class,
+    f"{API}/resourceclaims": read_claim,
+}
 """Where the collections are, in the order of `Inventory`'s fields, and what is kept of their objects."""
 
 

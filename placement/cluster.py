@@ -1,24 +1,15 @@
 """Who holds which nodes, and why a group of them cannot be used."""
 
-from __future__ import annotations
-
-from collections import Counter, defaultdict
-from functools import cached_property, lru_cache
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping
+from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from contract.keys import DEVICES, SERVER_4
-from placement.fit import lacking
-from placement.model import CLAIMED, JobKey, is_pod
-from placement.topology import SIZES, Cause
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
-
-    from contract.place import Place
-    from placement.model import Demand, Node, Pod, Taken
-    from placement.topology import NodeGroup, Topology, Units
-
+from placement.fit import Cause, lacking
+from placement.model import CLAIMED, Demand, JobKey, Node, Pod, Taken, is_pod
+from placement.topology import SIZES, NodeGroup, Topology, Units
 
 MOST: Final = 10_000
 """More devices than a node has."""
@@ -26,11 +17,6 @@ MOST: Final = 10_000
 
 class Cluster:
     """The nodes, and who holds them; fills up as openings are decided.
-
-    Args:
-        topology: The nodes.
-        pods: Those that are believed.
-        resting: Jobs whose pods cannot be changed now: what they are pinned to behind the gate is not held.
 
     Attributes:
         topology: The nodes.
@@ -41,10 +27,10 @@ class Cluster:
         lodgers: For each node the namespaces of pods there that hold it for no job, whatever they say.
         kept: Nodes that are kept for a job which waited too long.
         kept_inside: Whether they are kept from jobs of its own namespace only.
-        resting: The jobs whose pods cannot be changed now.
+        resting: Jobs whose pods cannot be changed now: what they are pinned to behind the gate is not held.
     """
 
-    def __init__(self, topology: Topology, pods: Iterable[Pod], resting: Container[JobKey] = ()) -> None:
+    def __init__(self, topology: Topology, resting: Container[JobKey]) -> None:
         self.topology = topology
         self.holders: dict[str, dict[JobKey, int]] = {}
         self.used: defaultdict[str, dict[str, int]] = defaultdict(dict)
@@ -53,10 +39,7 @@ class Cluster:
         self.kept: dict[str, JobKey] = {}
         self.kept_inside = False
         self.resting = resting
-        self._whole_units: set[str] = set()
         self._given: set[tuple[JobKey, str]] = set()
-        for pod in pods:
-            self.stand(pod)
 
     def stand(self, pod: Pod) -> None:
         """Count a pod in, where it stands or is about to."""
@@ -69,33 +52,37 @@ class Cluster:
                 self.lodgers[pod.node].add(pod.key[0])
             if pod.neuron and (place is not None or self._has_devices(pod)):
                 self._held(pod.node, pod.key, place.size if place else 1)
-                if pod.loose:
-                    self._keep_off(pod)
+                # The anti-affinity of a loose pod keeps all jobs off its UltraServer (row loose-pod).
+                node = self.topology.nodes.get(pod.node) if pod.loose else None
+                if node and (group := self.topology.group(SERVER_4, node.unit(SERVER_4))):
+                    for name in group.names:
+                        self._held(name, pod.key, SIZES[SERVER_4])
         # Of those that wait, most are nowhere yet; without devices it takes no unit.
         there = pod.node or (pod.opened and not (pod.gated and pod.key in self.resting))
-        if place is not None and there and pod.neuron:
-            self._hold_unit(pod, place)
+        if place is None or not there or not pod.neuron or pod.deleting or (place.size == 1 and pod.node):
+            return
+        unit = self.unit_of(pod)
+        # The whole unit, for as long as one of its workers is there: another may have to come back.
+        known = place.size > 1 and (pod.key, unit) in self._given
+        if not known and (group := self.topology.group(place.unit, unit)):
+            self._given.add((pod.key, group.id))
+            self.hold(group, pod.key, place.size, pod.demand)
 
     def take(self, taken: Taken) -> None:
         """Count devices in that a claim has."""
-        used = self.used[taken.node]
-        node = self.topology.nodes.get(taken.node)
-        served = {device.key: device.resources for device in node.devices} if node else {}
-        used.update(dict.fromkeys(taken.devices, 1000))
-        serving = Counter(resource for key in taken.devices for resource in served.get(key, ()))
-        for resource, count in serving.items():
-            used[resource] = used.get(resource, 0) + max(1000 * count - taken.counted.get(resource, 0), 0)
+        for counts in (self.used, self.staying) if taken.stranger else (self.used,):
+            used = counts[taken.node]
+            used.update((name, used.get(name, 0) + amount) for name, amount in taken.used.items())
         if taken.stranger:
-            self.staying[taken.node].update(dict.fromkeys(taken.devices, 1000))
             self._held(taken.node, taken.claim, 1)
 
     def hold_by_name(self, pod: Pod, units: Units) -> None:
         """Hold what a pod with devices names, its node and its pin, where more cannot be found out."""
         if not pod.neuron:
             return
-        pinned = pod.place and (pod.place.unit, pod.place.size) in units and pod.pin
-        group = self.topology.groups(pod.place.unit).get(pinned) if pod.place and pinned else None
-        for name in {pod.node, *(group.names if group else ())} - {""}:
+        place = pod.place
+        pinned = place and (place.unit, place.size) in units and self.topology.group(place.unit, pod.pin)
+        for name in {pod.node, *(pinned.names if pinned else ())} - {""}:
             self._held(name, pod.key, max(SIZES.values()))
 
     def unit_of(self, pod: Pod) -> str | None:
@@ -105,52 +92,36 @@ class Cluster:
 
     def hold(self, group: NodeGroup, job: JobKey, size: int, demand: Demand) -> None:
         """Give a group to a job; for a unit of one node, which may be shared, its resources count at once."""
-        for node in group.nodes:
-            if node.name in self.topology.usable and node.name not in self.holders:
-                for key, unit in zip(SIZES, self.topology.units[node.name], strict=True):
-                    self._free[key][unit] -= 1
-            self._held(node.name, job, size)
+        for name in group.names:
+            self._held(name, job, size)
         if size == 1:
             _add(self.used[group.nodes[0].name], demand)
 
-    def is_held(self, group: NodeGroup, size: int) -> bool:
-        """Whether others are on a group; a unit of one node may be shared by those who need no more."""
-        if size == 1:
-            return not self._whole_units.isdisjoint(group.names)
-        return not self.holders.keys().isdisjoint(group.names)
-
-    def cause(self, group: NodeGroup, size: int, demands: Iterable[Demand], job: JobKey) -> Cause | None:
-        """Why a job cannot have a group that suits its pods; None where it can."""
-        if self.is_held(group, size):
-            return Cause("held", f"held by {shown(self._holder(group, size))}")
-        return self.full(group, demands) or self.kept_from(group, job)
-
-    def _holder(self, group: NodeGroup, size: int) -> JobKey:
-        """The first that is on a group which is held."""
+    def holder(self, group: NodeGroup, size: int) -> JobKey | None:
+        """Who is on a group; a unit of one node may be shared by those who need no more."""
+        if self.holders.keys().isdisjoint(group.names):
+            return None
         for node in group.nodes:
             for holder, needed in self.holders.get(node.name, {}).items():
                 if size > 1 or needed > 1:
                     return holder
-        raise LookupError(f"nobody holds {group.id}")
+        return None
+
+    def cause(self, group: NodeGroup, size: int, demands: Iterable[Demand], job: JobKey) -> Cause | None:
+        """Why a job cannot have a group that suits its pods; None where it can."""
+        if holder := self.holder(group, size):
+            return Cause("held", f"held by {shown(holder)}")
+        return self.full(group.nodes, demands) or self.kept_from(group, job)
 
     def can_become_free(self, group: NodeGroup, size: int, demands: Iterable[Demand]) -> bool:
         """Whether a job could have a group that suits its pods, once other jobs have ended."""
         if size > 1 and any(map(is_pod, chain(*(self.holders.get(name, ()) for name in group.names)))):
             return False
-        return not any(
-            lacking(demand, node, self.staying.get(node.name, {}))
-            for node in group.nodes
-            for demand in demands
-        )
+        return _short(group.nodes, demands, self.staying) is None
 
-    def full(self, group: NodeGroup, demands: Iterable[Demand]) -> Cause | None:
-        """Of which resource too little is left."""
-        for node in group.nodes:
-            for demand in demands:
-                resource = lacking(demand, node, self.used.get(node.name, {}))
-                if resource is not None:
-                    return Cause("full", f"node {node.name} has too little {resource}")
-        return None
+    def full(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Cause | None:
+        """Of which resource too little is left on nodes."""
+        return _short(nodes, demands, self.used)
 
     def kept_from(self, group: NodeGroup, job: JobKey) -> Cause | None:
         """For which other job a group is kept."""
@@ -167,19 +138,13 @@ class Cluster:
 
     def free(self, key: str, unit: str | None) -> int:
         """Nodes of a unit that are usable and held by nobody."""
-        return self._free[key][unit] if unit is not None else 0
+        group = self.topology.group(key, unit)
+        return len((group.names & self.topology.usable).difference(self.holders)) if group else 0
 
     def whole(self, key: str, size: int) -> tuple[int, int]:
         """How many units are wholly free, and how many are broken into: some of their nodes only are."""
-        free = self.topology.usable.difference(self.holders)
-        counts = [len(free & group.names) for group in self.topology.groups(key).values()]
+        counts = [self.free(key, unit) for unit in self.topology.groups(key)]
         return counts.count(size), sum(0 < count < size for count in counts)
-
-    @cached_property
-    def _free(self) -> dict[str, Counter[str | None]]:
-        free = self.topology.usable.difference(self.holders)
-        units = [self.topology.units[name] for name in free]
-        return {key: Counter(found[place] for found in units) for place, key in enumerate(SIZES)}
 
     def _has_devices(self, pod: Pod) -> bool:
         """Whether its node has what a pod asks for: a kubelet runs it without what no plugin there offers."""
@@ -189,35 +154,21 @@ class Cluster:
             and any(pod.demand.requests.get(name) for name in DEVICES if name in node.allocatable)
         )
 
-    def _hold_unit(self, pod: Pod, place: Place) -> None:
-        if pod.deleting or (place.size == 1 and pod.node):
-            return
-        unit = self.unit_of(pod)
-        if unit is None or (place.size > 1 and (pod.key, unit) in self._given):
-            return
-        group = self.topology.groups(place.unit).get(unit)
-        if group is None:
-            return
-        self._given.add((pod.key, unit))
-        # The whole unit, for as long as one of its workers is there: another may have to come back.
-        for node in group.nodes:
-            self._held(node.name, pod.key, place.size)
-        if place.size == 1:
-            _add(self.used[group.nodes[0].name], pod.demand)
-
-    def _keep_off(self, pod: Pod) -> None:
-        """Hold the UltraServer of a pod whose anti-affinity keeps all jobs off it (row loose-pod)."""
-        node = self.topology.nodes.get(pod.node)
-        unit = node.unit(SERVER_4) if node else None
-        for near in self.topology.groups(SERVER_4)[unit].nodes if unit else ():
-            self._held(near.name, pod.key, SIZES[SERVER_4])
-
     def _held(self, node: str, job: JobKey, size: int) -> None:
         held = self.holders.setdefault(node, {})
         if size > held.get(job, 0):  # where its pods disagree, the largest counts
             held[job] = size
-        if size > 1:
-            self._whole_units.add(node)
+
+
+def _short(
+    nodes: Iterable[Node], demands: Iterable[Demand], used: Mapping[str, Mapping[str, int]]
+) -> Cause | None:
+    for node in nodes:
+        there = used.get(node.name, {})
+        for demand in demands:
+            if resource := lacking(demand, node, there):
+                return Cause("full", f"node {node.name} has too little {resource}")
+    return None
 
 
 def _add(used: dict[str, int], demand: Demand) -> None:

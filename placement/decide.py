@@ -6,29 +6,20 @@ lasts; from then on the groups nearest to free are kept for it (for one job at a
 not for ever, whichever jobs come and go). What one job asks, or how it fails, costs no other its turn.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from datetime import datetime
 
 from common.texts import printable
-from placement.allocate import Allocator
+from placement.allocate import Allocator, UnplacedError
 from placement.believe import believed
 from placement.cluster import Cluster
 from placement.jobs import Job, jobs_of
-from placement.model import Ended, Taken
+from placement.model import Ended, JobKey, Pod, Taken
 from placement.plan import Decision, Deletion, Failure, Keeping, Memory, Opening, Policy, Unsettled, Waiting
-from placement.reasons import LONGEST, Shortage, explain
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from datetime import datetime
-
-    from placement.model import JobKey, Pod
-    from placement.topology import Topology
-
-T = TypeVar("T")
+from placement.reasons import LONGEST, explain
+from placement.topology import Topology
 
 
 def decide(
@@ -45,7 +36,7 @@ def decide(
     """
     policy, memory = policy or Policy(), memory or Memory()
     resting = {key for key, found in memory.failures.items() if found.refused and now < found.again(policy)}
-    return _Round(Cluster(nodes, (), resting), now, policy, memory).run(pods)
+    return _Round(Cluster(nodes, resting), now, policy, memory).run(pods)
 
 
 def assume(pods: Iterable[Pod], written: Iterable[Pod]) -> list[Pod]:
@@ -70,7 +61,7 @@ class _Round:
         self._allocator = Allocator(cluster)
         self._openings: list[Opening] = []
         self._deletions: list[Deletion] = []
-        self._waiting: list[tuple[Job, str | Shortage]] = []
+        self._waiting: list[Waiting] = []
         self._errors: list[tuple[Job, Exception]] = []
         self._unsettled: dict[JobKey, Unsettled] = {}
         self._ended: defaultdict[JobKey, set[int]] = defaultdict(set)
@@ -79,11 +70,13 @@ class _Round:
     def run(self, pods: Iterable[Pod | Ended | Taken]) -> Decision:
         """Count all pods in, then go through the jobs once, those that were begun first."""
         seen = self._counted_in(pods)
-        turns = self._each(jobs_of(seen), self._turn)
-        self._each((job for *_, job in sorted(turns)), self._consider)
+        for job in sorted(map(self._with_ended, jobs_of(seen)), key=lambda job: (not job.begun, job.order)):
+            try:
+                self._consider(job)
+            except Exception as error:  # noqa: BLE001 - a mistake of ours about one job
+                self._mistaken(job, error)
         doubted = [Job(pod.key, (pod,)) for pod in seen if pod.problem and not pod.gated and not pod.deleting]
-        lost = self._now - 2 * self._policy.longest_pause
-        failures = {key: failure for key, failure in self._failures.items() if failure.at > lost}
+        failures = {key: failure for key, failure in self._failures.items() if failure.counts(self._now)}
         return Decision(
             tuple(self._openings),
             tuple(self._deletions),
@@ -110,47 +103,38 @@ class _Round:
                 found = believed(pod, self._cluster.topology, self._policy.units)
                 self._cluster.stand(found)
                 seen.append(found)
-            except Exception as error:  # noqa: BLE001 - a mistake of ours about one job
+            except Exception as error:  # noqa: BLE001 - as above
                 self._cluster.hold_by_name(pod, self._policy.units)
                 if pod.key not in failed:
                     self._mistaken(Job(pod.key, (pod,)), error)
                 failed.add(pod.key)
         return [pod for pod in seen if pod.key not in failed] if failed else seen
 
-    def _turn(self, job: Job) -> tuple[bool, tuple[int, datetime, JobKey], Job]:
-        """What jobs are sorted by, and the job with its workers that have ended, if it goes on without them.
+    def _with_ended(self, job: Job) -> Job:
+        """The job with its workers that have ended, if it goes on without them.
 
         While all are recreated, after a failure or by a new job of the same name, those from before may
         still be there: they count where another is at work, or none has come for as long as an opened job
         may take.
         """
         ended = self._ended.get(job.key)
-        if ended and (job.begun or self._now - job.newest >= self._policy.bound):
-            job = replace(job, ended=ended)
-        return not job.begun, job.order, job
-
-    def _each(self, jobs: Iterable[Job], do: Callable[[Job], T]) -> list[T]:
-        """What comes of each job; the others go on after a mistake about one."""
-        found = []
-        for job in jobs:
-            try:
-                found.append(do(job))
-            except Exception as error:  # noqa: BLE001 - as above
-                self._mistaken(job, error)
-        return found
+        newest = max(pod.created for pod in job.pods)
+        if ended and (job.begun or self._now - newest >= self._policy.bound):
+            return replace(job, ended=ended)
+        return job
 
     def _mistaken(self, job: Job, error: Exception) -> None:
         self._errors.append((job, error))
-        self._waiting.append((job, f"the program cannot decide about it, see its log: {error!r}"))
+        self._waiting.append(Waiting(job, f"the program cannot decide about it, see its log: {error!r}"))
 
     def _explained(self) -> tuple[Waiting, ...]:
         """Why jobs wait; what is opened counts, whatever comes of this."""
         try:
-            return tuple(Waiting(job, why) for job, why in explain(self._cluster, self._waiting))
+            return tuple(explain(self._cluster, self._waiting, self._allocator.keeper))
         except Exception as error:  # noqa: BLE001 - a mistake of ours
-            self._errors += [(job, error) for job, _ in self._waiting]
+            self._errors += [(found.job, error) for found in self._waiting]
             said = f"the program cannot say why, see its log: {error!r}"
-            return tuple(Waiting(job, said) for job, _ in self._waiting)
+            return tuple(replace(found, why=said) for found in self._waiting)
 
     def _consider(self, job: Job) -> None:
         if job.settled and not job.gated:
@@ -161,22 +145,22 @@ class _Round:
         if late and job.key not in self._cluster.resting:
             self._give_up(job, late, why or "not every worker got a node")
         elif why is not None:
-            self._waiting.append((job, why))
+            self._waiting.append(Waiting(job, why))
         elif job.gated:
-            found = self._allocator.open(job, self._failures.get(job.key), patient=self._is_patient(job))
-            if isinstance(found, Opening):
-                self._openings.append(found)
-            else:
-                self._waiting.append((job, found))
+            failure, patient = self._failures.get(job.key), self._is_patient(job)
+            try:
+                self._openings.append(self._allocator.open(job, failure, patient=patient))
+            except UnplacedError as error:
+                self._waiting.append(Waiting(job, str(error), error.ranking))
 
     def _late(self, job: Job) -> tuple[Pod, ...]:
         """The workers of a job that was opened and did not get its nodes in time, as far as none started."""
-        if job.opened is None or job.settled:
+        if job.settled or not any(pod.opened for pod in job.workers):
             return ()
         unplaced = frozenset(pod.uid for pod in job.workers if not pod.node)
-        before = self._memory.unsettled.get(job.key)
-        same = before is not None and before.pods == unplaced
-        state = before if before is not None and same else Unsettled(self._now, unplaced)
+        state = self._memory.unsettled.get(job.key)
+        if state is None or state.pods != unplaced:
+            state = Unsettled(self._now, unplaced)
         self._unsettled[job.key] = state
         # Those that are not there get no node by taking it from others, which may still pull their images.
         if not unplaced or self._now - state.since < self._policy.bound:
@@ -225,5 +209,5 @@ class _Round:
             before.over(self._now, self._policy) and not before.rests(self._now, self._policy)
         ):
             return keeper and Keeping(keeper[0], self._now, before.namespace if before else "")
-        waits = any(job.key[0] == before.namespace for job, _ in self._waiting)
+        waits = any(found.job.key[0] == before.namespace for found in self._waiting)
         return before if waits else replace(before, after="")

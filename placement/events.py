@@ -19,12 +19,13 @@ from kube.api import ApiError, ForbiddenError
 from placement.model import COMPONENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from kube.api import Object
     from kube.client import KubernetesApi
     from placement.jobs import Job
     from placement.model import JobKey, Pod
+    from placement.plan import Waiting
 
 AGAIN: Final = timedelta(minutes=30)
 """A reason that stays the same is told again after so long."""
@@ -44,12 +45,7 @@ _log = logging.getLogger("placement")
 
 @dataclass(slots=True)
 class Reporter:
-    """Writes Events.
-
-    Attributes:
-        api: The API server.
-        instance: The name of this replica.
-    """
+    """Writes Events, as of the instance, which is this replica."""
 
     api: KubernetesApi
     instance: str
@@ -57,16 +53,16 @@ class Reporter:
     """What was told about each job last, and when."""
     _silent_until: datetime | None = field(default=None, init=False)
 
-    def waiting(self, reasons: Iterable[tuple[Job, str]], now: datetime) -> None:
+    def waiting(self, reasons: Sequence[Waiting], now: datetime) -> None:
         """Tell why jobs wait; what was told about jobs that do not wait any longer is forgotten."""
-        reasons = list(reasons)
-        waiting = {job.key for job, _ in reasons}
+        waiting = {found.job.key for found in reasons}
         self._told = {key: told for key, told in self._told.items() if key in waiting}
         written: Counter[str] = Counter()
         end = time.monotonic() + LONGEST
-        for job, why in reasons:
+        for found in reasons:
             if written.total() >= PER_PASS or (written and time.monotonic() >= end):
                 break
+            job, why = found.job, found.why
             may = written[job.key[0]] < PER_NAMESPACE and now - job.created >= GRACE
             if may and self._is_news(job.key, why, now):
                 told = self.tell(job, "Waiting", why, now)
@@ -125,7 +121,7 @@ class Reporter:
 
 def _pods_with_events(job: Job) -> list[Pod]:
     """The pods that people look at: the first worker, and the first pod beside the workers."""
-    waiting = [pod for pod in job.pods if pod.gated] or list(job.pods)
+    waiting = job.gated or job.pods
     workers = sorted((pod for pod in waiting if pod.place is not None), key=lambda pod: pod.number)
     others = [pod for pod in waiting if pod.place is None]
     return [*workers[:1], *others[:1]]

@@ -6,22 +6,23 @@ rules are stricter than the scheduler's: a cordoned node and one that is not Rea
 tolerated, because a job that starts there now loses a node soon.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
-from placement.model import PORT, unmet
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from placement.model import Demand, Expression, Node, Taint, Term, Toleration
+from placement.model import PORT, Demand, Expression, Node, Taint, Term, Toleration, unmet
 
 HARD: Final = ("NoSchedule", "NoExecute")
 """The effects of taints that keep pods off a node."""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+
+
+class Cause(NamedTuple):
+    """Why a node, or a group, cannot be used: in a word or two, to count equal ones, and in full."""
+
+    kind: str
+    detail: str
 
 
 def unusable(node: Node) -> str | None:
@@ -31,18 +32,19 @@ def unusable(node: Node) -> str | None:
     return "cordoned" if node.cordoned else None
 
 
-def misfit(demand: Demand, node: Node) -> str | None:
+def misfit(demand: Demand, node: Node) -> Cause | None:
     """Why a node that is usable does not suit a pod; None where it does. Other pods are not looked at."""
+    name = f"node {node.name}"
     for taint in node.taints:
         if taint.effect in HARD and not any(tolerates(held, taint) for held in demand.tolerations):
-            return f"taint {taint.key}"
+            return Cause("tainted", f"{name} taint {taint.key}")
     for key, value in demand.selector.items():
         if node.labels.get(key) != value:
-            return f"is not {key}={value}"
+            return Cause("not selected", f"{name} is not {key}={value}")
     if demand.claims and (ask := unmet(demand.claims, node.devices, {})):
-        return f"offers too few devices for {ask.name}"
+        return Cause("too few devices", f"{name} offers too few devices for {ask.name}")
     if demand.terms is not None and not any(_holds(term, node) for term in demand.terms):
-        return "is not in the pods' node affinity"
+        return Cause("not selected", f"{name} is not in the pods' node affinity")
     return None
 
 
@@ -80,12 +82,13 @@ def _holds(term: Term, node: Node) -> bool:
     # "A null or empty node selector term matches no objects" (API reference, NodeSelectorTerm).
     if not term.labels and not term.fields:
         return False
-    return all(_label_holds(expression, node.labels) for expression in term.labels) and all(
-        _field_holds(expression, node) for expression in term.fields
+    fields = {"metadata.name": node.name}  # the only one; the API server takes no operators but In and NotIn
+    return all(_holds_of(node.labels, expression) for expression in term.labels) and all(
+        _holds_of(fields, expression) for expression in term.fields
     )
 
 
-def _label_holds(expression: Expression, labels: Mapping[str, str]) -> bool:
+def _holds_of(labels: Mapping[str, str], expression: Expression) -> bool:
     value = labels.get(expression.key)
     match expression.operator:
         case "In":
@@ -109,11 +112,3 @@ def _compares(expression: Expression, value: str | None) -> bool:
         return False
     found, wanted = (int(text) for text in texts)
     return found > wanted if expression.operator == "Gt" else found < wanted
-
-
-def _field_holds(expression: Expression, node: Node) -> bool:
-    """Fields: only ``metadata.name`` with In or NotIn and one value is there."""
-    if expression.key != "metadata.name" or len(expression.values) != 1:
-        return False
-    same = expression.values[0] == node.name
-    return {"In": same, "NotIn": not same}.get(expression.operator, False)

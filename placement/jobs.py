@@ -1,21 +1,15 @@
 """Jobs: the pods that carry one job label in one namespace."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
+from itertools import groupby
 
 from contract.keys import GATE, INJECT
-from contract.place import Placer
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-    from datetime import datetime
-
-    from contract.place import Place
-    from placement.model import JobKey, Pod
+from contract.place import Place, Placer
+from placement.model import JobKey, Pod
 
 
 @dataclass(frozen=True)
@@ -64,43 +58,20 @@ class Job:
         return min(pod.created for pod in self.pods)
 
     @property
-    def newest(self) -> datetime:
-        """When its newest pod was created."""
-        return max(pod.created for pod in self.pods)
-
-    @property
-    def opened(self) -> datetime | None:
-        """When its last pod was opened; None where none was."""
-        return max((pod.opened for pod in self.workers if pod.opened), default=None)
-
-    @property
     def settled(self) -> bool:
         """Whether every worker is there and bound."""
-        return (
-            not self.missing
-            and all(pod.node for pod in self.workers)
-            and not any(pod.gated for pod in self.workers)
-        )
+        return not self.missing and all(pod.node and not pod.gated for pod in self.workers)
 
     @property
     def place(self) -> Place:
-        """What its workers agree on; only where `trouble` finds nothing.
-
-        Raises:
-            LookupError: It has no workers.
-        """
-        for pod in self.workers:
-            if pod.place is not None:
-                return pod.place
-        raise LookupError(f"job {self.key} has no workers")
+        """What its workers agree on; only where `trouble` finds nothing."""
+        return next(pod.place for pod in self.workers if pod.place is not None)
 
     @cached_property
     def blocks(self) -> Mapping[int, tuple[Pod, ...]]:
         """The workers of each unit, by the block's number."""
-        found: defaultdict[int, list[Pod]] = defaultdict(list)
-        for pod in self.workers:
-            found[pod.block].append(pod)
-        return {block: tuple(found[block]) for block in sorted(found)}
+        workers = sorted(self.workers, key=lambda pod: pod.block)
+        return {block: tuple(pods) for block, pods in groupby(workers, key=lambda pod: pod.block)}
 
     @cached_property
     def missing(self) -> str | None:
@@ -108,9 +79,8 @@ class Job:
         if self.unlike:
             return self.unlike
         total = self.place.workers
-        there = len(
-            {pod.number for pod in self.workers} | {number for number in self.ended if number < total}
-        )
+        numbers = {*(pod.number for pod in self.workers), *self.ended}
+        there = sum(number < total for number in numbers)
         return None if there == total else f"{there} of {total} workers exist"
 
     @cached_property

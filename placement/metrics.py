@@ -1,16 +1,12 @@
 """What the loop tells Prometheus. Counters of its own registry: no process or interpreter figures."""
 
-from __future__ import annotations
-
-from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final
+import collections
+from datetime import datetime
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from placement.plan import Decision
+from placement.plan import Decision
 
 PREFIX: Final = "ultraserver_placement"
 SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -61,13 +57,13 @@ class Metrics:
         waits = [(now - found.job.created).total_seconds() for found in decision.waiting]
         self._oldest.set(max(waits, default=0.0))
         self._unsettled.set(len(decision.memory.unsettled))
-        groups: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)  # several sorts may have one size
+        groups = collections.Counter[tuple[int, str]]()  # several sorts of units may have one size
         for key, size in decision.units:
             if size > 1:
-                groups[size].append(decision.cluster.whole(key, size))
-        for size, counts in groups.items():
-            for state, count in zip(("free", "broken"), map(sum, zip(*counts, strict=True)), strict=True):
-                self._groups.labels(str(size), state).set(count)
+                free, broken = decision.cluster.whole(key, size)
+                groups.update({(size, "free"): free, (size, "broken"): broken})
+        for (size, state), count in groups.items():
+            self._groups.labels(str(size), state).set(count)
 
     def failed(self, kind: str) -> None:
         """Note what failed: a ``watch``, a ``write``, a ``decision`` about one job."""

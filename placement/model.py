@@ -1,44 +1,28 @@
 """What a decision is made from: nodes and pods, with only what matters of them.
 
-The program knows no kind of job; all that it needs is on the pods, put there through the job's pod templates:
-
-==============================================  ===================================================
-on the pod                                      meaning
-==============================================  ===================================================
-scheduling gate ``…/whole-job``                 the pod waits until the program opens its job
-label ``…/job``                                 the job; one value in one namespace is one job
-annotation ``…/job``                            the same on pods that take no node: (anti)affinity selects
-                                                pods that have the label, and they are not among these
-annotation ``…/place``                          how it is placed (``contract/place.py``); it takes a node
-label ``…/loose``                               a pod of no job that keeps jobs off its whole UltraServer
-==============================================  ===================================================
-
-(``…`` is ``ultraserver-webhook.io``.) A pod without a place, such as a launcher, is opened when its job's
-workers are, and goes where the scheduler likes.
+The program knows no kind of job; all that it needs is on the pods (`contract.keys`), put there through the
+job's pod templates. A pod without a place, such as a launcher, is opened when its job's workers are, and goes
+where the scheduler likes.
 
 What the program itself writes, in this order, so that a crash between any two writes leaves a state from
 which the next leader finishes the same opening:
 
 1. into one worker of each block its pin (a node selector: the unit's server id, or for node config 1 the
-   node's host name) and, in the same patch, the annotation ``…/opened`` with the time;
+   node's host name) and, in the same patch, the annotation `OPENED` with the time;
 2. when these are stored, the removal of the gate from every pod of the job, and in the same patch the pin of
    the workers that have none.
 """
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from contract.keys import DEVICES, DRIVER, GATE, NO_NODE, NO_SERVER, NODE_IDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from contract.place import Place
+from contract.place import Place
 
 COMPONENT: Final = "ultraserver-placement"
 """The program: its Lease, its Deployment, and what its Events come from."""
@@ -62,26 +46,18 @@ class Taken(NamedTuple):
 
     Attributes:
         claim: Namespace and name of the claim, as those of a pod without a job: ``claim/NAME``.
-        node: The node.
-        devices: Keys of the devices.
-        counted: What requests of its pods count of the same devices, in thousandths, by resource.
+        used: What counts as used by them, in thousandths, beside what requests of its pods count already.
         stranger: Whether they are Neuron's, and no pod that is there has them.
     """
 
     claim: JobKey
     node: str
-    devices: tuple[str, ...]
-    counted: Mapping[str, int]
+    used: Mapping[str, int]
     stranger: bool
 
 
 class Ended(NamedTuple):
-    """A worker that has ended.
-
-    Attributes:
-        job: Its job.
-        number: Its number among the pods of the job that take nodes, from 0.
-    """
+    """A worker that has ended: its job, and its number in it."""
 
     job: JobKey
     number: int
@@ -92,8 +68,7 @@ def is_pod(job: JobKey) -> bool:
     return job[1].startswith(("pod/", "claim/"))
 
 
-@dataclass(frozen=True, slots=True)
-class Taint:
+class Taint(NamedTuple):
     """A taint of a node; fields as in the API."""
 
     key: str
@@ -101,8 +76,7 @@ class Taint:
     effect: str
 
 
-@dataclass(frozen=True, slots=True)
-class Toleration:
+class Toleration(NamedTuple):
     """A toleration of a pod; fields as in the API, empty where not given."""
 
     key: str
@@ -111,8 +85,7 @@ class Toleration:
     effect: str
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(NamedTuple):
     """A requirement on one label (or field) of a node; fields as in the API."""
 
     key: str
@@ -120,8 +93,7 @@ class Expression:
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """A node selector term: all of its expressions have to hold."""
 
     labels: tuple[Expression, ...] = ()
@@ -194,11 +166,7 @@ class Node:
     """A node.
 
     Attributes:
-        name: Its name.
-        labels: All its labels: selectors may name any.
-        ready: Whether its condition Ready is True.
-        cordoned: Whether it is marked unschedulable.
-        taints: Its taints.
+        labels: All of them: selectors may name any.
         allocatable: What its pods can have, in thousandths, by resource.
         devices: What they can claim.
     """
@@ -224,18 +192,15 @@ class Node:
         return value
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, eq=False)
 class Demand:
     """What a pod asks of a node. Compared by identity: whoever reads pods makes equal ones the same.
 
     Attributes:
         selector: Its node selector.
         terms: Its required node affinity, one of which has to hold; None where it has none.
-        tolerations: Its tolerations.
         requests: What it takes of a node, in thousandths, by resource; ``pods`` not counted.
         claims: The devices that it claims of its node.
-        neuron: Whether it takes Neuron devices or cores.
-        parts: How many conditions it compares with every node, or what costs as much.
     """
 
     selector: Mapping[str, str] = field(default_factory=dict)
@@ -243,22 +208,22 @@ class Demand:
     tolerations: tuple[Toleration, ...] = ()
     requests: Mapping[str, int] = field(default_factory=dict)
     claims: tuple[Ask, ...] = ()
-    neuron: bool = field(init=False)
-    parts: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        """See once what is asked for every time."""
-        conditions = [item for ask in self.claims for item in ask.conditions]
-        neuron = any(self.requests.get(name) for name in DEVICES) or any(
-            are_neuron(ask.conditions) for ask in self.claims
-        )
-        expressions = [item for term in self.terms or () for item in (*term.labels, *term.fields)]
+    @cached_property
+    def neuron(self) -> bool:
+        """Whether it takes Neuron devices or cores."""
+        asked = any(self.requests.get(name) for name in DEVICES)
+        return asked or any(are_neuron(ask.conditions) for ask in self.claims)
+
+    @cached_property
+    def parts(self) -> int:
+        """How many conditions it compares with every node, or what costs as much."""
+        terms = self.terms or ()
+        expressions = [item for term in terms for item in (*term.labels, *term.fields)]
         values = sum(len(item.values) for item in expressions)
-        expressed = len(self.terms or ()) + len(expressions) + values
-        parts = len(self.selector) + expressed + len(self.tolerations) + len(conditions)
-        parts += 4 * len(self.claims) ** 2  # measured: of eight asks each is met beside seven others
-        object.__setattr__(self, "neuron", neuron)
-        object.__setattr__(self, "parts", parts)
+        claimed = sum(len(ask.conditions) for ask in self.claims)
+        claimed += 4 * len(self.claims) ** 2  # measured: of eight asks each is met beside seven others
+        return len(self.selector) + len(self.tolerations) + len(terms) + len(expressions) + values + claimed
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,27 +231,19 @@ class Pod:
     """A pod that has not ended.
 
     Attributes:
-        namespace: Its namespace.
-        name: Its name.
-        uid: Its uid.
         version: Its resourceVersion.
         job: Its job label, empty where it has none.
         loose: Whether jobs are kept off the whole UltraServer that it is on.
         place: What admission says about it; None where it takes no node for a job.
         number: Its number among the pods of the job that take nodes, from 0.
         problem: Why the annotations that should say so cannot be read, or a node not be sought; else empty.
-        gates: Its scheduling gates.
-        demand: What it asks of a node.
         claims: Of a worker, what it claims: the name of each entry, its template, or its claim.
         claimed: Whether it has Neuron devices of its node by claims.
         node: The node that it is bound to; empty where it is not.
         opened: When the program pinned it; None where it did not.
         started: Whether any of its containers ever ran: such a pod is never touched.
-        deleting: Whether it is being deleted.
-        priority: Its priority.
-        created: When it was created.
         gated: Whether it waits for the program.
-        key: Its job.
+        key: Its job, or for one without a job itself.
         neuron: Whether it takes Neuron devices or cores, by requests or by claims.
     """
 

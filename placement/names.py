@@ -1,15 +1,11 @@
 """What the job of a pod may be called: by its operator's labels, its owner, and the webhook's label."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from contract import place
 from contract.keys import TRAINING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 NAME_LABELS: Final = (
     TRAINING + "job-name",

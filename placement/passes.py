@@ -7,7 +7,7 @@ import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from kube.api import ApiError, ConflictError
 from kube.backoff import jitter
@@ -22,19 +22,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
+    from kube.api import Object
     from kube.client import KubernetesApi
     from kube.watch import Mirror
     from placement.events import Reporter
     from placement.jobs import Job
     from placement.metrics import Metrics
-    from placement.model import Ended, Node, Pod, Taken
+    from placement.model import Pod
     from placement.plan import Decision, Deletion, Opening, Policy
     from placement.topology import Units
 
-T = TypeVar("T")
-
 WRITERS: Final = 8
 """Writes of one job that are under way at a time: where each takes 20 ms, 64 workers would take seconds."""
+
+NEEDED: Final = 3
+"""Of the copies so many come first without which nothing can be decided."""
 
 _log = logging.getLogger("placement")
 
@@ -45,25 +47,16 @@ class Passes:
 
     Attributes:
         api: The API server, for writes.
-        nodes: A copy of the nodes.
-        pods: A copy of the pods that have not ended.
-        ended: A copy of the workers that have.
-        claims: Copies of what there is of claims, as `placement.claims.READERS`.
-        policy: What is wanted.
+        copies: Of nodes, pods that have not ended and workers that have, which are needed, and of what there
+            is of claims, as `placement.claims.READERS`.
         units: Which nodes make units now.
-        reporter: Writes Events.
-        metrics: Told about everything.
-        clock: The time.
         interval: Seconds between passes when nothing changes: time passes for those that wait.
         longest: Seconds that a pass may write, so that it ends before the Lease does; what is left is for
             the next one.
     """
 
     api: KubernetesApi
-    nodes: Mirror[Node]
-    pods: Mirror[Pod]
-    ended: Mirror[Ended]
-    claims: tuple[Mirror[Any], ...]
+    copies: tuple[Mirror[Any], ...]
     policy: Policy
     units: Callable[[], Units]
     reporter: Reporter
@@ -91,8 +84,7 @@ class Passes:
             _log.error("%s: a bug in this program", shown(job.key), exc_info=error)
         self._memory = decision.memory
         done = self._carry_out(decision, began + self.longest)
-        told = (*decision.waiting, *decision.doubted)
-        self.reporter.waiting(((found.job, found.why) for found in told), self.clock())
+        self.reporter.waiting([*decision.waiting, *decision.doubted], self.clock())
         return self.interval * jitter() if done else 0.0
 
     def sees(self) -> bool:
@@ -103,14 +95,12 @@ class Passes:
         Raises:
             RuntimeError: They never will be again, so the program has to be started again.
         """
-        needed: tuple[Mirror[Any], ...] = self.nodes, self.pods, self.ended
-        for mirror in (*needed, *self.claims):
-            mirror.check()
-        if any(mirror.lost for mirror in (*needed, *self.claims)):
+        for copy in self.copies:
+            copy.check()
+        if any(copy.lost for copy in self.copies):
             self.metrics.failed("watch")
-        if any(mirror.lost for mirror in needed):
-            return False
-        return all(mirror.wait(0) or mirror.lost for mirror in (*needed, *self.claims))
+        blind = any(copy.lost for copy in self.copies[:NEEDED])
+        return not blind and all(copy.wait(0) or copy.lost for copy in self.copies)
 
     def leads(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
         """Note whether this one leads; while another does, what it remembers goes out of date."""
@@ -119,22 +109,20 @@ class Passes:
             self._memory = Memory()
 
     def _decide(self) -> Decision:
-        lost = next((mirror.lost for mirror in self.claims if mirror.lost), "")
-        inventory = Inventory(*(mirror.items() for mirror in self.claims), lost=lost)
-        bare = {name: node for (_, name), node in self.nodes.items().items()}
+        lost = next((copy.lost for copy in self.copies[NEEDED:] if copy.lost), "")
+        nodes, pods, ended, *claims = (copy.items() for copy in self.copies)
+        inventory = Inventory(*claims, lost=lost)
+        bare = {name: node for (_, name), node in nodes.items()}
         # What has not changed is the same object, so this costs little; all devices of a fleet do not.
         offered = bare, inventory.slices, inventory.classes, lost
         if offered != self._shown:
             self._topology, self._shown = Topology(inventory.nodes(bare).values()), offered
-        nodes = self._topology.nodes
-        seen = list(self.pods.items().values())
-        known = {pod.uid for pod in seen}
+        known = {pod.uid for pod in pods.values()}
         self._written = {uid: pod for uid, pod in self._written.items() if uid in known}
         now, policy = self.clock(), replace(self.policy, units=self.units())
-        pods = inventory.pods(assume(seen, self._written.values()), now, policy.bound)
-        ended = self.ended.items().values()
-        everything: list[Pod | Ended | Taken] = [*pods, *ended, *inventory.taken(nodes, pods)]
-        return decide(self._topology, everything, now, policy, self._memory)
+        seen = inventory.pods(assume(pods.values(), self._written.values()), now, policy.bound)
+        taken = inventory.taken(self._topology.nodes, seen)
+        return decide(self._topology, [*seen, *ended.values(), *taken], now, policy, self._memory)
 
     def _carry_out(self, decision: Decision, deadline: float) -> bool:
         """Write what was decided, job by job; says whether there was time for all."""
@@ -163,18 +151,24 @@ class Passes:
                 self._memory = self._memory.refused(job.key, str(error), self.clock())
 
     def _open(self, opening: Opening) -> None:
-        now = self.clock()
-        begun = self._stored(lambda pin: write.pin(self.api, pin, now), opening.first)
-        late = {pin.pod.uid: write.pinned(pin, now) for pin in opening.pins if pin.pod.uid not in begun}
-        gated = [begun.get(pod.uid, pod) for pod in opening.job.gated]
-        self._stored(lambda pod: write.release(self.api, pod, late.get(pod.uid, ())), gated)
+        now, job = self.clock(), opening.job
+
+        def pin(pod: Pod) -> list[Object]:
+            return write.pin(pod, job.place.unit, opening.blocks[pod.block], now)
+
+        def let_through(pod: Pod) -> Pod | None:
+            late = pod.place is not None and pod.opened is None
+            return write.patch(self.api, pod, write.release(pod) + (pin(pod) if late else []))
+
+        begun = self._stored(lambda pod: write.patch(self.api, pod, pin(pod)), opening.first)
+        self._stored(let_through, [begun.get(pod.uid, pod) for pod in job.gated])
         units = " ".join(opening.units)
         text = f"admitted to {units}" if units else "admitted: its workers have their nodes"
         self.metrics.openings.inc()
-        _log.info("%s: %s", shown(opening.job.key), text)
-        self.reporter.tell(opening.job, "Admitted", text, now)
+        _log.info("%s: %s", shown(job.key), text)
+        self.reporter.tell(job, "Admitted", text, now)
 
-    def _stored(self, put: Callable[[T], Pod | None], wanted: Iterable[T]) -> dict[str, Pod]:
+    def _stored(self, put: Callable[[Pod], Pod | None], pods: Iterable[Pod]) -> dict[str, Pod]:
         """Write several at a time; what was stored is remembered, also where others failed.
 
         Raises:
@@ -182,7 +176,7 @@ class Passes:
         """
         stored: dict[str, Pod] = {}
         failures: list[ApiError] = []
-        writes = [self._writers.submit(put, one) for one in wanted]
+        writes = [self._writers.submit(put, pod) for pod in pods]
         for written in writes:
             try:
                 if not written.cancelled() and (pod := written.result()):
@@ -198,9 +192,8 @@ class Passes:
 
     def _delete(self, deletion: Deletion) -> None:
         _log.warning("%s: %s", shown(deletion.job.key), deletion.why)
-        if not self._stored(self._deleted, deletion.pods):
-            return
-        self.reporter.tell(deletion.job, "Recreated", deletion.why, self.clock(), "Warning")
+        if self._stored(self._deleted, deletion.pods):
+            self.reporter.tell(deletion.job, "Recreated", deletion.why, self.clock(), "Warning")
 
     def _deleted(self, pod: Pod) -> Pod | None:
         """Delete a pod; one that has changed stays, and the others of its job go."""

@@ -1,20 +1,21 @@
 """What is wanted, what is to be done, and what one decision tells the next."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple, Self
 
+from placement.choose import Ranking
+from placement.cluster import Cluster
+from placement.jobs import Job
+from placement.model import JobKey, Pod
 from placement.topology import UNITS, Units
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+FIRST_PAUSE: Final = timedelta(seconds=10)
+"""After a write that was refused; doubles each time."""
 
-    from placement.cluster import Cluster
-    from placement.jobs import Job
-    from placement.model import JobKey, Pod
-
+LONGEST_PAUSE: Final = timedelta(minutes=30)
+"""A job that was opened in vain is tried again at once, then after a pause that doubles up to this."""
 
 LONGEST_REFUSAL: Final = 400
 """Characters of what the API server said that are told to people; an answer may quote a whole object."""
@@ -28,29 +29,18 @@ class Policy:
         patience: How long younger jobs may pass one that does not fit.
         bound: How long a job that was opened may be without a node for each of its workers, before those
             that have not started are deleted.
-        longest_pause: A job that was opened in vain is tried again at once, then after a pause that
-            doubles up to this.
-        first_pause: After a write that was refused; doubles too.
         keeping: How long groups are kept at a time; then everybody has the patience to get them.
         units: Which node labels make units, and of how many nodes.
     """
 
     patience: timedelta = timedelta(minutes=10)
     bound: timedelta = timedelta(minutes=2)
-    longest_pause: timedelta = timedelta(minutes=30)
-    first_pause: timedelta = timedelta(seconds=10)
     keeping: timedelta = timedelta(hours=1)
     units: Units = UNITS
 
 
-@dataclass(frozen=True, slots=True)
-class Unsettled:
-    """A job that was opened and has not a node for each of its workers.
-
-    Attributes:
-        since: Since when that is so without any change.
-        pods: The uids of the workers without a node.
-    """
+class Unsettled(NamedTuple):
+    """Since when an opened job has lacked a node for the same workers, and their uids."""
 
     since: datetime
     pods: frozenset[str]
@@ -74,12 +64,14 @@ class Failure:
 
     def again(self, policy: Policy) -> datetime:
         """When the job is tried again: the first time at once, but for a write that was refused."""
-        pause, doubled = (
-            (policy.first_pause, self.count - 1) if self.refused else (policy.bound, self.count - 2)
-        )
-        return self.at + (
-            min(pause * 2 ** min(doubled, 16), policy.longest_pause) if doubled >= 0 else timedelta()
-        )
+        pause, before = (FIRST_PAUSE, 1) if self.refused else (policy.bound, 2)
+        if self.count < before:
+            return self.at
+        return self.at + min(pause * 2.0 ** min(self.count - before, 16), LONGEST_PAUSE)
+
+    def counts(self, now: datetime) -> bool:
+        """Whether it is remembered still."""
+        return now - self.at < 2 * LONGEST_PAUSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +105,6 @@ class Memory:
     """What one decision tells the next; a leader that knows nothing of it decides well, if later.
 
     Attributes:
-        unsettled: Since when a job that was opened has had the same workers without a node, and which.
-        failures: Openings that came to nothing.
         keeping: The turn that lasts, or was last.
     """
 
@@ -122,47 +112,36 @@ class Memory:
     failures: Mapping[JobKey, Failure] = field(default_factory=dict)
     keeping: Keeping | None = None
 
-    def refused(self, job: JobKey, why: str, now: datetime) -> Memory:
+    def refused(self, job: JobKey, why: str, now: datetime) -> Self:
         """The same, and that a write to a job's pods was refused."""
         before = self.failures.get(job, Failure(0, now, frozenset()))
         failure = replace(before, count=before.count + 1, at=now, refused=why[:LONGEST_REFUSAL])
         return replace(self, failures={**self.failures, job: failure})
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
-    """A pod and the unit that it is to be pinned to, by a node label and its value."""
-
-    pod: Pod
-    key: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(NamedTuple):
     """A job that is let through: first a unit for every block, then, when all are stored, every pod.
 
     Attributes:
-        job: Which; its gated pods lose the gate.
-        pins: Of every worker that has none.
+        job: Which; its unpinned workers get their pins, and its gated pods lose the gate.
+        blocks: For the number of each block with an unpinned worker the unit that it is pinned to.
     """
 
     job: Job
-    pins: tuple[Pin, ...]
+    blocks: Mapping[int, str]
 
     @property
-    def first(self) -> tuple[Pin, ...]:
-        """A pin for each block: once it is stored, the others of the block can go nowhere else."""
-        return tuple({pin.pod.block: pin for pin in reversed(self.pins)}.values())
+    def first(self) -> tuple[Pod, ...]:
+        """A worker of each block: once it is pinned, the others of the block can go nowhere else."""
+        return tuple({pod.block: pod for pod in reversed(self.job.unpinned)}.values())
 
     @property
     def units(self) -> tuple[str, ...]:
-        """The units that the pins name."""
-        return tuple(dict.fromkeys(pin.value for pin in self.pins))
+        """The units that workers are pinned to."""
+        return tuple(dict.fromkeys(self.blocks.values()))
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(NamedTuple):
     """A job's pods that their operator is to recreate: none of them ever started."""
 
     job: Job
@@ -172,10 +151,16 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A job that waits, and why, as a sentence without its end."""
+    """A job that waits.
+
+    Attributes:
+        why: As a sentence without its end.
+        ranking: The units that it lacks are of these; None where it waits for something else.
+    """
 
     job: Job
     why: str
+    ranking: Ranking | None = None
 
 
 @dataclass(frozen=True)
@@ -184,11 +169,8 @@ class Decision:
 
     Attributes:
         openings: The jobs to open, in this order.
-        deletions: The pods to delete.
-        waiting: The jobs that wait.
         doubted: The pods that are not believed and do not wait, as jobs of one, and why.
         errors: Jobs about which this program made a mistake; they wait, too.
-        memory: For the next decision.
         cluster: The cluster as it will be then.
         units: Which node labels make units, and of how many nodes.
     """

@@ -5,12 +5,11 @@ cannot be read, or would cost too much, becomes the pod's `problem`, in words, a
 that takes no node for a job only who it is and what it takes is kept: it may be as large as it likes.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from common.quantities import amounts, requests
@@ -18,12 +17,8 @@ from common.times import time_of
 from contract import place as contract
 from contract.keys import DEVICES, JOB, LOOSE, OPENED
 from contract.place import ContractError, Place, Placer
+from kube.api import Object
 from placement.model import PORT, Ask, Demand, Ended, Expression, Node, Pod, Taint, Term, Toleration
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kube.api import Object
 
 ENDED: Final = ("Succeeded", "Failed")
 """Phases of pods that hold nothing any more."""
@@ -167,12 +162,8 @@ def read_demand(spec: Object, *, conditions: bool = True) -> Demand:
     Without ``conditions`` its node selector, node affinity and tolerations are not kept.
     """
     said = spec if conditions else {}
-    affinity = (said.get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    selector = said.get("nodeSelector") or {}
-    terms = (
-        None if required is None else tuple(_term(term) for term in required.get("nodeSelectorTerms") or ())
-    )
+    required = _required(said)
+    terms = None if required is None else tuple(map(_term, required.get("nodeSelectorTerms") or ()))
     tolerations = tuple(
         Toleration(*(item.get(key) or "" for key in ("key", "operator", "value", "effect")))
         for item in said.get("tolerations") or ()
@@ -181,7 +172,7 @@ def read_demand(spec: Object, *, conditions: bool = True) -> Demand:
     if len(asked) > MOST_RESOURCES:  # no node has so many
         asked = {name: amount for name, amount in asked.items() if name in CORE}
     asked |= ports(spec)
-    return _demand(selector, terms, tolerations, asked)
+    return _demand(said.get("nodeSelector") or {}, terms, tolerations, asked)
 
 
 def claiming(pod: Pod, asks: tuple[Ask, ...]) -> Pod:
@@ -204,12 +195,15 @@ def _demand(
     return known
 
 
+def _required(spec: Object) -> Object | None:
+    affinity: Object = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    return affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+
+
 def _excess(spec: Object) -> str:
     """Why a worker costs too much to find a node for; empty where it does not."""
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     selector, tolerations = spec.get("nodeSelector") or {}, spec.get("tolerations") or ()
-    terms = required.get("nodeSelectorTerms") or ()
+    terms = (_required(spec) or {}).get("nodeSelectorTerms") or ()
     expressions = [item for term in terms for kind in _KINDS for item in term.get(kind) or ()]
     values = [value for item in expressions for value in item.get("values") or ()]
     count = 4 * (len(selector) + len(terms) + len(expressions) + len(tolerations)) + len(values)
@@ -263,9 +257,6 @@ def _started(status: Object) -> bool:
     if status.get("phase") == "Running":
         return True
     kinds = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
-    states = (
-        [item.get("state") or {}, item.get("lastState") or {}]
-        for kind in kinds
-        for item in status.get(kind) or ()
-    )
-    return any("running" in state or "terminated" in state for pair in states for state in pair)
+    containers = (item for kind in kinds for item in status.get(kind) or ())
+    states = (item.get(when) or {} for item in containers for when in ("state", "lastState"))
+    return any("running" in state or "terminated" in state for state in states)

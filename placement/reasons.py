@@ -1,20 +1,17 @@
 """Why a job waits, in words short enough for an Event."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
 
 from common.texts import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from placement.choose import Ranking
-    from placement.cluster import Cluster
-    from placement.jobs import Job
-    from placement.topology import Cause
+from placement.choose import Ranking
+from placement.cluster import Cluster
+from placement.fit import Cause
+from placement.jobs import Job
+from placement.model import JobKey
+from placement.plan import Waiting
 
 LONGEST: Final = 900
 """Characters. The API server refuses the note of an Event beyond 1,024 bytes."""
@@ -22,37 +19,20 @@ LONGEST: Final = 900
 LISTED: Final = 4
 """As many groups are named one by one; more are counted by the kind of their cause."""
 
-NAMES: Final = {1: "free node", 2: "free pair of nodes", 4: "whole UltraServer"}
+NAMES: Final = {1: "free node{s}", 2: "free pair{s} of nodes", 4: "whole UltraServer{s}"}
 
 
-@dataclass(frozen=True, slots=True)
-class Shortage:
-    """Too few groups.
-
-    Attributes:
-        wanted: How many are needed.
-        free: How many of them there are.
-        ranking: Where they were looked for.
-        keeps: Whether groups are kept for the job.
-    """
-
-    wanted: int
-    free: int
-    ranking: Ranking
-    keeps: bool
-
-
-def explain(cluster: Cluster, waiting: Iterable[tuple[Job, str | Shortage]]) -> Iterator[tuple[Job, str]]:
-    """Reasons as text; what is the same for many jobs is looked up once."""
+def explain(cluster: Cluster, waiting: Iterable[Waiting], keeper: JobKey | None) -> Iterator[Waiting]:
+    """Why jobs wait, with what keeps groups from them; what is the same for many jobs is looked up once."""
     known: dict[tuple[Ranking, bool], str] = {}
-    for job, why in waiting:
-        if isinstance(why, str):
-            yield job, printable(why, LONGEST)
-            continue
-        key = (why.ranking, why.keeps)
-        if key not in known:
-            known[key] = listed(causes(cluster, why.ranking, job))
-        yield job, printable("; ".join(part for part in (_headline(why), known[key]) if part), LONGEST)
+    for found in waiting:
+        texts = [found.why]
+        if found.ranking:
+            key = (found.ranking, found.job.key == keeper)
+            if key not in known:
+                known[key] = listed(causes(cluster, found.ranking, found.job))
+            texts.append(known[key])
+        yield replace(found, why=printable("; ".join(filter(None, texts)), LONGEST))
 
 
 def listed(causes: Iterable[tuple[str, Cause]]) -> str:
@@ -68,18 +48,16 @@ def listed(causes: Iterable[tuple[str, Cause]]) -> str:
 
 def units(count: int, size: int) -> str:
     """``2 whole UltraServers``."""
-    name = NAMES.get(size, f"free group of {size} nodes")
-    if count != 1:
-        name = name.replace("pair", "pairs").replace("group", "groups") if " of " in name else f"{name}s"
-    return f"{count} {name}"
+    name = NAMES.get(size, f"free group{{s}} of {size} nodes")
+    return f"{count} {name.format(s='' if count == 1 else 's')}"
 
 
-def _headline(why: Shortage) -> str:
-    size = why.ranking.place.size
-    text = f"needs {units(why.wanted, size)}; {why.free} free"
-    if len(why.ranking.possible) < why.wanted:
-        return f"{text}; at most {len(why.ranking.possible)} can become free as things are"
-    return f"{text}; what becomes free is kept for it" if why.keeps else text
+def shortage(ranking: Ranking, wanted: int, free: int, *, keeps: bool) -> str:
+    """That of the groups which a job needs too few are free."""
+    text, possible = f"needs {units(wanted, ranking.place.size)}; {free} free", len(ranking.possible)
+    if possible < wanted:
+        return f"{text}; at most {possible} can become free as things are"
+    return f"{text}; what becomes free is kept for it" if keeps else text
 
 
 def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, Cause]]:

@@ -1,25 +1,16 @@
 """The nodes, and which of them work as one unit: what changes only when a node does."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 from contract.keys import HOSTNAME, SERVER_2, SERVER_4
-from placement.fit import misfit, unusable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from placement.model import Demand, Node
+from placement.fit import Cause, misfit, unusable
+from placement.model import Demand, Node
 
 SIZES: Final = {SERVER_4: 4, SERVER_2: 2}
 """Nodes of a whole unit, for the labels that nest: whoever takes a node of the smaller breaks the larger."""
-
-_KINDS: Final = {"taint ": "tainted", "offers ": "too few devices"}
-"""Kinds of causes by how `misfit` begins; any other is one of selection."""
 
 Units = frozenset[tuple[str, int]]
 """Which node labels make units, and of how many nodes."""
@@ -28,40 +19,16 @@ UNITS: Final = frozenset(SIZES.items()) | {(HOSTNAME, 1)}
 """Those of the packaged table."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGroup:
-    """The nodes that share a value of a topology label.
-
-    Attributes:
-        id: The value.
-        nodes: The nodes, by name.
-        names: Their names.
-    """
+class NodeGroup(NamedTuple):
+    """The nodes that share a value of a topology label, by name, and their names."""
 
     id: str
     nodes: tuple[Node, ...]
     names: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Why a group cannot be used.
-
-    Attributes:
-        kind: In a word or two, to count equal ones together.
-        detail: With names.
-    """
-
-    kind: str
-    detail: str
-
-
 class Topology:
-    """The nodes of a cluster. Kept from decision to decision while no node changes.
-
-    Attributes:
-        nodes: Every node by name.
-    """
+    """The nodes of a cluster, by name. Kept from decision to decision while no node changes."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.nodes: Mapping[str, Node] = {node.name: node for node in nodes}
@@ -70,16 +37,18 @@ class Topology:
 
     def _groups(self, key: str) -> Mapping[str, NodeGroup]:
         """Every group by a topology label, by id."""
-        found: defaultdict[str, list[Node]] = defaultdict(list)
-        for node in self.nodes.values():
-            value = node.unit(key)
-            if value is not None:
-                found[value].append(node)
-        groups = ((value, sorted(found[value], key=lambda node: node.name)) for value in sorted(found))
+        found: defaultdict[str, dict[str, Node]] = defaultdict(dict)
+        for name, node in sorted(self.nodes.items()):
+            if value := node.unit(key):
+                found[value][name] = node
         return {
-            value: NodeGroup(value, tuple(nodes), frozenset(node.name for node in nodes))
-            for value, nodes in groups
+            value: NodeGroup(value, tuple(nodes.values()), frozenset(nodes))
+            for value, nodes in sorted(found.items())
         }
+
+    def group(self, key: str, unit: str | None) -> NodeGroup | None:
+        """The group of a unit; None where there is none."""
+        return self.groups(key).get(unit) if unit else None
 
     def _suited(
         self, key: str, size: int, demands: tuple[Demand, ...]
@@ -99,25 +68,20 @@ class Topology:
         """The names of the nodes that are Ready and not cordoned."""
         return frozenset(node.name for node in self.nodes.values() if unusable(node) is None)
 
-    @cached_property
-    def units(self) -> Mapping[str, tuple[str | None, ...]]:
-        """For every node its UltraServer and its pair, None where it is in none."""
-        return {node.name: tuple(node.unit(key) for key in SIZES) for node in self.nodes.values()}
+
+def unsuited(node: Node, demands: Iterable[Demand]) -> Cause | None:
+    """Why a node does not suit pods, whoever is on it; None where it does."""
+    if state := unusable(node):
+        return Cause(state, f"node {node.name} {state}")
+    return next((cause for demand in demands if (cause := misfit(demand, node))), None)
 
 
 def _misfit(group: NodeGroup, size: int, demands: Iterable[Demand]) -> Cause | None:
     if len(group.nodes) != size:
         return Cause("incomplete", f"{len(group.nodes)} of {size} nodes present")
-    for node in group.nodes:
-        state = unusable(node)
-        if state is not None:
-            return Cause(state, f"node {node.name} {state}")
-    for demand in demands:
-        for node in group.nodes:
-            why = misfit(demand, node)
-            if why is not None:
-                kinds = (kind for start, kind in _KINDS.items() if why.startswith(start))
-                return Cause(next(kinds, "not selected"), f"node {node.name} {why}")
+    unsuitable = next((cause for node in group.nodes if (cause := unsuited(node, demands))), None)
+    if unsuitable:
+        return unsuitable
     driven = {node.name: node.driven for node in group.nodes}
     if len({*driven.values()}) > 1 and any(demand.neuron for demand in demands):
         name = next(name for name, has in driven.items() if not has)

@@ -1,18 +1,13 @@
 """Which nodes make units: the shapes of the rule table, whose files the webhook reads, too."""
 
-from __future__ import annotations
-
 import logging
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import yaml
 
 from placement.topology import UNITS, Units
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _log = logging.getLogger("placement")
 
@@ -34,13 +29,14 @@ class Followed:
 
     def __call__(self) -> Units:
         """Those of now, and those of before."""
+        said = ""
         try:
             self._units |= _units(_texts(self._path))
-            self._said = ""
         except (OSError, ValueError) as error:
-            if self._said != str(error):
-                _log.error("the units of the table stay as they were: %s", error)
-            self._said = str(error)
+            said = str(error)
+        if said and said != self._said:
+            _log.error("the units of the table stay as they were: %s", said)
+        self._said = said
         return self._units
 
 

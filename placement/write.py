@@ -13,13 +13,11 @@ from contract.keys import GATE, OPENED
 from placement.read import read_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
     from kube.api import Object
     from kube.client import KubernetesApi
     from placement.model import Pod
-    from placement.plan import Pin
 
 
 def path_of(pod: Pod) -> str:
@@ -27,20 +25,27 @@ def path_of(pod: Pod) -> str:
     return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
 
 
-def pin(api: KubernetesApi, wanted: Pin, now: datetime) -> Pod | None:
-    """Pin a pod to its unit, and note when.
+def pin(pod: Pod, key: str, unit: str, now: datetime) -> list[Object]:
+    """The operations that pin a pod to its unit, by a node label, and note when."""
+    selector = pod.demand.selector
+    add = f"/spec/nodeSelector/{_escaped(key)}" if selector else "/spec/nodeSelector"
+    opened = f"/metadata/annotations/{_escaped(OPENED)}"
+    return [
+        {"op": "add", "path": opened, "value": stamp(now)},
+        {"op": "add", "path": add, "value": unit if selector else {key: unit}},
+    ]
 
-    Returns:
-        The pod as it is stored now; None if it has ended.
 
-    Raises:
-        ApiError: It cannot be done: it is another pod, has no gate any more or has another pin.
-    """
-    return _patched(api, wanted.pod, pinned(wanted, now))
+def release(pod: Pod) -> list[Object]:
+    """The operations that take the gate off a pod; none where another leader was faster."""
+    if not pod.gated:
+        return []
+    gate = f"/spec/schedulingGates/{pod.gates.index(GATE)}"
+    return [{"op": "test", "path": f"{gate}/name", "value": GATE}, {"op": "remove", "path": gate}]
 
 
-def release(api: KubernetesApi, pod: Pod, also: Sequence[Object] = ()) -> Pod | None:
-    """Take the gate off a pod that has it; ``also`` are operations of the same patch, as of `pinned`.
+def patch(api: KubernetesApi, pod: Pod, operations: list[Object]) -> Pod | None:
+    """Change a pod.
 
     Returns:
         The pod as it is stored now; None if it has ended.
@@ -48,14 +53,10 @@ def release(api: KubernetesApi, pod: Pod, also: Sequence[Object] = ()) -> Pod | 
     Raises:
         ApiError: It cannot be done: it is another pod, has another pin, or its gates are others.
     """
-    if not pod.gated:  # another leader was faster
+    if not operations:
         return pod
-    gate = f"/spec/schedulingGates/{pod.gates.index(GATE)}"
-    operations: list[Object] = [
-        {"op": "test", "path": f"{gate}/name", "value": GATE},
-        {"op": "remove", "path": gate},
-    ]
-    return _patched(api, pod, [*operations, *also])
+    same: Object = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
+    return read_pod(api.patch(path_of(pod), [same, *operations]))
 
 
 def delete(api: KubernetesApi, pod: Pod) -> None:
@@ -66,20 +67,6 @@ def delete(api: KubernetesApi, pod: Pod) -> None:
         ApiError: It cannot be deleted.
     """
     api.delete(path_of(pod), {"uid": pod.uid, "resourceVersion": pod.version})
-
-
-def pinned(wanted: Pin, now: datetime) -> list[Object]:
-    """The operations of a patch that pins a pod to its unit and notes when."""
-    selector = wanted.pod.demand.selector
-    add = f"/spec/nodeSelector/{_escaped(wanted.key)}" if selector else "/spec/nodeSelector"
-    value = wanted.value if selector else {wanted.key: wanted.value}
-    opened = f"/metadata/annotations/{_escaped(OPENED)}"
-    return [{"op": "add", "path": opened, "value": stamp(now)}, {"op": "add", "path": add, "value": value}]
-
-
-def _patched(api: KubernetesApi, pod: Pod, operations: list[Object]) -> Pod | None:
-    same: Object = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
-    return read_pod(api.patch(path_of(pod), [same, *operations]))
 
 
 def _escaped(key: str) -> str:

@@ -64,6 +64,7 @@ def test_the_words_of_a_place() -> None:
     [
         (GATED, "", "it is '', not words such as placer=gate"),
         (GATED, "x" * 5000, f"it is '{'x' * 80}', not words"),
+        (" index=", f"{'x' * 2000} index=", "not words"),
         ("workers=16", "workers=16 workers=16", "not words"),
         ("workers=16", "workers=16 racks=2", "not words"),
         ("workers=16 ", "workers=16  ", "not words"),

@@ -164,7 +164,7 @@ class Program:
         self.api, self.clock, self.metrics = api, Clock(), Metrics()
         self.nodes, self.pods, self.ended, self.claims = views(api)
         self.run = Passes(
-            *(api, self.nodes, self.pods, self.ended, self.claims, Policy(), Followed(None)),
+            *(api, (self.nodes, self.pods, self.ended, *self.claims), Policy(), Followed(None)),
             *(Reporter(api, "one"), self.metrics, self.clock),
             **changes,
         )

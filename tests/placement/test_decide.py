@@ -435,6 +435,13 @@ CASES = [
         {"a": "a-worker-0 was admitted by hand and has no node yet"},
     ),
     Case("the others follow it", TWO.values(), first(job("a", 4), gates=(), node="n2-1"), {"a": "us-02"}),
+    Case(
+        "but not where no unit is",
+        TWO.values(),
+        first(job("a", 4), gates=(), node="gone"),
+        {},
+        {"a": "a-worker-0 was admitted by hand and is on node gone, which is in no unit"},
+    ),
     # Jobs opened in part.
     Case(
         "pins that are missing go where the others are",
@@ -638,7 +645,7 @@ def test_what_the_watch_shows_later_counts_for_more() -> None:
 def test_a_group_that_was_given_away_is_not_given_twice() -> None:
     pods = job("a", 4) + job("b", 4)
     decision = ask(ONE.values(), pods)
-    written = [pinned(pin.pod, pin.key, pin.value) for pin in decision.openings[0].pins]
+    written = [pinned(pod, SERVER_4, "us-01") for pod in decision.openings[0].job.unpinned]
     again = ask(ONE.values(), assume(pods, written))
     assert placed(again) == {"a": ""}
     assert waiting(again) == {"b": "needs 1 whole UltraServer; 0 free; us-01: held by team/a"}

@@ -54,7 +54,6 @@ def field(key: str, operator: str, *values: str) -> Term:
         ((field("metadata.name", "In", "n2"),), False),
         ((field("metadata.name", "NotIn", "n2"),), True),
         ((field("metadata.name", "NotIn", "n1"),), False),
-        ((field("metadata.name", "Exists"),), False),
         ((field("metadata.uid", "In", "n1"),), False),
         ((Term((Expression("zone", "In", ("a",)), Expression("size", "In", ("1",)))),), False),
         ((Term((Expression("zone", "In", ("a",)),), (Expression("metadata.name", "In", ("n2",)),)),), False),
@@ -70,11 +69,11 @@ def test_required_node_affinity(terms: tuple[Term, ...] | None, suits: bool) -> 
     [
         ({}, None),
         ({"zone": "a", "empty": ""}, None),
-        ({"zone": "b"}, "is not zone=b"),
-        ({"absent": ""}, "is not absent="),
+        ({"zone": "b"}, ("not selected", "node n1 is not zone=b")),
+        ({"absent": ""}, ("not selected", "node n1 is not absent=")),
     ],
 )
-def test_node_selector(selector: dict[str, str], why: str | None) -> None:
+def test_node_selector(selector: dict[str, str], why: tuple[str, str] | None) -> None:
     assert misfit(Demand(selector), NODE) == why
 
 
@@ -101,7 +100,8 @@ def test_tolerations(toleration: Toleration, covers: bool) -> None:  # noqa: FBT
 
 def test_one_taint_that_is_not_tolerated_is_enough() -> None:
     node = Node("n", {}, taints=(TAINT, Taint("sick", "", "NoExecute")))
-    assert misfit(Demand(tolerations=(Toleration("dedicated", "Exists", "", ""),)), node) == "taint sick"
+    demand = Demand(tolerations=(Toleration("dedicated", "Exists", "", ""),))
+    assert misfit(demand, node) == ("tainted", "node n taint sick")
 
 
 def test_a_node_that_is_cordoned_or_not_ready_suits_nobody() -> None:

@@ -162,7 +162,7 @@ def test_whatever_stands_on_pods_a_decision_comes_about_and_gives_no_node_twice(
         given_away: list[str] = []
         for opening in decision.openings:
             size = opening.job.place.size
-            new = {pin.value for pin in opening.pins if pin.pod.opened is None}
+            new = {*opening.blocks.values()}
             stands = any(pod.node or pod.opened for pod in opening.job.workers)
             for value in new if size > 1 and not stands else ():
                 names = TOPOLOGY.groups(opening.job.place.unit)[value].names

@@ -13,10 +13,9 @@ import pytest
 from contract.keys import INSTANCE_TYPE, OPENED, SERVER_4
 from kube.api import ApiError, ConflictError, ForbiddenError
 from placement.events import AGAIN, LEAST, PER_NAMESPACE, PER_PASS
-from placement.plan import Pin
 from placement.read import read_pod
 from placement.topology import UNITS
-from placement.write import delete, pin, release
+from placement.write import delete, patch, pin, release
 from tests.kube.fake import NOW, FakeApi
 from tests.placement.stored import (
     Program,
@@ -386,7 +385,7 @@ def test_a_pod_made_anew_under_the_same_name_is_not_meant(api: FakeApi) -> None:
     anew["metadata"]["uid"] = "another"
     api.put(path_of(anew), anew)
     with pytest.raises(ApiError, match=r": 422 .*test"):
-        release(api, old)
+        patch(api, old, release(old))
     with pytest.raises(ConflictError):
         delete(api, old)
     assert len(api.objects[path_of(anew)]["spec"]["schedulingGates"]) == 1
@@ -395,14 +394,16 @@ def test_a_pod_made_anew_under_the_same_name_is_not_meant(api: FakeApi) -> None:
 def test_gates_of_others_stay(api: FakeApi) -> None:
     raw = launcher("a")
     raw["spec"]["schedulingGates"] = [{"name": "other"}, *raw["spec"]["schedulingGates"], {"name": "third"}]
-    release(api, stored(api, raw))
+    pod = stored(api, raw)
+    patch(api, pod, release(pod))
     assert api.objects[path_of(raw)]["spec"]["schedulingGates"] == [{"name": "other"}, {"name": "third"}]
 
 
 def test_a_pod_without_any_selector_can_be_pinned(api: FakeApi) -> None:
     raw = copy.deepcopy(worker("a", 0, 4))
     del raw["spec"]["nodeSelector"]
-    found = pin(api, Pin(stored(api, raw), SERVER_4, "us-02"), NOW)
+    pod = stored(api, raw)
+    found = patch(api, pod, pin(pod, SERVER_4, "us-02", NOW))
     assert found
     assert (found.pin, found.opened) == ("us-02", NOW)
 

@@ -104,15 +104,7 @@ def openings(decision: Decision) -> Iterator[tuple[int, list[frozenset[str]]]]:
     everything = Topology(servers(SERVERS).values())
     for opening in decision.openings:
         place = opening.job.place
-        blocks: dict[int, set[str]] = {}
-        for pin in opening.pins:
-            assert pin.pod.place
-            blocks.setdefault(pin.pod.block, set()).add(pin.value)
-        assert all(len(values) == 1 for values in blocks.values())
-        yield (
-            place.size,
-            [everything.groups(place.unit)[value].names for values in blocks.values() for value in values],
-        )
+        yield place.size, [everything.groups(place.unit)[unit].names for unit in opening.blocks.values()]
 
 
 @examples(50)
@@ -124,7 +116,8 @@ def test_every_opening_is_whole_and_nothing_is_given_twice(
     free = free_nodes(nodes, there)
     given_away: list[str] = []
     for opening in decision.openings:
-        assert {pin.pod.uid for pin in opening.pins} == {pod.uid for pod in opening.job.workers}
+        assert opening.job.unpinned == opening.job.workers
+        assert opening.blocks.keys() == opening.job.blocks.keys()
         assert len(opening.job.workers) == opening.job.place.workers
     for size, blocks in openings(decision):
         assert all(len(block) == size and block <= free for block in blocks)
@@ -195,7 +188,7 @@ def test_whatever_turns_sick_nothing_that_runs_is_touched_and_nothing_is_held_in
     for passed in (0 * SECOND, MINUTE, HOUR):
         later = decide(topology, pods, NOW + passed, memory=memory)
         assert not any(pod.started for deletion in later.deletions for pod in deletion.pods)
-        assert not any(pin.pod.started for opening in later.openings for pin in opening.pins)
+        assert not any(pod.started for opening in later.openings for pod in opening.job.unpinned)
         pods, memory = carry_out(pods, later, NOW + passed), later.memory
     assert not later.openings
     for found in jobs_of(pods):

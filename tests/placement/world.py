@@ -10,7 +10,6 @@ from contract.keys import GATE, HOSTNAME, INSTANCE_TYPE, NODE_IDS, SERVER_2, SER
 from contract.place import Place, Placer
 from placement.cluster import shown
 from placement.model import Demand, JobKey, Node, Pod
-from placement.plan import Pin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -141,29 +140,30 @@ def on(nodes: Mapping[str, Node], *names: str) -> list[Node]:
     return [nodes[name] for name in names]
 
 
-def patches(opening: Opening) -> list[tuple[str, Pod | Pin]]:
-    """The writes of an opening, in order; a pod whose pin is not the first of its block has one for both."""
-    first: list[tuple[str, Pod | Pin]] = [("pin", pin) for pin in opening.first]
-    late = {pin.pod.uid: pin for pin in opening.pins if pin not in opening.first}
-    return first + [("open", late.get(pod.uid, pod)) for pod in opening.job.gated]
+def patches(opening: Opening) -> list[tuple[Pod, str, bool]]:
+    """The writes of an opening, in order: a pod, the unit that it is pinned to, and whether its gate goes.
+
+    A pod that is not the first of its block has one write for both.
+    """
+    first = {pod.uid for pod in opening.first}
+    late = {pod.uid for pod in opening.job.unpinned} - first
+    return [(pod, opening.blocks[pod.block], False) for pod in opening.first] + [
+        (pod, opening.blocks[pod.block] if pod.uid in late else "", True) for pod in opening.job.gated
+    ]
 
 
 def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writes: int = 10**9) -> list[Pod]:
     """The pods after the first so many writes of a decision; a crash after any of them is a number."""
     world = {pod.uid: pod for pod in pods}
-    todo: list[tuple[str, Any]] = [
-        ("delete", pod) for deletion in decision.deletions for pod in deletion.pods
-    ]
-    todo += [patch for opening in decision.openings for patch in patches(opening)]
-    for verb, what in todo[:writes]:
-        if verb == "pin":
-            world[what.pod.uid] = pinned(world[what.pod.uid], what.key, what.value, now)
-        elif verb == "open" and isinstance(what, Pin):
-            world[what.pod.uid] = opened(pinned(world[what.pod.uid], what.key, what.value, now))
-        elif verb == "open":
-            world[what.uid] = opened(world[what.uid])
-        else:
-            del world[what.uid]
+    deletions = [pod for deletion in decision.deletions for pod in deletion.pods]
+    for pod in deletions[:writes]:
+        del world[pod.uid]
+    todo = [patch for opening in decision.openings for patch in patches(opening)]
+    for pod, unit, is_open in todo[: max(writes - len(deletions), 0)]:
+        if unit and pod.place:
+            world[pod.uid] = pinned(world[pod.uid], pod.place.unit, unit, now)
+        if is_open:
+            world[pod.uid] = opened(world[pod.uid])
     return list(world.values())
 
 
@@ -185,7 +185,7 @@ def placed(decision: Decision) -> dict[str, str]:
     found: dict[str, dict[str, None]] = {}
     for opening in decision.openings:
         units = found.setdefault(name_of(opening.job.key), {})
-        units.update((pin.value, None) for pin in opening.pins)
+        units.update(dict.fromkeys(opening.units))
     return {name: " ".join(units) for name, units in found.items()}
 
 
