@@ -1,5 +1,6 @@
 """What the API server has, listed in pages and kept as little of as is needed."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -7,6 +8,8 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final, TypeVar
 from urllib.parse import quote
+
+import click
 
 from kube.api import ForbiddenError, Object, leases
 from kube.rest import RestApi
@@ -211,8 +214,16 @@ class Lister:
         *_, where, name, kind = path.partition("?")[0].split("/")
         what = f"{kind} in namespace {name}" if where == "namespaces" else kind
         with _needs(f"list {what}"):
-            for page in self.api.pages(path):
+            for number, page in enumerate(self.api.pages(path), 1):
                 yield from maps(page, "items")
+                _show(f"listing {what}, page {number}")
+        _show("")
+
+
+def _show(progress: str) -> None:
+    """Show whoever looks how far a list is, in place of what was shown before."""
+    if sys.stderr.isatty():
+        click.echo(f"\r\033[K{progress}", err=True, nl=False)
 
 
 def _sends(registration: Object, resources: set[str]) -> bool:

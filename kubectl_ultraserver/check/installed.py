@@ -123,14 +123,18 @@ def bundles(registrations: Mapping[str, Object | None], served: set[bytes] | Non
 
 def left_out(registration: Object | None, kinds: Collection[str], spaces: Sequence[Object]) -> Iterator[Line]:
     """Which of the cluster's kinds of job, ``GROUP/VERSION/RESOURCE``, and namespaces are not sent."""
-    hooks = maps(registration, "webhooks")
-    sent = {kind for hook in hooks for rule in maps(hook, "rules") for kind in _kinds(rule)} & set(kinds)
+    hooks = [
+        (hook, {kind for rule in maps(hook, "rules") for kind in _kinds(rule)})
+        for hook in maps(registration, "webhooks")
+    ]
+    sent = {kind for _, found in hooks for kind in found} & set(kinds)
     lacking = sorted(set(kinds) - sent)
     text_ = f"sent: {', '.join(sorted(sent)) or 'nothing'}; not sent: {', '.join(lacking) or 'none'}"
     status = WARN if any(not kind.startswith("batch/") for kind in lacking) else PASS
     yield Line(status, text_, "set the value kinds, to place such jobs", "kinds.md")
     users = [found for found in spaces if name_of(found) not in SYSTEM]
-    selectors = [hook.get("namespaceSelector") for hook in hooks]
+    # Pods of jobs that were admitted are sent whatever their namespace says by now.
+    selectors = [hook.get("namespaceSelector") for hook, found in hooks if found != {"/v1/pods"}]
     out = [name_of(found) for found in users if all(unmet(each, labels(found)) for each in selectors)]
     text_ = f"namespaces left out: {few(out) or 'none'}"
     remedy = f"kubectl label namespace NAME {INJECT}=enabled"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -154,3 +155,17 @@ def test_a_job_that_is_written_wrongly_is_refused(api: FakeApi) -> None:
     code, _, err = run("why", "a/b/c")
     assert code == 2
     assert "write NAME or KIND/NAME" in err
+
+
+def test_a_list_tells_how_far_it_is_where_somebody_looks(
+    api: FakeApi, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Lister(api, NAMESPACE).fleet()
+    assert capsys.readouterr().err == ""
+    terminal = SimpleNamespace(stderr=SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("kubectl_ultraserver.listing.sys", terminal)
+    Lister(api, NAMESPACE).fleet()
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "listing nodes, page 2\r" in said.err
+    assert said.err.endswith("\r")  # click takes the escape away where no terminal is
