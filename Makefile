@@ -84,7 +84,8 @@ format: .venv/.dev ## Format the code
 	@$(BIN)/ruff format --quiet
 	@$(BIN)/ruff check --fix --quiet
 
-LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+# Extras are named, or pip takes the newest version of what somebody needs with one, and finds that no hash is for it.
+LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-strip-extras \
     --custom-compile-command 'make lock'
 
 .PHONY: lock
