@@ -10,8 +10,9 @@ One annotation, ``ultraserver-webhook.io/place``, of words ``KEY=VALUE`` in this
 ``workers``  how many pods take nodes
 ``size``    how many nodes work as one unit: the node config
 ``unit``    the node label whose value the nodes of a unit share
-``index``   where a pod's number is, from 0: a sum such as ``labels/KEY*4+labels/OTHER+1``, where ``name`` is
-            the number at the end of the pod's name; missing where pods have no number
+``index``   where a pod's number is, from 0: a sum such as ``labels/KEY*4+labels/OTHER+1``; ``env/NAME`` is
+            the plain value of a container's variable, ``name`` the number at the end of the pod's name;
+            missing where pods have no number
 ``group``   ``labels/KEY`` of pods whose value tells apart the units of one object; missing where it is one
 ==========  ========================================================================================
 """
@@ -36,6 +37,7 @@ LONGEST: Final = 2000
 
 NAME: Final = "name"
 LABEL: Final = "labels/"
+ENV: Final = "env/"
 
 _NUMBER: Final = re.compile(r"[0-9]{1,6}", re.ASCII)
 _LAST_NUMBER: Final = re.compile(r"-([0-9]{1,6})$", re.ASCII)
@@ -56,7 +58,7 @@ class Placer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A number of a pod, whose source is ``name`` or ``labels/KEY``, times a factor."""
+    """A number of a pod, whose source is ``name``, ``labels/KEY`` or ``env/NAME``, times a factor."""
 
     source: str
     factor: int = 1
@@ -64,23 +66,37 @@ class Term:
     def __str__(self) -> str:
         return self.source if self.factor == 1 else f"{self.source}*{self.factor}"
 
-    def of(self, name: str, labels: Mapping[str, Any]) -> int:
+    def of(self, pod: Mapping[str, Any]) -> int:
         """Its value for a pod.
 
         Raises:
             ContractError: The pod has no such number.
         """
+        metadata = pod["metadata"]
         if self.source == NAME:
-            found = _LAST_NUMBER.search(name)
+            found = _LAST_NUMBER.search(metadata.get("name") or "")
             if not found:
                 raise ContractError("there is no number at the end of the pod's name")
             return int(found[1]) * self.factor
-        key = self.source.removeprefix(LABEL)
-        text = labels.get(key)
+        kind, _, key = self.source.partition("/")
+        what = "variable" if f"{kind}/" == ENV else "label"
+        text = _variable(pod, key) if what == "variable" else (metadata.get("labels") or {}).get(key)
         if not isinstance(text, str) or not _NUMBER.fullmatch(text):
             said = text[:40] if isinstance(text, str) else text
-            raise ContractError(f"label {key[:80]} is {said!r}: it must be the pod's number, from 0")
+            raise ContractError(f"{what} {key[:80]} is {said!r}: it must be the pod's number, from 0")
         return int(text) * self.factor
+
+
+def _variable(pod: Mapping[str, Any], name: str) -> object:
+    """The plain value of a variable, of the first container that has it; anything may stand there."""
+    spec = pod.get("spec")
+    containers = spec.get("containers") if isinstance(spec, dict) else None
+    for container in containers if isinstance(containers, list) else ():
+        variables = container.get("env") if isinstance(container, dict) else None
+        for each in variables if isinstance(variables, list) else ():
+            if isinstance(each, dict) and each.get("name") == name:
+                return each.get("value")
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +131,15 @@ class Place:
         values = (self.placer, self.workers, self.size, self.unit, self.index or "", group)
         return " ".join(f"{key}={value}" for key, value in zip(_KEYS, values, strict=True) if value != "")
 
-    def number(self, metadata: Mapping[str, Any]) -> int | None:
-        """The number of a pod; None where pods have none.
+    def number(self, pod: Mapping[str, Any]) -> int | None:
+        """The number of a pod, or of what has its ``metadata`` and ``spec``; None where pods have none.
 
         Raises:
             ContractError: It should have one.
         """
         if self.index is None:
             return None
-        name, labels = metadata.get("name") or "", metadata.get("labels") or {}
-        return sum(term.of(name, labels) for term in self.index.terms) + self.index.offset
+        return sum(term.of(pod) for term in self.index.terms) + self.index.offset
 
 
 @lru_cache(maxsize=1024)
@@ -195,9 +210,11 @@ def _index(text: str) -> Index:
 
 def _term(text: str) -> Term:
     source, times, factor = text.partition("*")
-    if not (source == NAME or _label(source)) or (times and not _NUMBER.fullmatch(factor)):
+    named = source == NAME or (source.startswith((LABEL, ENV)) and not source.endswith("/"))
+    if not named or (times and not _NUMBER.fullmatch(factor)):
         raise _unreadable(
-            f"index has the term {text[:80]!r}: it must be 'name' or 'labels/KEY', or times a number"
+            f"index has the term {text[:50]!r}: it must be 'name', 'labels/KEY' or 'env/NAME', or that times"
+            " a number"
         )
     return Term(source, int(factor) if times else 1)
 
@@ -206,7 +223,7 @@ def _label(source: str) -> str:
     """The key of a label."""
     key = source.removeprefix(LABEL)
     if key == source or not key:
-        raise _unreadable(f"{source[:80]!r} must be 'labels/KEY', or in an index 'name'")
+        raise _unreadable(f"{source[:80]!r} must be 'labels/KEY'")
     return key
 
 

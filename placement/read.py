@@ -85,7 +85,7 @@ def read_pod(found: Object) -> Pod | None:
     gates = tuple(gate.get("name", "") for gate in spec.get("schedulingGates") or ())
     place, number, problem = None, 0, ""
     try:
-        place, number = read_place(metadata)
+        place, number = read_place({"metadata": metadata, "spec": spec})
         problem = _excess(spec) if place else ""
     except ContractError as error:
         problem = str(error)
@@ -129,24 +129,24 @@ def read_ended(found: Object) -> Ended | None:
     if (found.get("status") or {}).get("phase") not in ENDED or metadata.get("deletionTimestamp"):
         return None
     try:
-        place, number = read_place(metadata)
+        place, number = read_place(found)
     except ContractError:
         return None
     job = contract.job(metadata, place.group) if place else ""
     return Ended((metadata.get("namespace", ""), job), number) if job else None
 
 
-def read_place(metadata: Object) -> tuple[Place | None, int]:
+def read_place(found: Object) -> tuple[Place | None, int]:
     """What admission says about a pod, and its number; None for one that takes no node for a job.
 
     Raises:
         ContractError: It cannot be read.
     """
-    place = contract.read(metadata)
+    place = contract.read(found.get("metadata") or {})
     if place is None:
         return None, 0
     try:
-        number = place.number(metadata)
+        number = place.number(found)
     except ContractError:
         if place.placer is Placer.GATE:
             raise

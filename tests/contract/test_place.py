@@ -83,14 +83,15 @@ def test_the_words_of_a_place() -> None:
             for text in ("name*", "name*-1", "name*x")
         ),
         *(
-            (f"labels/{REPLICA}", text, f"'{term[:80]}' must be 'labels/KEY'")
+            (f"labels/{REPLICA}", text, f"'{term[:50]}': it must be 'name', 'labels/KEY' or 'env/NAME'")
             for text, term in (
                 ("x" * 99, "x" * 99),
                 ("fields/k", "fields/k"),
                 ("3x", "3x"),
                 ("labels/", "labels/"),
+                ("env/", "env/"),
                 ("name+", ""),
-                ("labels/a+x*2", "x"),
+                ("labels/a+x*2", "x*2"),
             )
         ),
         (f"labels/{REPLICA}", "3", "index has 0 terms: it must have 1 to 4"),
@@ -120,6 +121,10 @@ def test_a_pod_that_says_nothing_takes_no_node() -> None:
         ("labels/a+5", 8),
         ("labels/a*4+labels/b", 14),
         ("labels/a*0+name*2+labels/b*10+1", 45),
+        ("env/RANK", 7),
+        ("env/RANK*2+labels/a", 17),
+        ("env/FROM", "variable FROM is None: it must be the pod's number, from 0"),
+        ("env/none", "variable none is None"),
         ("labels/none", "label none is None: it must be the pod's number, from 0"),
         ("labels/words*2", "label words is 'x': it must be the pod's number, from 0"),
         (f"labels/{'k' * 99}", f"label {'k' * 80} is None"),
@@ -128,18 +133,26 @@ def test_a_pod_that_says_nothing_takes_no_node() -> None:
 )
 def test_the_number_of_a_pod_is_the_sum_of_what_it_has(index: str, found: int | str | None) -> None:
     place = parse(f"placer=gate workers=99 size=4 unit=rack{index and f' index={index}'}")
-    metadata = {"name": "train-worker-12", "labels": {"a": "3", "b": "2", "words": "x"}}
+    ranks = [
+        {"name": "FROM", "valueFrom": {}},
+        {"name": "RANK", "value": "7"},
+        {"name": "RANK", "value": "8"},
+    ]
+    pod = {
+        "metadata": {"name": "train-worker-12", "labels": {"a": "3", "b": "2", "words": "x"}},
+        "spec": {"containers": [None, {"env": None}, {"env": [None, *ranks]}]},
+    }
     if isinstance(found, str):
         with pytest.raises(ContractError, match=found):
-            place.number(metadata)
+            place.number(pod)
     else:
-        assert place.number(metadata) == found
+        assert place.number(pod) == found
 
 
 @pytest.mark.parametrize("name", ["", "train-worker", "w-7x", "w7", "w-1234567"])
 def test_a_name_without_a_number_at_its_end_has_none(name: str) -> None:
     with pytest.raises(ContractError, match="no number at the end of the pod's name"):
-        Place(Placer.GATE, 4, 4, SERVER_4, Index((Term(NAME),))).number({"name": name})
+        Place(Placer.GATE, 4, 4, SERVER_4, Index((Term(NAME),))).number({"metadata": {"name": name}})
 
 
 @pytest.mark.parametrize(
@@ -183,7 +196,7 @@ def before(**changes: str | None) -> dict[str, Any]:
         (before(workers="many"), f"{WORKERS} is 'many': it must be a whole number from 1"),
         (before(node_config=None), f"{keys.NODE_CONFIG} is '': it must be a whole number from 1"),
         (before(topology_key=""), f"{TOPOLOGY_KEY} is missing: node config 4 needs it"),
-        (before(index=None), "'' must be 'labels/KEY'"),
+        (before(index=None), "'': it must be 'name', 'labels/KEY' or 'env/NAME'"),
     ],
 )
 def test_the_annotations_of_the_release_before_are_read(annotations: dict[str, str], found: str) -> None:
@@ -216,7 +229,7 @@ def test_the_blocks_of_the_release_before_are_read(
     metadata = {"labels": labels, "annotations": {BLOCK_SIZE: str(size)} | said}
     found = block_before(metadata)
     assert found
-    assert (found.placer, found.size, found.number(metadata)) == (Placer.AFFINITY, size, number)
+    assert (found.placer, found.size, found.number({"metadata": metadata})) == (Placer.AFFINITY, size, number)
     assert found.unit == (SERVER_2 if size == 2 else SERVER_4)
     assert found.workers > found.size  # it is of several units; how many, they did not say
     assert read(metadata) is None

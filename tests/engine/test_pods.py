@@ -71,8 +71,8 @@ def test_each_pod_that_takes_a_node_has_a_number_of_its_own(what: str) -> None:
     obj, groups = NUMBERED[what]
     pods = made(obj, extended(BY_NAME))
     assert [group for group, _ in pods] == groups
-    places = [(place.read(pod["metadata"]), pod["metadata"]) for _, pod in pods]
-    numbers = [found.number(metadata) for found, metadata in places if found]
+    places = [(place.read(pod["metadata"]), pod) for _, pod in pods]
+    numbers = [found.number(pod) for found, pod in places if found]
     assert numbers == list(range(len(numbers)))
     assert len(numbers) == len([group for group in groups if group != "launcher" or "ranks" in what])
 

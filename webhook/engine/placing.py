@@ -7,7 +7,7 @@ from typing import Final
 from contract import keys, place
 from contract.place import ContractError, Place, Placer
 from webhook.engine.jobs import OpenGroup, OpenJob, is_pod
-from webhook.objects.tree import Json, map_at, text_of
+from webhook.objects.tree import Json, get, map_at, text_of
 from webhook.rows.table import Shape
 
 _GROUP: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -46,7 +46,7 @@ def block_of(pod: Json, found: Place) -> str | None:
     """Which block of its job a Pod belongs to; None where there is one only, or the Pod has no number."""
     metadata = _texts(pod)
     try:
-        number = found.number(metadata)
+        number = found.number({"metadata": metadata, "spec": get(pod, ("spec",))})
     except ContractError:
         return None
     if number is None or found.size == 1 or found.workers <= found.size:

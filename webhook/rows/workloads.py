@@ -141,11 +141,12 @@ class Number(Row):
     """A term of a pod's number.
 
     Attributes:
-        source: ``labels/KEY``, or ``name``: the number at the end of the pod's name.
+        source: ``labels/KEY``, ``env/NAME`` (a container's variable), or ``name``: the number at the end
+            of the pod's name.
         times: Written as replicas.
     """
 
-    source: Annotated[str, Limits(pattern="^(name|labels/[^ =*+]+)$")]
+    source: Annotated[str, Limits(pattern="^(name|labels/[^ =*+]+|env/[^ =*+/]+)$")]
     times: Factors = ()
 
 
