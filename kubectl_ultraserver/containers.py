@@ -76,6 +76,8 @@ def launcher(case: Case) -> Iterator[Finding]:
     if not pods and case.pods and policy == "WaitForWorkersReady" and unready:
         why = "created when all workers are Ready (launcherCreationPolicy)"
         yield Finding("pod", unready[0], f"the launcher is {why}: not yet {few(unready)}")
+    elif not pods and case.pods and (told := tuple(map(_told, case.told([f"{case.called.name}-launcher"])))):
+        yield Finding("job", f"{case.called.name}-launcher", "the launcher is not created", told)
     for pod in pods[-1:]:
         for status in _statuses(pod):
             if status.get("name") in (WAIT, INIT):

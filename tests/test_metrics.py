@@ -11,6 +11,7 @@ import pytest
 
 from certs import development
 from tests.rules.tables import EXTENDS
+from webhook.engine.outcome import Summary
 from webhook.metrics import Metrics
 from webhook.rules.source import TableSource
 from webhook.serving.tls import TlsFiles
@@ -79,3 +80,12 @@ def test_policies_that_ended_are_counted_and_the_next_end_is_a_time_stamp(told: 
     told.rules.write_text(EXTENDS + "policies:\n" + rows)
     assert told.value("policies_ended") == 2
     assert told.value("policy_until_timestamp_seconds") == datetime(2998, 1, 1, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(("endpoint", "counted"), [("mutate", 1), ("launcher", 1), ("verify", 0)])
+def test_rules_are_counted_where_they_change_something(told: Told, endpoint: str, counted: int) -> None:
+    would = Summary("allowed", ("shadowed",))
+    told.metrics.answered(endpoint, 200, Summary("allowed", ("hostfile",)), would)
+    text = told.metrics.text().decode()
+    assert text.count('rules_fired_total{rule="hostfile"} 1.0') == counted
+    assert text.count('rule="shadowed",state="fired"} 1.0') == counted

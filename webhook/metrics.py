@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from webhook.endpoints import MUTATE
+from webhook.endpoints import LAUNCHER, MUTATE
 from webhook.engine.outcome import NOTHING, Summary
 from webhook.state import CurrentState
 
@@ -79,7 +79,7 @@ class Metrics(Collector):
             self._reviews.labels(endpoint, done.verdict).inc()
             self._seconds.labels(endpoint).observe(seconds)
             # Elsewhere the same rules are asked again, and add nothing.
-            if endpoint == MUTATE:
+            if endpoint in {MUTATE, LAUNCHER}:
                 for rule in done.rules:
                     self._rules.labels(rule).inc()
                 if shadow:

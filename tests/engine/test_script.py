@@ -56,8 +56,15 @@ def test_its_pod_has_it_whatever_has_become_of_the_table_since(own: dict[str, An
     assert reviewed(after, table).operations == ()
 
 
-def test_a_text_of_the_jobs_own_stays() -> None:
-    assert text(reviewed(launcher(annotations={INIT_SCRIPT: "exit"})).after) == "exit"
+@pytest.mark.parametrize(("own", "found"), [("exit", "exit"), ("", initscript.text())])
+def test_a_text_of_the_jobs_own_stays(own: str, found: str) -> None:
+    assert text(reviewed(launcher(annotations={INIT_SCRIPT: own})).after) == found
+
+
+def test_a_pod_that_is_refused_is_not_changed() -> None:
+    deny = "rules: [{name: none, reason: a test, match: {workload: pod, role: pod}, deny: nobody}]"
+    outcome = reviewed(launcher(), deny)
+    assert (outcome.denials, outcome.operations) == (("nobody",), ())
 
 
 @pytest.mark.parametrize(

@@ -302,6 +302,15 @@ def test_a_quota_is_quoted_from_the_jobs_events() -> None:
     )
 
 
+def test_a_launcher_that_cannot_be_created_is_named_with_what_its_job_says() -> None:
+    """Its workers have their nodes, and hold them."""
+    why_not = 'Internal error occurred: failed calling webhook "launchers.ultraserver-webhook.io"'
+    told = event("Job", "train-launcher", "FailedCreate", why_not)
+    finding = only(case(work(workers("train", 4, FIRST), job=stored()), events=(told,)))
+    assert (finding.name, finding.text) == ("train-launcher", "the launcher is not created")
+    assert finding.details == (f"Job train-launcher: FailedCreate: {why_not}",)
+
+
 def test_an_image_that_cannot_be_pulled_is_said_once_for_all_pods() -> None:
     pods = workers("train", 4, FIRST)
     for pod in pods:

@@ -12,7 +12,7 @@ from webhook.engine.placing import place_of
 from webhook.engine.values import of_template
 from webhook.objects.merge import Additions, Conflict, Merge, OnConflict
 from webhook.objects.templates import mounts_otherwise
-from webhook.objects.tree import Json, Path, get, same, shown
+from webhook.objects.tree import Json, Path, get, maps_at, same, shown
 from webhook.rows.placeholders import render
 from webhook.rows.table import Rule
 
@@ -54,6 +54,32 @@ class _Ready(NamedTuple):
     subject: Subject
     paths: Sequence[Path]
     known: Mapping[str, Json]
+
+    @property
+    def mount(self) -> Mapping[str, str]:
+        """The mount that it needs for itself; empty where it needs none."""
+        free = self.rule.match.mount_free
+        if not free:
+            return {}
+        return free.filling(self.known) if free.filling else free.mount
+
+    def templates(self) -> Iterator[Json]:
+        """The templates."""
+        return (get(self.subject.job.object, path) for path in self.paths)
+
+    def lacks(self) -> str:
+        """That a template has no volume for the mount, where the rule adds none; else empty."""
+        free, name = self.rule.match.mount_free, self.mount.get("name")
+        if not free or not free.exists:
+            return ""
+        named = [
+            {item.get("name") for item in maps_at(each, ("spec", "volumes"))} for each in self.templates()
+        ]
+        return (
+            ""
+            if all(name in found for found in named)
+            else f"the {self.rule.match.role} has no volume {name}"
+        )
 
     def fragments(self) -> Iterator[tuple[Path, Json]]:
         """What it adds to each of the templates."""
@@ -107,12 +133,8 @@ def apply_rules(subject: Subject, values: Values, progress: Progress) -> None:
 
 def _mount_taken(ready: _Ready) -> str | None:
     """What stands where the rule needs a mount for itself."""
-    free = ready.rule.match.mount_free
-    if not free:
-        return None
-    mount = free.filling(ready.known) if free.filling else free.mount
-    templates = (get(ready.subject.job.object, path) for path in ready.paths)
-    if any(mounts_otherwise(template, free.container, mount) for template in templates):
+    free, mount = ready.rule.match.mount_free, ready.mount
+    if free and any(mounts_otherwise(each, free.container, mount) for each in ready.templates()):
         return f"the {ready.rule.match.role} mounts a volume of its own at {cut(mount['mountPath'])}"
     return None
 
@@ -154,7 +176,8 @@ def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
         known = {**known, **unsupported(subject.table, subject.job, paths[0], rule.match.unsupported_count)}
     if not rule.quotes <= known.keys():
         return f"the job has nothing for $({min(rule.quotes - known.keys())})"
-    return _Ready(rule, subject, paths, known)
+    ready = _Ready(rule, subject, paths, known)
+    return ready.lacks() or ready
 
 
 def _fire(ready: _Ready, progress: Progress) -> None:

@@ -24,7 +24,7 @@ def with_script(outcome: Outcome, text: str) -> Outcome:
         WrongTypeError: if its annotations are no map.
     """
     pod = outcome.after
-    if outcome.denials or not _runs(pod) or keys.INIT_SCRIPT in map_at(pod, ANNOTATIONS):
+    if outcome.denials or not _runs(pod) or map_at(pod, ANNOTATIONS).get(keys.INIT_SCRIPT):
         return outcome
     after, operations = patched(pod, {(): put(pod, (*ANNOTATIONS, keys.INIT_SCRIPT), text)})
     return replace(outcome, after=after, operations=(*outcome.operations, *operations))

@@ -160,11 +160,13 @@ class MountFree(Row):
         mount_path: Path of the mount.
         name: The only volume that may be there.
         container: Default: the first.
+        exists: true: without that volume the rule adds nothing, too.
     """
 
     mount_path: str
     name: str
     container: MaybeText = None
+    exists: Flag = False
 
     @cached_property
     def mount(self) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ from certs.objects import webhook_configuration
 from contract import keys
 from kube.client import connect
 from testbed.mpijob import mpijob
-from testbed.plane import jobs
+from testbed.plane import jobs, webhook
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.kubectl import Kubectl
 from testbed.plane.webhook import RunningWebhook
@@ -17,6 +17,20 @@ from tests.plane.fleets.installed import AWAY, installed
 from webhook import initscript
 
 LAUNCHERS = "launchers.ultraserver-webhook.io"
+HOSTFILE = "OMPI_MCA_orte_default_hostfile"
+THEIRS = f"""
+apiVersion: ultraserver-webhook.io/v1alpha1
+kind: RuleTable
+candidates: {{requests: [none], instanceTypeLabel: none, instanceTypes: [none]}}
+workloads: [{{name: pod, kinds: [v1/Pod], groups: [{{role: pod, template: ""}}]}}]
+shapes: [{{name: one, workers: 1, nodeConfig: 1}}]
+rules:
+  - name: theirs
+    reason: Another webhook has another opinion.
+    match: {{workload: pod, role: pod}}
+    onConflict: override
+    add: {{spec: {{containers: [{{name: $(pod.container), env: [{{name: {HOSTFILE}, value: /theirs}}]}}]}}}}
+"""
 
 
 def test_a_launcher_is_created_when_the_webhook_is_back_and_then_has_its_script(
@@ -39,6 +53,46 @@ def test_a_launcher_is_created_when_the_webhook_is_back_and_then_has_its_script(
     assert pod["metadata"]["annotations"][keys.INIT_SCRIPT] == initscript.text()
 
 
+def test_what_another_webhook_takes_away_afterwards_is_back(
+    plane: ControlPlane, running: RunningWebhook, namespace: Callable[..., Kubectl]
+) -> None:
+    """It is asked again, although the Pod has its script by then."""
+    inside, folder = namespace(), plane.folder / "theirs"
+    folder.mkdir()
+    (folder / "rules.yaml").write_text(THEIRS)
+    theirs = webhook.start(plane.programs, folder, folder / "rules.yaml", name="theirs")
+    hook = {
+        "name": "zzz.example.com",
+        "clientConfig": {"url": f"{theirs.url}/mutate", "caBundle": encoded(theirs)},
+        "rules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
+        ],
+        "objectSelector": {"matchLabels": {jobs.ROLE: "launcher"}},
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+    }
+    configuration = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "zzz"},
+        "webhooks": [hook],
+    }
+    probe = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "labels": {jobs.ROLE: "launcher"}}}
+    probe["spec"] = {"containers": [{"name": "x", "image": "i"}]}
+    with installed(plane, running, {}), webhook.registered(inside, configuration, probe):
+        inside.create(mpijob(4))
+        found = inside.wait_for(lambda found: found["items"], "pods", "-l", f"{jobs.ROLE}=launcher")
+    (pod,) = found["items"]
+    (main,) = pod["spec"]["containers"]
+    values = {item["name"]: item.get("value") for item in main["env"]}
+    assert values[HOSTFILE] == "/root/ultraserver_init/new_hostfile"
+    assert pod["metadata"]["annotations"][keys.INIT_SCRIPT] == initscript.text()
+
+
+def encoded(running: RunningWebhook) -> str:
+    return base64.b64encode(running.ca.read_bytes()).decode()
+
+
 def ask_launchers_at(plane: ControlPlane, running: RunningWebhook, url: str) -> None:
     """Has the API server call another address about launchers, as where no replica answers."""
     path = webhook_configuration("mutating", "ultraserver-webhook")
@@ -46,5 +100,5 @@ def ask_launchers_at(plane: ControlPlane, running: RunningWebhook, url: str) -> 
     found = api.get(path)
     assert found
     index = [hook["name"] for hook in found["webhooks"]].index(LAUNCHERS)
-    client = {"url": url, "caBundle": base64.b64encode(running.ca.read_bytes()).decode()}
+    client = {"url": url, "caBundle": encoded(running)}
     api.patch(path, [{"op": "replace", "path": f"/webhooks/{index}/clientConfig", "value": client}])

@@ -186,7 +186,9 @@ def test_a_binding_writes_nothing_of_ours_to_a_pod(door: str, ada: Kubectl) -> N
     waiting = {"schedulerName": "nobody"}
     assert_done(tries(ada, jobs.together(pod(**waiting), pod("other", **waiting))))
     labels = dict.fromkeys([*FORGED, keys.BLOCK, LOOSE, JOB_NAME, INDEX], "x")
-    annotations = dict.fromkeys([*people.PLACED, OPENED, keys.ADDED, keys.ADDED_TO_POD], "x")
+    annotations = dict.fromkeys(
+        [*people.PLACED, OPENED, keys.ADDED, keys.ADDED_TO_POD, keys.INIT_SCRIPT], "x"
+    )
     for metadata in ({"labels": labels}, {"annotations": annotations}):
         ((kind, keyed),) = metadata.items()
         said = (f"metadata.{kind}[{key}]" for key in keyed)

@@ -78,7 +78,7 @@ def test_match_conditions_leave_out_what_needs_no_call(base: Build) -> None:
     assert conditions["verify.ultraserver-webhook.io"] == ["not-opted-out"]
     pods = ["not-a-mirror-pod", "not-sent-for-its-script", "of-a-job-that-was-added-to"]
     assert conditions["pods.ultraserver-webhook.io"] == pods
-    assert conditions["launchers.ultraserver-webhook.io"] == ["not-a-mirror-pod", "waits-for-its-script"]
+    assert conditions["launchers.ultraserver-webhook.io"] == ["not-a-mirror-pod", "runs-the-script"]
 
 
 def test_match_policy_is_equivalent(base: Build) -> None:
@@ -182,6 +182,9 @@ def test_of_workers_only_those_are_sent_that_can_get_a_block(
 def test_mutation_fails_open_and_validation_looks_at_the_end_state(base: Build) -> None:
     closed = {hook["name"] for hook in mutating(base) if hook["failurePolicy"] != "Ignore"}
     assert closed == {"launchers.ultraserver-webhook.io"}, "only what could only fail without it"
+    # An earlier release refuses this path; on the other it would answer that nothing is to be done.
+    launchers = webhooks(base)["launchers.ultraserver-webhook.io"]
+    assert launchers["clientConfig"]["service"]["path"] == "/launcher"
     verify = webhooks(base)["verify.ultraserver-webhook.io"]
     assert verify["clientConfig"]["service"]["path"] == "/verify"
     assert verify["rules"] == webhooks(base)["mpijobs.ultraserver-webhook.io"]["rules"]
