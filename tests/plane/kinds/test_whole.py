@@ -41,7 +41,7 @@ def test_a_job_waits_until_all_of_it_has_a_place_and_is_opened_whole(
         metadata = pod["metadata"]
         if (found := place.read(metadata)) is None:
             continue
-        number = found.number(metadata)
+        number = found.number(pod)
         assert number is not None
         assert keys.OPENED in metadata["annotations"], "nobody pinned it"
         assert keys.BLOCK not in metadata["labels"]
