@@ -24,7 +24,7 @@ BY_NAME = """workloads:
         template: /spec/template
         replicas: /spec/replicas
         takesNodes: true
-        index: [{source: name}, {source: labels/pair, times: 2}]
+        index: [{source: name}, {source: env/PAIR, times: 2}]
 """
 SERVER = {
     "apiVersion": "apps/v1",
@@ -79,12 +79,11 @@ def test_each_pod_that_takes_a_node_has_a_number_of_its_own(what: str) -> None:
 
 def test_of_several_sources_the_one_with_the_largest_factor_has_the_most_of_a_number() -> None:
     """As a controller counts, in whatever order the row has them."""
-    found = [pod["metadata"] for _, pod in made(SERVER, extended(BY_NAME))]
-    assert [(each["name"], each["labels"]["pair"]) for each in found] == [
-        ("server-0", "0"),
-        ("server-1", "0"),
-        ("server-0", "1"),
-    ]
+    found = [pod for _, pod in made(SERVER, extended(BY_NAME))]
+    variables = [pod["spec"]["containers"][0]["env"] for pod in found]
+    pairs = [env[0]["value"] for env in variables if env[0]["name"] == "PAIR"]
+    assert [pod["metadata"]["name"] for pod in found] == ["server-0", "server-1", "server-0"]
+    assert pairs == ["0", "0", "1"]
 
 
 def test_a_pod_is_the_stored_template_with_labels_that_the_row_names() -> None:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from contract.place import LABEL, MOST_WORKERS, NAME, Term
+from contract.place import ENV, LABEL, MOST_WORKERS, NAME, Term
 from webhook.engine.jobs import OpenJob, group_key, template_paths
 from webhook.engine.placing import peers
-from webhook.objects.tree import Json, get, map_at
+from webhook.objects.tree import Json, get, map_at, maps_at
 from webhook.rows.workloads import WORKER, Factor
 
 
@@ -44,10 +44,20 @@ def _numbers(terms: Sequence[Term], number: int) -> dict[str, str]:
 
 
 def _pod(job: OpenJob, template: Json, said: Mapping[str, str]) -> Json:
-    """A Pod of a template, with what the operator says in labels, or in its name."""
+    """A Pod of a template, with what the operator says in labels, in variables, or in its name."""
     own = {kind: map_at(template, ("metadata", kind)) for kind in ("labels", "annotations")}
-    labels = {key.removeprefix(LABEL): text for key, text in said.items() if key != NAME}
+    labels, variables = (
+        {key.removeprefix(kind): text for key, text in said.items() if key.startswith(kind)}
+        for kind in (LABEL, ENV)
+    )
     labels |= {job.workload.group: "0"} if job.workload.group else {}
     name = {"name": f"{job.name}-{said[NAME]}"} if NAME in said else {}
     metadata = {**name, "namespace": job.namespace, **own, "labels": {**own["labels"], **labels}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": map_at(template, ("spec",))}
+    spec = map_at(template, ("spec",))
+    if variables:
+        env = [{"name": key, "value": text} for key, text in variables.items()]
+        containers = [
+            {**each, "env": [*env, *maps_at(each, ("env",))]} for each in maps_at(spec, ("containers",))
+        ]
+        spec = {**spec, "containers": containers}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
