@@ -141,8 +141,7 @@ def lacking(leaf: x509.Certificate, wanted: Iterable[str]) -> list[str]:
 
 def serves(leaf: x509.Certificate, name: str) -> bool:
     """Whether a client that asks for a DNS name accepts a leaf; a ``*`` stands for the first label."""
-    wildcard = x509.DNSName(f"*.{name.partition('.')[2]}")
-    return not _held(leaf).isdisjoint({x509.DNSName(name), wildcard})
+    return not _held(leaf).isdisjoint(map(_general, (name, f"*.{name.partition('.')[2]}")))
 
 
 def _general(name: str) -> x509.GeneralName:

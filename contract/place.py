@@ -88,12 +88,15 @@ class Term:
 
 
 def _variable(pod: Mapping[str, Any], name: str) -> object:
-    """The plain value of a variable, of the first container that has it; anything may stand there."""
+    """The plain value of a variable, of the first container that has it; anything may stand there.
+
+    Of two of one name in a container the last counts, as for the kubelet.
+    """
     spec = pod.get("spec")
     containers = spec.get("containers") if isinstance(spec, dict) else None
     for container in containers if isinstance(containers, list) else ():
         variables = container.get("env") if isinstance(container, dict) else None
-        for each in variables if isinstance(variables, list) else ():
+        for each in reversed(variables) if isinstance(variables, list) else ():
             if isinstance(each, dict) and each.get("name") == name:
                 return each.get("value")
     return None

@@ -213,11 +213,13 @@ class Lister:
         """The objects of a collection, a page at a time."""
         *_, where, name, kind = path.partition("?")[0].split("/")
         what = f"{kind} in namespace {name}" if where == "namespaces" else kind
-        with _needs(f"list {what}"):
-            for number, page in enumerate(self.api.pages(path), 1):
-                yield from maps(page, "items")
-                _show(f"listing {what}, page {number}")
-        _show("")
+        try:
+            with _needs(f"list {what}"):
+                for number, page in enumerate(self.api.pages(path), 1):
+                    yield from maps(page, "items")
+                    _show(f"listing {what}, page {number}")
+        finally:
+            _show("")
 
 
 def _show(progress: str) -> None:

@@ -83,11 +83,13 @@ class DeviceClass(NamedTuple):
     Attributes:
         conditions: What its devices are.
         resource: The extended resource that it serves; empty for none.
+        created: When, as the API server writes it.
         problem: Why its selectors cannot be read.
     """
 
     conditions: Conditions
     resource: str
+    created: str
     problem: str
 
 
@@ -160,7 +162,8 @@ def read_class(found: Object) -> DeviceClass:
     """A device class."""
     spec = found.get("spec") or {}
     conditions, problem = _selected(spec.get("selectors") or ())
-    return DeviceClass(conditions, spec.get("extendedResourceName") or "", problem)
+    created = (found.get("metadata") or {}).get("creationTimestamp") or ""
+    return DeviceClass(conditions, spec.get("extendedResourceName") or "", created, problem)
 
 
 def read_claim(found: Object) -> Claim:
@@ -286,7 +289,10 @@ class Inventory:
         if self.lost:
             return nodes
         found: defaultdict[str, list[Device]] = defaultdict(list)
-        serving = [kind for kind in self.classes.values() if kind.resource and not kind.problem]
+        # Of classes with one extendedResourceName the newest counts, then the first by name (API reference).
+        ordered = sorted(sorted(self.classes.items(), reverse=True), key=lambda item: item[1].created)
+        newest = {kind.resource: kind for _, kind in ordered if kind.resource}
+        serving = [kind for kind in newest.values() if not kind.problem]
         for node, device in self._devices():
             served = {kind.resource for kind in serving if kind.conditions <= device.attributes}
             serves = served and not device.tainted

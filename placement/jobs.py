@@ -64,8 +64,15 @@ class Job:
 
     @property
     def place(self) -> Place:
-        """What its workers agree on; only where `trouble` finds nothing."""
-        return next(pod.place for pod in self.workers if pod.place is not None)
+        """What its workers agree on; only where `trouble` finds nothing.
+
+        Raises:
+            LookupError: It has no workers.
+        """
+        for pod in self.workers:
+            if pod.place is not None:
+                return pod.place
+        raise LookupError(f"job {self.key} has no workers")
 
     @cached_property
     def blocks(self) -> Mapping[int, tuple[Pod, ...]]:

@@ -135,8 +135,8 @@ def test_the_number_of_a_pod_is_the_sum_of_what_it_has(index: str, found: int | 
     place = parse(f"placer=gate workers=99 size=4 unit=rack{index and f' index={index}'}")
     ranks = [
         {"name": "FROM", "valueFrom": {}},
-        {"name": "RANK", "value": "7"},
         {"name": "RANK", "value": "8"},
+        {"name": "RANK", "value": "7"},
     ]
     pod = {
         "metadata": {"name": "train-worker-12", "labels": {"a": "3", "b": "2", "words": "x"}},

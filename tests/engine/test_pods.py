@@ -81,7 +81,7 @@ def test_of_several_sources_the_one_with_the_largest_factor_has_the_most_of_a_nu
     """As a controller counts, in whatever order the row has them."""
     found = [pod for _, pod in made(SERVER, extended(BY_NAME))]
     variables = [pod["spec"]["containers"][0]["env"] for pod in found]
-    pairs = [env[0]["value"] for env in variables if env[0]["name"] == "PAIR"]
+    pairs = [env[-1]["value"] for env in variables if env[-1]["name"] == "PAIR"]
     assert [pod["metadata"]["name"] for pod in found] == ["server-0", "server-1", "server-0"]
     assert pairs == ["0", "0", "1"]
 

@@ -83,3 +83,13 @@ def test_what_runs_none_or_is_no_pod_gets_none(pod: Json) -> None:
 @pytest.mark.parametrize("metadata", [[], {"annotations": []}])
 def test_one_that_cannot_have_it_is_refused_by_what_is_wrong(metadata: Json) -> None:
     assert "must be a map" in reviewed(launcher() | {"metadata": metadata}, "mode: off").denials[0]
+
+
+def test_a_volume_with_an_odd_name_is_none_that_a_host_file_is_in() -> None:
+    pod = launcher()
+    pod["spec"] = {**pod["spec"], "volumes": [{"name": {"a": 1}}, {"name": ["ultraserver-init"]}, {}]}
+    outcome = reviewed(pod)
+    assert "hostfile" not in outcome.fired()
+    assert {rule.name: rule.why for rule in outcome.rules}[
+        "hostfile"
+    ] == "the pod has no volume ultraserver-init"

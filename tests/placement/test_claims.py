@@ -390,6 +390,24 @@ def test_a_unit_of_which_some_nodes_have_the_driver_and_some_the_plugin_is_not_w
     )
 
 
+@pytest.mark.parametrize(("ages", "offered"), [("21", 1000), ("12", None), ("11", 1000)])
+def test_of_two_classes_that_serve_a_resource_the_newest_does(
+    api: FakeApi, ages: str, offered: int | None
+) -> None:
+    """Then the first by name. No device is of the other."""
+    for name, age, kind in (("a", ages[0], "neuron_node"), ("b", ages[1], "none")):
+        expression = f"device.attributes['{DRIVER}'].resourceType == '{kind}'"
+        spec = {
+            "selectors": [{"cel": {"expression": expression}}],
+            "extendedResourceName": "example.com/node",
+        }
+        put(
+            api, "deviceclasses", name, spec=spec, metadata={"creationTimestamp": f"2026-11-2{age}T12:00:00Z"}
+        )
+    nodes = Program(api).run._decide().cluster.topology.nodes  # noqa: SLF001 - the nodes as they are compared
+    assert nodes["n2-0"].allocatable.get("example.com/node") == offered
+
+
 @pytest.mark.parametrize("own", [{}, {"example.com/node": "1"}])
 def test_devices_that_are_had_by_another_resource_of_theirs_are_taken(
     api: FakeApi, own: dict[str, str]

@@ -253,6 +253,7 @@ def test_a_policy_that_cannot_be_meant_is_refused(row: str, at: str, message: st
         ("namespaces: a-*, mode: off", "namespaces: [a-b, a-c*], mode: shadow", True),
         ("namespaces: a-*, mode: off", "namespaces: [a-b, b], mode: shadow", False),
         ("namespaces: a?, mode: off", "namespaces: a*, mode: shadow", False),
+        ("namespaces: '*a*', mode: off", "namespaces: '[abc]-test', mode: shadow", False),
         ("namespaces: a, mode: off", "mode: shadow", False),
         ("namespaces: [a-*, '!a-b'], mode: off", "namespaces: a-b, mode: shadow", False),
         ("namespaces: '!a-*', mode: off", "namespaces: '!a-b', mode: shadow", False),

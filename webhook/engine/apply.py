@@ -70,16 +70,11 @@ class _Ready(NamedTuple):
     def lacks(self) -> str:
         """That a template has no volume for the mount, where the rule adds none; else empty."""
         free, name = self.rule.match.mount_free, self.mount.get("name")
-        if not free or not free.exists:
-            return ""
-        named = [
-            {item.get("name") for item in maps_at(each, ("spec", "volumes"))} for each in self.templates()
-        ]
-        return (
-            ""
-            if all(name in found for found in named)
-            else f"the {self.rule.match.role} has no volume {name}"
-        )
+        if free and free.exists:
+            for each in self.templates():
+                if not any(item.get("name") == name for item in maps_at(each, ("spec", "volumes"))):
+                    return f"the {self.rule.match.role} has no volume {cut(str(name))}"
+        return ""
 
     def fragments(self) -> Iterator[tuple[Path, Json]]:
         """What it adds to each of the templates."""

@@ -57,7 +57,7 @@ def _pod(job: OpenJob, template: Json, said: Mapping[str, str]) -> Json:
     if variables:
         env = [{"name": key, "value": text} for key, text in variables.items()]
         containers = [
-            {**each, "env": [*env, *maps_at(each, ("env",))]} for each in maps_at(spec, ("containers",))
+            {**each, "env": [*maps_at(each, ("env",)), *env]} for each in maps_at(spec, ("containers",))
         ]
         spec = {**spec, "containers": containers}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

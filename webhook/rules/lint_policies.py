@@ -88,9 +88,12 @@ def _hides(first: Policy, later: Policy) -> bool:
 
 def _covers(wide: str, narrow: str) -> bool:
     """Whether a glob fits all that another one fits, as far as that is easily seen."""
-    # What a `*` stands for may be a glob as well, what `?` stands for may not.
-    exact = is_glob(narrow) and ("?" in wide or "[" in wide)
-    return wide == narrow or (fnmatchcase(narrow, wide) and not exact)
+    if wide in {narrow, "*"}:
+        return True
+    if not is_glob(narrow):
+        return fnmatchcase(narrow, wide)
+    beginning = wide.removesuffix("*")
+    return wide != beginning and not is_glob(beginning) and narrow.startswith(beginning)
 
 
 def _whom(policy: Policy) -> str:
