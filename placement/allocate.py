@@ -89,7 +89,7 @@ class Allocator:
         coming = [pod for pod in pods if pod.gated and pod.opened is None]
         why = None
         for unit in units:
-            there = [pod for pod in pods if self._cluster.unit_of(pod) == unit]
+            there = [pod for pod in pods if pod not in coming and self._cluster.unit_of(pod) == unit]
             why = self._crowded(job, unit, there, coming)
             if why is None:
                 return unit

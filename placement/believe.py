@@ -1,15 +1,47 @@
-"""Which workers are believed: what a pod says about its place is a claim of whoever could write it.
+"""What pods say, as far as it counts: about its place a pod says what whoever could write it claims.
 
 A pod that is not believed holds what it truly has, its node and its devices, and nothing more. It counts for
 no job; who looks at it is told why.
 """
 
+import re
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
 
 from contract.keys import PLACE
 from contract.place import Place, Placer
-from placement.model import Pod
+from placement.model import Ended, JobKey, Pod, Taken
 from placement.topology import Topology, Units
+
+Seen = Pod | Ended | Taken
+"""What a decision is made from, beside nodes."""
+
+_PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
+
+
+def planned(pods: Iterable[Seen], now: datetime, bound: timedelta) -> list[Seen]:
+    """What is seen; pods behind the gate with the units that an unfinished opening has for them.
+
+    A plan counts for as long as an opened job may take, and for a block of which nothing stands elsewhere.
+    """
+    seen = list(pods)
+    plans: defaultdict[JobKey, dict[int, str]] = defaultdict(dict)
+    for pod in seen:
+        if isinstance(pod, Pod) and pod.plan and pod.opened and not pod.deleting and now - pod.opened < bound:
+            plans[pod.key].update((int(block), unit) for block, unit in _PLANNED.findall(pod.plan))
+    if not plans:
+        return seen
+    of_jobs = [pod for pod in seen if isinstance(pod, Pod) and pod.key in plans]
+    stands = {(pod.key, pod.block) for pod in of_jobs if pod.node or pod.opened}
+    due = {
+        pod.uid: replace(pod, due=plans[pod.key].get(pod.block, ""))
+        for pod in of_jobs
+        if pod.gated and pod.place and (pod.key, pod.block) not in stands
+    }
+    return [due.get(pod.uid, pod) if isinstance(pod, Pod) else pod for pod in seen]
 
 
 def believed(pod: Pod, nodes: Topology, units: Units) -> Pod:

@@ -58,7 +58,7 @@ class Cluster:
                     for name in group.names:
                         self._held(name, pod.key, SIZES[SERVER_4])
         # Of those that wait, most are nowhere yet; without devices it takes no unit.
-        there = pod.node or (pod.opened and not (pod.gated and pod.key in self.resting))
+        there = pod.node or (pod.pin and not (pod.gated and pod.key in self.resting))
         if place is None or not there or not pod.neuron or pod.deleting or (place.size == 1 and pod.node):
             return
         unit = self.unit_of(pod)

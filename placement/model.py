@@ -7,9 +7,10 @@ where the scheduler likes.
 What the program itself writes, in this order, so that a crash between any two writes leaves a state from
 which the next leader finishes the same opening:
 
-1. into one worker of each block its pin (a node selector: the unit's server id, or for node config 1 the
-   node's host name) and, in the same patch, the annotation `OPENED` with the time;
-2. when these are stored, the removal of the gate from every pod of the job, and in the same patch the pin of
+1. into the job's first worker its pin (a node selector: the unit's server id, or for node config 1 the
+   node's host name) and, in the same patch, the annotation `OPENED` with the time and the plan: the unit of
+   every other block (of so many as fit, see `placement.plan.MOST_PLANNED`);
+2. when that is stored, the removal of the gate from every pod of the job, and in the same patch the pin of
    the workers that have none.
 """
 
@@ -241,6 +242,8 @@ class Pod:
         claimed: Whether it has Neuron devices of its node by claims.
         node: The node that it is bound to; empty where it is not.
         opened: When the program pinned it; None where it did not.
+        plan: The units that were decided on with its own, by block, as `placement.write` writes them.
+        due: Of a worker behind the gate, its unit by such a plan; empty where there is none.
         started: Whether any of its containers ever ran: such a pod is never touched.
         gated: Whether it waits for the program.
         key: Its job, or for one without a job itself.
@@ -262,6 +265,8 @@ class Pod:
     claimed: bool = False
     node: str = ""
     opened: datetime | None = None
+    plan: str = ""
+    due: str = ""
     started: bool = False
     deleting: bool = False
     priority: int = 0
@@ -283,7 +288,7 @@ class Pod:
 
     @property
     def pin(self) -> str | None:
-        """The unit that the program pinned it to; None where it did not."""
+        """The unit that the program pinned it to, or is about to; None where there is none."""
         if self.opened is None or self.place is None:
-            return None
+            return self.due or None
         return self.demand.selector.get(self.place.unit)

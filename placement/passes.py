@@ -19,7 +19,7 @@ from placement.plan import Memory
 from placement.topology import Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
 
     from kube.api import Object
@@ -153,14 +153,18 @@ class Passes:
     def _open(self, opening: Opening) -> None:
         now, job = self.clock(), opening.job
 
-        def pin(pod: Pod) -> list[Object]:
-            return write.pin(pod, job.place.unit, opening.blocks[pod.block], now)
+        def pin(pod: Pod, plan: Mapping[int, str]) -> list[Object]:
+            return write.pin(pod, job.place.unit, opening.blocks[pod.block], write.noted(now, plan))
+
+        def begin(pod: Pod) -> Pod | None:
+            return write.patch(self.api, pod, [write.unchanged(pod), *pin(pod, plans[pod.uid])])
 
         def let_through(pod: Pod) -> Pod | None:
             late = pod.place is not None and pod.opened is None
-            return write.patch(self.api, pod, write.release(pod) + (pin(pod) if late else []))
+            return write.patch(self.api, pod, write.release(pod) + (pin(pod, {}) if late else []))
 
-        begun = self._stored(lambda pod: write.patch(self.api, pod, pin(pod)), opening.first)
+        plans = {pod.uid: plan for pod, plan in opening.plans}
+        begun = self._stored(begin, (pod for pod, _ in opening.plans))
         self._stored(let_through, [begun.get(pod.uid, pod) for pod in job.gated])
         units = " ".join(opening.units)
         text = f"admitted to {units}" if units else "admitted: its workers have their nodes"

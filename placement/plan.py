@@ -17,6 +17,9 @@ FIRST_PAUSE: Final = timedelta(seconds=10)
 LONGEST_PAUSE: Final = timedelta(minutes=30)
 """A job that was opened in vain is tried again at once, then after a pause that doubles up to this."""
 
+MOST_PLANNED: Final = 256
+"""Blocks whose units stand on one pod: of the room for its annotations a sixteenth."""
+
 LONGEST_REFUSAL: Final = 400
 """Characters of what the API server said that are told to people; an answer may quote a whole object."""
 
@@ -120,7 +123,7 @@ class Memory:
 
 
 class Opening(NamedTuple):
-    """A job that is let through: first a unit for every block, then, when all are stored, every pod.
+    """A job that is let through: first the units of all blocks, then, when these are stored, every pod.
 
     Attributes:
         job: Which; its unpinned workers get their pins, and its gated pods lose the gate.
@@ -131,9 +134,12 @@ class Opening(NamedTuple):
     blocks: Mapping[int, str]
 
     @property
-    def first(self) -> tuple[Pod, ...]:
-        """A worker of each block: once it is pinned, the others of the block can go nowhere else."""
-        return tuple({pod.block: pod for pod in reversed(self.job.unpinned)}.values())
+    def plans(self) -> tuple[tuple[Pod, Mapping[int, str]], ...]:
+        """The workers that are pinned first, each with the units of the blocks after its own."""
+        first = {pod.block: pod for pod in sorted(self.job.unpinned, key=lambda pod: -pod.number)}
+        blocks = sorted(first)
+        parts = (blocks[start : start + MOST_PLANNED] for start in range(0, len(blocks), MOST_PLANNED))
+        return tuple((first[part[0]], {block: self.blocks[block] for block in part[1:]}) for part in parts)
 
     @property
     def units(self) -> tuple[str, ...]:

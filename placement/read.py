@@ -90,6 +90,7 @@ def read_pod(found: Object) -> Pod | None:
     except ContractError as error:
         problem = str(error)
     claims = spec.get("resourceClaims") or () if place else ()
+    opened, plan = _opened(metadata, place, spec)
     if len(claims) > MOST_CLAIMS:
         problem = problem or f"it has {len(claims)} resourceClaims: at most {MOST_CLAIMS} are looked at"
     if len(gates) > MOST_GATES:
@@ -115,7 +116,8 @@ def read_pod(found: Object) -> Pod | None:
             for item in claims[:MOST_CLAIMS]
         ),
         node=spec.get("nodeName") or "",
-        opened=_opened(metadata, place, spec),
+        opened=opened,
+        plan=plan,
         started=_started(status),
         deleting=bool(metadata.get("deletionTimestamp")),
         priority=spec.get("priority") or 0,
@@ -242,14 +244,16 @@ def _term(found: Object) -> Term:
     )
 
 
-def _opened(metadata: Object, place: Place | None, spec: Object) -> datetime | None:
-    """When the program pinned a pod. It writes both in one patch: one without the other is not its.
+def _opened(metadata: Object, place: Place | None, spec: Object) -> tuple[datetime | None, str]:
+    """When the program pinned a pod, and the plan.
 
-    Nor is anything on a pod that others place.
+    It writes pin and note in one patch: one without the other is not its. Nor is anything on a pod that
+    others place.
     """
     if place is None or place.placer is not Placer.GATE or place.unit not in (spec.get("nodeSelector") or {}):
-        return None
-    return time_of((metadata.get("annotations") or {}).get(OPENED))
+        return None, ""
+    said, _, plan = str((metadata.get("annotations") or {}).get(OPENED, "")).partition(" ")
+    return time_of(said), plan
 
 
 def _started(status: Object) -> bool:

@@ -13,6 +13,7 @@ from contract.keys import GATE, OPENED
 from placement.read import read_pod
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from kube.api import Object
@@ -25,23 +26,41 @@ def path_of(pod: Pod) -> str:
     return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
 
 
-def pin(pod: Pod, key: str, unit: str, now: datetime) -> list[Object]:
-    """The operations that pin a pod to its unit, by a node label, and note when."""
+def noted(now: datetime, plan: Mapping[int, str]) -> str:
+    """What the annotation `OPENED` says: when, and the units of further blocks."""
+    return " ".join([stamp(now), *(f"{block}={unit}" for block, unit in plan.items())])
+
+
+def unchanged(pod: Pod) -> Object:
+    """The operation by which of two leaders, who decided from the same version of a pod, one writes."""
+    return {"op": "replace", "path": "/metadata/resourceVersion", "value": pod.version}
+
+
+def pin(pod: Pod, key: str, unit: str, note: str) -> list[Object]:
+    """The operations that pin a pod to its unit, by a node label, with a note."""
     selector = pod.demand.selector
     add = f"/spec/nodeSelector/{_escaped(key)}" if selector else "/spec/nodeSelector"
     opened = f"/metadata/annotations/{_escaped(OPENED)}"
     return [
-        {"op": "add", "path": opened, "value": stamp(now)},
+        {"op": "add", "path": opened, "value": note},
         {"op": "add", "path": add, "value": unit if selector else {key: unit}},
     ]
 
 
 def release(pod: Pod) -> list[Object]:
-    """The operations that take the gate off a pod; none where another leader was faster."""
+    """The operations that take the gate off a pod; none where another leader was faster.
+
+    And the list of who wrote which field: the API server keeps it for who applies an object, as nobody does
+    with a job's pods, and computes less without (Kubernetes, "Server-Side Apply", clearing managedFields).
+    """
     if not pod.gated:
         return []
     gate = f"/spec/schedulingGates/{pod.gates.index(GATE)}"
-    return [{"op": "test", "path": f"{gate}/name", "value": GATE}, {"op": "remove", "path": gate}]
+    return [
+        {"op": "test", "path": f"{gate}/name", "value": GATE},
+        {"op": "remove", "path": gate},
+        {"op": "add", "path": "/metadata/managedFields", "value": [{}]},
+    ]
 
 
 def patch(api: KubernetesApi, pod: Pod, operations: list[Object]) -> Pod | None:

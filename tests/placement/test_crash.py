@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,38 @@ def test_a_job_that_was_begun_is_finished_before_an_older_and_more_important_one
     begun[0] = pinned(begun[0], SERVER_4, "us-01")
     pods = [*begun, *job("b", 8, priority=9)]
     assert placed(decide(Topology(nodes.values()), pods, NOW)) == {"a": "us-01 us-02"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "units"),
+    [
+        ({}, "us-01 us-04 us-05"),
+        ({"opened": NOW - timedelta(minutes=3)}, "us-01 us-02 us-03"),
+        ({"plan": "1=us-04 two=us-05 2=gone"}, "a-worker-10 has to go to gone, where its block is"),
+        ({"plan": f"9=us-02 2={'x' * 64}"}, "us-01 us-02 us-03"),
+    ],
+    ids=["as written", "too old", "a unit that is gone", "words of no block"],
+)
+def test_the_next_leader_goes_on_by_the_plan_that_was_stored(changes: dict[str, Any], units: str) -> None:
+    """It may see other nodes, and the one before may write on: both give each block the same unit."""
+    pods = job("a", 12)
+    first = replace(pinned(pods[0], SERVER_4, "us-01", plan="1=us-04 2=us-05"), **changes)
+    decision = decide(TOPOLOGY, [first, *pods[1:]], NOW)
+    assert (placed(decision) or waiting(decision))["a"].startswith(units)
+
+
+def test_what_a_plan_names_is_held_for_its_job() -> None:
+    pods = job("a", 8)[:7]
+    begun = [pinned(pods[0], SERVER_4, "us-01", plan="1=us-02"), *pods[1:]]
+    decision = decide(Topology(servers(2).values()), [*begun, *job("b", 4, priority=9)], NOW)
+    assert waiting(decision)["b"].endswith("us-01: held by team/a; us-02: held by team/a")
+
+
+def test_a_plan_does_not_count_for_a_block_that_stands_elsewhere() -> None:
+    pods = job("a", 8)
+    first = pinned(pods[0], SERVER_4, "us-01", plan="1=us-02")
+    (there,) = bound([pods[4]], on(NODES, "n3-0"))
+    assert placed(decide(TOPOLOGY, [first, *pods[1:4], there, *pods[5:]], NOW)) == {"a": "us-01 us-03"}
 
 
 def test_a_worker_deleted_in_the_middle_of_an_opening_comes_back_into_its_block() -> None:

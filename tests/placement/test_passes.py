@@ -15,7 +15,7 @@ from kube.api import ApiError, ConflictError, ForbiddenError
 from placement.events import AGAIN, LEAST, PER_NAMESPACE, PER_PASS
 from placement.read import read_pod
 from placement.topology import UNITS
-from placement.write import delete, patch, pin, release
+from placement.write import delete, noted, patch, pin, release, unchanged
 from tests.kube.fake import NOW, FakeApi
 from tests.placement.stored import (
     Program,
@@ -55,24 +55,47 @@ def test_several_pods_are_written_at_a_time(monkeypatch: pytest.MonkeyPatch, api
     meet, patch = threading.Barrier(2), api.patch
 
     def together(path: str, operations: list[Any]) -> Any:
-        meet.wait(60)
+        if unchanged(first) not in operations:
+            meet.wait(60)
         return patch(path, operations)
 
     monkeypatch.setattr(api, "patch", together)
     store_job(api, "a", 8)
     api.delete(path_of(next(pods(api, "a-launcher"))))
+    first = read_pod(next(pods(api, "a-worker-0")))
+    assert first
     Program(api).run()
     assert set(state(api).values()) == {("us-01", 0), ("us-02", 0)}
 
 
 def test_every_block_has_its_unit_before_the_first_gate_goes(api: FakeApi) -> None:
-    """The other workers of a block are written once: the API server computes for each write."""
+    """All but the first worker are written once: the API server computes for each write."""
     store_job(api, "a", 8)
     Program(api).run()
     patches = [write for write in api.writes if write.startswith("PATCH")]
     names = [f"PATCH a-worker-{index}" for index in range(8)]
-    assert sorted(patches[:2]) == [names[0], names[4]]
-    assert sorted(patches[2:]) == sorted([*names, "PATCH a-launcher"])
+    assert patches[0] == names[0]
+    assert sorted(patches[1:]) == sorted([*names, "PATCH a-launcher"])
+    (first, *_) = pods(api, "a-worker-0")
+    assert first["metadata"]["annotations"][OPENED] == "2026-11-21T12:00:00Z 1=us-02"
+
+
+def test_of_two_leaders_who_decide_from_the_same_one_opens_a_job(api: FakeApi) -> None:
+    """Each may have other units: a plan of the second would stand beside pins of the first."""
+    store_job(api, "a", 8)
+    behind = Program(api)
+    behind.pods.fall_behind()
+    api.refuse = f"PATCH {path_of(worker('a', 5, 8))}"
+    Program(api).run()
+    before = len(api.writes)
+    behind.run()
+    assert len(api.writes) == before
+    assert state(api)["a-worker-5"] == (None, 1)
+    api.refuse = ""
+    behind.pods.catch_up()
+    behind.run()
+    found = state(api, "a-worker")
+    assert [found[f"a-worker-{index}"] for index in range(8)] == [("us-01", 0)] * 4 + [("us-02", 0)] * 4
 
 
 @pytest.mark.parametrize("refused", [0, 3, 4, 7])
@@ -81,7 +104,7 @@ def test_what_is_refused_in_the_middle_is_finished_by_another(api: FakeApi, refu
     first = Program(api)
     api.refuse = f"PATCH {path_of(worker('a', refused, 8))}"
     first.run()
-    if refused % 4 == 0:  # its block has no unit
+    if refused == 0:  # nothing was decided
         assert {gates for _, gates in state(api).values()} == {1}
     assert state(api)[f"a-worker-{refused}"] == (None, 1)
     assert (
@@ -403,7 +426,7 @@ def test_a_pod_without_any_selector_can_be_pinned(api: FakeApi) -> None:
     raw = copy.deepcopy(worker("a", 0, 4))
     del raw["spec"]["nodeSelector"]
     pod = stored(api, raw)
-    found = patch(api, pod, pin(pod, SERVER_4, "us-02", NOW))
+    found = patch(api, pod, pin(pod, SERVER_4, "us-02", noted(NOW, {})))
     assert found
     assert (found.pin, found.opened) == ("us-02", NOW)
 

@@ -24,8 +24,11 @@ from tests.placement.world import (
     foreign,
     job,
     node,
+    opened,
+    pinned,
     servers,
     writes_of,
+    writes_to,
 )
 
 if TYPE_CHECKING:
@@ -136,7 +139,7 @@ def test_no_job_waits_that_could_have_been_placed_beside_those_before_it(
     free = free_nodes(nodes, there)
     opened = {opening.job.key for opening in decision.openings}
     before: list[tuple[int, int]] = []
-    for found in jobs_of(waiting):
+    for found in sorted(jobs_of(waiting), key=lambda job: job.order):
         if found.trouble():
             continue
         place = found.place
@@ -176,6 +179,35 @@ def test_after_a_crash_at_any_write_the_same_jobs_are_placed_each_whole_on_units
     assert not decide(topology, after, NOW).openings
 
 
+@examples(200)
+@given(clusters(), queues(), st.integers(1, 60), st.sets(st.sampled_from(NAMES)), st.lists(st.booleans()))
+def test_a_leader_that_writes_on_beside_the_next_one_splits_no_block(
+    nodes: list[Node], waiting: list[Pod], writes: int, sick: set[str], turns: list[bool]
+) -> None:
+    """One that was stopped for longer than its Lease, and nodes turned sick meanwhile."""
+    decision = decide(Topology(nodes), waiting, NOW)
+    done = min(writes, writes_of(decision))
+    world = {pod.uid: pod for pod in carry_out(waiting, decision, writes=done)}
+    after = Topology(replace(found, ready=found.ready and found.name not in sick) for found in nodes)
+    leaders = [writes_to(decision)[done:], writes_to(decide(after, world.values(), NOW))]
+    late: set[tuple[bool, JobKey]] = set()
+    for turn in [*turns, *(len(leaders[0]) * [False]), *(len(leaders[1]) * [True])]:
+        if not leaders[turn]:
+            continue
+        pod, unit, plan, is_open = leaders[turn].pop(0)
+        now = world[pod.uid]
+        if not is_open and now.opened:
+            late.add((turn, pod.key))
+        # What else the API server refuses does not end an opening: of several writes some are under way.
+        if (turn, pod.key) in late or not now.gated or (unit and now.opened and now.pin != unit):
+            continue
+        now = pinned(now, pod.place.unit, unit, NOW, plan) if unit and pod.place else now
+        world[pod.uid] = opened(now) if is_open else now
+    for found in jobs_of(world.values()):
+        for block in found.blocks.values():
+            assert len({pod.pin for pod in block} - {None}) <= 1
+
+
 @examples(50)
 @given(clusters(), tenants(), queues(), st.lists(st.sampled_from(NAMES), max_size=4), st.integers(0, 60))
 def test_whatever_turns_sick_nothing_that_runs_is_touched_and_nothing_is_held_in_part_for_long(
@@ -190,7 +222,9 @@ def test_whatever_turns_sick_nothing_that_runs_is_touched_and_nothing_is_held_in
         assert not any(pod.started for deletion in later.deletions for pod in deletion.pods)
         assert not any(pod.started for opening in later.openings for pod in opening.job.unpinned)
         pods, memory = carry_out(pods, later, NOW + passed), later.memory
-    assert not later.openings
+    new = {opening.job.key for opening in later.openings if not opening.job.begun}  # on what was given back
     for found in jobs_of(pods):
+        if found.key in new:
+            continue
         running = any(pod.started for pod in found.workers)
         assert running or found.settled or not any(pod.opened for pod in found.workers)

@@ -10,6 +10,7 @@ from contract.keys import GATE, HOSTNAME, INSTANCE_TYPE, NODE_IDS, SERVER_2, SER
 from contract.place import Place, Placer
 from placement.cluster import shown
 from placement.model import Demand, JobKey, Node, Pod
+from placement.write import noted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -99,14 +100,14 @@ def foreign(name: str, on: str, *, neuron: bool = True, **changes: Any) -> Pod:
     return Pod("other", name, f"other/{name}", demand=demand, node=on, started=True, **changes)
 
 
-def pinned(pod: Pod, key: str, value: str, now: datetime = NOW) -> Pod:
-    """A pod after the first patch."""
+def pinned(pod: Pod, key: str, value: str, now: datetime = NOW, plan: str = "") -> Pod:
+    """A pod after the patch that pins it."""
     demand = replace(pod.demand, selector={**pod.demand.selector, key: value})
-    return replace(pod, demand=demand, opened=now)
+    return replace(pod, demand=demand, opened=now, plan=plan)
 
 
 def opened(pod: Pod) -> Pod:
-    """A pod after the second patch."""
+    """A pod without the gate."""
     return replace(pod, gates=tuple(gate for gate in pod.gates if gate != GATE))
 
 
@@ -140,15 +141,20 @@ def on(nodes: Mapping[str, Node], *names: str) -> list[Node]:
     return [nodes[name] for name in names]
 
 
-def patches(opening: Opening) -> list[tuple[Pod, str, bool]]:
-    """The writes of an opening, in order: a pod, the unit that it is pinned to, and whether its gate goes.
+def writes_to(decision: Decision) -> list[tuple[Pod, str, str, bool]]:
+    """The patches of a decision, in order."""
+    return [patch for opening in decision.openings for patch in patches(opening)]
 
-    A pod that is not the first of its block has one write for both.
+
+def patches(opening: Opening) -> list[tuple[Pod, str, str, bool]]:
+    """The writes of an opening, in order: a pod, its unit, the plan with it, and whether its gate goes.
+
+    A pod that is not the first has one write for both.
     """
-    first = {pod.uid for pod in opening.first}
-    late = {pod.uid for pod in opening.job.unpinned} - first
-    return [(pod, opening.blocks[pod.block], False) for pod in opening.first] + [
-        (pod, opening.blocks[pod.block] if pod.uid in late else "", True) for pod in opening.job.gated
+    first = {pod.uid: noted(NOW, plan).partition(" ")[2] for pod, plan in opening.plans}
+    late = {pod.uid for pod in opening.job.unpinned} - first.keys()
+    return [(pod, opening.blocks[pod.block], first[pod.uid], False) for pod, _ in opening.plans] + [
+        (pod, opening.blocks[pod.block] if pod.uid in late else "", "", True) for pod in opening.job.gated
     ]
 
 
@@ -158,10 +164,9 @@ def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writ
     deletions = [pod for deletion in decision.deletions for pod in deletion.pods]
     for pod in deletions[:writes]:
         del world[pod.uid]
-    todo = [patch for opening in decision.openings for patch in patches(opening)]
-    for pod, unit, is_open in todo[: max(writes - len(deletions), 0)]:
+    for pod, unit, plan, is_open in writes_to(decision)[: max(writes - len(deletions), 0)]:
         if unit and pod.place:
-            world[pod.uid] = pinned(world[pod.uid], pod.place.unit, unit, now)
+            world[pod.uid] = pinned(world[pod.uid], pod.place.unit, unit, now, plan)
         if is_open:
             world[pod.uid] = opened(world[pod.uid])
     return list(world.values())
@@ -170,9 +175,7 @@ def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writ
 def writes_of(decision: Decision) -> int:
     """How many writes a decision takes."""
     deletions: tuple[Deletion, ...] = decision.deletions
-    return sum(len(found.pods) for found in deletions) + sum(
-        len(patches(found)) for found in decision.openings
-    )
+    return sum(len(found.pods) for found in deletions) + len(writes_to(decision))
 
 
 def name_of(key: JobKey) -> str:
