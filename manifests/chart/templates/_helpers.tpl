@@ -55,7 +55,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {{ index
 subjects:
   - {kind: ServiceAccount, name: {{ index . 0 }}, namespace: ultraserver-webhook}
 {{- end }}
-{{/* A policy of the guard, bound, up to the resourceRules: (list ROOT NAME). */}}
+{{/* A policy of the guard, bound, up to the resourceRules: (list ROOT NAME). The one for Pods sees to its namespaces itself. */}}
 {{- define "guard" -}}
 {{- $name := printf "ultraserver-webhook-guard-%s" (index . 1) -}}
 {{ include "bound" (list $name "guard" (eq (index . 0).Values.guard "enforce" | ternary "[Deny]" "[Warn, Audit]")) }}
@@ -75,8 +75,10 @@ spec:
   {{- end }}
   matchConstraints:
     matchPolicy: Equivalent
+    {{- if ne (index . 1) "pods" }}
     namespaceSelector:
       matchExpressions: [{{ include "system" . }}]
+    {{- end }}
 {{- end }}
 {{/* In CEL: what places a Pod, by annotation, and whether the sender is an operator. */}}
 {{- define "marks" -}}
@@ -199,5 +201,38 @@ volumeMounts:
 {{- end }}
 {{/* Namespaces whose objects are never sent, whatever their labels. */}}
 {{- define "system" -}}
-{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, kube-public, kube-node-lease, ultraserver-webhook]}
+{key: kubernetes.io/metadata.name, operator: NotIn, values: {{ include "namespaces-of-system" . }}}
+{{- end }}
+{{- define "namespaces-of-system" }}['kube-system', 'kube-public', 'kube-node-lease', 'ultraserver-webhook']{{ end }}
+{{/* In CEL: what whole-job admission's account may not do to Pods, and what others may not.
+RBAC cannot tell pods apart: who may patch pods could give any of them another image. So this account may change only pods
+that wait behind the gate, of those only selector, gates and annotations, and may delete only pods that the program has
+admitted and that never started. And what the program finds pinned, it takes for its own admission: such a job comes first,
+and its UltraServers are held for it. So only it and administrators may write that. */}}
+{{- define "placement-refuses" -}}
+request.userInfo.username == 'system:serviceaccount:ultraserver-webhook:ultraserver-placement'
+? request.operation == 'CREATE' || (request.operation == 'DELETE'
+? oldObject.status.phase != 'Pending'
+  || !oldObject.metadata.?annotations[?'ultraserver-webhook.io/opened'].hasValue()
+: !({'name': 'ultraserver-webhook.io/whole-job'} in oldObject.spec.?schedulingGates.orValue([]))
+  || object.spec.containers.map(each, each.image) != oldObject.spec.containers.map(each, each.image)
+  || object.spec.?initContainers.orValue([]).map(each, each.image) !=
+  oldObject.spec.?initContainers.orValue([]).map(each, each.image)
+  || object.spec.?tolerations != oldObject.spec.?tolerations || object.spec.?affinity != oldObject.spec.?affinity
+  || object.spec.?activeDeadlineSeconds != oldObject.spec.?activeDeadlineSeconds
+  || object.metadata.?labels != oldObject.metadata.?labels
+  || object.metadata.?ownerReferences != oldObject.metadata.?ownerReferences
+  || object.metadata.?finalizers != oldObject.metadata.?finalizers)
+: request.operation != 'DELETE' && object.metadata.?annotations[?'ultraserver-webhook.io/opened'].hasValue()
+  && !(request.operation == 'UPDATE' && object.metadata.?annotations[?'ultraserver-webhook.io/opened'] ==
+  oldObject.metadata.?annotations[?'ultraserver-webhook.io/opened'])
+  && !('system:masters' in request.userInfo.groups)
+{{- end }}
+{{- define "placement-says" -}}
+request.userInfo.username != 'system:serviceaccount:ultraserver-webhook:ultraserver-placement'
+? 'annotation ultraserver-webhook.io/opened is written by whole-job admission only; take it out of the pod or the'
++ ' job\'s pod template'
+: request.operation == 'DELETE' ? 'the pod was not admitted by this program, or has started'
+: 'the pod does not wait behind the gate ultraserver-webhook.io/whole-job, or more would change than its node'
++ ' selector, gates and annotations'
 {{- end }}
