@@ -46,7 +46,7 @@ def install(plane: ControlPlane, values: Mapping[str, Any] | None = None) -> Pat
 
 def install_rights(plane: ControlPlane) -> None:
     """Creates what the program may do, and what bounds that without the guard; its namespace is there."""
-    parts = [part for part in chart.objects({"guard": "off"}) if part["kind"] in STORED and part["kind"] != "Namespace"]
+    parts = [part for part in chart.objects({"guard": "off"}) if part["kind"] in STORED]
     own = [part for part in parts if part["metadata"]["labels"].get(COMPONENT) == "placement"]
     plane.kubectl.create(together(*own))
 

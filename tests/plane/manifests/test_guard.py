@@ -19,6 +19,7 @@ from webhook.rules.load import load_default
 
 POLICY = "ValidatingAdmissionPolicy"
 BINDING = "ValidatingAdmissionPolicyBinding"
+PLACEMENT = "ultraserver-placement"
 
 
 def of_guard(objects: Build) -> Build:
@@ -58,26 +59,55 @@ def test_the_guard_knows_the_units_of_the_packaged_table(guard: Build) -> None:
 def test_the_value_for_a_staged_rollout_differs_in_what_the_guard_does_only(
     kinds: list[str], built: Callable[..., Build]
 ) -> None:
-    expected = copy.deepcopy(built(kinds=kinds))
-    warning = built(kinds=kinds, guard="warn")
+    expected = copy.deepcopy(built(kinds=kinds, placement=False))
     for item in of_kind(of_guard(expected), BINDING):
         item["spec"]["validationActions"] = ["Warn", "Audit"]
-    assert warning == expected
-    others = [item for item in of_kind(warning, BINDING) if item not in of_guard(warning)]
-    assert len(others) == 2
-    assert all(item["spec"]["validationActions"] == ["Deny"] for item in others)
+    assert built(kinds=kinds, guard="warn", placement=False) == expected
+    warning = built(kinds=kinds, guard="warn")
+    others = {
+        item["metadata"]["name"]: item["spec"]["validationActions"] for item in of_kind(warning, BINDING)
+    }
+    assert {others.pop(item["metadata"]["name"])[0] for item in of_kind(of_guard(warning), BINDING)} == {
+        "Warn"
+    }
+    assert others == {"ultraserver-placement": ["Deny"], "ultraserver-webhook-certs": ["Deny"]}
+
+
+def test_what_bounds_whole_job_admission_is_the_same_with_the_guard_and_without(
+    guard: Build, built: Callable[..., Build]
+) -> None:
+    """For each policy the API server converts a Pod once more."""
+    (alone,) = (
+        item["spec"] for item in of_kind(built(guard="off"), POLICY) if item["metadata"]["name"] == PLACEMENT
+    )
+    (pods,) = (item["spec"] for item in of_kind(guard, POLICY) if item["metadata"]["name"].endswith("-pods"))
+    assert not [item for item in of_kind(guard, POLICY) if item["metadata"]["name"] == PLACEMENT]
+
+    def words(text: str) -> str:
+        return " ".join(text.split())
+
+    (refused,), (said,) = alone["matchConditions"], alone["validations"]
+    whole = words(pods["matchConditions"][0]["expression"])
+    assert whole.startswith(f"({words(refused['expression'])}) || ")
+    assert words(said["messageExpression"]) in words(pods["validations"][0]["messageExpression"])
+    assert {"CREATE", "UPDATE", "DELETE"} == {*pods["matchConstraints"]["resourceRules"][0]["operations"]}
+    assert "namespaceSelector" not in pods["matchConstraints"]
 
 
 @pytest.mark.parametrize("off", ["off", False], ids=["as --set", "as YAML reads it"])
 def test_the_value_that_takes_it_out_takes_nothing_else(
     off: object, base: Build, built: Callable[..., Build]
 ) -> None:
-    rest = tuple(item for item in base if item not in of_guard(base))
-    assert built(guard=off) == rest
+    rest = [item for item in base if item not in of_guard(base)]
+    # What bounds whole-job admission has a policy of its own then.
+    own = {(kind, PLACEMENT) for kind in (POLICY, BINDING)}
+
+    def named(objects: Build) -> list[tuple[str, str]]:
+        return [(item["kind"], item["metadata"]["name"]) for item in objects]
+
+    assert [item for item in built(guard=off) if (item["kind"], item["metadata"]["name"]) not in own] == rest
     # What the value kinds has for it goes as well.
-    assert [(item["kind"], item["metadata"]["name"]) for item in built(kinds=["all"], guard=off)] == [
-        (item["kind"], item["metadata"]["name"]) for item in rest
-    ]
+    assert {*named(built(kinds=["all"], guard=off))} == {*named(tuple(rest))} | own
 
 
 def test_it_fails_closed_and_only_what_reads_the_table_depends_on_another_object(
@@ -98,7 +128,13 @@ def test_the_same_namespaces_are_left_out_as_by_the_webhook_but_not_those_that_o
 ) -> None:
     (names, _) = webhooks(base)["mpijobs.ultraserver-webhook.io"]["namespaceSelector"]["matchExpressions"]
     for item in of_kind(guard, POLICY):
-        assert item["spec"]["matchConstraints"]["namespaceSelector"] == {"matchExpressions": [names]}
+        spec = item["spec"]
+        if item["metadata"]["name"].endswith("-pods"):
+            assert (
+                f"!(request.namespace in {names['values']}) && (" in spec["matchConditions"][0]["expression"]
+            )
+        else:
+            assert spec["matchConstraints"]["namespaceSelector"] == {"matchExpressions": [names]}
 
 
 def test_the_keys_are_those_that_the_webhook_writes(guard: Build) -> None:
@@ -107,7 +143,14 @@ def test_the_keys_are_those_that_the_webhook_writes(guard: Build) -> None:
         return set(re.findall(r"'(ultraserver-webhook\.io/[a-z-]+)'", json.dumps(found)))
 
     placing = {keys.PLACE, keys.NODE_CONFIG, *OLD}
-    assert named("jobs", "pods") == placing | {keys.GATE, keys.JOB, keys.BLOCK, keys.ADDED, keys.INJECT}
+    assert named("jobs", "pods") == placing | {
+        keys.GATE,
+        keys.JOB,
+        keys.BLOCK,
+        keys.ADDED,
+        keys.INJECT,
+        keys.OPENED,
+    }
     # All that is on a Pod; the opt-out is its author's.
     ours = {value for value in vars(keys).values() if _is_key(value)}
     assert named("bindings") == {*ours, *OLD} - {keys.INJECT, keys.GATE}
@@ -123,8 +166,10 @@ def test_who_is_an_operator_is_asked_about_in_the_cluster(guard: Build) -> None:
     checks = re.findall(r"authorizer\.(.*?)\.check\(", text)
     assert len(checks) == text.count("authorizer.")
     asked = "group('ultraserver-webhook.io').resource('jobidentities')"
-    of_schedulers = ("pods').subresource('status')", "pods').subresource('binding')", "bindings')")
-    assert Counter(checks) == {asked: 6} | {f"group('').resource('{each}": 1 for each in of_schedulers}
+    of_schedulers = {"pods').subresource('status')": 1, "pods').subresource('binding')": 2, "bindings')": 2}
+    assert Counter(checks) == {asked: 6} | {
+        f"group('').resource('{each}": count for each, count in of_schedulers.items()
+    }
 
 
 def test_everybody_who_is_refused_is_told_more_than_the_expression(guard: Build) -> None:

@@ -111,8 +111,9 @@ def test_helm_takes_over_what_kubectl_installed_upgrades_rolls_back_and_uninstal
     said = type_in(INSTALL, "From what kubectl has installed", folder, kubectl)
     assert "guard enforce, whole-job admission on, failurePolicy Ignore" in said
     taken = stored(kubectl)
-    gone = {name for name in before if name.endswith("/ultraserver-placement-opened")}
-    assert before.keys() - taken.keys() == gone, "ultraserver-placement says it as well"
+    policies = ("AdmissionPolicy/ultraserver-placement", "AdmissionPolicyBinding/ultraserver-placement")
+    gone = {name for name in before if name.removesuffix("-opened").endswith(policies)}
+    assert before.keys() - taken.keys() == gone, "the guard's policy for Pods says it as well"
     was, now = kept({name: item for name, item in before.items() if name not in gone}), kept(taken)
     new = now["bundles"].keys() - was["bundles"].keys()
     assert {name: now["bundles"].pop(name) for name in new} == {f"launchers.{chart.NAME}.io": None}
