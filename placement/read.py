@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from common.quantities import amounts, requests
 from common.times import time_of
 from contract import place as contract
-from contract.keys import DEVICES, JOB, LOOSE, OPENED
+from contract.keys import DEVICES, GATE, JOB, LOOSE, OPENED
 from contract.place import ContractError, Place, Placer
 from kube.api import Object
 from placement.model import PORT, Ask, Demand, Ended, Expression, Node, Pod, Taint, Term, Toleration
@@ -37,6 +37,9 @@ They are compared with every node, and kept: 10,000 Pods of 200 parts take 150 M
 
 MOST_TEXT: Final = 4096
 """Characters of these together; they are kept for as long as the pod is there."""
+
+MOST_ANNOTATIONS: Final = 240_000
+"""Bytes of a waiting worker's annotations: of 262,144 that it may have, a plan takes up to 18,300."""
 
 MOST_RESOURCES: Final = 32
 """Names of resources that one pod asks for."""
@@ -86,7 +89,7 @@ def read_pod(found: Object) -> Pod | None:
     place, number, problem = None, 0, ""
     try:
         place, number = read_place({"metadata": metadata, "spec": spec})
-        problem = _excess(spec) if place else ""
+        problem = _excess(spec) or _unwritable(metadata, gates) if place else ""
     except ContractError as error:
         problem = str(error)
     claims = spec.get("resourceClaims") or () if place else ()
@@ -230,6 +233,15 @@ def ports(spec: Object) -> dict[str, int]:
         if port.get("hostPort")
     }
     return found if len(found) <= MOST_PORTS else {PORT: 1000}
+
+
+def _unwritable(metadata: Object, gates: tuple[str, ...]) -> str:
+    """Why the API server may refuse to have a worker pinned, when others are open already; else empty."""
+    annotations = (metadata.get("annotations") or {}).items()
+    length = sum(len(key.encode()) + len(value.encode()) for key, value in annotations)
+    if GATE not in gates or length <= MOST_ANNOTATIONS:
+        return ""
+    return f"its annotations have {length} bytes: at most {MOST_ANNOTATIONS}, so that its unit has room"
 
 
 def _term(found: Object) -> Term:

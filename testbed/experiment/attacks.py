@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from contract.keys import HOSTNAME, JOB, LOOSE, PLACE
+from placement.read import MOST_ANNOTATIONS
 from testbed.experiment.hostile import FOR_EVER, GATED, NAMESPACE, claiming, forged, place
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
@@ -124,7 +125,7 @@ def a_quota_that_lets_some_workers_be(tenant: Tenant) -> Goes:
     yield ALL
 
 
-def a_write_that_is_refused(tenant: Tenant) -> Goes:
+def annotations_without_room(tenant: Tenant) -> Goes:
     """A job of which one worker's annotations leave no room for another, older than anybody else's."""
     for number in range(ALL):
         pod = claiming(f"full-{number}", place(ALL, 4, job="evil.full"), **GATED)
@@ -133,7 +134,7 @@ def a_write_that_is_refused(tenant: Tenant) -> Goes:
         if number == HALF:
             said["pad"] = "x" * (MOST - 20 - sum(map(len, ("pad", *said, *said.values()))))
         tenant.forge(pod)
-    tenant.told(f"Too long: may not be more than {MOST} bytes")
+    tenant.told(f"at most {MOST_ANNOTATIONS}, so that its unit has room")
     yield ALL
 
 
@@ -287,7 +288,7 @@ Attack = Callable[[Tenant], Goes]
 ATTACKS: tuple[Attack, ...] = (
     what_once_stopped_the_fleet,
     a_quota_that_lets_some_workers_be,
-    a_write_that_is_refused,
+    annotations_without_room,
     a_host_port,
     jobs_again_and_again,
     workers_that_disagree,

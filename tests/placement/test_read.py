@@ -14,6 +14,7 @@ from contract.keys import HOSTNAME, SERVER_4
 from contract.place import Index, Place, Placer, Term
 from placement.model import Demand, Taint
 from placement.read import (
+    MOST_ANNOTATIONS,
     MOST_CONDITIONS,
     MOST_GATES,
     MOST_PORTS,
@@ -152,6 +153,20 @@ def test_what_a_worker_asks_of_nodes_is_kept_up_to_a_length(part: str) -> None:
     assert found
     assert f"at most {MOST_CONDITIONS} parts of {MOST_TEXT} characters are compared" in found.problem
     assert found.demand.parts == 0
+
+
+@pytest.mark.parametrize(("gates", "beyond"), [([keys.GATE], 1), ([keys.GATE], 0), ([], 1)])
+def test_a_worker_without_room_for_its_unit_is_known_before_others_are_opened(
+    gates: list[str], beyond: int
+) -> None:
+    """What the API server refuses in the middle leaves the job half open, on nodes that others could have."""
+    taken = sum(map(len, ("pad", *CONTRACT, *CONTRACT.values())))
+    annotations = CONTRACT | {"pad": "x" * (MOST_ANNOTATIONS - taken + beyond)}
+    spec = {"schedulingGates": [{"name": gate} for gate in gates]}
+    found = read_pod(pod(metadata={"annotations": annotations}, spec=spec))
+    assert found
+    waits = bool(gates and beyond)
+    assert ("at most 240000, so that its unit has room" in found.problem) is waits
 
 
 def test_of_a_pod_that_takes_no_node_it_is_kept_who_it_is_and_what_it_takes() -> None:
