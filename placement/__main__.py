@@ -1,13 +1,12 @@
 """``python -m placement``: the command line of whole-job admission."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import socket
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -16,23 +15,18 @@ from kube.api import ApiError
 from kube.command import connect, options_of, own_namespace
 from kube.election import Elector
 from kube.loop import Loop
+from kube.rest import RestApi
 from kube.watch import Mirror
 from placement import write
 from placement.claims import READERS
 from placement.cluster import shown
 from placement.events import Reporter
-from placement.model import COMPONENT
+from placement.model import COMPONENT, Pod
 from placement.names import names_of
 from placement.passes import Passes
 from placement.plan import Policy
 from placement.read import LIVE, OVER, read_ended, read_node, read_pod
 from placement.units import Followed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kube.client import KubernetesApi
-    from placement.model import Pod
 
 COLLECTIONS: Final = (
     ("/api/v1/nodes", read_node),
@@ -153,7 +147,7 @@ def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  
         raise click.ClickException(f"no pod waits{f' for {job}' if job else ''}")
 
 
-def _waiting(api: KubernetesApi, job: str | None) -> Iterator[Pod]:
+def _waiting(api: RestApi, job: str | None) -> Iterator[Pod]:
     """The pods with the gate, of one job or of all."""
     namespace, _, name = (job or "").partition("/")
     for page in api.pages(f"/api/v1/namespaces/{namespace}/pods" if job else "/api/v1/pods"):

@@ -4,28 +4,21 @@ An Event is told about a job's first waiting pod and its launcher, once for each
 while it stays true: Events are kept for an hour only.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 import uuid
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from common.times import stamp
-from kube.api import ApiError, ForbiddenError
-from placement.model import COMPONENT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kube.api import Object
-    from kube.client import KubernetesApi
-    from placement.jobs import Job
-    from placement.model import JobKey, Pod
-    from placement.plan import Waiting
+from kube.api import ApiError, ForbiddenError, Object
+from kube.rest import RestApi
+from placement.jobs import Job
+from placement.model import COMPONENT, JobKey, Pod
+from placement.plan import Waiting
 
 AGAIN: Final = timedelta(minutes=30)
 """A reason that stays the same is told again after so long."""
@@ -47,7 +40,7 @@ _log = logging.getLogger("placement")
 class Reporter:
     """Writes Events, as of the instance, which is this replica."""
 
-    api: KubernetesApi
+    api: RestApi
     instance: str
     _told: dict[JobKey, tuple[str, datetime]] = field(default_factory=dict, init=False)
     """What was told about each job last, and when."""

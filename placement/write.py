@@ -4,21 +4,15 @@ Every write names the pod's uid, so that a pod of the same name that was made si
 server itself refuses to pin what has no gate any more, and to change a pin.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from datetime import datetime
 
 from common.times import stamp
 from contract.keys import GATE, OPENED
+from kube.api import Object
+from kube.rest import RestApi
+from placement.model import Pod
 from placement.read import read_pod
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from kube.api import Object
-    from kube.client import KubernetesApi
-    from placement.model import Pod
 
 
 def path_of(pod: Pod) -> str:
@@ -63,7 +57,7 @@ def release(pod: Pod) -> list[Object]:
     ]
 
 
-def patch(api: KubernetesApi, pod: Pod, operations: list[Object]) -> Pod | None:
+def patch(api: RestApi, pod: Pod, operations: list[Object]) -> Pod | None:
     """Change a pod.
 
     Returns:
@@ -78,7 +72,7 @@ def patch(api: KubernetesApi, pod: Pod, operations: list[Object]) -> Pod | None:
     return read_pod(api.patch(path_of(pod), [same, *operations]))
 
 
-def delete(api: KubernetesApi, pod: Pod) -> None:
+def delete(api: RestApi, pod: Pod) -> None:
     """Delete a pod, if nothing at all has happened to it since it was seen: it may have started.
 
     Raises:
