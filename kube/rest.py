@@ -83,13 +83,6 @@ class RestApi(ABC):
         """
         return self.call("POST", _with_query(path, dryRun="All", fieldValidation="Strict"), document)
 
-    def text(self, path: str) -> str:
-        """Read what is not an object, such as ``/metrics``."""
-        status, data = self.fetch("GET", path, None, "", None)
-        if status >= HTTPStatus.BAD_REQUEST:
-            checked("GET", path, *decoded(status, data))
-        return data.decode(errors="replace")
-
     def replace(self, path: str, document: Object) -> Object:
         """Replace an object, if it still has the ``resourceVersion`` of ``document``.
 

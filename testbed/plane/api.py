@@ -9,12 +9,14 @@ import functools
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from kube.api import ApiError, GoneError
 from kube.client import KubernetesApi, connect
+from kube.rest import checked, decoded
 from testbed.waiting import PATIENCE, left
 
 Object = dict[str, Any]
@@ -169,7 +171,10 @@ class Client:
         Raises:
             ApiError: it says nothing there.
         """
-        return self._api.text(path)
+        status, data = self._api.fetch("GET", path, None, "", None)
+        if status >= HTTPStatus.BAD_REQUEST:
+            checked("GET", path, *decoded(status, data))
+        return data.decode(errors="replace")
 
     def get(self, wanted: Wanted, namespace: str | None) -> Object | None:
         """One object, or a List of all there are.

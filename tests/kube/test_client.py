@@ -161,14 +161,6 @@ def test_a_dry_run_says_what_became_of_it_and_raises_nothing(server: Server, api
     assert server.asked[0][:2] == ("POST", "/a?dryRun=All&fieldValidation=Strict")
 
 
-def test_what_is_no_object_is_read_as_text(server: Server, api: KubernetesApi) -> None:
-    server.answer = (200, b"counter 1\n")
-    assert api.text("/metrics") == "counter 1\n"
-    server.answer = (403, b'{"message": "the reason"}')
-    with pytest.raises(ForbiddenError, match="/metrics: 403 the reason"):
-        api.text("/metrics")
-
-
 def test_nobody_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ApiError, match=r"GET /a: .*refused"):
         connect(kubeconfig(tmp_path, "http://127.0.0.1:1")).get("/a")
