@@ -84,7 +84,7 @@ class _Ready(NamedTuple):
             known = self.known
             if several and rule.own:
                 known = {**known, **of_template(rule.own, get(job.object, path))}
-            if rule.per_template and shape and placer:
+            if "job.place" in rule.quotes and shape and placer:
                 group = next(group for group in job.groups if group.template == path)
                 known = {**known, "job.place": str(place_of(job, group, shape, placer))}
             yield path, rule.fragment(known) if rule.fragment else rule.add

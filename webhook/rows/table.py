@@ -12,7 +12,7 @@ from pydantic import Field as Limits
 from contract import keys
 from contract.place import Placer
 from webhook.objects.merge import OnConflict
-from webhook.objects.tree import Json, get
+from webhook.objects.tree import Json, map_at
 from webhook.rows.placeholders import Filling, filling, names
 from webhook.rows.policies import Mode, ModeKey, Policies, Policy
 from webhook.rows.workloads import ANY, Candidates, Workload
@@ -331,9 +331,9 @@ class Rule(Row):
         return min((name for name in self.quotes if name.startswith("value.")), default="")
 
     @cached_property
-    def per_template(self) -> bool:
-        """Whether what it adds differs from template to template of a role."""
-        return "job.place" in self.quotes
+    def labels(self) -> Mapping[str, Json]:
+        """The labels that it sets."""
+        return map_at(self.add, ("metadata", "labels"))
 
     @property
     def place(self) -> str:
@@ -482,12 +482,7 @@ class Table(File):
     @cached_property
     def labels_jobs(self) -> bool:
         """Whether a rule sets the job label."""
-        labels = (
-            get(rule.add, ("metadata", "labels", keys.JOB))
-            for rule in self.rules
-            if rule.mode is Mode.ENFORCE
-        )
-        return any(label is not None for label in labels)
+        return any(keys.JOB in rule.labels for rule in self.rules if rule.mode is Mode.ENFORCE)
 
     @cached_property
     def rules_of(self) -> Mapping[str, Sequence[Rule]]:

@@ -10,7 +10,6 @@ from webhook.objects.templates import is_glob
 from webhook.rows.policies import Mode, Policy
 from webhook.rows.table import Table
 from webhook.rules.draft import Draft
-from webhook.rules.lint_rules import labels_of
 from webhook.rules.problems import Found, Problem
 
 
@@ -25,7 +24,7 @@ def policy_problems(table: Table) -> Found:
             if not any(fnmatchcase(name, pattern) for name in names):
                 yield (*at, "rules", pattern), f"no rule is called {pattern!r}{did_you_mean(pattern, names)}"
         for key in policy.labels:
-            if setter := next((rule.name for rule in table.rules if key in labels_of(rule)), None):
+            if setter := next((rule.name for rule in table.rules if key in rule.labels), None):
                 why = f"rule {setter} sets this label: ask for one that authors set"
                 yield (*at, "labels", key), why
         hiding = next((number for number in range(index) if _hides(table.policies[number], policy)), None)

@@ -184,17 +184,12 @@ _OWN_LABELS = {
 """What becomes of a rule that selects by a label of ours which it does not set."""
 
 
-def labels_of(rule: Rule) -> Mapping[str, Json]:
-    """The labels that a rule sets."""
-    return map_at(rule.add, ("metadata", "labels"))
-
-
 def _sets_label(rows: Rows, rule: Rule, key: str) -> bool:
     """Whether what the rule fires for has a label of ours: before, from this rule, or from each it needs."""
     if "" not in rule.match.labels.get(key, ("",)):
         return True
     needed = [rows.named[name] for name in rule.needs if name in rows.named]
-    return key in labels_of(rule) or (bool(needed) and all(key in labels_of(row) for row in needed))
+    return key in rule.labels or (bool(needed) and all(key in row.labels for row in needed))
 
 
 def _is_without(rows: Rows, rule: Rule, key: str) -> bool:
@@ -210,7 +205,7 @@ def _fragment(rows: Rows, rule: Rule, at: Path) -> Found:
             for key, why in _OWN_LABELS.items():
                 if _selects(node, key) and not (_sets_label(rows, rule, key) or _is_without(rows, rule, key)):
                     yield path, f"selects by {key}: {why}"
-    if labels_of(rule).get(keys.JOB, "$(job.id)") != "$(job.id)":
+    if rule.labels.get(keys.JOB, "$(job.id)") != "$(job.id)":
         yield (*at, "add", "metadata", "labels", keys.JOB), "the value of this label must be $(job.id)"
 
 
