@@ -1,6 +1,7 @@
 """What ``serve`` puts together: a table, the apps that answer by it, and the listeners they answer on."""
 
 import logging.config
+from functools import partial
 from typing import NoReturn
 
 import gevent
@@ -14,7 +15,7 @@ from webhook.metrics import Metrics
 from webhook.preview.views import preview_views
 from webhook.responses import GET, App, Views
 from webhook.rules.source import TableSource
-from webhook.server import Listener, TlsFiles, serve
+from webhook.server import Application, Listener, TlsFiles
 from webhook.serving.longwork import LongWork
 from webhook.settings import Settings
 from webhook.state import CurrentState
@@ -28,7 +29,7 @@ POLL_SECONDS = 1.0
 log = logging.getLogger("webhook.serve")
 
 
-def run(settings: Settings) -> NoReturn:
+def run(settings: Settings) -> None:
     """Serve until told to stop.
 
     Raises:
@@ -44,13 +45,8 @@ def run(settings: Settings) -> NoReturn:
     more = [("127.0.0.1", settings.preview_port), (settings.host, settings.metrics_port)]
     listeners = [Listener(settings.host, settings.port)]
     listeners += [Listener(address, number, tls=False) for address, number in more if number is not None]
-    serve(
-        lambda: apps(settings, state),
-        listeners,
-        tls,
-        loglevel=settings.log_level,
-        logconfig_dict=log_config,
-    )
+    made = partial(apps, settings, state)
+    Application(made, listeners, tls, loglevel=settings.log_level, logconfig_dict=log_config).run()
 
 
 def apps(settings: Settings, state: CurrentState) -> list[App]:

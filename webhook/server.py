@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger
@@ -11,37 +11,12 @@ from webhook.serving.settings import Limits, Listener
 from webhook.serving.tls import TlsFiles
 from webhook.serving.worker import Worker, WsgiApp
 
-__all__ = ["Limits", "Listener", "TlsFiles", "serve"]
+__all__ = ["Application", "Limits", "Listener", "TlsFiles"]
 
 LONGEST_LINE = 4094
 """Bytes of a request line or a header field; gunicorn's own default for the first."""
 
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a directory; the files in it are made by mkstemp
-
-
-def serve(
-    make_apps: Callable[[], Sequence[WsgiApp]],
-    listeners: Sequence[Listener],
-    tls: TlsFiles,
-    limits: Limits | None = None,
-    **settings: Any,  # noqa: ANN401 - gunicorn's
-) -> NoReturn:
-    """Serve until SIGTERM or SIGINT, then finish what has begun and exit.
-
-    Args:
-        make_apps: Makes the application of each listener; called in the worker process before it accepts
-            connections, so that processes and files that it opens are the worker's own.
-        listeners: Where they are served, in the same process and under the same limits.
-        tls: The certificate; loaded before the worker starts, so that a bad one stops the start.
-        limits: What peers can make a worker hold.
-        settings: gunicorn's own, by its names.
-
-    Raises:
-        SystemExit: The server stopped: 0 when told to, 3 when the application could not be made, 1 when
-            an address could not be bound.
-    """
-    Application(make_apps, listeners, tls, limits or Limits(), settings).run()
-    raise SystemExit(0)
 
 
 class Log(Logger):  # type: ignore[misc]  # gunicorn has no types
@@ -54,10 +29,16 @@ class Log(Logger):  # type: ignore[misc]  # gunicorn has no types
 class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     """Gives gunicorn its settings, and the worker what it serves.
 
-    Attributes:
-        listeners: In gunicorn's order.
-        tls: The certificate in use.
+    `run` serves until SIGTERM or SIGINT, finishes what has begun, and exits: with 0 when told to, 3 when the
+    application could not be made, 1 when an address could not be bound.
+
+    Args:
+        make_apps: Makes the application of each listener; called in the worker process before it accepts
+            connections, so that processes and files that it opens are the worker's own.
+        listeners: Where they are served, in the same process and under the same limits.
+        tls: The certificate; loaded before the worker starts, so that a bad one stops the start.
         limits: What peers can make a worker hold.
+        settings: gunicorn's own, by its names.
     """
 
     def __init__(
@@ -65,10 +46,10 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
         make_apps: Callable[[], Sequence[WsgiApp]],
         listeners: Sequence[Listener],
         tls: TlsFiles,
-        limits: Limits,
-        settings: dict[str, Any],
+        limits: Limits | None = None,
+        **settings: Any,  # noqa: ANN401 - gunicorn's
     ) -> None:
-        self.listeners, self.tls, self.limits = listeners, tls, limits
+        self.listeners, self.tls, self.limits = listeners, tls, limits or Limits()
         self._make_apps, self._settings = make_apps, settings
         super().__init__()
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import gevent
 
-from webhook.server import Limits, Listener, TlsFiles, serve
+from webhook.server import Application, Limits, Listener, TlsFiles
 
 TLS: list[TlsFiles] = []
 TOLD: Counter[str] = Counter()
@@ -64,7 +64,7 @@ def main() -> None:
     limits = Limits(**given.pop("limits", {}))
     TLS.append(TlsFiles(Path(given.pop("certificate")), Path(given.pop("key"))))
     TLS[0].watched.on_change = lambda result: TOLD.update([result])
-    serve(lambda: [application, other][: len(listeners)], listeners, TLS[0], limits, **given)
+    Application(lambda: [application, other][: len(listeners)], listeners, TLS[0], limits, **given).run()
 
 
 if __name__ == "__main__":

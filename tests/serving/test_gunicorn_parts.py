@@ -12,7 +12,7 @@ from gunicorn.workers.base_async import AsyncWorker
 from gunicorn.workers.ggevent import GeventWorker
 
 from tests.attack.pairs import Files
-from webhook.server import Application, Limits, Listener, TlsFiles
+from webhook.server import Application, Listener, TlsFiles
 
 
 def parameters(function: object) -> list[str]:
@@ -75,7 +75,7 @@ def test_the_parser_tells_length_and_chunks_before_the_body_is_read() -> None:
 
 def test_every_setting_is_known_to_gunicorn(files: Files) -> None:
     listeners = [Listener(), Listener("::1", 0)]
-    config = Application(list, listeners, TlsFiles(files.certificate, files.key), Limits(), {}).cfg
+    config = Application(list, listeners, TlsFiles(files.certificate, files.key)).cfg
     assert config.address == [("0.0.0.0", 8443), ("::1", 0)]  # noqa: S104
     assert config.worker_class_str
     assert {"load_config", "load", "run", "wsgi"} <= set(dir(BaseApplication))
