@@ -35,11 +35,7 @@ class Served:
 
 
 _FORGETS = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-
-
-def forget_errors() -> None:
-    """Empty OpenSSL's queue of this thread, which Python does whenever a TLS object is made."""
-    _FORGETS.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)
+"""Makes TLS objects: Python empties OpenSSL's queue of the thread whenever it makes one."""
 
 
 def _forgetting(operation: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,7 +44,7 @@ def _forgetting(operation: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return operation(*args, **named)
         except OSError:
-            forget_errors()
+            _FORGETS.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)
             raise
 
     return done
