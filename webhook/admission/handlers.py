@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from common.texts import printable
 from contract import keys
@@ -63,15 +63,13 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
     came, way_out = ("came", "apply it") if refuse else ("admitted", "delete it and apply it")
     said = f"{came} without what ultraserver-webhook does to it: {way_out} again when the webhook is up"
     said = f"{said} ({missing})"
-    other = _other_table(table, review.request.object)
-    if other:
+    revisions = (found.table for found in _records(table, review.request.object))
+    if other := next((revision for revision in revisions if revision != table.revision), ""):
         # Replicas reload a new table one after the other, which is not a reason to refuse what one mutated.
         refuse = False
         said = f"mutated by rule table {printable(other, 40)}, this replica has {table.revision}"
-    left: dict[str, Any] = {"after": review.request.object, "operations": ()}
-    if refuse:
-        return replace(outcome, **left, warnings=(), denials=(said,))
-    return replace(outcome, **left, warnings=(said,), denials=())
+    left = replace(outcome, after=review.request.object, operations=(), warnings=(), denials=())
+    return replace(left, denials=(said,)) if refuse else replace(left, warnings=(said,))
 
 
 require: Final[Handler] = partial(verify, refuse=True)
@@ -92,12 +90,6 @@ def _records(table: Table, obj: Json) -> list[record.Record]:
     rows = table.workloads_of(kind_of(obj))
     templates = (get(obj, path) for row in rows for _, path in template_paths(row, obj))
     return [found for found in map(record.read, templates) if found]
-
-
-def _other_table(table: Table, obj: Json) -> str:
-    """The revision of the table that an object was mutated by, where it is not this one; else empty."""
-    seen = (found.table for found in _records(table, obj))
-    return next((revision for revision in seen if revision != table.revision), "")
 
 
 def as_mutated(table: Table, request: Request) -> Iterator[Request]:
