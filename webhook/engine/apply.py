@@ -11,8 +11,8 @@ from webhook.engine.outcome import RuleOutcome, State, cut
 from webhook.engine.placing import place_of
 from webhook.engine.values import of_template
 from webhook.objects.merge import Additions, Conflict, Merge, OnConflict
-from webhook.objects.templates import mounts_otherwise
-from webhook.objects.tree import Json, Path, get, maps_at, same, shown
+from webhook.objects.templates import has_volume, mounts_otherwise
+from webhook.objects.tree import Json, Path, get, same, shown
 from webhook.rows.placeholders import render
 from webhook.rows.table import Rule
 
@@ -66,15 +66,6 @@ class _Ready(NamedTuple):
     def templates(self) -> Iterator[Json]:
         """The templates."""
         return (get(self.subject.job.object, path) for path in self.paths)
-
-    def lacks(self) -> str:
-        """That a template has no volume for the mount, where the rule adds none; else empty."""
-        free, name = self.rule.match.mount_free, self.mount.get("name")
-        if free and free.exists:
-            for each in self.templates():
-                if not any(item.get("name") == name for item in maps_at(each, ("spec", "volumes"))):
-                    return f"the {self.rule.match.role} has no volume {cut(str(name))}"
-        return ""
 
     def fragments(self) -> Iterator[tuple[Path, Json]]:
         """What it adds to each of the templates."""
@@ -171,8 +162,11 @@ def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
         known = {**known, **unsupported(subject.table, subject.job, paths[0], rule.match.unsupported_count)}
     if not rule.quotes <= known.keys():
         return f"the job has nothing for $({min(rule.quotes - known.keys())})"
-    ready = _Ready(rule, subject, paths, known)
-    return ready.lacks() or ready
+    ready, free = _Ready(rule, subject, paths, known), rule.match.mount_free
+    name = ready.mount.get("name", "")
+    if free and free.exists and not all(has_volume(each, (name,)) for each in ready.templates()):
+        return f"the {rule.match.role} has no volume {cut(str(name))}"
+    return ready
 
 
 def _fire(ready: _Ready, progress: Progress) -> None:

@@ -8,8 +8,8 @@ from contract.place import Placer
 from webhook.engine.devices import unsupported
 from webhook.engine.jobs import OpenJob, field
 from webhook.engine.outcome import cut
-from webhook.objects.templates import chosen_types, containers, matches, takes
-from webhook.objects.tree import Path, get, map_at, maps_at, shown, text_of
+from webhook.objects.templates import chosen_types, containers, has_volume, matches, takes
+from webhook.objects.tree import Path, get, map_at, shown, text_of
 from webhook.rows.policies import Mode
 from webhook.rows.table import Devices, Match, Rule, Shape, Table
 from webhook.rows.workloads import ANY
@@ -165,8 +165,7 @@ def _instance_type(match: Match, subject: Subject, path: Path) -> str | None:
 
 
 def _volume(match: Match, subject: Subject, path: Path) -> str | None:
-    volumes = maps_at(subject.job.object, (*path, "spec", "volumes"))
-    if any(item.get("name") in match.volume for item in volumes):
+    if has_volume(get(subject.job.object, path), match.volume):
         return None
     return f"the {_whose(match)} has no volume {_either(match.volume)}"
 

@@ -31,6 +31,11 @@ def takes(amounts: Mapping[str, int], resource: str, least: int, most: float = i
     return max(1, 1000 * least) <= amounts.get(resource, 0) <= 1000 * most
 
 
+def has_volume(template: Json, names: tuple[str, ...]) -> bool:
+    """Whether a template has a volume of one of these names."""
+    return any(item.get("name") in names for item in maps_at(template, ("spec", "volumes")))
+
+
 def mounts_otherwise(template: Json, container: str | None, mount: Json) -> bool:
     """Whether a container, or the first, mounts something else than a volume mount at that mount's place."""
     named = (item for item in maps_at(template, ("spec", "containers")) if item.get("name") == container)
@@ -64,9 +69,8 @@ def selection(template: Json) -> Selection:
 
 def _by_key(term: Json) -> Mapping[str, Sequence[Json]]:
     found: dict[str, list[Json]] = {}
-    expressions = term.get("matchExpressions")
-    for item in expressions if isinstance(expressions, list) else ():
-        if isinstance(item, dict) and "key" in item and isinstance(item["key"], str):
+    for item in maps_at(term, ("matchExpressions",)):
+        if isinstance(item.get("key"), str):
             found.setdefault(item["key"], []).append(item)
     return found
 
