@@ -84,8 +84,6 @@ class Allocator:
                 where = f"is on node {pod.node}, which is in no unit" if pod.node else "has no node yet"
                 raise UnplacedError(f"{pod.name} was admitted by hand and {where}")
         units = sorted({unit for pod in pods if (unit := self._cluster.unit_of(pod))})
-        if not units:
-            return None
         coming = [pod for pod in pods if pod.gated and pod.opened is None]
         why = None
         for unit in units:
