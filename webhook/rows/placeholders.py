@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from operator import itemgetter
 from typing import Final
 
 from webhook.objects.tree import Json, nodes
@@ -130,7 +131,7 @@ def _text(text: str) -> Filling:
     # Text, then placeholder and text in turn; what is escaped is text.
     pieces: list[str | Filling] = [parts[0]]
     for escape, name, literal in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
-        pieces += [f"$({name})" if escape else partial(_value, name), literal]
+        pieces += [f"$({name})" if escape else itemgetter(name), literal]
     if len(pieces) == 3 and not any(pieces[::2]) and not isinstance(pieces[1], str):  # noqa: PLR2004
         return pieces[1]  # one that stands alone may be a map
     return partial(_fill_text, pieces)
@@ -138,7 +139,3 @@ def _text(text: str) -> Filling:
 
 def _fill_text(pieces: list[str | Filling], values: Mapping[str, Json]) -> Json:
     return "".join([piece if isinstance(piece, str) else str(piece(values)) for piece in pieces])
-
-
-def _value(name: str, values: Mapping[str, Json]) -> Json:
-    return values[name]
