@@ -1,6 +1,7 @@
 """POST /preview: documents in, what the webhook would do out, in the form that the client accepts."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,17 +12,19 @@ from testbed.mpijob import mpijob
 from webhook import limits
 from webhook.cli import main
 from webhook.documents import dump_yaml, read_documents
-from webhook.preview.views import preview_views
-from webhook.responses import App
+from webhook.endpoints import PREVIEW
+from webhook.preview.views import show
+from webhook.responses import POST, App
 from webhook.rules.load import load_default
 from webhook.rules.source import TableSource
+from webhook.work import inline
 
 LABEL = "ultraserver-webhook.io/job"
 
 
 @pytest.fixture(scope="module")
 def client() -> Client:
-    return Client(App(preview_views(TableSource())))
+    return Client(App({PREVIEW: (POST, partial(show, TableSource(), inline))}))
 
 
 def ask(client: Client, body: Any, accept: str | None = None, query: str = "") -> TestResponse:
