@@ -5,7 +5,6 @@ no job; who looks at it is told why.
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -25,22 +24,25 @@ _PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
 def planned(pods: Iterable[Seen], now: datetime, bound: timedelta) -> list[Seen]:
     """What is seen; pods behind the gate with the units that an unfinished opening has for them.
 
-    A plan counts for as long as an opened job may take, and for a block of which nothing stands elsewhere.
+    A plan counts for as long as an opened job may take, for pods that were there, and for a block of which
+    nothing stands elsewhere: who came later is made again, and its unit may be why.
     """
     seen = list(pods)
-    plans: defaultdict[JobKey, dict[int, str]] = defaultdict(dict)
+    plans: dict[tuple[JobKey, int], tuple[str, datetime]] = {}
     for pod in seen:
-        if isinstance(pod, Pod) and pod.plan and pod.opened and not pod.deleting and now - pod.opened < bound:
-            plans[pod.key].update((int(block), unit) for block, unit in _PLANNED.findall(pod.plan))
+        if not isinstance(pod, Pod) or pod.opened is None or pod.deleting or abs(now - pod.opened) >= bound:
+            continue
+        for block, unit in _PLANNED.findall(pod.plan):
+            plans[pod.key, int(block)] = unit, pod.opened
     if not plans:
         return seen
-    of_jobs = [pod for pod in seen if isinstance(pod, Pod) and pod.key in plans]
-    stands = {(pod.key, pod.block) for pod in of_jobs if pod.node or pod.opened}
-    due = {
-        pod.uid: replace(pod, due=plans[pod.key].get(pod.block, ""))
-        for pod in of_jobs
-        if pod.gated and pod.place and (pod.key, pod.block) not in stands
-    }
+    of_blocks = [pod for pod in seen if isinstance(pod, Pod) and pod.place and (pod.key, pod.block) in plans]
+    stands = {(pod.key, pod.block) for pod in of_blocks if pod.node or pod.opened}
+    due: dict[str, Pod] = {}
+    for pod in of_blocks:
+        unit, since = plans[pod.key, pod.block]
+        if pod.gated and pod.created <= since and (pod.key, pod.block) not in stands:
+            due[pod.uid] = replace(pod, due=unit)
     return [due.get(pod.uid, pod) if isinstance(pod, Pod) else pod for pod in seen]
 
 

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 WRITERS: Final = 8
 """Writes of one job that are under way at a time: where each takes 20 ms, 64 workers would take seconds."""
 
+SOON: Final = 1.0
+"""Seconds until what was out of date is decided again."""
+
 NEEDED: Final = 3
 """Of the copies so many come first without which nothing can be decided."""
 
@@ -69,6 +72,8 @@ class Passes:
     )
     _memory: Memory = field(default_factory=Memory, init=False)
     _written: dict[str, Pod] = field(default_factory=dict, init=False)
+    _outdated: bool = field(default=False, init=False)
+    """Whether the present pass decided from what had changed; nothing may wake the loop for it."""
     _topology: Topology = field(default_factory=lambda: Topology(()), init=False)
     _shown: tuple[object, ...] = field(default=(), init=False)
 
@@ -83,9 +88,11 @@ class Passes:
             self.metrics.failed("decision")
             _log.error("%s: a bug in this program", shown(job.key), exc_info=error)
         self._memory = decision.memory
+        self._outdated = False
         done = self._carry_out(decision, began + self.longest)
         self.reporter.waiting([*decision.waiting, *decision.doubted], self.clock())
-        return self.interval * jitter() if done else 0.0
+        interval = min(self.interval, SOON) if self._outdated else self.interval
+        return interval * jitter() if done else 0.0
 
     def sees(self) -> bool:
         """Whether nodes and pods are followed: what looks free to the blind may be taken by now.
@@ -147,7 +154,9 @@ class Passes:
         except ApiError as error:
             self.metrics.failed("write")
             _log.warning("%s: %s", shown(job.key), error)
-            if not isinstance(error, ConflictError):  # else it was decided from what is out of date
+            if isinstance(error, ConflictError):
+                self._outdated = True
+            else:
                 self._memory = self._memory.refused(job.key, str(error), self.clock())
 
     def _open(self, opening: Opening) -> None:
@@ -156,15 +165,17 @@ class Passes:
         def pin(pod: Pod, plan: Mapping[int, str]) -> list[Object]:
             return write.pin(pod, job.place.unit, opening.blocks[pod.block], write.noted(now, plan))
 
-        def begin(pod: Pod) -> Pod | None:
-            return write.patch(self.api, pod, [write.unchanged(pod), *pin(pod, plans[pod.uid])])
-
         def let_through(pod: Pod) -> Pod | None:
             late = pod.place is not None and pod.opened is None
             return write.patch(self.api, pod, write.release(pod) + (pin(pod, {}) if late else []))
 
+        def begin(pod: Pod) -> Pod | None:
+            return write.patch(self.api, pod, [write.unchanged(pod), *pin(pod, plans[pod.uid])])
+
         plans = {pod.uid: plan for pod, plan in opening.plans}
-        begun = self._stored(begin, (pod for pod, _ in opening.plans))
+        begun: dict[str, Pod] = {}
+        for first, _ in opening.plans:  # one after the other: of two leaders one stores them all
+            begun |= self._stored(begin, [first])
         self._stored(let_through, [begun.get(pod.uid, pod) for pod in job.gated])
         units = " ".join(opening.units)
         text = f"admitted to {units}" if units else "admitted: its workers have their nodes"

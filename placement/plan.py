@@ -18,7 +18,7 @@ LONGEST_PAUSE: Final = timedelta(minutes=30)
 """A job that was opened in vain is tried again at once, then after a pause that doubles up to this."""
 
 MOST_PLANNED: Final = 256
-"""Blocks whose units stand on one pod: of the room for its annotations a sixteenth."""
+"""Blocks whose units stand on one pod: at most a fourteenth of the room for its annotations."""
 
 LONGEST_REFUSAL: Final = 400
 """Characters of what the API server said that are told to people; an answer may quote a whole object."""

@@ -47,7 +47,7 @@ def install(plane: ControlPlane, values: Mapping[str, Any] | None = None) -> Pat
 def install_rights(plane: ControlPlane) -> None:
     """Creates what the program may do, and what bounds that without the guard; its namespace is there."""
     parts = [part for part in chart.objects({"guard": "off"}) if part["kind"] in STORED]
-    own = [part for part in parts if part["metadata"]["labels"].get(COMPONENT) == "placement"]
+    own = [part for part in parts if part["metadata"]["labels"].get(COMPONENT, "").startswith("placement")]
     plane.kubectl.create(together(*own))
 
 

@@ -15,6 +15,7 @@ from placement.topology import Topology
 from tests.placement.world import (
     NOW,
     bound,
+    changed,
     job,
     on,
     opened,
@@ -59,6 +60,21 @@ def test_what_a_plan_names_is_held_for_its_job() -> None:
     begun = [pinned(pods[0], SERVER_4, "us-01", plan="1=us-02"), *pods[1:]]
     decision = decide(Topology(servers(2).values()), [*begun, *job("b", 4, priority=9)], NOW)
     assert waiting(decision)["b"].endswith("us-01: held by team/a; us-02: held by team/a")
+
+
+@pytest.mark.parametrize("workers", [8, 3])
+def test_a_plan_does_not_count_for_workers_that_came_later(workers: int) -> None:
+    """Their unit may be why they are made again."""
+    pods = job("a", workers)
+    place, nodes = pods[0].place, servers(3)
+    assert place
+    plan = "1=us-02" if place.size > 1 else "1=n1-1 2=n1-2"
+    there = bound(pods[: place.size], list(nodes.values())[: place.size], started=True)
+    there[0] = replace(there[0], plan=plan)
+    anew = [replace(pod, created=NOW + timedelta(seconds=1)) for pod in pods[place.size :]]
+    sick = changed(nodes, n2_0={"ready": False}, n1_1={"ready": False})
+    decision = decide(Topology(sick), [*there, *anew], NOW + timedelta(seconds=2))
+    assert placed(decision) == {"a": "us-03" if place.size > 1 else "n2-1 n1-2"}
 
 
 def test_a_plan_does_not_count_for_a_block_that_stands_elsewhere() -> None:

@@ -55,7 +55,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {{ index
 subjects:
   - {kind: ServiceAccount, name: {{ index . 0 }}, namespace: ultraserver-webhook}
 {{- end }}
-{{/* A policy of the guard, bound, up to the resourceRules: (list ROOT NAME). The one for Pods sees to its namespaces itself. */}}
+{{/* A policy of the guard, bound, up to the resourceRules: (list ROOT NAME). Those for Pods and Bindings see to namespaces themselves. */}}
 {{- define "guard" -}}
 {{- $name := printf "ultraserver-webhook-guard-%s" (index . 1) -}}
 {{ include "bound" (list $name "guard" (eq (index . 0).Values.guard "enforce" | ternary "[Deny]" "[Warn, Audit]")) }}
@@ -75,7 +75,7 @@ spec:
   {{- end }}
   matchConstraints:
     matchPolicy: Equivalent
-    {{- if ne (index . 1) "pods" }}
+    {{- if not (has (index . 1) (list "pods" "bindings")) }}
     namespaceSelector:
       matchExpressions: [{{ include "system" . }}]
     {{- end }}

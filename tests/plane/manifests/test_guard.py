@@ -19,7 +19,7 @@ from webhook.rules.load import load_default
 
 POLICY = "ValidatingAdmissionPolicy"
 BINDING = "ValidatingAdmissionPolicyBinding"
-PLACEMENT = "ultraserver-placement"
+PLACEMENT = "ultraserver-placement-account"
 
 
 def of_guard(objects: Build) -> Build:
@@ -70,7 +70,7 @@ def test_the_value_for_a_staged_rollout_differs_in_what_the_guard_does_only(
     assert {others.pop(item["metadata"]["name"])[0] for item in of_kind(of_guard(warning), BINDING)} == {
         "Warn"
     }
-    assert others == {"ultraserver-placement": ["Deny"], "ultraserver-webhook-certs": ["Deny"]}
+    assert others == {PLACEMENT: ["Deny"], "ultraserver-webhook-certs": ["Deny"]}
 
 
 def test_what_bounds_whole_job_admission_is_the_same_with_the_guard_and_without(
@@ -129,7 +129,7 @@ def test_the_same_namespaces_are_left_out_as_by_the_webhook_but_not_those_that_o
     (names, _) = webhooks(base)["mpijobs.ultraserver-webhook.io"]["namespaceSelector"]["matchExpressions"]
     for item in of_kind(guard, POLICY):
         spec = item["spec"]
-        if item["metadata"]["name"].endswith("-pods"):
+        if item["metadata"]["name"].endswith(("-pods", "-bindings")):
             assert (
                 f"!(request.namespace in {names['values']}) && (" in spec["matchConditions"][0]["expression"]
             )

@@ -8,18 +8,21 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
 from contract.keys import GATE, JOB, OPENED
 from kube.api import ApiError, Object
 from testbed.experiment.judge import Key, all_whole
-from testbed.experiment.stage import Stage
+from testbed.experiment.stage import TEAMS, Stage
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
 from testbed.plane.jobs import ROLE
+from testbed.plane.placement import POLICY
 from testbed.plane.webhook import REPOSITORY
 from testbed.waiting import until
+from tests.plane.guard import people
 from tests.plane.placement.conftest import BreakablePlane
 
 
@@ -166,7 +169,23 @@ def test_glass_that_is_broken_lets_one_job_through(stage: Stage) -> None:
     assert not stage.standings()[second].nodes
 
 
-def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage: Stage) -> None:
+@pytest.fixture(params=["guard off", "guard enforced"])
+def policy(stage: Stage, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The policy that bounds the account: one of its own, or the guard's for Pods."""
+    admin = stage.plane.kubectl
+    if request.param == "guard off":
+        yield "ultraserver-placement-account"
+        return
+    own = [admin.get_json(kind, "ultraserver-placement-account") for kind in (POLICY, f"{POLICY}Binding")]
+    admin.run("delete", f"{POLICY},{POLICY}Binding", "ultraserver-placement-account")
+    forged = people.WORKER, people.REPELLING, people.plain_job(people.GATES)
+    with people.guarding(admin, admin.in_namespace(TEAMS[0]), *forged):
+        yield "ultraserver-webhook-guard-pods"
+    for part in own:
+        admin.create(part | {"metadata": {key: part["metadata"][key] for key in ("name", "labels")}})
+
+
+def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage: Stage, policy: str) -> None:
     key = stage.apply("train", 4)
     waiting = gated(stage, key, 4)[0]
     path = f"/api/v1/namespaces/{key[0]}/pods"
@@ -206,8 +225,14 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
         *(("waits", operations) for operations in (before, tolerant, kept)),
         *((its, operations) for operations in (image, label, owner, deadline, affinity)),
     ):
-        with pytest.raises(ApiError, match="ValidatingAdmissionPolicy 'ultraserver-placement'"):
+        with pytest.raises(ApiError, match=f"ValidatingAdmissionPolicy '{policy}'"):
             api.patch(f"{path}/{name}", operations)
+    stage.api.create("/api/v1/namespaces/kube-system/pods", plain)
+    with pytest.raises(ApiError, match=f"ValidatingAdmissionPolicy '{policy}'"):
+        api.patch("/api/v1/namespaces/kube-system/pods/plain", image)
+    with pytest.raises(ApiError, match="the pod was not admitted by this program"):
+        api.delete("/api/v1/namespaces/kube-system/pods/plain")
+    stage.end("kube-system", "plain")
     for name in ("plain", "begins", its):
         with pytest.raises(ApiError, match="the pod was not admitted by this program"):
             api.delete(f"{path}/{name}")
@@ -215,6 +240,7 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
         stage.end(key[0], name)
 
 
+@pytest.mark.usefixtures("policy")
 def test_nobody_else_may_say_that_a_pod_was_opened(stage: Stage) -> None:
     key = stage.apply("train", 4)
     gated(stage, key, 4)
