@@ -24,7 +24,7 @@ PLACE: Final = PREFIX + "place"
 """Annotation on what takes nodes: who places it, and how."""
 
 OPENED: Final = PREFIX + "opened"
-"""Annotation on a Pod: when placement pinned it; on a job's first, the units of its other blocks as well."""
+"""Annotation on a Pod: when placement pinned it, and a plan."""
 
 GATE: Final = PREFIX + "whole-job"
 """Scheduling gate: the Pod waits for placement."""

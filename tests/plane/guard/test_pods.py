@@ -198,7 +198,10 @@ def test_a_binding_writes_nothing_of_ours_to_a_pod(door: str, ada: Kubectl) -> N
     found = ada.get_json("pod", "bare")
     assert found["spec"]["nodeName"] == "none"
     assert found["metadata"]["annotations"] == theirs["annotations"]
-    assert_done(bound(ada.acting_as(people.OPERATOR), "other", {"labels": FORGED}, door))
+    operator = ada.acting_as(people.OPERATOR)
+    refused = bound(operator, "other", {"annotations": {OPENED: "2026-11-21T12:00:00Z"}}, door)
+    assert_refused(refused, "is written by whole-job admission only", f"not by {people.OPERATOR}")
+    assert_done(bound(operator, "other", {"labels": FORGED}, door))
     ada.run("delete", "pods", "--all", "--force", "--grace-period=0")
 
 

@@ -271,7 +271,8 @@ def test_nobody_else_may_say_that_a_pod_was_opened(stage: Stage) -> None:
     for door in (f"pods/{one}/binding", "bindings"):
         raw = f"--raw=/api/v1/namespaces/{key[0]}/{door}"
         refused = alice.run("create", raw, "-f", "-", stdin=json.dumps(binding), check=False)
-        assert "is written by whole-job admission only" in refused.stderr
+        assert "ValidatingAdmissionPolicy" in refused.stderr
+        assert OPENED in refused.stderr
     team.run("delete", "rolebinding,role", "doors")
     stage.start_program()
     stage.wait(all_whole)
