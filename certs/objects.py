@@ -159,7 +159,7 @@ def trust_patch(hook: Hook, bundle: Bundle) -> list[Object]:
         for index, held in enumerate(hook.bundles)
         if held != bundle
     ]
-    return guarded(hook.raw or {}, operations)
+    return guarded((hook.raw or {}).get("metadata", {}).get("resourceVersion", ""), operations)
 
 
 def _decode(text: str) -> bytes:

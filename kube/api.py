@@ -27,11 +27,10 @@ def leases(namespace: str) -> str:
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
 
-def guarded(known: Object, operations: list[Object]) -> list[Object]:
-    """A JSON patch that applies to the version of ``known`` only.
+def guarded(version: str, operations: list[Object]) -> list[Object]:
+    """A JSON patch that applies to an object of this ``resourceVersion`` only.
 
     Naming the resourceVersion makes the API server answer Conflict if the object was changed since it was
     read; without it, the API server would retry the patch on the newer object.
     """
-    version = known.get("metadata", {}).get("resourceVersion", "")
     return [{"op": "replace", "path": "/metadata/resourceVersion", "value": version}, *operations]

@@ -1,36 +1,30 @@
 """A pass of the loop: what is seen, what is decided, what is written, and what is told about it."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from kube.api import ApiError, ConflictError
+from kube.api import ApiError, ConflictError, Object, guarded
 from kube.backoff import jitter
+from kube.rest import RestApi
+from kube.watch import Mirror
 from placement import write
 from placement.claims import Inventory
 from placement.cluster import shown
 from placement.decide import assume, decide
-from placement.plan import Memory
-from placement.topology import Topology
+from placement.events import Reporter
+from placement.jobs import Job
+from placement.model import Pod
+from placement.plan import Decision, Deletion, Memory, Opening, Policy
+from placement.topology import Topology, Units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from datetime import datetime
-
-    from kube.api import Object
-    from kube.client import KubernetesApi
-    from kube.watch import Mirror
-    from placement.events import Reporter
-    from placement.jobs import Job
     from placement.metrics import Metrics
-    from placement.model import Pod
-    from placement.plan import Decision, Deletion, Opening, Policy
-    from placement.topology import Units
 
 WRITERS: Final = 8
 """Writes of one job that are under way at a time: where each takes 20 ms, 64 workers would take seconds."""
@@ -58,12 +52,12 @@ class Passes:
             the next one.
     """
 
-    api: KubernetesApi
+    api: RestApi
     copies: tuple[Mirror[Any], ...]
     policy: Policy
     units: Callable[[], Units]
     reporter: Reporter
-    metrics: Metrics
+    metrics: "Metrics"
     clock: Callable[[], datetime]
     interval: float = 10.0
     longest: float = 5.0
@@ -170,7 +164,7 @@ class Passes:
             return write.patch(self.api, pod, write.release(pod) + (pin(pod, {}) if late else []))
 
         def begin(pod: Pod) -> Pod | None:
-            return write.patch(self.api, pod, [write.unchanged(pod), *pin(pod, plans[pod.uid])])
+            return write.patch(self.api, pod, guarded(pod.version, pin(pod, plans[pod.uid])))
 
         plans = {pod.uid: plan for pod, plan in opening.plans}
         begun: dict[str, Pod] = {}

@@ -25,11 +25,6 @@ def noted(now: datetime, plan: Mapping[int, str]) -> str:
     return " ".join([stamp(now), *(f"{block}={unit}" for block, unit in plan.items())])
 
 
-def unchanged(pod: Pod) -> Object:
-    """The operation by which of two leaders, who decided from the same version of a pod, one writes."""
-    return {"op": "replace", "path": "/metadata/resourceVersion", "value": pod.version}
-
-
 def pin(pod: Pod, key: str, unit: str, note: str) -> list[Object]:
     """The operations that pin a pod to its unit, by a node label, with a note."""
     selector = pod.demand.selector

@@ -160,10 +160,13 @@ class ApiContract:
     def test_a_guarded_patch_is_for_the_version_that_was_read(self, server: Server) -> None:
         old = server.create("one")
         change = [{"op": "replace", "path": "/data/value", "value": "2"}]
-        new = server.api.patch(f"{server.things}/one", guarded(old, change))
+        new = server.api.patch(f"{server.things}/one", guarded(old["metadata"]["resourceVersion"], change))
         assert new["data"] == {"value": "2"}
         with pytest.raises(ConflictError):
-            server.api.patch(f"{server.things}/one", guarded(old, [{**change[0], "value": "3"}]))
+            server.api.patch(
+                f"{server.things}/one",
+                guarded(old["metadata"]["resourceVersion"], [{**change[0], "value": "3"}]),
+            )
         assert server.api.get(f"{server.things}/one") == new
 
     def test_an_unguarded_patch_is_for_any_version(self, server: Server) -> None:
