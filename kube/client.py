@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
 
+import orjson
 import urllib3
 from kubernetes.client.api_client import ApiClient
 from kubernetes.client.configuration import Configuration
@@ -90,6 +91,15 @@ class KubernetesApi(RestApi):
             return self._client.call_api(*request, _request_timeout=timeout)
 
 
+def _event(line: bytes) -> Object:
+    """An event. What the quick way refuses, as bytes that are no UTF-8, `loaded` reads all the same."""
+    try:
+        found: Object = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        found = loaded(line)
+    return found
+
+
 class EventStream:
     """The events of a watch as they come, until the API server ends it or says nothing for long.
 
@@ -106,7 +116,7 @@ class EventStream:
         with _errors("GET", self._path), contextlib.suppress(urllib3.exceptions.ReadTimeoutError):
             for part in self._response.stream(_READ_BYTES):
                 *lines, left = (left + part).split(b"\n")
-                yield from map(loaded, filter(None, lines))
+                yield from map(_event, filter(None, lines))
 
     def close(self) -> None:
         """End it, from any thread: whoever waits for an event gets no more."""

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from urllib.parse import urlencode
 
-import orjson
-
 from kube.api import ApiError, ConflictError, ForbiddenError, GoneError, Object
 
 PAGE = 500
@@ -151,10 +149,11 @@ def loaded(data: bytes) -> Object:
     UTF-8, which are replaced here, and nested as deep as anybody likes; what is deeper than `_DEEPEST` is
     null here, and so is a number of more digits than Python converts.
     """
+    text = data.decode(errors="replace")
     try:
-        found: Object = orjson.loads(data)
-    except orjson.JSONDecodeError:  # JSON that is none raises ValueError again
-        found = json.loads(_without_depths(data.decode(errors="replace")), parse_int=_integer)
+        found: Object = json.loads(text)
+    except (RecursionError, ValueError):  # JSON that is none raises ValueError again
+        found = json.loads(_without_depths(text), parse_int=_integer)
     return found
 
 
