@@ -253,8 +253,12 @@ def test_nobody_else_may_say_that_a_pod_was_opened(stage: Stage) -> None:
         "spec": {"containers": [{"name": "c", "image": "example.invalid/c"}]},
     }
     alice, rehearsal = team.acting_as("alice"), "--dry-run=server"
-    refused = alice.run("create", "-f", "-", rehearsal, stdin=json.dumps(forged), check=False)
-    assert "is written by whole-job admission only" in refused.stderr
+
+    def refused_at_last() -> bool:
+        done = alice.run("create", "-f", "-", rehearsal, stdin=json.dumps(forged), check=False)
+        return "is written by whole-job admission only" in done.stderr
+
+    until(refused_at_last, "the API server to know the policy")
     one = f"{key[1]}-worker-0"
     refused = alice.run("annotate", "pod", one, f"{OPENED}=2026", rehearsal, check=False)
     assert "is written by whole-job admission only" in refused.stderr
