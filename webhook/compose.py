@@ -12,8 +12,8 @@ from common import logs
 from webhook import endpoints
 from webhook.admission.views import review_views
 from webhook.metrics import Metrics
-from webhook.preview.views import show
-from webhook.responses import GET, POST, App, Views
+from webhook.preview.views import preview_views
+from webhook.responses import GET, App, Views
 from webhook.rules.source import TableSource
 from webhook.server import Application, Listener, TlsFiles
 from webhook.serving.longwork import LongWork
@@ -54,7 +54,7 @@ def apps(settings: Settings, state: CurrentState) -> list[App]:
     metrics = Metrics(state)
     long_reviews, others = LongWork(memory=REVIEW_MEMORY), LongWork(nice=10, seconds=8.0)
     gevent.spawn(keep_fresh, state, others)
-    previews: Views = {endpoints.PREVIEW: (POST, partial(show, state.tables, others))}
+    previews = preview_views(state.tables, others)
     made: list[Views] = [
         {**review_views(state, metrics, long_reviews, others), **(previews if settings.preview else {})}
     ]

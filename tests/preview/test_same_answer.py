@@ -2,7 +2,6 @@
 
 import base64
 import json
-from functools import partial
 from typing import Any
 
 from click.testing import CliRunner
@@ -14,18 +13,15 @@ from tests.admission.reviews import current_state, review, send, well_formed
 from webhook.admission.views import review_views
 from webhook.cli import main
 from webhook.documents import read_documents
-from webhook.endpoints import PREVIEW
 from webhook.objects.tree import get
-from webhook.preview.views import show
-from webhook.responses import POST, App
+from webhook.preview.views import preview_views
+from webhook.responses import App
 from webhook.rules.source import TableSource
-from webhook.work import inline
 
 
 def _client() -> Client:
     source = TableSource()
-    preview = {PREVIEW: (POST, partial(show, source, inline))}
-    return Client(App({**review_views(current_state(source)), **preview}))
+    return Client(App({**review_views(current_state(source)), **preview_views(source)}))
 
 
 BOTH = _client()

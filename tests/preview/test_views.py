@@ -1,7 +1,6 @@
 """POST /preview: documents in, what the webhook would do out, in the form that the client accepts."""
 
 import json
-from functools import partial
 from typing import Any
 
 import pytest
@@ -12,19 +11,17 @@ from testbed.mpijob import mpijob
 from webhook import limits
 from webhook.cli import main
 from webhook.documents import dump_yaml, read_documents
-from webhook.endpoints import PREVIEW
-from webhook.preview.views import show
-from webhook.responses import POST, App
+from webhook.preview.views import preview_views
+from webhook.responses import App
 from webhook.rules.load import load_default
 from webhook.rules.source import TableSource
-from webhook.work import inline
 
 LABEL = "ultraserver-webhook.io/job"
 
 
 @pytest.fixture(scope="module")
 def client() -> Client:
-    return Client(App({PREVIEW: (POST, partial(show, TableSource(), inline))}))
+    return Client(App(preview_views(TableSource())))
 
 
 def ask(client: Client, body: Any, accept: str | None = None, query: str = "") -> TestResponse:

@@ -1,19 +1,20 @@
 """``POST /preview``: documents in, the answer out as the client accepts it."""
 
 import time
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
 from werkzeug.wrappers import Response
 
-from webhook import limits
+from webhook import endpoints, limits
 from webhook.documents import DocumentError, read_documents
 from webhook.preview.formats import FORMATS
 from webhook.preview.run import preview
-from webhook.responses import Request, refusal
+from webhook.responses import POST, Request, Views, refusal
 from webhook.rows.table import Table
 from webhook.rules.source import TableSource
-from webhook.work import Work
+from webhook.work import Work, inline
 
 TYPES: Final = {
     "application/json": "json",
@@ -24,6 +25,16 @@ TYPES: Final = {
     "application/vnd.ultraserver-webhook.preview-old+json": "json-old",
 }
 """Media type -> format; the first is the answer to a client that takes anything."""
+
+
+def preview_views(source: TableSource, work: Work = inline) -> Views:
+    """``/preview``, for an app that serves reviews as well or for one of its own.
+
+    Args:
+        source: of the rule table.
+        work: where previews are made.
+    """
+    return {endpoints.PREVIEW: (POST, partial(show, source, work))}
 
 
 def show(source: TableSource, work: Work, request: Request) -> Response:
