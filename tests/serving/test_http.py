@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers import noise
 from tests.serving.conftest import Server, answer
-from webhook.serving.settings import Limits
+from webhook.serving.settings import API_SERVER_IDLE_SECONDS, Limits
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_keep_alive_serves_many_requests_on_one_connection(server: Server) -> No
 
 
 def test_keep_alive_outlives_the_api_servers_ninety_seconds() -> None:
-    assert Limits().idle_seconds > 90
+    assert Limits().idle_seconds > API_SERVER_IDLE_SECONDS
 
 
 def test_pipelined_requests_are_answered_in_order(server: Server) -> None:

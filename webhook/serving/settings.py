@@ -4,6 +4,13 @@ from dataclasses import dataclass
 
 from webhook import limits
 
+API_SERVER_IDLE_SECONDS = 90
+"""How long the API server keeps an idle connection to a webhook.
+
+client-go builds its transport through apimachinery's ``SetTransportDefaults``, which takes
+``IdleConnTimeout`` from Go's ``http.DefaultTransport``: 90 s (read in client-go 0.36.3, Go 1.25).
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Listener:
@@ -40,10 +47,9 @@ class Limits:
             gives up after 10 s).
         request_seconds: From the first to the last byte of a request.
         response_seconds: For the peer to take a response.
-        idle_seconds: How long an idle connection stays open; above the API server's 90 s (client-go builds
-            its transport through apimachinery's ``SetTransportDefaults``, which takes ``IdleConnTimeout``
-            from Go's ``http.DefaultTransport``; read in client-go 0.36.3, Go 1.25), so that it is the client
-            that closes and no request meets a closing connection.
+        idle_seconds: How long an idle connection stays open; above the API server's
+            `API_SERVER_IDLE_SECONDS`, so that it is the client that closes and no request meets a
+            closing connection.
         linger_seconds: How long a closed connection is read on, so that the last response is not cut
             off by a reset, and how long a stopping worker keeps idle connections for a request that
             may be on its way.

@@ -17,11 +17,9 @@ from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.load import Load
 from testbed.waiting import until
 from tests.nodes.replicas import MOST_LOST, NOTICED, REPLICAS, SERVING, Product, ready, restarts, signal
+from webhook.serving.settings import API_SERVER_IDLE_SECONDS
 
 pytestmark = pytest.mark.soak
-
-API_SERVER_IDLE_SECONDS = 90
-"""How long the API server keeps an idle connection to a webhook: `webhook.serving.settings.Limits`."""
 
 
 def bounded(load: Load, begin: float, end: float) -> None:
