@@ -85,9 +85,10 @@ class Allocator:
                 raise UnplacedError(f"{pod.name} was admitted by hand and {where}")
         units = sorted({unit for pod in pods if (unit := self._cluster.unit_of(pod))})
         coming = [pod for pod in pods if pod.gated and pod.opened is None]
+        standing = [pod for pod in pods if not pod.gated or pod.opened is not None]
         why = None
         for unit in units:
-            there = [pod for pod in pods if pod not in coming and self._cluster.unit_of(pod) == unit]
+            there = [pod for pod in standing if self._cluster.unit_of(pod) == unit]
             why = self._crowded(job, unit, there, coming)
             if why is None:
                 return unit

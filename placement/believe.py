@@ -5,45 +5,41 @@ no job; who looks at it is told why.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from contract.keys import PLACE
 from contract.place import Place, Placer
-from placement.model import Ended, JobKey, Pod, Taken
+from placement.model import JobKey, Pod
 from placement.topology import Topology, Units
-
-Seen = Pod | Ended | Taken
-"""What a decision is made from, beside nodes."""
 
 _PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
 
 
-def planned(pods: Iterable[Seen], now: datetime, bound: timedelta) -> list[Seen]:
-    """What is seen; pods behind the gate with the units that an unfinished opening has for them.
+def planned(pods: Sequence[Pod], now: datetime, bound: timedelta) -> Sequence[Pod]:
+    """The pods; those behind the gate with the units that an unfinished opening has for them.
 
     A plan counts for as long as an opened job may take, for pods that were there, and for a block of which
     nothing stands elsewhere: who came later is made again, and its unit may be why.
     """
-    seen = list(pods)
     plans: dict[tuple[JobKey, int], tuple[str, datetime]] = {}
-    for pod in seen:
-        if not isinstance(pod, Pod) or pod.opened is None or pod.deleting or abs(now - pod.opened) >= bound:
-            continue
-        for block, unit in _PLANNED.findall(pod.plan):
-            plans[pod.key, int(block)] = unit, pod.opened
+    for pod in pods:
+        if pod.opened is not None and not pod.deleting and abs(now - pod.opened) < bound:
+            for block, unit in _PLANNED.findall(pod.plan):
+                plans[pod.key, int(block)] = unit, pod.opened
     if not plans:
-        return seen
-    of_blocks = [pod for pod in seen if isinstance(pod, Pod) and pod.place and (pod.key, pod.block) in plans]
-    stands = {(pod.key, pod.block) for pod in of_blocks if pod.node or pod.opened}
-    due: dict[str, Pod] = {}
-    for pod in of_blocks:
-        unit, since = plans[pod.key, pod.block]
-        if pod.gated and pod.created <= since and (pod.key, pod.block) not in stands:
-            due[pod.uid] = replace(pod, due=unit)
-    return [due.get(pod.uid, pod) if isinstance(pod, Pod) else pod for pod in seen]
+        return pods
+    stands = {(pod.key, pod.block) for pod in pods if pod.place and (pod.node or pod.opened)}
+
+    def due(pod: Pod) -> str:
+        if not (pod.gated and pod.place):
+            return ""
+        unit, since = plans.get((pod.key, pod.block), ("", now))
+        return unit if pod.created <= since and (pod.key, pod.block) not in stands else ""
+
+    return [replace(pod, due=unit) if (unit := due(pod)) else pod for pod in pods]
 
 
 def believed(pod: Pod, nodes: Topology, units: Units) -> Pod:

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from common.texts import printable
 from placement.allocate import Allocator, UnplacedError
-from placement.believe import Seen, believed, planned
+from placement.believe import believed, planned
 from placement.cluster import Cluster
 from placement.jobs import Job, jobs_of
 from placement.model import Ended, JobKey, Pod, Taken
@@ -24,7 +24,7 @@ from placement.topology import Topology
 
 def decide(
     nodes: Topology,
-    pods: Iterable[Seen],
+    pods: Iterable[Pod | Ended | Taken],
     now: datetime,
     policy: Policy | None = None,
     memory: Memory | None = None,
@@ -67,9 +67,11 @@ class _Round:
         self._ended: defaultdict[JobKey, set[int]] = defaultdict(set)
         self._failures = dict(memory.failures)
 
-    def run(self, pods: Iterable[Seen]) -> Decision:
+    def run(self, pods: Iterable[Pod | Ended | Taken]) -> Decision:
         """Count all pods in, then go through the jobs once, those that were begun first."""
-        seen = self._counted_in(planned(pods, self._now, self._policy.bound))
+        found = list(pods)
+        own = planned([pod for pod in found if isinstance(pod, Pod)], self._now, self._policy.bound)
+        seen = self._counted_in([*own, *(one for one in found if not isinstance(one, Pod))])
         for job in sorted(map(self._with_ended, jobs_of(seen)), key=lambda job: (not job.begun, job.order)):
             try:
                 self._consider(job)
@@ -88,7 +90,7 @@ class _Round:
             self._policy.units,
         )
 
-    def _counted_in(self, pods: Iterable[Seen]) -> list[Pod]:
+    def _counted_in(self, pods: Iterable[Pod | Ended | Taken]) -> list[Pod]:
         """The pods as far as they are believed, where they stand; without those of jobs that made us fail."""
         seen: list[Pod] = []
         failed: set[JobKey] = set()

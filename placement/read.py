@@ -237,9 +237,11 @@ def ports(spec: Object) -> dict[str, int]:
 
 def _unwritable(metadata: Object, gates: tuple[str, ...]) -> str:
     """Why the API server may refuse to have a worker pinned, when others are open already; else empty."""
+    if GATE not in gates:
+        return ""
     annotations = (metadata.get("annotations") or {}).items()
     length = sum(len(key.encode()) + len(value.encode()) for key, value in annotations)
-    if GATE not in gates or length <= MOST_ANNOTATIONS:
+    if length <= MOST_ANNOTATIONS:
         return ""
     return f"its annotations have {length} bytes: at most {MOST_ANNOTATIONS}, so that its unit has room"
 
