@@ -13,6 +13,7 @@ import pytest
 from kube import rest
 from kube.api import ApiError, ConflictError, ForbiddenError, GoneError
 from kube.client import KubernetesApi, connect
+from testbed.plane.api import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -159,6 +160,16 @@ def test_a_dry_run_says_what_became_of_it_and_raises_nothing(server: Server, api
     server.answer = (422, b'{"message": "the reason"}')
     assert api.try_create("/a", {"b": 1}) == (422, {"message": "the reason"})
     assert server.asked[0][:2] == ("POST", "/a?dryRun=All&fieldValidation=Strict")
+
+
+def test_what_is_no_object_is_read_as_text(server: Server, tmp_path: Path) -> None:
+    """By the test bed alone."""
+    client = Client(kubeconfig(tmp_path, f"http://127.0.0.1:{server.server_port}"))
+    server.answer = (200, b"counter 1\n")
+    assert client.text("/metrics") == "counter 1\n"
+    server.answer = (403, b'{"message": "the reason"}')
+    with pytest.raises(ForbiddenError, match="/metrics: 403 the reason"):
+        client.text("/metrics")
 
 
 def test_nobody_there_is_an_error(tmp_path: Path) -> None:

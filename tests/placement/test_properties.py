@@ -222,7 +222,8 @@ def test_whatever_turns_sick_nothing_that_runs_is_touched_and_nothing_is_held_in
         assert not any(pod.started for deletion in later.deletions for pod in deletion.pods)
         assert not any(pod.started for opening in later.openings for pod in opening.job.unpinned)
         pods, memory = carry_out(pods, later, NOW + passed), later.memory
-    new = {opening.job.key for opening in later.openings if not opening.job.begun}  # on what was given back
+    assert not any(opening.job.begun for opening in later.openings)
+    new = {opening.job.key for opening in later.openings}  # on what was given back
     for found in jobs_of(pods):
         if found.key in new:
             continue
