@@ -1,4 +1,4 @@
-"""``serve`` as a process over real TLS, the way ``make run`` uses it, and ``review`` against it."""
+"""``serve`` as a process over real TLS, the way ``make run`` uses it."""
 
 import json
 import os
@@ -12,23 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
-from werkzeug.test import Client
+from click.testing import CliRunner
 
 from certs import development
 from testbed.mpijob import mpijob
 from testbed.waiting import PATIENCE, until
-from tests.admission.reviews import current_state
+from tests.admission.reviews import review
 from tests.attack.subject import Subject
 from tests.rules.tables import EXTENDS
-from webhook import client
-from webhook.admission.views import review_views
 from webhook.cli import main
 from webhook.documents import dump_yaml
-from webhook.responses import App
 from webhook.rules.load import load_file
-
-URL = "https://127.0.0.1:8443/mutate"
 
 
 def certificates(folder: Path) -> Path:
@@ -37,98 +31,9 @@ def certificates(folder: Path) -> Path:
     return folder
 
 
-def review(ca: Path, *arguments: str, text: str, url: str = URL) -> Result:
-    """The ``review`` command with a document on standard input."""
-    words = ["review", "-", "--url", url, "--ca", str(ca / "ca.crt"), *arguments]
-    return CliRunner().invoke(main, words, input=text, catch_exceptions=False)
-
-
 @pytest.fixture
 def ca(tmp_path: Path) -> Path:
     return certificates(tmp_path)
-
-
-@pytest.fixture
-def answering(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The webhook in this process, in the place of one over HTTPS."""
-    app = Client(App(review_views(current_state())))
-
-    def post(url: str, _ca: Path, body: bytes) -> tuple[int, bytes]:
-        path = url.removeprefix(URL.removesuffix("/mutate"))
-        answer = app.post(path, data=body, content_type="application/json")
-        return answer.status_code, answer.get_data()
-
-    monkeypatch.setattr(client, "_post", post)
-
-
-@pytest.mark.usefixtures("answering")
-def test_review_shows_the_diff_and_the_rules_that_the_webhook_answers(ca: Path) -> None:
-    result = review(ca, text=dump_yaml(mpijob()))
-    assert result.exit_code == 0
-    assert "+            node.kubernetes.io/instance-type: trn2u.48xlarge" in result.stdout
-    assert "shape: four-node" in result.stdout
-    assert "rules: ultraserver-nodes," in result.stdout
-    assert "warning" not in result.stdout
-
-
-@pytest.mark.usefixtures("answering")
-def test_review_shows_warnings_and_denials(ca: Path) -> None:
-    assert "warning: 3 nodes form no pairs" in review(ca, text=dump_yaml(mpijob(3))).stdout
-    denied = mpijob(annotations={"ultraserver-webhook.io/node-config": "3"})
-    result = review(ca, text=dump_yaml(denied))
-    assert "denied: /metadata/annotations/ultraserver-webhook.io/node-config" in result.stdout
-    assert "+ " not in result.stdout
-
-
-@pytest.mark.usefixtures("answering")
-def test_review_sends_every_object_of_a_list(ca: Path) -> None:
-    items = {"apiVersion": "v1", "kind": "List", "items": [mpijob(2), mpijob(16)]}
-    result = review(ca, "-n", "ml", text=dump_yaml(items))
-    assert result.exit_code == 0
-    assert result.stdout.index("shape: two-node") < result.stdout.index("shape: multi-node")
-    assert "ml.train" in result.stdout
-
-
-@pytest.mark.usefixtures("answering")
-@pytest.mark.parametrize(
-    ("text", "url", "error"),
-    [
-        ("hello\n", URL, "error: <stdin>:1:1: a Kubernetes object is a map"),
-        (dump_yaml(mpijob()), f"{URL}d", f"error: {URL}d answered 404"),
-    ],
-    ids=["no object", "no such path"],
-)
-def test_review_of_what_cannot_be_reviewed_exits_with_2(ca: Path, text: str, url: str, error: str) -> None:
-    result = review(ca, text=text, url=url)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(error)
-
-
-def test_review_wants_https(ca: Path) -> None:
-    found = review(ca, text=dump_yaml(mpijob()), url=URL.replace("https", "http"))
-    assert found.exit_code == 2
-    assert "the URL must be https" in found.stderr
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"hello",
-        b"[]",
-        b"{}",
-        b'{"response": null}',
-        b'{"response": {"allowed": false}}',
-        b'{"response": {"allowed": true, "patch": "!"}}',
-        b'{"response": {"allowed": true, "patch": "W3sib3AiOiJyZW1vdmUiLCJwYXRoIjoiL3gifV0="}}',
-    ],
-)
-def test_review_of_what_answers_as_no_webhook_does_exits_with_2(
-    monkeypatch: pytest.MonkeyPatch, ca: Path, body: bytes
-) -> None:
-    monkeypatch.setattr(client, "_post", lambda *_: (200, body))
-    found = review(ca, text=dump_yaml(mpijob()))
-    assert found.exit_code == 2
-    assert "did not answer with a valid review" in found.stderr
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, ca: Path, *options: str) -> str:
@@ -162,9 +67,12 @@ def test_serve_with_a_key_that_is_not_the_certificates_refuses_to_start(
 class Server(Subject):
     """A running ``serve``, one of its options by environment."""
 
-    def review(self) -> Result:
-        """The answer to the review of a job, by the command."""
-        return review(self.directory, text=dump_yaml(mpijob()), url=f"https://127.0.0.1:{self.port}/mutate")
+    def review(self) -> dict[str, Any]:
+        """The ``response`` of the answer to the review of a job."""
+        status, text = self.asked("/mutate", body=json.dumps(review(mpijob())).encode())
+        assert status == 200, text
+        found: dict[str, Any] = json.loads(text)["response"]
+        return found
 
     def counted(self, name: str) -> float:
         """A counter that a scrape finds; 0 where there is none yet."""
@@ -191,15 +99,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_serve_answers_by_the_table_that_it_is_given(server: Server) -> None:
-    assert "shape: few" in server.review().stdout
-
-
-def test_review_trusts_the_given_authority_and_no_other(server: Server, tmp_path: Path) -> None:
-    found = review(
-        certificates(tmp_path), text=dump_yaml(mpijob()), url=f"https://127.0.0.1:{server.port}/mutate"
-    )
-    assert found.exit_code == 2
-    assert "certificate verify failed" in found.stderr
+    assert server.review()["auditAnnotations"]["shape"] == "few"
 
 
 def test_the_preview_has_a_plain_listener_of_its_own_that_takes_no_reviews(server: Server) -> None:
@@ -219,7 +119,7 @@ def test_the_preview_has_a_plain_listener_of_its_own_that_takes_no_reviews(serve
 def test_reviews_are_counted_at_the_metrics_port(server: Server) -> None:
     name = 'ultraserver_webhook_reviews_total{endpoint="mutate",verdict="allowed"}'
     before = server.counted(name)
-    assert server.review().exit_code == 0
+    assert server.review()["allowed"]
     assert server.counted(name) == before + 1
 
 

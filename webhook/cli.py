@@ -1,4 +1,4 @@
-"""The command line: serve, preview, review, rules."""
+"""The command line: serve, preview, rules."""
 
 import json
 import shutil
@@ -123,29 +123,6 @@ def preview_command(
     changed = any(part.outcome.operations for item in shown for part in item.parts)
     failed = any(case.about(*FAILURES) for case in cases)
     sys.exit(FAILED if failed else DIFFERENT if changed else SAME)
-
-
-@main.command()
-@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--url", required=True, help="Where the webhook is, with /mutate.")
-@click.option(
-    "--ca", type=click.Path(exists=True, path_type=Path), required=True, help="PEM file to verify it by."
-)
-@click.option(
-    "-n", "--namespace", default="default", show_default=True, help="For a document that names none."
-)
-@click.option("--wait", default=0.0, help="Seconds to wait for the webhook to be ready.")
-def review(file: Path, url: str, ca: Path, namespace: str, wait: float) -> None:
-    """Send an object to a running webhook, and show its answer."""
-    # Imported here, as above: only this command needs a client for HTTPS.
-    from webhook.client import ReviewError, send_review  # noqa: PLC0415
-
-    try:
-        source, text = read_text(file)
-        for document in expand_lists(read_documents(text, source)):
-            click.echo(send_review(document, url, ca, namespace, wait), nl=False)
-    except (DocumentError, ReviewError, OSError) as error:
-        _fail(str(error))
 
 
 @main.group()

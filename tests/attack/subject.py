@@ -94,11 +94,12 @@ class Subject:
         """The status that a probe of the kubelet is answered; 0 where it is not answered in time."""
         return self.asked(path)[0]
 
-    def asked(self, path: str, seconds: float = PROBE_SECONDS) -> tuple[int, str]:
-        """Status and text of the answer at a path; 0 where there is none in time."""
+    def asked(self, path: str, seconds: float = PROBE_SECONDS, body: bytes | None = None) -> tuple[int, str]:
+        """Status and text of the answer at a path, to a body of JSON if given; 0 for none in time."""
         url = f"https://127.0.0.1:{self.port}{path}"
+        sent = urllib.request.Request(url, body, {"Content-Type": "application/json"})
         try:
-            with urllib.request.urlopen(url, timeout=seconds, context=self.context) as answer:
+            with urllib.request.urlopen(sent, timeout=seconds, context=self.context) as answer:  # noqa: S310
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:

@@ -38,7 +38,7 @@ CI = {
 HOURS = {"make test-soak": "a release needs its record, see CONTRIBUTING.md"}
 """Commands that take hours, and who runs them."""
 
-ON_LOOPBACK = ("make run", "curl ", "ultraserver-webhook review ")
+ON_LOOPBACK = ("make run", "curl ")
 """Beginnings of commands that need the webhook of ``make run``: tests/docs/test_commands.py has one."""
 
 ON_A_CLUSTER = ("make cluster", "export KUBECONFIG=", "alias kubectl=", "kubectl ", "helm ")
