@@ -15,7 +15,7 @@ from kubectl_ultraserver.scheduling import decision_of, reason, silence
 from kubectl_ultraserver.seen import Fleet
 from placement.claims import POD_CLAIM, Claim, read_claim
 from placement.model import Pod
-from placement.plan import Policy
+from placement.plan import Tuning
 from placement.read import read_pod
 from webhook.engine import Request
 from webhook.engine.evaluate import opened
@@ -67,7 +67,7 @@ def fit(
     gate, keys, fleet = place.placer is Placer.GATE, {pod.key for pod in own}, case.fleet
     others = (pod for pod in fleet.pods if gate or not pod.gated)
     note = (f"note: {fleet.unseen}",) if fleet.unseen else ()
-    decision = decision_of(case, [*others, *earlier, *own], Policy().patience if gate else timedelta.max)
+    decision = decision_of(case, [*others, *earlier, *own], Tuning().patience if gate else timedelta.max)
     for waiting in decision.waiting:
         if waiting.job.key in keys:
             why, details = reason(case, decision, waiting)

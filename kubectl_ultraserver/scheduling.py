@@ -20,7 +20,7 @@ from kubectl_ultraserver.verify import few
 from placement.choose import Ranking
 from placement.decide import decide
 from placement.model import COMPONENT, Pod
-from placement.plan import Decision, Policy, Waiting
+from placement.plan import Decision, Tuning, Waiting
 from placement.read import read_ended, read_pod
 from placement.reasons import causes, listed
 
@@ -57,7 +57,7 @@ def unplaced(case: Case) -> Iterator[Finding]:
 def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
     """Why the placement program does not open a job; of several groups each by itself."""
     keys = {pod.key for pod in pods}
-    decision = decision_of(case, case.fleet.pods, Policy().patience)
+    decision = decision_of(case, case.fleet.pods, Tuning().patience)
     told = [text(event, "message") for event in case.told([pod.name for pod in pods], component=COMPONENT)]
     silent = silence(case.lease, case.fleet.now)
     for waiting in decision.waiting:
@@ -151,8 +151,8 @@ def decision_of(case: Case, pods: Iterable[Pod], patience: timedelta) -> Decisio
     """What the placement program decides, of what it would see now."""
     fleet = case.fleet
     ended = (found for raw in case.pods if (found := read_ended(raw)))
-    policy = Policy(patience=patience, units=frozenset(fleet.units.items()))
-    return decide(fleet.topology, [*pods, *ended, *fleet.taken], case.fleet.now, policy)
+    tuning = Tuning(patience=patience, units=frozenset(fleet.units.items()))
+    return decide(fleet.topology, [*pods, *ended, *fleet.taken], case.fleet.now, tuning)
 
 
 def reason(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple[str, ...]]:

@@ -14,7 +14,7 @@ from placement.believe import believed
 from placement.claims import Inventory
 from placement.cluster import shown
 from placement.model import Node, Pod, Taken
-from placement.plan import Policy
+from placement.plan import Tuning
 from placement.topology import UNITS, Topology
 from webhook.objects.tree import map_at
 from webhook.rows.table import Table
@@ -68,7 +68,7 @@ class Fleet:
 
     def claiming(self, pods: Iterable[Pod]) -> list[Pod]:
         """Pods with what they claim and have."""
-        return self.inventory.pods(pods, self.now, Policy().bound)
+        return self.inventory.pods(pods, self.now, Tuning().bound)
 
     def wishes(self, pod: Pod) -> dict[str, int]:
         """By what a pod claims, templates or claims, the node config that the driver is told; 0 for none."""

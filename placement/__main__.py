@@ -24,7 +24,7 @@ from placement.events import Reporter
 from placement.model import COMPONENT, Pod
 from placement.names import names_of
 from placement.passes import Passes
-from placement.plan import Policy
+from placement.plan import Tuning
 from placement.read import LIVE, OVER, read_ended, read_node, read_pod
 from placement.units import Followed
 
@@ -77,7 +77,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
 
     logs.configure(given["log_format"], "placement")
     metrics = Metrics()
-    policy = Policy(
+    tuning = Tuning(
         timedelta(seconds=given["patience_seconds"]),
         timedelta(seconds=given["bound_seconds"]),
         keeping=timedelta(seconds=given["keeping_seconds"]),
@@ -98,7 +98,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
     passes = Passes(
         api,
         copies,
-        policy,
+        tuning,
         units,
         Reporter(api, given["identity"]),
         metrics,

@@ -17,7 +17,7 @@ from placement.believe import believed, planned
 from placement.cluster import Cluster
 from placement.jobs import Job, jobs_of
 from placement.model import Ended, JobKey, Pod, Taken
-from placement.plan import Decision, Deletion, Failure, Keeping, Memory, Opening, Policy, Unsettled, Waiting
+from placement.plan import Decision, Deletion, Failure, Keeping, Memory, Opening, Tuning, Unsettled, Waiting
 from placement.reasons import LONGEST, explain
 from placement.topology import Topology
 
@@ -26,7 +26,7 @@ def decide(
     nodes: Topology,
     pods: Iterable[Pod | Ended | Taken],
     now: datetime,
-    policy: Policy | None = None,
+    tuning: Tuning | None = None,
     memory: Memory | None = None,
 ) -> Decision:
     """Say what to do now; the memory is of the decision before, None where there was none.
@@ -34,9 +34,9 @@ def decide(
     The pods are all that have not ended, with what was written already and is not seen yet (`assume`), and
     the workers that have; and the devices that claims have.
     """
-    policy, memory = policy or Policy(), memory or Memory()
-    resting = {key for key, found in memory.failures.items() if found.refused and now < found.again(policy)}
-    return _Round(Cluster(nodes, resting), now, policy, memory).run(pods)
+    tuning, memory = tuning or Tuning(), memory or Memory()
+    resting = {key for key, found in memory.failures.items() if found.refused and now < found.again(tuning)}
+    return _Round(Cluster(nodes, resting), now, tuning, memory).run(pods)
 
 
 def assume(pods: Iterable[Pod], written: Iterable[Pod]) -> list[Pod]:
@@ -56,8 +56,8 @@ def _stage(pod: Pod) -> tuple[bool, ...]:
 class _Round:
     """One decision while it is made."""
 
-    def __init__(self, cluster: Cluster, now: datetime, policy: Policy, memory: Memory) -> None:
-        self._cluster, self._now, self._policy, self._memory = cluster, now, policy, memory
+    def __init__(self, cluster: Cluster, now: datetime, tuning: Tuning, memory: Memory) -> None:
+        self._cluster, self._now, self._tuning, self._memory = cluster, now, tuning, memory
         self._allocator = Allocator(cluster)
         self._openings: list[Opening] = []
         self._deletions: list[Deletion] = []
@@ -70,7 +70,7 @@ class _Round:
     def run(self, pods: Iterable[Pod | Ended | Taken]) -> Decision:
         """Count all pods in, then go through the jobs once, those that were begun first."""
         found = list(pods)
-        own = planned([pod for pod in found if isinstance(pod, Pod)], self._now, self._policy.bound)
+        own = planned([pod for pod in found if isinstance(pod, Pod)], self._now, self._tuning.bound)
         seen = self._counted_in([*own, *(one for one in found if not isinstance(one, Pod))])
         for job in sorted(map(self._with_ended, jobs_of(seen)), key=lambda job: (not job.begun, job.order)):
             try:
@@ -87,7 +87,7 @@ class _Round:
             tuple(self._errors),
             Memory(self._unsettled, failures, self._keeping()),
             self._cluster,
-            self._policy.units,
+            self._tuning.units,
         )
 
     def _counted_in(self, pods: Iterable[Pod | Ended | Taken]) -> list[Pod]:
@@ -102,11 +102,11 @@ class _Round:
                 self._cluster.take(pod)
                 continue
             try:
-                found = believed(pod, self._cluster.topology, self._policy.units)
+                found = believed(pod, self._cluster.topology, self._tuning.units)
                 self._cluster.stand(found)
                 seen.append(found)
             except Exception as error:  # noqa: BLE001 - as above
-                self._cluster.hold_by_name(pod, self._policy.units)
+                self._cluster.hold_by_name(pod, self._tuning.units)
                 if pod.key not in failed:
                     self._mistaken(Job(pod.key, (pod,)), error)
                 failed.add(pod.key)
@@ -121,7 +121,7 @@ class _Round:
         """
         ended = self._ended.get(job.key)
         newest = max(pod.created for pod in job.pods)
-        if ended and (job.begun or self._now - newest >= self._policy.bound):
+        if ended and (job.begun or self._now - newest >= self._tuning.bound):
             return replace(job, ended=ended)
         return job
 
@@ -165,17 +165,17 @@ class _Round:
             state = Unsettled(self._now, unplaced)
         self._unsettled[job.key] = state
         # Those that are not there get no node by taking it from others, which may still pull their images.
-        if not unplaced or self._now - state.since < self._policy.bound:
+        if not unplaced or self._now - state.since < self._tuning.bound:
             return ()
         return tuple(pod for pod in job.workers if pod.opened and not pod.started)
 
     def _give_up(self, job: Job, pods: tuple[Pod, ...], why: str) -> None:
-        seconds = int(self._policy.bound.total_seconds())
+        seconds = int(self._tuning.bound.total_seconds())
         units = frozenset(unit for unit in map(self._cluster.unit_of, pods) if unit is not None)
         before = self._failures.get(job.key)
         if before is None:
             self._failures[job.key] = Failure(1, self._now, units)
-        elif self._now - before.at >= self._policy.bound:  # else a deletion is tried again that was refused
+        elif self._now - before.at >= self._tuning.bound:  # else a deletion is tried again that was refused
             self._failures[job.key] = Failure(before.count + 1, self._now, before.units | units)
         self._deletions.append(Deletion(job, pods, f"admitted, but not whole within {seconds} s: {why}"))
 
@@ -184,7 +184,7 @@ class _Round:
         failure = self._memory.failures.get(job.key)
         if failure is None or (job.begun and not failure.refused):
             return None
-        again = failure.again(self._policy)
+        again = failure.again(self._tuning)
         if self._now >= again:
             return None
         what = (
@@ -198,17 +198,17 @@ class _Round:
         """Whether others may pass a job: while it is young and stands nowhere, and after it had its turn."""
         before = self._memory.keeping
         if before is not None:
-            over = before.over(self._now, self._policy)
+            over = before.over(self._now, self._tuning)
             had = before.namespace if over else before.after
-            if job.key[0] == had or (over and before.rests(self._now, self._policy)):
+            if job.key[0] == had or (over and before.rests(self._now, self._tuning)):
                 return True
-        return not job.begun and self._now - job.created < self._policy.patience
+        return not job.begun and self._now - job.created < self._tuning.patience
 
     def _keeping(self) -> Keeping | None:
         """The turn that lasts, whoever's jobs came and went meanwhile; a new one after it and its rest."""
         before, keeper = self._memory.keeping, self._allocator.keeper
         if before is None or (
-            before.over(self._now, self._policy) and not before.rests(self._now, self._policy)
+            before.over(self._now, self._tuning) and not before.rests(self._now, self._tuning)
         ):
             return keeper and Keeping(keeper[0], self._now, before.namespace if before else "")
         waits = any(found.job.key[0] == before.namespace for found in self._waiting)

@@ -20,7 +20,7 @@ from placement.decide import assume, decide
 from placement.events import Reporter
 from placement.jobs import Job
 from placement.model import Pod
-from placement.plan import Decision, Deletion, Memory, Opening, Policy
+from placement.plan import Decision, Deletion, Memory, Opening, Tuning
 from placement.topology import Topology, Units
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Passes:
 
     api: RestApi
     copies: tuple[Mirror[Any], ...]
-    policy: Policy
+    tuning: Tuning
     units: Callable[[], Units]
     reporter: Reporter
     metrics: "Metrics"
@@ -120,10 +120,10 @@ class Passes:
             self._topology, self._shown = Topology(inventory.nodes(bare).values()), offered
         known = {pod.uid for pod in pods.values()}
         self._written = {uid: pod for uid, pod in self._written.items() if uid in known}
-        now, policy = self.clock(), replace(self.policy, units=self.units())
-        seen = inventory.pods(assume(pods.values(), self._written.values()), now, policy.bound)
+        now, tuning = self.clock(), replace(self.tuning, units=self.units())
+        seen = inventory.pods(assume(pods.values(), self._written.values()), now, tuning.bound)
         taken = inventory.taken(self._topology.nodes, seen)
-        return decide(self._topology, [*seen, *ended.values(), *taken], now, policy, self._memory)
+        return decide(self._topology, [*seen, *ended.values(), *taken], now, tuning, self._memory)
 
     def _carry_out(self, decision: Decision, deadline: float) -> bool:
         """Write what was decided, job by job; says whether there was time for all."""

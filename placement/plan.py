@@ -25,8 +25,8 @@ LONGEST_REFUSAL: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """What is wanted.
+class Tuning:
+    """How long placement waits for what, and which units there are.
 
     Attributes:
         patience: How long younger jobs may pass one that does not fit.
@@ -65,9 +65,9 @@ class Failure:
     units: frozenset[str]
     refused: str = ""
 
-    def again(self, policy: Policy) -> datetime:
+    def again(self, tuning: Tuning) -> datetime:
         """When the job is tried again: the first time at once, but for a write that was refused."""
-        pause, before = (FIRST_PAUSE, 1) if self.refused else (policy.bound, 2)
+        pause, before = (FIRST_PAUSE, 1) if self.refused else (tuning.bound, 2)
         if self.count < before:
             return self.at
         return self.at + min(pause * 2.0 ** min(self.count - before, 16), LONGEST_PAUSE)
@@ -94,13 +94,13 @@ class Keeping:
     since: datetime
     after: str = ""
 
-    def over(self, now: datetime, policy: Policy) -> bool:
+    def over(self, now: datetime, tuning: Tuning) -> bool:
         """Whether it has lasted as long as groups are kept at a time."""
-        return now - self.since >= policy.keeping
+        return now - self.since >= tuning.keeping
 
-    def rests(self, now: datetime, policy: Policy) -> bool:
+    def rests(self, now: datetime, tuning: Tuning) -> bool:
         """Whether nothing is kept for anybody yet after it: everybody has the patience to get the groups."""
-        return self.over(now, policy) and now - self.since < policy.keeping + policy.patience
+        return self.over(now, tuning) and now - self.since < tuning.keeping + tuning.patience
 
 
 @dataclass(frozen=True)

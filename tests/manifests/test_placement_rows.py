@@ -17,7 +17,7 @@ from contract import keys
 from contract.place import OLD, Index, Place, Placer, Term
 from placement.decide import decide
 from placement.model import Node, Pod
-from placement.plan import Policy
+from placement.plan import Tuning
 from placement.read import read_pod
 from placement.topology import UNITS, Topology
 from placement.units import Followed
@@ -184,7 +184,7 @@ def test_machines_of_another_size_are_a_row(files: dict[str, str], tmp_path: Pat
         Node(f"n{number}", {**labels, "example.com/rack": f"rack-{number // 18}"}, allocatable=CAPACITY)
         for number in range(3 * 18 - 1)
     ]
-    decision = decide(Topology(nodes), pods, NOW, Policy(units=units()))
+    decision = decide(Topology(nodes), pods, NOW, Tuning(units=units()))
     (opening,) = decision.openings
     assert opening.blocks == {0: "rack-0", 1: "rack-1"}
 

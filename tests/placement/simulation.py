@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from placement.model import Node, Pod
-    from placement.plan import Memory, Policy
+    from placement.plan import Memory, Tuning
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Run:
 
 
 def simulate(
-    nodes: Iterable[Node], arrivals: Iterable[Arrival], policy: Policy | None = None, end: float = 10**6
+    nodes: Iterable[Node], arrivals: Iterable[Arrival], tuning: Tuning | None = None, end: float = 10**6
 ) -> Run:
     """Let jobs come and go until nothing is left to happen, or `end` (in minutes)."""
     topology, run, memory = Topology(nodes), Run(), None
@@ -64,7 +64,7 @@ def simulate(
             pods[name] = _pods(coming[name])
         waiting = pods.keys() - run.started.keys()
         if (name or at % 1 == 0) and waiting:
-            memory = _step(topology, pods, at * MINUTE, run, memory, policy)
+            memory = _step(topology, pods, at * MINUTE, run, memory, tuning)
             for begun in waiting & run.started.keys():
                 arrival = coming[begun]
                 heapq.heappush(events, (at + arrival.minutes, begun))
@@ -78,11 +78,11 @@ def _step(  # noqa: PLR0913, PLR0917 - all that a simulation is
     passed: timedelta,
     run: Run,
     memory: Memory | None,
-    policy: Policy | None,
+    tuning: Tuning | None,
 ) -> Memory:
     now = NOW + passed
     everything = [pod for group in pods.values() for pod in group]
-    decision = decide(topology, everything, now, policy, memory)
+    decision = decide(topology, everything, now, tuning, memory)
     after = defaultdict(list)
     for pod in settled(carry_out(everything, decision, now), topology):
         after[name_of(pod.key)].append(pod)

@@ -12,7 +12,7 @@ from placement.claims import READERS
 from placement.events import Reporter
 from placement.metrics import Metrics
 from placement.passes import Passes
-from placement.plan import Policy
+from placement.plan import Tuning
 from placement.read import read_ended, read_node, read_pod
 from placement.units import Followed
 from tests.kube.fake import Clock, FakeApi
@@ -164,7 +164,7 @@ class Program:
         self.api, self.clock, self.metrics = api, Clock(), Metrics()
         self.nodes, self.pods, self.ended, self.claims = views(api)
         self.run = Passes(
-            *(api, (self.nodes, self.pods, self.ended, *self.claims), Policy(), Followed(None)),
+            *(api, (self.nodes, self.pods, self.ended, *self.claims), Tuning(), Followed(None)),
             *(Reporter(api, "one"), self.metrics, self.clock),
             **changes,
         )

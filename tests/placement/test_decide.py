@@ -11,7 +11,7 @@ from contract.keys import SERVER_2, SERVER_4
 from contract.place import Place, Placer
 from placement.decide import assume, decide
 from placement.model import Demand, Taint, Toleration
-from placement.plan import Failure, Memory, Policy, Unsettled
+from placement.plan import Failure, Memory, Tuning, Unsettled
 from placement.topology import Topology
 from tests.placement.world import (
     DEMAND,
@@ -45,9 +45,9 @@ ONE = servers(1)
 
 
 def ask(
-    nodes: Iterable[Node], pods: Iterable[Pod], memory: Memory | None = None, policy: Policy | None = None
+    nodes: Iterable[Node], pods: Iterable[Pod], memory: Memory | None = None, tuning: Tuning | None = None
 ) -> Decision:
-    return decide(Topology(nodes), pods, NOW, policy, memory)
+    return decide(Topology(nodes), pods, NOW, tuning, memory)
 
 
 def first(pods: list[Pod], **changes: Any) -> list[Pod]:

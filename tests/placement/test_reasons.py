@@ -9,7 +9,7 @@ import pytest
 
 from contract.place import Place, Placer
 from placement.decide import decide
-from placement.plan import Policy
+from placement.plan import Tuning
 from placement.reasons import LONGEST, units
 from placement.topology import UNITS, Topology
 from tests.placement.world import HOUR, NOW, bound, changed, foreign, job, on, servers, waiting
@@ -23,7 +23,7 @@ MANY = servers(40)
 
 
 def why(nodes: Iterable[Node], pods: Iterable[Pod], name: str = "a") -> str:
-    return waiting(decide(Topology(nodes), pods, NOW, Policy(units=UNITS | {("rack", 8)})))[name]
+    return waiting(decide(Topology(nodes), pods, NOW, Tuning(units=UNITS | {("rack", 8)})))[name]
 
 
 def running(name: str, *numbers: int) -> list[Pod]:

@@ -14,7 +14,7 @@ from placement.choose import Ranking
 from placement.cluster import Cluster
 from placement.decide import decide
 from placement.model import Demand, Expression, Pod, Term
-from placement.plan import Failure, Keeping, Memory, Policy
+from placement.plan import Failure, Keeping, Memory, Tuning
 from placement.topology import Topology
 from tests.placement.world import (
     HOUR,
@@ -45,13 +45,13 @@ ZONE = "topology.kubernetes.io/zone"
 PLAIN = replace(node(9, 0), labels={HOSTNAME: "n9-0", ZONE: "a"})
 FOUR = {name: replace(found, labels={**found.labels, ZONE: "a"}) for name, found in servers(4).items()}
 EVIL: dict[str, Any] = {"namespace": "evil"}
-POLICY = Policy()
+TUNING = Tuning()
 
 
 def ask(
     nodes: Iterable[Node], *pods: Iterable[Pod], memory: Memory | None = None, now: Any = NOW
 ) -> Decision:
-    return decide(Topology(nodes), chain.from_iterable(pods), now, POLICY, memory)
+    return decide(Topology(nodes), chain.from_iterable(pods), now, TUNING, memory)
 
 
 def claims(pods: Iterable[Pod], **changes: Any) -> list[Pod]:
@@ -241,8 +241,8 @@ def test_what_a_refused_job_was_pinned_to_is_given_up_once_somebody_else_has_it(
     memory = refused(3, HOUR)
     late = ask(FOUR.values(), evil, running, memory=memory)
     assert not deleted(late)
-    memory, later = replace(memory, unsettled=late.memory.unsettled), NOW + POLICY.bound
-    again = replace(memory, failures=refused(4, -POLICY.bound).failures)
+    memory, later = replace(memory, unsettled=late.memory.unsettled), NOW + TUNING.bound
+    again = replace(memory, failures=refused(4, -TUNING.bound).failures)
     assert not deleted(ask(FOUR.values(), evil, running, memory=again, now=later))
     assert len(deleted(ask(FOUR.values(), evil, running, memory=memory, now=later))) == 4
 
