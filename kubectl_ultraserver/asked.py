@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from common.quantities import thousandths
-from contract.keys import ADDED, ADDED_TO_POD, JOB
+from contract.keys import JOB
 from kube.api import Object
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.objects import INSTALLED, labels, maps, name_of, templates, text, unmet
@@ -20,8 +20,6 @@ from webhook.objects.tree import map_at, same, shown
 from webhook.preview.run import Preview
 from webhook.undo import record
 
-_RECORDS: Final = (ADDED, ADDED_TO_POD)
-_ENDS: Final = tuple(key.replace("/", "~1") for key in _RECORDS)
 _NUMBER: Final = re.compile(r"/\d+(?=/|$)")
 
 
@@ -139,7 +137,7 @@ def _silent(asked: Asked, hook: Object, would: str) -> Finding:
 def _tables(asked: Asked) -> set[str]:
     """The revisions of the tables by which the webhook answered, by its records; none if it did nothing."""
     before, found = (
-        {one.table for each in templates(obj) for key in _RECORDS if (one := record.read(each, key))}
+        {one.table for each in templates(obj) for key in record.KEYS if (one := record.read(each, key))}
         for obj in (asked.shown.object, asked.stored)
     )
     return found if asked.shown.outcome.revision in found else found - before
@@ -156,7 +154,7 @@ def unlike(asked: Asked) -> list[str]:
         place = _NUMBER.sub("/*", path)
         mine = any(place.startswith(one) or one.startswith(place) for one in ours)
         kept = wanted is None and ours.get(place)
-        if (kept or not _covers(there, wanted)) and mine and not place.endswith(_ENDS):
+        if (kept or not _covers(there, wanted)) and mine and not record.is_at(place):
             found.append(f"{path}: {_said(there)}, not {_said(wanted)}")
     return found
 
@@ -164,7 +162,7 @@ def unlike(asked: Asked) -> list[str]:
 def _covers(found: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON
     """Whether a value has all that another has; the API server adds its defaults beside that."""
     if isinstance(wanted, dict) and isinstance(found, dict):
-        return all(_covers(found.get(key), value) for key, value in wanted.items() if key not in _RECORDS)
+        return all(_covers(found.get(key), value) for key, value in wanted.items() if key not in record.KEYS)
     if isinstance(wanted, list) and isinstance(found, list):
         return all(any(_covers(there, item) for there in found) for item in wanted)
     equal = same(found, wanted) or 0 < thousandths(str(found)) == thousandths(str(wanted))

@@ -7,6 +7,7 @@ server itself refuses to pin what has no gate any more, and to change a pin.
 from collections.abc import Mapping
 from datetime import datetime
 
+from common.pointers import pointer
 from common.times import stamp
 from contract.keys import GATE, OPENED
 from kube.api import Object
@@ -27,12 +28,10 @@ def noted(now: datetime, plan: Mapping[int, str]) -> str:
 
 def pin(pod: Pod, key: str, unit: str, note: str) -> list[Object]:
     """The operations that pin a pod to its unit, by a node label, with a note."""
-    selector = pod.demand.selector
-    add = f"/spec/nodeSelector/{_escaped(key)}" if selector else "/spec/nodeSelector"
-    opened = f"/metadata/annotations/{_escaped(OPENED)}"
+    at, value = (("nodeSelector", key), unit) if pod.demand.selector else (("nodeSelector",), {key: unit})
     return [
-        {"op": "add", "path": opened, "value": note},
-        {"op": "add", "path": add, "value": unit if selector else {key: unit}},
+        {"op": "add", "path": pointer(("metadata", "annotations", OPENED)), "value": note},
+        {"op": "add", "path": pointer(("spec", *at)), "value": value},
     ]
 
 
@@ -75,8 +74,3 @@ def delete(api: RestApi, pod: Pod) -> None:
         ApiError: It cannot be deleted.
     """
     api.delete(path_of(pod), {"uid": pod.uid, "resourceVersion": pod.version})
-
-
-def _escaped(key: str) -> str:
-    """A key as a part of a JSON pointer (RFC 6901)."""
-    return key.replace("~", "~0").replace("/", "~1")

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from common.pointers import parse_pointer, pointer
 from contract import keys
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.engine.strategies import jobs
@@ -13,7 +14,7 @@ from tests.rules.tables import extended
 from webhook.engine import Outcome, Request, admit, evaluate
 from webhook.engine.changes import changes
 from webhook.engine.outcome import Change, Kind
-from webhook.objects.tree import Json, get, parse_pointer, pointer, put, same
+from webhook.objects.tree import Json, get, put, same
 from webhook.rows.table import Table
 from webhook.rules.load import load_default
 

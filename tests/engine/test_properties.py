@@ -8,6 +8,7 @@ import jsonpatch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.pointers import parse_pointer, pointer
 from tests.admission.anything import mpijobs
 from tests.engine.strategies import JSON, jobs, without_claims, without_void
 from tests.helpers import examples
@@ -15,7 +16,7 @@ from webhook.engine import Outcome, Request, evaluate
 from webhook.engine.outcome import Verdict
 from webhook.objects.lists import element
 from webhook.objects.patch import patched
-from webhook.objects.tree import parse_pointer, pointer, same
+from webhook.objects.tree import same
 from webhook.rules.load import load_default
 
 TABLE = load_default()

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from hypothesis import given
 
+from common.pointers import pointer
 from contract import keys
 from contract.place import OLD, Index, Place, Placer, Term
 from placement.decide import decide
@@ -28,7 +29,7 @@ from tests.helpers import examples, requested
 from tests.placement.world import CAPACITY, NOW
 from tests.rules.tables import EXTENDS
 from webhook.engine import evaluate
-from webhook.objects.tree import Json, get, pointer, put
+from webhook.objects.tree import Json, get, put
 from webhook.rows.table import Table
 from webhook.rules.load import load_file, load_texts
 from webhook.undo import record

@@ -6,13 +6,12 @@ from functools import partial
 from typing import Final
 
 from common.texts import printable
-from contract import keys
 from webhook.admission.review import Review
 from webhook.engine import Outcome, Request, evaluate, update
 from webhook.engine.evaluate import kind_of
 from webhook.engine.jobs import template_paths
 from webhook.objects.patch import Operation
-from webhook.objects.tree import Json, drop, get, pointer
+from webhook.objects.tree import Json, drop, get
 from webhook.rows.table import Table
 from webhook.rules.files import ordered
 from webhook.rules.load import load_texts
@@ -82,8 +81,7 @@ def _lacking(outcome: Outcome) -> list[Operation]:
     Not another record: the API server writes its defaults into what was added to objects of its own kinds,
     which is then taken for the author's. One that is there was written by mutation, or the guard refuses it.
     """
-    ends = tuple(pointer((*record.ANNOTATIONS, key)) for key in (keys.ADDED, keys.ADDED_TO_POD))
-    return [one for one in outcome.operations if one["op"] != "replace" or not one["path"].endswith(ends)]
+    return [one for one in outcome.operations if one["op"] != "replace" or not record.is_at(one["path"])]
 
 
 def _records(table: Table, obj: Json) -> list[record.Record]:

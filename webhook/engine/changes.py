@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
+from common.pointers import pointer
 from webhook.engine.outcome import Change
 from webhook.objects.lists import Kind, kind, paired, step
-from webhook.objects.tree import Json, Path, pointer, same
+from webhook.objects.tree import Json, Path, same
 
 LONGEST_PATH = 500
 """Characters of a path; what differs further down is one change, so that keys of an author cost little."""

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
+from common.pointers import pointer
 from common.quantities import amounts
 from webhook.engine.jobs import OpenJob
 from webhook.objects.templates import admits, chosen_types
-from webhook.objects.tree import Json, Path, as_list, get, pointer
+from webhook.objects.tree import Json, Path, as_list, get
 from webhook.rows.table import Table
 
 

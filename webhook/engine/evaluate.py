@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Final
 
+from common.pointers import pointer
 from contract import keys
 from webhook.engine.apply import Progress, apply_rules
 from webhook.engine.candidates import candidacy, devices, injection
@@ -17,7 +18,7 @@ from webhook.engine.script import with_script
 from webhook.engine.shapes import choose_shape
 from webhook.engine.values import placeholder_values
 from webhook.objects.patch import patched
-from webhook.objects.tree import Json, Path, WrongTypeError, get, pointer, put, same, shown
+from webhook.objects.tree import Json, Path, WrongTypeError, get, put, same, shown
 from webhook.rows.policies import Mode
 from webhook.rows.table import Table
 from webhook.rows.workloads import WORKER, Workload

@@ -1,12 +1,13 @@
 """Which shape a job has: by its size, and by the node config that it names."""
 
+from common.pointers import pointer
 from contract import keys
 from contract.place import MOST_WORKERS
 from webhook.engine.claims import claims
 from webhook.engine.jobs import OpenJob, marked
 from webhook.engine.outcome import JobError, cut
 from webhook.objects.templates import containers
-from webhook.objects.tree import get, maps_at, pointer, shown, text_of
+from webhook.objects.tree import get, maps_at, shown, text_of
 from webhook.rows.table import Shape, Table
 from webhook.rows.workloads import WORKER
 

@@ -8,13 +8,14 @@ nothing out comes out as it was.
 from dataclasses import replace
 from typing import Final
 
+from common.pointers import pointer
 from contract import keys
 from webhook.engine.evaluate import evaluate, kind_of
 from webhook.engine.jobs import group_key, is_of, marked, open_job, template_paths
 from webhook.engine.outcome import JobError, Outcome, Request, bounded, cut
 from webhook.objects.patch import patched
 from webhook.objects.templates import first_container
-from webhook.objects.tree import Json, Path, WrongTypeError, get, pointer, put, same
+from webhook.objects.tree import Json, Path, WrongTypeError, get, put, same
 from webhook.rows.policies import Mode
 from webhook.rows.table import Table
 from webhook.rows.workloads import Suspending, Workload

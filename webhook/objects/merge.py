@@ -5,19 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from common.pointers import pointer
 from webhook.objects.lists import EXPRESSIONS, IDENTITY, Kind, key_of, kind, step
-from webhook.objects.tree import (
-    Json,
-    Path,
-    as_list,
-    as_map,
-    digest,
-    get,
-    pointer,
-    same,
-    shared,
-    with_entry,
-)
+from webhook.objects.tree import Json, Path, as_list, as_map, digest, get, same, shared, with_entry
 
 OTHER_CONTAINERS: Final = {"containers": "initContainers", "initContainers": "containers"}
 """Lists that share one set of names."""

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from operator import is_
 from typing import Any, Final
 
+from common.pointers import pointer
 from webhook.objects.lists import Kind, kind, paired
-from webhook.objects.tree import Json, Path, canonical, get, pointer, put, same
+from webhook.objects.tree import Json, Path, canonical, get, put, same
 
 Operation = dict[str, Any]
 """One RFC 6902 operation: ``op``, ``path`` and, for add and replace, ``value``."""

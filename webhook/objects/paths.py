@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from webhook.objects.tree import Json, Path, get, parse_pointer, pointer
+from common.pointers import parse_pointer, pointer
+from webhook.objects.tree import Json, Path, get
 
 _SELECTING = re.compile(r"([^\[\]]+)\[(?:\*|([A-Za-z][A-Za-z0-9]*)=([^\[\]]+))\]")
 """A list, and the key and value of one of its elements, or neither for all of them."""

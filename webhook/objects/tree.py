@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import orjson
 
+from common.pointers import pointer
 from common.texts import printable
 
 Json = Any
@@ -32,28 +33,6 @@ class WrongTypeError(ValueError):
 
     def __init__(self, path: str, wanted: str, found: Json) -> None:
         super().__init__(f"{path} must be {wanted}, not {shown(found)}")
-
-
-@lru_cache(maxsize=256)
-def pointer(path: Path) -> str:
-    """RFC 6901 pointer of a path, with ``~`` and ``/`` escaped.
-
-    A table names some fifty places, again and again. Few more are kept: keys may be an author's, and long.
-    """
-    return "".join([f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path])
-
-
-def parse_pointer(text: str) -> tuple[str, ...]:
-    """The path of an RFC 6901 pointer.
-
-    Raises:
-        ValueError: if the text is neither empty nor starts with ``/``.
-    """
-    if not text:
-        return ()
-    if not text.startswith("/"):
-        raise ValueError(f"a JSON pointer starts with '/': {text!r}")
-    return tuple(part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/"))
 
 
 def get(node: Json, path: Sequence[str | int]) -> Json:

@@ -4,9 +4,10 @@ import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from common.pointers import pointer
 from webhook.engine.evaluate import kind_of
 from webhook.objects.paths import ObjectPath, Select
-from webhook.objects.tree import Json, Path, pointer
+from webhook.objects.tree import Json, Path
 from webhook.rows.table import Table
 from webhook.rows.workloads import Workload
 from webhook.rules.schema import pod_template

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from common.pointers import parse_pointer
 from contract import keys
-from webhook.objects.tree import nodes, parse_pointer, text_of
+from webhook.objects.tree import nodes, text_of
 from webhook.preview.run import Preview
 
 _Texts = Mapping[tuple[object, ...], str]

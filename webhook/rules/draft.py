@@ -6,9 +6,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from common.pointers import pointer
 from common.texts import did_you_mean
 from webhook.documents import Document
-from webhook.objects.tree import Path, get, map_at, pointer
+from webhook.objects.tree import Path, get, map_at
 from webhook.rows.table import Origin
 from webhook.rules.problems import Problem
 

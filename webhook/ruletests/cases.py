@@ -9,10 +9,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter, ValidationError
 
+from common.pointers import pointer
 from webhook.documents import Document, DocumentError, read_documents
 from webhook.engine import Request
 from webhook.engine.outcome import State
-from webhook.objects.tree import Json, Path, map_at, pointer
+from webhook.objects.tree import Json, Path, map_at
 from webhook.preview.run import UID, namespace_of
 from webhook.rows.written import Row
 from webhook.rules.problems import Problem, TableError

@@ -4,16 +4,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from common.texts import did_you_mean
-from contract import keys
 from webhook.engine import Outcome
 from webhook.engine.outcome import Kind, State, Verdict
-from webhook.objects.tree import Json, is_empty, pointer, same
+from webhook.objects.tree import Json, is_empty, same
 from webhook.preview.run import abridged, unified
 from webhook.rows.table import Table
 from webhook.ruletests.cases import Case
-
-RECORDS: Final = (keys.ADDED, keys.ADDED_TO_POD)
-"""They name the revision of the table, which is another after every change."""
+from webhook.undo import record
 
 VERDICTS: Final = {"allowed": Verdict.ALLOWED, "warned": Verdict.WARNED, "denied": Verdict.DENIED}
 """What an outcome may be called beside its kind."""
@@ -30,7 +27,7 @@ def _unrecorded(value: Json) -> Json:
         return [_unrecorded(item) for item in value]
     if not isinstance(value, dict):
         return value
-    bare = {key: (item, _unrecorded(item)) for key, item in value.items() if key not in RECORDS}
+    bare = {key: (item, _unrecorded(item)) for key, item in value.items() if key not in record.KEYS}
     return {key: new for key, (old, new) in bare.items() if is_empty(old) or not is_empty(new)}
 
 
@@ -78,11 +75,10 @@ def _messages(_: Table, case: Case, outcome: Outcome) -> str:
 
 
 def _patch(_: Table, case: Case, outcome: Outcome) -> str:
-    records = tuple(pointer((key,)) for key in RECORDS)
     found = [
         each
         for each in comparable(list(outcome.operations))
-        if not each["path"].endswith(records) and ("value" in each or each["op"] == "remove")
+        if not record.is_at(each["path"]) and ("value" in each or each["op"] == "remove")
     ]
     return "" if case.expect.patch is None else _difference(comparable(case.expect.patch), found)
 

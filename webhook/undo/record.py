@@ -11,12 +11,16 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from common.pointers import pointer
 from contract import keys, place
 from webhook.objects.lists import TERMS
-from webhook.objects.tree import Json, drop, get, map_at, maps_at, pointer, put, shared
+from webhook.objects.tree import Json, drop, get, map_at, maps_at, put, shared
 from webhook.undo.budget import Budget, OverBudgetError
 from webhook.undo.takeback import take_back
 
+KEYS = (keys.ADDED, keys.ADDED_TO_POD)
+"""The annotations with records, which name the table's revision: another one after every change."""
+_ENDS = tuple(pointer((key,)) for key in KEYS)
 ANNOTATIONS = ("metadata", "annotations")
 JOB_LABEL = ("metadata", "labels", keys.JOB)
 _PLACING = (keys.JOB, keys.PLACE, keys.NODE_CONFIG, keys.OPENED, *place.OLD)
@@ -40,6 +44,11 @@ class Record:
     table: str = ""
     uid: str = ""
     added: Mapping[str, str | list[str]] = field(default_factory=dict)
+
+
+def is_at(place: str) -> bool:
+    """Whether a JSON pointer is to a record."""
+    return place.endswith(_ENDS)
 
 
 def read(template: Json, key: str = keys.ADDED) -> Record | None:

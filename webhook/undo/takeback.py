@@ -4,16 +4,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from common.pointers import parse_pointer
 from webhook.objects.lists import EXPRESSIONS, Kind, kind
-from webhook.objects.tree import (
-    Json,
-    canonical,
-    digest_of_text,
-    is_empty,
-    parse_pointer,
-    shared,
-    with_entry,
-)
+from webhook.objects.tree import Json, canonical, digest_of_text, is_empty, shared, with_entry
 from webhook.undo.budget import Budget
 
 LAST = 4

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from common.pointers import pointer
 from contract import keys
 from testbed import chart
 from testbed.mpijob import WORKER, mpijob
@@ -22,7 +23,6 @@ from testbed.plane.webhook import RunningWebhook
 from tests.plane.fleets.installed import AWAY, installed
 from tests.plane.kinds.jobs import job
 from tests.plane.recorder import Patch, answering, patching
-from webhook.objects.tree import pointer
 from webhook.rules.load import load_file
 
 NAME = "ultraserver-webhook"
