@@ -159,7 +159,8 @@ def _guard(seen: Gatherer) -> Iterator[Line]:
     asked, known = {"group": "ultraserver-webhook.io", "resource": "jobidentities"}, dict[str, bool]()
     for who, verb in ((each.account, verbs[each.name]) for each in seen.programs if each.name in verbs):
         known[who] = seen.allowed("SubjectAccessReview", asked | {"verb": verb}, user=who)
-    return installed.guard(policies, bound, known)
+    placement = any(each.where == f"{NAME}/{COMPONENT}" for each in seen.programs)
+    return installed.guard(policies, bound, known, placement=placement)
 
 
 def _pods(seen: Gatherer) -> Iterator[Line]:

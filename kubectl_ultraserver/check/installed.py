@@ -25,6 +25,8 @@ UNPULLED: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageNa
 DAYS: Final = 7
 """Certificates are renewed long before; the alert is about the same number."""
 POLICIES: Final = frozenset(f"{NAME}-guard-{part}" for part in ("jobs", "pods", "affinity", "bindings"))
+BOUND: Final = frozenset({f"{NAME}-guard-pods", f"{COMPONENT}-account"})
+"""One of these policies refuses what the account of whole-job admission is not to do to Pods."""
 SYSTEM: Final = frozenset({"kube-system", "kube-public", "kube-node-lease", NAME})
 """Namespaces that are always left out."""
 LOGS: Final = f"kubectl -n {NAME} logs deployment/"
@@ -174,13 +176,19 @@ def placement(lease: Object | None, now: datetime, *, gates: bool, kueue: bool) 
 
 
 def guard(
-    policies: Sequence[Object], bound: Sequence[Object], accounts: Mapping[str, bool]
+    policies: Sequence[Object], bindings: Sequence[Object], accounts: Mapping[str, bool], *, placement: bool
 ) -> Iterator[Line]:
-    """Whether the guard's policies refuse; by account of an operator, whether the guard knows it."""
-    there = {name_of(found) for found in policies if name_of(found).startswith(f"{NAME}-guard-")}
-    does = {name: set[str]() for name in there}
-    for binding in (each for each in bound if text(each, "spec", "policyName") in there):
+    """Whether policies refuse: the guard's, and what bounds the account of ``placement``, if that is there.
+
+    And by account of an operator, whether the guard knows it.
+    """
+    does = {name_of(found): set[str]() for found in policies}
+    for binding in (each for each in bindings if text(each, "spec", "policyName") in does):
         does[binding["spec"]["policyName"]] |= {*binding["spec"]["validationActions"]}
+    if placement and not any("Deny" in does.get(name, ()) for name in BOUND):
+        text_ = f"no policy bounds what the account of {COMPONENT} may do to Pods"
+        yield Line(FAIL, text_, "install the chart again", "install.md#the-guard")
+    there = {name for name in does if name.startswith(f"{NAME}-guard-")}
     broken = sorted({*(POLICIES - there), *(name for name in there if not does[name])})
     weak = sorted(name for name in there if does[name] and "Deny" not in does[name])
     if not there:

@@ -68,12 +68,25 @@ def space(name: str, **labels: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": labels}}
 
 
+ACCOUNT, POD_GUARD = "ultraserver-placement-account", f"{NAME}-guard-pods"
+
+
 def policies(*names: str) -> list[dict[str, Any]]:
     return [{"metadata": {"name": name}} for name in names or sorted(installed.POLICIES)]
 
 
 def bound(action: str = "Deny", names: Iterable[str] = installed.POLICIES) -> list[dict[str, Any]]:
     return [{"spec": {"policyName": name, "validationActions": [action]}} for name in names]
+
+
+def guard(
+    policies: list[dict[str, Any]],
+    bindings: list[dict[str, Any]],
+    accounts: dict[str, bool] | None = None,
+    *,
+    placement: bool = True,
+) -> Iterator[Line]:
+    return installed.guard(policies, bindings, accounts or {}, placement=placement)
 
 
 def programs(image: str, ready: int = 1) -> list[Any]:
@@ -221,15 +234,19 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
         installed.placement(None, NOW, gates=False, kueue=False),
         ["warn whole-job admission is not in the rule table"],
     ),
-    (installed.guard(policies(), bound(), {"op": True}), ["pass 4 policies refuse"]),
-    (installed.guard(policies("other"), bound(), {"op": False}), ["warn there is no guard"]),
-    (installed.guard(policies(), bound("Warn"), {}), ["warn these warn only: "]),
+    (guard(policies(), bound(), {"op": True}), ["pass 4 policies refuse"]),
+    (guard(policies("other"), bound(), {"op": False}, placement=False), ["warn there is no guard"]),
+    (guard(policies(ACCOUNT), bound(names=[ACCOUNT])), ["warn there is no guard"]),
+    (guard(policies("other"), bound()), ["fail no policy bounds what the account of ", "warn there is no"]),
+    (guard(policies(ACCOUNT), bound("Warn", [ACCOUNT])), ["fail no policy bounds", "warn there is no"]),
+    (guard(policies(), bound("Warn"), placement=False), ["warn these warn only: "]),
     (
-        installed.guard(policies(), bound(names=[f"{NAME}-guard-pods"]), {}),
-        ["fail missing, or without a binding: "],
+        guard(policies(*installed.POLICIES, ACCOUNT), [*bound("Warn"), *bound(names=[ACCOUNT])]),
+        ["warn these"],
     ),
-    (installed.guard(policies(f"{NAME}-guard-pods"), bound(), {}), ["fail missing, or without a binding: "]),
-    (installed.guard(policies(), bound(), {"op": False}), ["pass", "fail the guard refuses the pods of op"]),
+    (guard(policies(), bound(names=[POD_GUARD])), ["fail missing, or without a binding: "]),
+    (guard(policies(POD_GUARD), bound()), ["fail missing, or without a binding: "]),
+    (guard(policies(), bound(), {"op": False}), ["pass", "fail the guard refuses the pods of op"]),
 ]
 
 
