@@ -383,6 +383,10 @@ CASES: dict[str, tuple[Broken, dict[str, tuple[str, ...]]]] = {
         lambda made: bound(made, ["Warn", "Audit"]),
         {"guard": ("warn", f"these warn only: {NAME}-guard-pods")},
     ),
+    "account": (
+        lambda made: made.without("validatingadmissionpolicybinding", f"{NAME}-guard-pods"),
+        {"guard": ("fail", "no policy bounds what the account of ultraserver-placement may do to Pods")},
+    ),
     "operator": (
         unbound,
         {
