@@ -29,7 +29,7 @@ class Fit(NamedTuple):
         fits: Whether.
         units: What it would get, or could where others than placement choose.
         text: That, or what it would wait for.
-        details: What keeps each group from it, and what was not looked at.
+        details: What keeps each unit from it, and what was not looked at.
         pods: Its pods that take nodes, as far as the decision knows them: others come after them.
     """
 

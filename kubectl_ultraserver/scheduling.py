@@ -122,7 +122,7 @@ def _unscheduled(case: Case, lacking: Sequence[Pod]) -> Iterator[Finding]:
 
 
 def _unplaced(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
-    """Where a job with a place could go: what it needs, then what keeps each group from it."""
+    """Where a job with a place could go: what it needs, then what keeps each unit from it."""
     own = [
         replace(
             pod,
@@ -156,9 +156,9 @@ def decision_of(case: Case, pods: Iterable[Pod], patience: timedelta) -> Decisio
 
 
 def reason(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple[str, ...]]:
-    """Why a job waits: in short, and what keeps each group from it, and which nodes are in none."""
+    """Why a job waits: in short, and what keeps each unit from it, and which nodes are in none."""
     job, fleet = waiting.job, case.fleet
-    if not waiting.why.startswith("needs "):  # it is not the groups that it waits for
+    if not waiting.why.startswith("needs "):  # it is not the units that it waits for
         return waiting.why, ()
     demands = tuple(dict.fromkeys(pod.demand for pod in job.unpinned))
     found = list(causes(decision.cluster, Ranking(decision.cluster, job.place, demands), job))

@@ -11,7 +11,7 @@ from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.seen import MODE, node_number
 from placement.model import Pod
 from placement.reasons import units
-from placement.topology import NodeGroup
+from placement.topology import Unit
 
 TOKENS: Final = {4: {"4", "1"}, 2: {"2", "3"}, 1: {"1", "4"}}
 """Words of the mode label that stand for a node config: the config itself, or the driver's enum
@@ -168,22 +168,22 @@ def misplaced(case: Case) -> Iterator[Fault]:
 def _straddles(case: Case, workers: Sequence[Pod], place: Place) -> Iterator[Fault]:
     homes: defaultdict[str, list[Pod]] = defaultdict(list)
     for worker in workers:
-        if unit := _unit(case, worker, place):
-            homes[unit].append(worker)
+        if home := _unit(case, worker, place):
+            homes[home].append(worker)
     for node, count in Counter(worker.node for worker in workers if worker.node).items():
         if count > 1 and place.size > 1:
             yield Fault("straddles", f"node {node} has {count} of its workers, and may have one", node)
     # A job that still waits may have blocks that are not full yet, but no more of them than it needs.
     complete = sum(map(len, homes.values())) == place.workers
     spread = place.size > 1 and (complete or len(homes) > -(-place.workers // place.size))
-    for unit, there in sorted(homes.items()):
+    for home, there in sorted(homes.items()):
         if spread and len(there) != place.size:
             names = few([worker.name for worker in there])
             needs = f"node config {place.size} needs {place.size}: {names}"
-            yield Fault("straddles", f"{unit} has {len(there)} of its workers, and {needs}", unit)
-        group = case.fleet.topology.groups(place.unit).get(unit)
-        if group:
-            yield from _shared(case, workers, group, place.size)
+            yield Fault("straddles", f"{home} has {len(there)} of its workers, and {needs}", home)
+        unit = case.fleet.topology.unit(place.unit, home)
+        if unit:
+            yield from _shared(case, workers, unit, place.size)
 
 
 def few(names: list[str]) -> str:
@@ -223,14 +223,14 @@ def _bad_claim(case: Case, worker: Pod, place: Place | None) -> Iterator[Fault]:
             yield Fault("claim", f"{text}; the job has {place.size}", worker.name)
 
 
-def _shared(case: Case, workers: Sequence[Pod], group: NodeGroup, size: int) -> Iterator[Fault]:
+def _shared(case: Case, workers: Sequence[Pod], unit: Unit, size: int) -> Iterator[Fault]:
     """Other jobs in a unit; a unit of one node may be shared by those that need no more."""
     own, uids = {worker.key for worker in workers}, {worker.uid for worker in workers}
     seen: dict[str, str] = {}
-    for node in group.nodes:
+    for node in unit.nodes:
         for tenant, pods in case.fleet.tenants.get(node.name, {}).items():
             whole = size > 1 or any(pod.loose or (pod.place and pod.place.size > 1) for pod in pods)
             if whole and not any(pod.uid in uids or pod.key in own for pod in pods):
                 seen.setdefault(tenant, f"{pods[0].name if pods else 'devices'} on node {node.name}")
     for tenant, where in seen.items():
-        yield Fault("shares", f"{group.id} is shared with {tenant} ({where})", group.id)
+        yield Fault("shares", f"{unit.id} is shared with {tenant} ({where})", unit.id)

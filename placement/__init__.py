@@ -1,1 +1,1 @@
-"""Whole-job admission: the gated pods of a job are let through together, onto free node groups."""
+"""Whole-job admission: the gated pods of a job are let through together, onto free units."""

@@ -1,4 +1,4 @@
-"""A unit for every block of a job: where others of the block are, or a free group."""
+"""A unit for every block of a job: the one where others of the block are, or a free one."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -31,10 +31,10 @@ class UnplacedError(Exception):
 
 
 class Allocator:
-    """Gives groups to jobs, one job after the other.
+    """Gives units to jobs, one job after the other.
 
     Attributes:
-        keeper: The job that groups are kept for; None where there is none yet.
+        keeper: The job that units are kept for; None where there is none yet.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -96,17 +96,17 @@ class Allocator:
             raise UnplacedError(why)
         return None
 
-    def _crowded(self, job: Job, unit: str, there: Sequence[Pod], coming: Sequence[Pod]) -> str | None:
+    def _crowded(self, job: Job, unit_id: str, there: Sequence[Pod], coming: Sequence[Pod]) -> str | None:
         """Why those of a block that have no node yet cannot all get one in a unit; None where they can."""
         unplaced = [pod for pod in (*there, *coming) if not pod.node]
-        group = self._cluster.topology.group(job.place.unit, unit)
+        unit = self._cluster.topology.unit(job.place.unit, unit_id)
         taken = {pod.node for pod in there}
-        nodes = [node for node in group.nodes if node.name not in taken] if group else []
+        nodes = [node for node in unit.nodes if node.name not in taken] if unit else []
         whys = [why for node in nodes if (why := self._unfit(job, node, unplaced))]
         if len(nodes) - len(whys) >= len(unplaced):
             return None
         why = whys[0] if whys else f"it has {len(nodes)} more nodes"
-        return f"{unplaced[0].name} has to go to {unit}, where its block is: {why}"
+        return f"{unplaced[0].name} has to go to {unit_id}, where its block is: {why}"
 
     def _unfit(self, job: Job, node: Node, pods: Iterable[Pod]) -> str | None:
         """Why a node of a job's own unit does not suit its pods."""
@@ -123,33 +123,33 @@ class Allocator:
     def _settle(
         self, job: Job, blocks: Sequence[Sequence[Pod]], failure: Failure | None, *, patient: bool
     ) -> dict[int, str]:
-        """Free groups for whole blocks, by their numbers."""
+        """Free units for whole blocks, by their numbers."""
         ranking = self._ranking(job)
-        groups, free = ranking.take(job.key, len(blocks), failure.units if failure else ())
-        if not groups:
+        units, free = ranking.take(job.key, len(blocks), failure.units if failure else ())
+        if not units:
             if not patient:
                 self._keep(job, ranking, len(blocks))
             keeps = self.keeper == job.key
             raise UnplacedError(shortage(ranking, len(blocks), free, keeps=keeps), ranking)
-        units: dict[int, str] = {}
-        for group, pods in zip(groups, blocks, strict=True):
-            units[pods[0].block] = group.id
-            self._cluster.hold(group, job.key, job.place.size, pods[0].demand)
+        given: dict[int, str] = {}
+        for unit, pods in zip(units, blocks, strict=True):
+            given[pods[0].block] = unit.id
+            self._cluster.hold(unit, job.key, job.place.size, pods[0].demand)
             for other in self._rankings.values():
-                other.touched(group.nodes)
-        return units
+                other.touched(unit.nodes)
+        return given
 
     def _keep(self, job: Job, ranking: Ranking, count: int) -> None:
-        """Keep groups for a job that nobody may pass any longer, if it can have enough of them one day."""
+        """Keep units for a job that nobody may pass any longer, if it can have enough of them one day."""
         if self.keeper is not None or len(ranking.possible) < count:
             return
         self.keeper = job.key
-        groups, self._cluster.kept_inside = ranking.nearest(count, job.key[0])
-        for group in groups:
-            self._cluster.kept.update((node.name, job.key) for node in group.nodes)
+        units, self._cluster.kept_inside = ranking.nearest(count, job.key[0])
+        for unit in units:
+            self._cluster.kept.update((node.name, job.key) for node in unit.nodes)
 
     def _ranking(self, job: Job) -> Ranking:
-        """The groups that suit a job, unless it or its namespace asks too much."""
+        """The units that suit a job, unless it or its namespace asks too much."""
         place = job.place
         demands = tuple(dict.fromkeys(pod.demand for pod in job.unpinned))
         if len(demands) > MOST_DEMANDS:

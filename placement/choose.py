@@ -1,4 +1,4 @@
-"""Which of the free groups a job gets: those that are the least loss to larger jobs.
+"""Which of the free units a job gets: those that are the least loss to larger jobs.
 
 Jobs of fewer nodes fill UltraServers that are broken into already, so that whole ones stay free. Among
 equals the first by name is taken, so that every run of the same decision says the same.
@@ -14,7 +14,7 @@ from contract.place import Place
 from placement.cluster import Cluster
 from placement.fit import Cause
 from placement.model import Demand, JobKey, Node
-from placement.topology import SIZES, NodeGroup
+from placement.topology import SIZES, Unit
 
 Rank = tuple[bool, bool, int, int]
 Entry = tuple[Rank, tuple[str, str, str]]
@@ -22,15 +22,15 @@ Entry = tuple[Rank, tuple[str, str, str]]
 
 
 class Ranking:
-    """The groups that suit pods of equal demands, the least loss first.
+    """The units that suit pods of equal demands, the least loss first.
 
-    A heap whose entries go out of date: one whose rank is no longer the group's is dropped when it comes up,
+    A heap whose entries go out of date: one whose rank is no longer the unit's is dropped when it comes up,
     because `touched` has put in another.
 
     Attributes:
-        place: Of the pods: which label makes the groups, and how many nodes one has.
+        place: Of the pods: which label makes the units, and how many nodes one has.
         demands: What the pods ask of a node.
-        fitting: Every group that suits the pods, held or not, by id.
+        fitting: Every unit that suits the pods, held or not, by id.
         unfit: Why the others do not.
     """
 
@@ -39,23 +39,23 @@ class Ranking:
         self.fitting, self.unfit = cluster.topology.suited(place.unit, place.size, demands)
         # Nothing becomes free while this is decided, so what is full is not ranked, whatever comes of others.
         free = [
-            group
-            for group in self.fitting.values()
-            if cluster.holder(group, place.size) is None and cluster.full(group.nodes, demands) is None
+            unit
+            for unit in self.fitting.values()
+            if cluster.holder(unit, place.size) is None and cluster.full(unit.nodes, demands) is None
         ]
-        self._heap: list[Entry] = [self._entry(group) for group in free]
+        self._heap: list[Entry] = [self._entry(unit) for unit in free]
         # What is kept from the last that asked, and may not be from the next, of another namespace.
         self._aside: list[Entry] = []
-        self._inside: defaultdict[str, list[NodeGroup]] = defaultdict(list)
-        for group in free:
-            self._inside[_server(group.nodes[0])].append(group)
+        self._inside: defaultdict[str, list[Unit]] = defaultdict(list)
+        for unit in free:
+            self._inside[_server(unit.nodes[0])].append(unit)
         heapify(self._heap)
 
-    def take(self, job: JobKey, count: int, avoided: Collection[str] = ()) -> tuple[list[NodeGroup], int]:
-        """The best groups for a job that needs so many, those that are avoided last.
+    def take(self, job: JobKey, count: int, avoided: Collection[str] = ()) -> tuple[list[Unit], int]:
+        """The best units for a job that needs so many, those that are avoided last.
 
         Returns:
-            The groups, none if there are too few; and how many there are, counted up to what is needed.
+            The units, none if there are too few; and how many there are, counted up to what is needed.
         """
         found: list[Entry] = []
         last: list[Entry] = []
@@ -66,54 +66,54 @@ class Ranking:
         seen: set[str] = set()
         while self._heap and len(found) < count:
             entry = heappop(self._heap)
-            unit = entry[1][-1]
-            if unit in seen or not self._good(entry):
+            unit_id = entry[1][-1]
+            if unit_id in seen or not self._good(entry):
                 continue
-            seen.add(unit)
+            seen.add(unit_id)
             if self._kept_from(entry, job) is not None:
                 self._aside.append(entry)
             else:
-                (last if unit in avoided else found).append(entry)
+                (last if unit_id in avoided else found).append(entry)
         both = found + last[: max(count - len(found), 0)]
         for entry in found + last:
             heappush(self._heap, entry)
         return ([self.fitting[names[-1]] for _, names in both] if len(both) == count else []), len(both)
 
     def touched(self, nodes: Iterable[Node]) -> None:
-        """Rank the groups of some nodes' UltraServers again: these nodes were taken."""
+        """Rank the units of some nodes' UltraServers again: these nodes were taken."""
         for server in {_server(node) for node in nodes}:
-            for group in self._inside.get(server, ()):
-                if self._cluster.holder(group, self.place.size) is None:
-                    heappush(self._heap, self._entry(group))
+            for unit in self._inside.get(server, ()):
+                if self._cluster.holder(unit, self.place.size) is None:
+                    heappush(self._heap, self._entry(unit))
 
     @cached_property
-    def possible(self) -> tuple[NodeGroup, ...]:
-        """The groups that a job could have once other jobs have ended."""
+    def possible(self) -> tuple[Unit, ...]:
+        """The units that a job could have once other jobs have ended."""
         cluster, size = self._cluster, self.place.size
         return tuple(
-            group for group in self.fitting.values() if cluster.can_become_free(group, size, self.demands)
+            unit for unit in self.fitting.values() if cluster.can_become_free(unit, size, self.demands)
         )
 
-    def nearest(self, count: int, namespace: str) -> tuple[list[NodeGroup], bool]:
+    def nearest(self, count: int, namespace: str) -> tuple[list[Unit], bool]:
         """So many of those, the ones first from which the fewest nodes are missing.
 
-        Groups that jobs of the namespace hold, or that its other pods fill, come last.
+        Units that jobs of the namespace hold, or that its other pods fill, come last.
 
         Returns:
-            The groups, and whether there are such groups among them.
+            The units, and whether there are such among them.
         """
         cluster, holders = self._cluster, self._cluster.holders
 
-        def own(group: NodeGroup) -> bool:
-            if any(key[0] == namespace for node in group.nodes for key in holders.get(node.name, ())):
+        def own(unit: Unit) -> bool:
+            if any(key[0] == namespace for node in unit.nodes for key in holders.get(node.name, ())):
                 return True
-            fills = any(namespace in cluster.lodgers.get(node.name, ()) for node in group.nodes)
-            return fills and cluster.full(group.nodes, self.demands) is not None
+            fills = any(namespace in cluster.lodgers.get(node.name, ()) for node in unit.nodes)
+            return fills and cluster.full(unit.nodes, self.demands) is not None
 
-        def held(group: NodeGroup) -> int:
-            return sum(1 for node in group.nodes if holders.get(node.name))
+        def held(unit: Unit) -> int:
+            return sum(1 for node in unit.nodes if holders.get(node.name))
 
-        found = sorted(self.possible, key=lambda group: (own(group), held(group), group.id))[:count]
+        found = sorted(self.possible, key=lambda unit: (own(unit), held(unit), unit.id))[:count]
         return found, any(map(own, found))
 
     def _kept_from(self, entry: Entry, job: JobKey) -> Cause | None:
@@ -121,22 +121,22 @@ class Ranking:
 
     def _good(self, entry: Entry) -> bool:
         rank, names = entry
-        group, cluster = self.fitting[names[-1]], self._cluster
+        unit, cluster = self.fitting[names[-1]], self._cluster
         return (
-            cluster.holder(group, self.place.size) is None
-            and rank == self._rank(group)
-            and cluster.full(group.nodes, self.demands) is None
+            cluster.holder(unit, self.place.size) is None
+            and rank == self._rank(unit)
+            and cluster.full(unit.nodes, self.demands) is None
         )
 
-    def _entry(self, group: NodeGroup) -> Entry:
-        node = group.nodes[0]
-        return self._rank(group), (_server(node), node.unit(SERVER_2) or "", group.id)
+    def _entry(self, unit: Unit) -> Entry:
+        node = unit.nodes[0]
+        return self._rank(unit), (_server(node), node.unit(SERVER_2) or "", unit.id)
 
-    def _rank(self, group: NodeGroup) -> Rank:
+    def _rank(self, unit: Unit) -> Rank:
         """Order: UltraServers broken into, pairs broken into, the fullest first."""
         if self.place.size >= 4:  # noqa: PLR2004 - a whole UltraServer, or more
             return (False, False, 0, 0)
-        node, cluster = group.nodes[0], self._cluster
+        node, cluster = unit.nodes[0], self._cluster
         free = cluster.free(SERVER_4, node.unit(SERVER_4))
         if self.place.size > 1:
             return (free == SIZES[SERVER_4], False, free, 0)

@@ -1,4 +1,4 @@
-"""Who holds which nodes, and why a group of them cannot be used."""
+"""Who holds which nodes, and why a unit cannot be used."""
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
@@ -9,7 +9,7 @@ from typing import Final
 from contract.keys import DEVICES, SERVER_4
 from placement.fit import Cause, lacking
 from placement.model import CLAIMED, Demand, JobKey, Node, Pod, Taken, is_pod
-from placement.topology import SIZES, NodeGroup, Topology, Units
+from placement.topology import SIZES, Topology, Unit, Units
 
 MOST: Final = 10_000
 """More devices than a node has."""
@@ -54,19 +54,19 @@ class Cluster:
                 self._held(pod.node, pod.key, place.size if place else 1)
                 # The anti-affinity of a loose pod keeps all jobs off its UltraServer (row loose-pod).
                 node = self.topology.nodes.get(pod.node) if pod.loose else None
-                if node and (group := self.topology.group(SERVER_4, node.unit(SERVER_4))):
-                    for name in group.names:
+                if node and (server := self.topology.unit(SERVER_4, node.unit(SERVER_4))):
+                    for name in server.names:
                         self._held(name, pod.key, SIZES[SERVER_4])
         # Of those that wait, most are nowhere yet; without devices it takes no unit.
         there = pod.node or (pod.pin and not (pod.gated and pod.key in self.resting))
         if place is None or not there or not pod.neuron or pod.deleting or (place.size == 1 and pod.node):
             return
-        unit = self.unit_of(pod)
+        unit_id = self.unit_of(pod)
         # The whole unit, for as long as one of its workers is there: another may have to come back.
-        known = place.size > 1 and (pod.key, unit) in self._given
-        if not known and (group := self.topology.group(place.unit, unit)):
-            self._given.add((pod.key, group.id))
-            self.hold(group, pod.key, place.size, pod.demand)
+        known = place.size > 1 and (pod.key, unit_id) in self._given
+        if not known and (unit := self.topology.unit(place.unit, unit_id)):
+            self._given.add((pod.key, unit.id))
+            self.hold(unit, pod.key, place.size, pod.demand)
 
     def take(self, taken: Taken) -> None:
         """Count devices in that a claim has."""
@@ -81,7 +81,7 @@ class Cluster:
         if not pod.neuron:
             return
         place = pod.place
-        pinned = place and (place.unit, place.size) in units and self.topology.group(place.unit, pod.pin)
+        pinned = place and (place.unit, place.size) in units and self.topology.unit(place.unit, pod.pin)
         for name in {pod.node, *(pinned.names if pinned else ())} - {""}:
             self._held(name, pod.key, max(SIZES.values()))
 
@@ -90,42 +90,42 @@ class Cluster:
         node = self.topology.nodes.get(pod.node) if pod.place else None
         return (node.unit(pod.place.unit) if node and pod.place else None) or pod.pin
 
-    def hold(self, group: NodeGroup, job: JobKey, size: int, demand: Demand) -> None:
-        """Give a group to a job; for a unit of one node, which may be shared, its resources count at once."""
-        for name in group.names:
+    def hold(self, unit: Unit, job: JobKey, size: int, demand: Demand) -> None:
+        """Give a unit to a job; of one of a single node, which may be shared, the resources count at once."""
+        for name in unit.names:
             self._held(name, job, size)
         if size == 1:
-            _add(self.used[group.nodes[0].name], demand)
+            _add(self.used[unit.nodes[0].name], demand)
 
-    def holder(self, group: NodeGroup, size: int) -> JobKey | None:
-        """Who is on a group; a unit of one node may be shared by those who need no more."""
-        if self.holders.keys().isdisjoint(group.names):
+    def holder(self, unit: Unit, size: int) -> JobKey | None:
+        """Who is on a unit; one of a single node may be shared by those who need no more."""
+        if self.holders.keys().isdisjoint(unit.names):
             return None
-        for node in group.nodes:
+        for node in unit.nodes:
             for holder, needed in self.holders.get(node.name, {}).items():
                 if size > 1 or needed > 1:
                     return holder
         return None
 
-    def cause(self, group: NodeGroup, size: int, demands: Iterable[Demand], job: JobKey) -> Cause | None:
-        """Why a job cannot have a group that suits its pods; None where it can."""
-        if holder := self.holder(group, size):
+    def cause(self, unit: Unit, size: int, demands: Iterable[Demand], job: JobKey) -> Cause | None:
+        """Why a job cannot have a unit that suits its pods; None where it can."""
+        if holder := self.holder(unit, size):
             return Cause("held", f"held by {shown(holder)}")
-        return self.full(group.nodes, demands) or self.kept_from(group, job)
+        return self.full(unit.nodes, demands) or self.kept_from(unit, job)
 
-    def can_become_free(self, group: NodeGroup, size: int, demands: Iterable[Demand]) -> bool:
-        """Whether a job could have a group that suits its pods, once other jobs have ended."""
-        if size > 1 and any(map(is_pod, chain(*(self.holders.get(name, ()) for name in group.names)))):
+    def can_become_free(self, unit: Unit, size: int, demands: Iterable[Demand]) -> bool:
+        """Whether a job could have a unit that suits its pods, once other jobs have ended."""
+        if size > 1 and any(map(is_pod, chain(*(self.holders.get(name, ()) for name in unit.names)))):
             return False
-        return _short(group.nodes, demands, self.staying) is None
+        return _short(unit.nodes, demands, self.staying) is None
 
     def full(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Cause | None:
         """Of which resource too little is left on nodes."""
         return _short(nodes, demands, self.used)
 
-    def kept_from(self, group: NodeGroup, job: JobKey) -> Cause | None:
-        """For which other job a group is kept."""
-        for node in group.nodes:
+    def kept_from(self, unit: Unit, job: JobKey) -> Cause | None:
+        """For which other job a unit is kept."""
+        for node in unit.nodes:
             keeper = self.kept.get(node.name, job)
             if keeper != job and (keeper[0] == job[0] or not self.kept_inside):
                 return Cause("kept", f"kept for {shown(self.kept[node.name])}, which has waited long")
@@ -136,14 +136,14 @@ class Cluster:
         used = self.used.get(node.name, {})
         return sum(amount - used.get(name, 0) for name, amount in node.allocatable.items() if name in DEVICES)
 
-    def free(self, key: str, unit: str | None) -> int:
+    def free(self, key: str, unit_id: str | None) -> int:
         """Nodes of a unit that are usable and held by nobody."""
-        group = self.topology.group(key, unit)
-        return len((group.names & self.topology.usable).difference(self.holders)) if group else 0
+        unit = self.topology.unit(key, unit_id)
+        return len((unit.names & self.topology.usable).difference(self.holders)) if unit else 0
 
     def whole(self, key: str, size: int) -> tuple[int, int]:
         """How many units are wholly free, and how many are broken into: some of their nodes only are."""
-        counts = [self.free(key, unit) for unit in self.topology.groups(key)]
+        counts = [self.free(key, unit_id) for unit_id in self.topology.units_by(key)]
         return counts.count(size), sum(0 < count < size for count in counts)
 
     def _has_devices(self, pod: Pod) -> bool:

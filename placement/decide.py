@@ -1,8 +1,8 @@
-"""Which jobs are opened now, onto which groups, and why the others wait. Pure: no clock, no network.
+"""Which jobs are opened now, onto which units, and why the others wait. Pure: no clock, no network.
 
 Every decision is made from what is seen. A job that was opened in part is finished before anything else;
 then it goes by priority, then age. Younger jobs may pass one that does not fit, for as long as its patience
-lasts; from then on the groups nearest to free are kept for it (for one job at a time, the first in turn, and
+lasts; from then on the units nearest to free are kept for it (for one job at a time, the first in turn, and
 not for ever, whichever jobs come and go). What one job asks, or how it fails, costs no other its turn.
 """
 

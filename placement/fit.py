@@ -19,7 +19,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
 class Cause(NamedTuple):
-    """Why a node, or a group, cannot be used: in a word or two, to count equal ones, and in full."""
+    """Why a node, or a unit, cannot be used: in a word or two, to count equal ones, and in full."""
 
     kind: str
     detail: str

@@ -151,4 +151,4 @@ def jobs_of(pods: Iterable[Pod]) -> list[Job]:
     for pod in pods:
         if not pod.deleting and (pod.place is not None or pod.gated):
             found[pod.key].append(pod)
-    return [Job(key, tuple(sorted(group, key=lambda pod: pod.name))) for key, group in found.items()]
+    return [Job(key, tuple(sorted(own, key=lambda pod: pod.name))) for key, own in found.items()]

@@ -26,9 +26,9 @@ class Metrics:
         self._unsettled = Gauge(
             "unsettled_jobs", "Jobs that were admitted and lack a node for some worker.", **own
         )
-        self._groups = Gauge(
+        self._units = Gauge(
             "node_groups",
-            "Node groups that are entirely free, and those that are partly free.",
+            "Units that are entirely free, and those that are partly free.",
             ["nodes", "state"],
             **own,
         )
@@ -47,7 +47,7 @@ class Metrics:
         if not leader:
             for gauge in (self._waiting, self._oldest, self._unsettled):
                 gauge.set(0)
-            self._groups.clear()
+            self._units.clear()
 
     def decided(self, decision: Decision, seconds: float, now: datetime) -> None:
         """Note a decision."""
@@ -57,13 +57,13 @@ class Metrics:
         waits = [(now - found.job.created).total_seconds() for found in decision.waiting]
         self._oldest.set(max(waits, default=0.0))
         self._unsettled.set(len(decision.memory.unsettled))
-        groups = collections.Counter[tuple[int, str]]()  # several sorts of units may have one size
+        counts = collections.Counter[tuple[int, str]]()  # several sorts of units may have one size
         for key, size in decision.units:
             if size > 1:
                 free, broken = decision.cluster.whole(key, size)
-                groups.update({(size, "free"): free, (size, "broken"): broken})
-        for (size, state), count in groups.items():
-            self._groups.labels(str(size), state).set(count)
+                counts.update({(size, "free"): free, (size, "broken"): broken})
+        for (size, state), count in counts.items():
+            self._units.labels(str(size), state).set(count)
 
     def failed(self, kind: str) -> None:
         """Note what failed: a ``watch``, a ``write``, a ``decision`` about one job."""

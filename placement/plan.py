@@ -32,7 +32,7 @@ class Tuning:
         patience: How long younger jobs may pass one that does not fit.
         bound: How long a job that was opened may be without a node for each of its workers, before those
             that have not started are deleted.
-        keeping: How long groups are kept at a time; then everybody has the patience to get them.
+        keeping: How long units are kept at a time; then everybody has the patience to get them.
         units: Which node labels make units, and of how many nodes.
     """
 
@@ -79,7 +79,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """A turn: for an hour or so groups are kept for jobs that waited too long, then for none.
+    """A turn: for an hour or so units are kept for jobs that waited too long, then for none.
 
     It ends by the clock alone: whoever deletes a job for which they are kept, and has another wait, begins
     no other turn.
@@ -95,11 +95,11 @@ class Keeping:
     after: str = ""
 
     def over(self, now: datetime, tuning: Tuning) -> bool:
-        """Whether it has lasted as long as groups are kept at a time."""
+        """Whether it has lasted as long as units are kept at a time."""
         return now - self.since >= tuning.keeping
 
     def rests(self, now: datetime, tuning: Tuning) -> bool:
-        """Whether nothing is kept for anybody yet after it: everybody has the patience to get the groups."""
+        """Whether nothing is kept for anybody yet after it: everybody has the patience to get the units."""
         return self.over(now, tuning) and now - self.since < tuning.keeping + tuning.patience
 
 

@@ -17,13 +17,13 @@ LONGEST: Final = 900
 """Characters. The API server refuses the note of an Event beyond 1,024 bytes."""
 
 LISTED: Final = 4
-"""As many groups are named one by one; more are counted by the kind of their cause."""
+"""As many units are named one by one; more are counted by the kind of their cause."""
 
 NAMES: Final = {1: "free node{s}", 2: "free pair{s} of nodes", 4: "whole UltraServer{s}"}
 
 
 def explain(cluster: Cluster, waiting: Iterable[Waiting], keeper: JobKey | None) -> Iterator[Waiting]:
-    """Why jobs wait, with what keeps groups from them; what is the same for many jobs is looked up once."""
+    """Why jobs wait, with what keeps units from them; what is the same for many jobs is looked up once."""
     known: dict[tuple[Ranking, bool], str] = {}
     for found in waiting:
         texts = [found.why]
@@ -36,14 +36,14 @@ def explain(cluster: Cluster, waiting: Iterable[Waiting], keeper: JobKey | None)
 
 
 def listed(causes: Iterable[tuple[str, Cause]]) -> str:
-    """What keeps groups from being used: each by name where they are few, counted where they are many."""
+    """What keeps units from being used: each by name where they are few, counted where they are many."""
     found = list(causes)
     if len(found) <= LISTED:
-        return "; ".join(f"{unit}: {cause.detail}" for unit, cause in found)
+        return "; ".join(f"{name}: {cause.detail}" for name, cause in found)
     kinds: defaultdict[str, list[tuple[str, Cause]]] = defaultdict(list)
-    for unit, cause in found:
-        kinds[cause.kind].append((unit, cause))
-    return "; ".join(_counted(kind, group) for kind, group in kinds.items())
+    for name, cause in found:
+        kinds[cause.kind].append((name, cause))
+    return "; ".join(_counted(kind, alike) for kind, alike in kinds.items())
 
 
 def units(count: int, size: int) -> str:
@@ -53,7 +53,7 @@ def units(count: int, size: int) -> str:
 
 
 def shortage(ranking: Ranking, wanted: int, free: int, *, keeps: bool) -> str:
-    """That of the groups which a job needs too few are free."""
+    """That of the units which a job needs too few are free."""
     text, possible = f"needs {units(wanted, ranking.place.size)}; {free} free", len(ranking.possible)
     if possible < wanted:
         return f"{text}; at most {possible} can become free as things are"
@@ -61,19 +61,19 @@ def shortage(ranking: Ranking, wanted: int, free: int, *, keeps: bool) -> str:
 
 
 def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, Cause]]:
-    """Why a job cannot have groups, by id: first those that do not suit its pods."""
+    """Why a job cannot have units, by id: first those that do not suit its pods."""
     yield from ranking.unfit.items()
-    for group in ranking.fitting.values():
-        cause = cluster.cause(group, ranking.place.size, ranking.demands, job.key)
+    for unit in ranking.fitting.values():
+        cause = cluster.cause(unit, ranking.place.size, ranking.demands, job.key)
         if cause is not None:
-            yield group.id, cause
+            yield unit.id, cause
 
 
-def _counted(kind: str, group: list[tuple[str, Cause]]) -> str:
+def _counted(kind: str, alike: list[tuple[str, Cause]]) -> str:
     whole = kind in ("held", "kept")
     shown = Counter(
-        cause.detail if whole else f"{unit}: {cause.detail}" for unit, cause in group
+        cause.detail if whole else f"{name}: {cause.detail}" for name, cause in alike
     ).most_common(2)
     examples = ", ".join(f"{text} ({count})" if count > 1 else text for text, count in shown)
-    more = len(group) - sum(count for _, count in shown)
-    return f"{len(group)} {kind}: {examples}" + (f" and {more} more" if more else "")
+    more = len(alike) - sum(count for _, count in shown)
+    return f"{len(alike)} {kind}: {examples}" + (f" and {more} more" if more else "")

@@ -13,14 +13,14 @@ SIZES: Final = {SERVER_4: 4, SERVER_2: 2}
 """Nodes of a whole unit, for the labels that nest: whoever takes a node of the smaller breaks the larger."""
 
 Units = frozenset[tuple[str, int]]
-"""Which node labels make units, and of how many nodes."""
+"""The kinds of unit: which node labels make them, and of how many nodes."""
 
 UNITS: Final = frozenset(SIZES.items()) | {(HOSTNAME, 1)}
 """Those of the packaged table."""
 
 
-class NodeGroup(NamedTuple):
-    """The nodes that share a value of a topology label, by name, and their names."""
+class Unit(NamedTuple):
+    """The nodes that share a value of a topology label, which is its id, by name; and their names."""
 
     id: str
     nodes: tuple[Node, ...]
@@ -32,35 +32,35 @@ class Topology:
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.nodes: Mapping[str, Node] = {node.name: node for node in nodes}
-        self.groups = lru_cache(maxsize=16)(self._groups)
+        self.units_by = lru_cache(maxsize=16)(self._units_by)
         self.suited = lru_cache(maxsize=64)(self._suited)
 
-    def _groups(self, key: str) -> Mapping[str, NodeGroup]:
-        """Every group by a topology label, by id."""
+    def _units_by(self, key: str) -> Mapping[str, Unit]:
+        """Every unit that a topology label makes, by id."""
         found: defaultdict[str, dict[str, Node]] = defaultdict(dict)
         for name, node in sorted(self.nodes.items()):
             if value := node.unit(key):
                 found[value][name] = node
         return {
-            value: NodeGroup(value, tuple(nodes.values()), frozenset(nodes))
+            value: Unit(value, tuple(nodes.values()), frozenset(nodes))
             for value, nodes in sorted(found.items())
         }
 
-    def group(self, key: str, unit: str | None) -> NodeGroup | None:
-        """The group of a unit; None where there is none."""
-        return self.groups(key).get(unit) if unit else None
+    def unit(self, key: str, unit_id: str | None) -> Unit | None:
+        """The unit with an id; None where there is none."""
+        return self.units_by(key).get(unit_id) if unit_id else None
 
     def _suited(
         self, key: str, size: int, demands: tuple[Demand, ...]
-    ) -> tuple[Mapping[str, NodeGroup], Mapping[str, Cause]]:
-        """The groups that suit pods, whoever is on them, by id; and why the others do not."""
+    ) -> tuple[Mapping[str, Unit], Mapping[str, Cause]]:
+        """The units that suit pods, whoever is on them, by id; and why the others do not."""
         fitting, unfit = {}, {}
-        for group in self.groups(key).values():
-            cause = _misfit(group, size, demands)
+        for unit in self.units_by(key).values():
+            cause = _misfit(unit, size, demands)
             if cause is None:
-                fitting[group.id] = group
+                fitting[unit.id] = unit
             else:
-                unfit[group.id] = cause
+                unfit[unit.id] = cause
         return fitting, unfit
 
     @cached_property
@@ -76,13 +76,13 @@ def unsuited(node: Node, demands: Iterable[Demand]) -> Cause | None:
     return next((cause for demand in demands if (cause := misfit(demand, node))), None)
 
 
-def _misfit(group: NodeGroup, size: int, demands: Iterable[Demand]) -> Cause | None:
-    if len(group.nodes) != size:
-        return Cause("incomplete", f"{len(group.nodes)} of {size} nodes present")
-    unsuitable = next((cause for node in group.nodes if (cause := unsuited(node, demands))), None)
+def _misfit(unit: Unit, size: int, demands: Iterable[Demand]) -> Cause | None:
+    if len(unit.nodes) != size:
+        return Cause("incomplete", f"{len(unit.nodes)} of {size} nodes present")
+    unsuitable = next((cause for node in unit.nodes if (cause := unsuited(node, demands))), None)
     if unsuitable:
         return unsuitable
-    driven = {node.name: node.driven for node in group.nodes}
+    driven = {node.name: node.driven for node in unit.nodes}
     if len({*driven.values()}) > 1 and any(demand.neuron for demand in demands):
         name = next(name for name, has in driven.items() if not has)
         return Cause("mixed", f"node {name} has no devices of the Neuron DRA driver, and others of it have")

@@ -53,7 +53,7 @@ def nodes(fleet: Fleet) -> Iterator[Line]:
         types = ", ".join(fleet.table.candidates.instance_types)
         yield Line(WARN, "there is no UltraServer node", f"add nodes of {types}; until then jobs wait", NEEDS)
     elif not (lost or bare):
-        yield Line(PASS, f"{len(found)} nodes of {len(fleet.topology.groups(units[0]))} UltraServers")
+        yield Line(PASS, f"{len(found)} nodes of {len(fleet.topology.units_by(units[0]))} UltraServers")
     for names, lack in (
         (lost, f"have no label {units[0]} of a working UltraServer"),
         (bare, "have no devices"),

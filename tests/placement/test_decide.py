@@ -98,7 +98,7 @@ CASES = [
         {},
         {"a": "needs 3 whole UltraServers; 2 free; at most 2 can become free as things are"},
     ),
-    # What makes a group unusable.
+    # What makes a unit unusable.
     Case("a cordoned node", changed(TWO, n1_3={"cordoned": True}), job("a", 4), {"a": "us-02"}),
     Case(
         "said by name",
@@ -255,7 +255,7 @@ CASES = [
         {"old": "needs 2 whole UltraServers; 1 free; us-01: held by team/a; us-02: held by team/r"},
     ),
     Case(
-        "then groups are kept for it",
+        "then units are kept for it",
         TWO.values(),
         bound(job("r", 4), on(TWO, "n2-0", "n2-1", "n2-2", "n2-3"))
         + job("old", 8, age=10 * MINUTE)
@@ -450,7 +450,7 @@ CASES = [
         {"a": "us-02"},
     ),
     Case(
-        "a block without pins gets a group, before an older job does",
+        "a block without pins gets a unit, before an older job does",
         TWO.values(),
         [pinned(pod, SERVER_4, "us-02") for pod in job("a", 8)[:1]]
         + job("a", 8)[1:]
@@ -494,7 +494,7 @@ CASES = [
         {"a": "node n1-0 held by team/b", "b": "node n1-0 held by team/a"},
     ),
     Case(
-        "groups are kept at once for a job that stands there in part",
+        "units are kept at once for a job that stands there in part",
         TWO.values(),
         bound(job("r", 1), on(TWO, "n2-0"))
         + bound(job("a", 8), TWO.values(), started=True)[:4]
@@ -642,7 +642,7 @@ def test_what_the_watch_shows_later_counts_for_more() -> None:
     assert assume([], written) == []
 
 
-def test_a_group_that_was_given_away_is_not_given_twice() -> None:
+def test_a_unit_that_was_given_away_is_not_given_twice() -> None:
     pods = job("a", 4) + job("b", 4)
     decision = ask(ONE.values(), pods)
     written = [pinned(pod, SERVER_4, "us-01") for pod in decision.openings[0].job.unpinned]

@@ -165,7 +165,7 @@ def test_whatever_stands_on_pods_a_decision_comes_about_and_gives_no_node_twice(
             new = {*opening.blocks.values()}
             stands = any(pod.node or pod.opened for pod in opening.job.workers)
             for value in new if size > 1 and not stands else ():
-                names = TOPOLOGY.groups(opening.job.place.unit)[value].names
+                names = TOPOLOGY.units_by(opening.job.place.unit)[value].names
                 assert busy.isdisjoint(names)
                 given_away += names
         assert len(given_away) == len(set(given_away))

@@ -107,7 +107,7 @@ def openings(decision: Decision) -> Iterator[tuple[int, list[frozenset[str]]]]:
     everything = Topology(servers(SERVERS).values())
     for opening in decision.openings:
         place = opening.job.place
-        yield place.size, [everything.groups(place.unit)[unit].names for unit in opening.blocks.values()]
+        yield place.size, [everything.units_by(place.unit)[one].names for one in opening.blocks.values()]
 
 
 @examples(50)
@@ -173,8 +173,8 @@ def test_after_a_crash_at_any_write_the_same_jobs_are_placed_each_whole_on_units
             pins = {pod.pin for pod in block}
             assert len(pins) == 1, "all of a block, or none"
             assert (pins == {None}) is (found.key not in let_through(after))
-            groups = topology.groups(found.place.unit)
-            given_away += [one.name for pin in pins - {None} for one in groups[pin].nodes]
+            by_id = topology.units_by(found.place.unit)
+            given_away += [one.name for pin in pins - {None} for one in by_id[pin].nodes]
     assert len(given_away) == len(set(given_away))
     assert not decide(topology, after, NOW).openings
 

@@ -31,7 +31,7 @@ def running(name: str, *numbers: int) -> list[Pod]:
     return bound(job(name, len(nodes)), nodes, started=True)
 
 
-def test_few_groups_are_named_one_by_one() -> None:
+def test_few_units_are_named_one_by_one() -> None:
     nodes = list(changed(servers(3), n1_2={"cordoned": True}))
     pods = [*running("train", 2), *job("a", 8, namespace="team")]
     assert why(nodes, pods) == (
@@ -64,7 +64,7 @@ def test_a_reason_fits_into_an_event_whatever_names_there_are(workers: int) -> N
     assert len(text) <= LONGEST
 
 
-def test_the_one_that_groups_are_kept_for_hears_of_it_and_the_others_too() -> None:
+def test_the_one_that_units_are_kept_for_hears_of_it_and_the_others_too() -> None:
     pods = [*running("train", 1), *job("a", 8, age=HOUR), *job("b", 4)]
     nodes = on(MANY, *(f"n{number}-{index}" for number in (1, 2) for index in range(4)))
     assert why(nodes, pods) == (
@@ -89,7 +89,7 @@ def test_the_one_that_groups_are_kept_for_hears_of_it_and_the_others_too() -> No
         (2, 8, "2 free groups of 8 nodes"),
     ],
 )
-def test_groups_have_names(count: int, size: int, text: str) -> None:
+def test_units_have_names(count: int, size: int, text: str) -> None:
     assert units(count, size) == text
 
 

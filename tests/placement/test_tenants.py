@@ -296,7 +296,7 @@ def test_a_keeping_ends_and_goes_to_another_namespace_next() -> None:
     assert rounds == ["evil", "evil", "", "", "third", "third", "", "evil", "evil"]
 
 
-def test_whoever_deletes_the_job_that_groups_are_kept_for_begins_no_other_turn() -> None:
+def test_whoever_deletes_the_job_that_units_are_kept_for_begins_no_other_turn() -> None:
     busy = fleet("long", "team", 1)
     one, two = (job(name, 16, age=2 * HOUR, **EVIL) for name in ("one", "two"))
     other = job("whole", 16, age=HOUR, namespace="third")
@@ -353,7 +353,7 @@ def test_workers_of_many_different_demands_wait_and_are_told() -> None:
 def test_nodes_that_are_full_are_not_ranked_for_each_kind_of_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """100 jobs of one node of one namespace took 8 s of each decision about 4,000 nodes."""
     ranked, rank = [], Ranking._rank  # noqa: SLF001 - the work is what counts
-    monkeypatch.setattr(Ranking, "_rank", lambda own, group: (ranked.append(group), rank(own, group))[1])
+    monkeypatch.setattr(Ranking, "_rank", lambda own, unit: (ranked.append(unit), rank(own, unit))[1])
     evil = [job(f"j{n}", 1, demand=Demand(requests=WHOLE_NODE | {"cpu": 1000 + n}), **EVIL) for n in range(9)]
     decision = ask(FOUR.values(), [foreign(f"on-{name}", name) for name in FOUR], *evil)
     assert len(decision.waiting) == 9

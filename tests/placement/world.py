@@ -128,7 +128,7 @@ def settled(pods: Iterable[Pod], topology: Topology) -> list[Pod]:
     found = []
     for pod in pods:
         if pod.place and pod.pin and not pod.gated and not pod.node:
-            unit = topology.groups(pod.place.unit)[pod.pin]
+            unit = topology.units_by(pod.place.unit)[pod.pin]
             name = next(node.name for node in unit.nodes if node.name not in taken)
             taken.add(name)
             found.append(replace(pod, node=name, started=True))
