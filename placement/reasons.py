@@ -48,7 +48,7 @@ def listed(causes: Iterable[tuple[str, Cause]]) -> str:
 
 def units(count: int, size: int) -> str:
     """``2 whole UltraServers``."""
-    name = NAMES.get(size, f"free group{{s}} of {size} nodes")
+    name = NAMES.get(size, f"free unit{{s}} of {size} nodes")
     return f"{count} {name.format(s='' if count == 1 else 's')}"
 
 

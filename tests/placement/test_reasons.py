@@ -85,8 +85,8 @@ def test_the_one_that_units_are_kept_for_hears_of_it_and_the_others_too() -> Non
         (3, 2, "3 free pairs of nodes"),
         (1, 1, "1 free node"),
         (5, 1, "5 free nodes"),
-        (1, 8, "1 free group of 8 nodes"),
-        (2, 8, "2 free groups of 8 nodes"),
+        (1, 8, "1 free unit of 8 nodes"),
+        (2, 8, "2 free units of 8 nodes"),
     ],
 )
 def test_units_have_names(count: int, size: int, text: str) -> None:
@@ -96,5 +96,5 @@ def test_units_have_names(count: int, size: int, text: str) -> None:
 def test_a_size_that_nobody_has_is_said_plainly() -> None:
     pods = [replace(pod, place=Place(Placer.GATE, 8, 8, "rack")) for pod in job("a", 8)]
     assert why(MANY.values(), pods) == (
-        "needs 1 free group of 8 nodes; 0 free; at most 0 can become free as things are"
+        "needs 1 free unit of 8 nodes; 0 free; at most 0 can become free as things are"
     )
