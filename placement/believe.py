@@ -22,7 +22,7 @@ def planned(pods: Sequence[Pod], now: datetime, bound: timedelta) -> Sequence[Po
     """The pods; those behind the gate with the units that an unfinished opening has for them.
 
     A plan counts for as long as an opened job may take, for pods that were there, and for a block of which
-    nothing stands elsewhere: who came later is made again, and its unit may be why.
+    nothing stands elsewhere: a pod that came later was recreated, its unit may be why.
     """
     plans: dict[tuple[JobKey, int], tuple[str, datetime]] = {}
     for pod in pods:
@@ -55,7 +55,7 @@ def _doubt(pod: Pod, place: Place, nodes: Topology, units: Units) -> str | None:
             "there are none here"
         )
     if place.placer is Placer.GATE and not (pod.neuron or pod.claims):
-        return "it asks for no Neuron devices: it has no need of a place"
+        return "it asks for no Neuron devices: it does not need a place"
     node = nodes.nodes.get(pod.node)
     if node is not None and place.unit not in node.labels:
         return f"it is on node {node.name}, which has no label {place.unit}: that is in no unit"

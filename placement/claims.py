@@ -139,7 +139,7 @@ class Claim(NamedTuple):
 
 
 def read_slice(found: Object) -> Slice | None:
-    """The devices of a node; None for those of no single node, which the scheduler alone sees to."""
+    """The devices of a node; None for those of no single node, which are left to the scheduler."""
     spec = found.get("spec") or {}
     if not spec.get("nodeName"):
         return None
@@ -384,7 +384,7 @@ class Inventory:
             yield from chain.from_iterable(self._asked(what, one) for one in made.requests)
 
     def _asked(self, what: str, one: Request) -> Iterator[Ask]:
-        """What a request asks for; nothing where that is of a network, say: the scheduler sees to it."""
+        """What a request asks for; nothing where that is of a network, say: it is left to the scheduler."""
         kind = self.classes.get(("", one.device_class))
         if kind is None:
             raise _UnreadableError(f"{what}: there is no DeviceClass {one.device_class}")

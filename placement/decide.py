@@ -180,7 +180,7 @@ class _Round:
         self._deletions.append(Deletion(job, pods, f"admitted, but not whole within {seconds} s: {why}"))
 
     def _pause(self, job: Job) -> str | None:
-        """Until when a job has to wait that was opened in vain more than once, or could not be written to."""
+        """Until when a job waits that was opened twice without getting its nodes, or cannot be written to."""
         failure = self._memory.failures.get(job.key)
         if failure is None or (job.begun and not failure.refused):
             return None

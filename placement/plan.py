@@ -15,7 +15,7 @@ FIRST_PAUSE: Final = timedelta(seconds=10)
 """After a write that was refused; doubles each time."""
 
 LONGEST_PAUSE: Final = timedelta(minutes=30)
-"""A job that was opened in vain is tried again at once, then after a pause that doubles up to this."""
+"""A job opened without getting its nodes is tried again at once, then after pauses that double up to this."""
 
 MOST_PLANNED: Final = 256
 """Blocks whose units stand on one pod: at most a fourteenth of the room for its annotations."""
