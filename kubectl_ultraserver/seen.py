@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final
 
+from common.tablefiles import ordered
 from contract.keys import NEURON, NODE_IDS, ULTRASERVER
 from kube.api import Object
 from kubectl_ultraserver.objects import text
@@ -18,7 +19,6 @@ from placement.plan import Tuning
 from placement.topology import UNITS, Topology
 from webhook.objects.tree import map_at
 from webhook.rows.table import Table
-from webhook.rules.files import ordered
 from webhook.rules.load import load_default, load_texts
 from webhook.rules.problems import TableError
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from common.tablefiles import read_texts
 from placement.topology import UNITS, Units
 
 _log = logging.getLogger("placement")
@@ -42,9 +43,8 @@ class Followed:
 
 def _texts(path: Path | None) -> tuple[bytes, ...]:
     """Of the packaged table, and of the files that are laid over it."""
-    found = () if path is None else path.glob("[!.]*.y*ml") if path.is_dir() else (path,)
     packaged = files("webhook.rules").joinpath("default.yaml")
-    return packaged.read_bytes(), *(file.read_bytes() for file in sorted(found))
+    return packaged.read_bytes(), *(text for _, text in (read_texts(path) if path else ()))
 
 
 @lru_cache(maxsize=2)

@@ -6,6 +6,7 @@ from functools import cached_property
 from importlib.resources import files
 from typing import Final
 
+from common.tablefiles import ordered
 from contract.keys import INJECT, OFF
 from contract.place import Placer
 from kube.api import ApiError, ForbiddenError, Object, leases
@@ -21,7 +22,6 @@ from placement.topology import Topology
 from webhook.documents import read_documents
 from webhook.engine import Request, evaluate
 from webhook.rows.policies import Mode
-from webhook.rules.files import ordered
 from webhook.rules.load import load_texts
 from webhook.rules.problems import TableError
 

@@ -2,11 +2,13 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from placement.topology import UNITS
 from placement.units import Followed
+from tests.rules.tables import mounted
 
 RACKS = "shapes:\n  - {name: racks, nodeConfig: 18, topologyKey: example.com/rack}\n"
 NAMELESS = "shapes: [{nodeConfig: 4}]"
@@ -28,4 +30,27 @@ def test_a_table_that_breaks_or_goes_takes_no_unit_from_jobs_that_stand_in_it(
         assert followed() == UNITS | {("example.com/rack", 18)}
     assert len(caplog.records) == 2, "once for each time that it breaks"
     rows.unlink()
+    assert followed() == UNITS | {("example.com/rack", 18)}
+
+
+def test_a_file_that_the_webhook_does_not_read_says_nothing_here(tmp_path: Path) -> None:
+    (tmp_path / "racks.yxml").write_text(RACKS)
+    assert Followed(tmp_path)() == UNITS
+
+
+def test_all_files_are_of_one_version_of_a_mounted_config_map(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounted(tmp_path, "..1", a="", b="")
+    opens = Path.open
+
+    def opening(file: Path, *mode: Any, **named: Any) -> Any:
+        """As the kubelet swaps the versions between the first file and the second."""
+        if file.name == "b.yaml" and not (tmp_path / "..2").exists():
+            mounted(tmp_path, "..2", a="", b=RACKS)
+        return opens(file, *mode, **named)
+
+    monkeypatch.setattr(Path, "open", opening)
+    followed = Followed(tmp_path)
+    assert followed() == UNITS
     assert followed() == UNITS | {("example.com/rack", 18)}

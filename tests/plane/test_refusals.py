@@ -36,8 +36,7 @@ def test_a_job_that_cannot_be_is_refused_with_the_field_the_value_and_the_fix(
 
 
 @pytest.mark.parametrize("place", ["annotations", "labels"])
-# The API server itself looks for "false" and does not ask; the other word is the webhook's to see.
-@pytest.mark.parametrize("word", ["false", "disabled"])
+@pytest.mark.parametrize("word", sorted(keys.OFF))
 def test_a_job_that_is_opted_out_stays_as_it_was_written(
     word: str, place: str, namespace: Kubectl, plain_namespace: Kubectl
 ) -> None:
@@ -54,13 +53,13 @@ CLAIMS = {
 }
 
 
-# The API server itself reads this word, and asks the webhook about such a job for its claims only.
-@pytest.mark.parametrize("role", ["Launcher", "Worker"])
+# The API server itself reads these words, and asks the webhook about such a job for its claims only.
+@pytest.mark.parametrize(("role", "word"), [("Launcher", "false"), ("Worker", "disabled")])
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS)
 def test_an_opted_out_job_loses_what_it_says_that_its_pods_hold(
-    claim: dict[str, Any], role: str, namespace: Kubectl
+    claim: dict[str, Any], role: str, word: str, namespace: Kubectl
 ) -> None:
-    job = mpijob(4, annotations={keys.INJECT: "false"})
+    job = mpijob(4, annotations={keys.INJECT: word})
     plain = template(namespace.create(job, "--dry-run=server"), role)
     own = template(job, role)
     own |= claim | {"spec": own["spec"] | claim.get("spec", {})}

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from common.tablefiles import MOST_BYTES, MOST_FILES
 from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, HEAD, WHOLE, mounted
-from webhook import limits
 from webhook.rows.policies import Mode
 from webhook.rows.table import Table
 from webhook.rules.load import file_draft, load_file, load_texts
@@ -102,11 +102,11 @@ def test_a_directory_without_a_table_is_refused(tmp_path: Path) -> None:
 
 
 def test_all_files_together_have_the_bounds_of_one() -> None:
-    texts = [(f"{at}.yaml", EXTENDS + "#" * (limits.TABLE // 2)) for at in range(2)]
+    texts = [(f"{at}.yaml", EXTENDS + "#" * (MOST_BYTES // 2)) for at in range(2)]
     with pytest.raises(TableError, match="bytes at most"):
         load_texts(texts, "table")
-    with pytest.raises(TableError, match=f"{limits.TABLE_FILES} files at most, and these are 65"):
-        load_texts([(f"{at}.yaml", EXTENDS) for at in range(limits.TABLE_FILES + 1)], "table")
+    with pytest.raises(TableError, match=f"{MOST_FILES} files at most, and these are 65"):
+        load_texts([(f"{at}.yaml", EXTENDS) for at in range(MOST_FILES + 1)], "table")
 
 
 def test_a_file_that_is_added_changed_or_taken_away_is_a_change(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from common.tablefiles import ordered
 from common.texts import printable
 from webhook.admission.review import Review
 from webhook.engine import Outcome, Request, evaluate, update
@@ -13,7 +14,6 @@ from webhook.engine.jobs import template_paths
 from webhook.objects.patch import Operation
 from webhook.objects.tree import Json, drop, get
 from webhook.rows.table import Table
-from webhook.rules.files import ordered
 from webhook.rules.load import load_texts
 from webhook.rules.problems import Problem, TableError
 from webhook.undo import record

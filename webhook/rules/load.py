@@ -12,16 +12,19 @@ from importlib.resources import files
 from pathlib import Path as FilePath
 from typing import Any
 
-from webhook import initscript, limits
+from common.tablefiles import MOST_BYTES, MOST_FILES, SUFFIXES, read_texts
+from webhook import initscript
 from webhook.documents import Document, DocumentError, read_documents
 from webhook.rows.placeholders import SCRIPTS, quoting
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import Workload
 from webhook.rules.draft import Draft, laid_over, strays
-from webhook.rules.files import SUFFIXES, Text, read_texts
 from webhook.rules.lint import problems_of
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import read, violations
+
+Text = tuple[str, str | bytes]
+"""A file's name, for messages, and its content."""
 
 DEFAULT = "default.yaml"
 SOURCE = "packaged default"
@@ -48,7 +51,7 @@ def load_file(path: FilePath) -> Table:
 
 def file_draft(path: FilePath) -> Draft:
     """The same as written; errors as of `load_file`."""
-    return draft_of(read_texts(path, limits.TABLE), str(path))
+    return draft_of(read_texts(path), str(path))
 
 
 def load_texts(texts: Sequence[Text], where: str) -> Table:
@@ -103,10 +106,10 @@ def draft_of(texts: Sequence[Text], where: str) -> Draft:
 def _unreadable(texts: Sequence[Text]) -> str | None:
     if not texts:
         return f"there is no rule table: no file whose name ends in {' or '.join(SUFFIXES)}"
-    if sum(len(text) for _, text in texts) > limits.TABLE:
-        return f"a rule table has {limits.TABLE} bytes at most, as a ConfigMap does; this is longer"
-    if len(texts) > limits.TABLE_FILES:
-        return f"a rule table has {limits.TABLE_FILES} files at most, and these are {len(texts)}"
+    if sum(len(text) for _, text in texts) > MOST_BYTES:
+        return f"a rule table has {MOST_BYTES} bytes at most, as a ConfigMap does; this is longer"
+    if len(texts) > MOST_FILES:
+        return f"a rule table has {MOST_FILES} files at most, and these are {len(texts)}"
     return None
 
 

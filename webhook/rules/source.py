@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from common.tablefiles import table_files
 from webhook.rows.table import Table
-from webhook.rules.files import table_files
 from webhook.rules.load import load_default, load_file
 from webhook.rules.problems import TableError
 from webhook.watched import UnusableError, Watched

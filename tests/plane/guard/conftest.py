@@ -15,9 +15,9 @@ from tests.plane.guard import people
 
 
 @pytest.fixture(scope="package")
-def guarded(control_plane: ControlPlane, registered_webhook: RunningWebhook) -> Iterator[Kubectl]:
+def guarded(control_plane: ControlPlane, registered_webhook: RunningWebhook, helm: None) -> Iterator[Kubectl]:
     """Kubectl of an administrator, with webhook and guard installed."""
-    del registered_webhook
+    del registered_webhook, helm
     kubectl = control_plane.kubectl
     probe = kubectl.create_namespace("guard-probe", {keys.INJECT: "disabled"})
     with people.guarding(kubectl, probe):

@@ -36,19 +36,24 @@ PLACED = {
     **dict.fromkeys((*OLD, NODE_CONFIG), "2"),
 }
 """What whole-job admission reads from a pod, as a person would write it to hold a zone."""
-TABLE: list[Object] = [
-    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ultraserver-webhook"}},
-    {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "ultraserver-webhook-rules", "namespace": "ultraserver-webhook"},
-        "data": {
-            "rules.yaml": "shapes:\n- topologyKey: topology.kubernetes.io/zone\n",
-            "units": "example.com/rack example.com/row",
-        },
-    },
-]
-"""A table with units of its own, of which the guard reads only what is meant for it."""
+TABLE = """\
+apiVersion: ultraserver-webhook.io/v1alpha1
+kind: RuleTable
+extends: default
+shapes:
+  - {name: rack, workers: 18, nodeConfig: 18, topologyKey: example.com/rack, apart: required}
+  - {name: racks, workers: multiple of 18, nodeConfig: 18, topologyKey: example.com/rack, apart: required}
+  - {name: row, workers: 50, nodeConfig: 50, topologyKey: example.com/row, apart: required}
+rules:
+  - name: zones
+    reason: A key of a rule is no unit.
+    match: {role: worker}
+    add:
+      spec:
+        topologySpreadConstraints:
+          - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}
+"""
+"""A table with units of its own: the keys of its shapes, and no other."""
 CRONJOBS = "system:serviceaccount:kube-system:cronjob-controller"
 
 # The rights that each has beside what Kubernetes itself gives them: verbs and resources.
@@ -92,7 +97,9 @@ def guarding(
         values: of the chart, other than the default.
     """
     give_rights(kubectl)
-    kubectl.run("apply", "-f", "-", stdin=text(together(*TABLE)))
+    made = chart.objects({"table": TABLE, **(values or {})})
+    table = [found for found in made if found["kind"] in {"Namespace", "ConfigMap"}]
+    kubectl.run("apply", "-f", "-", stdin=text(together(*table)))
     guard = of_guard(values)
     kubectl.run("apply", "-f", "-", stdin=text(together(*guard)))
     wait_refusal(probe, *forged)

@@ -18,6 +18,7 @@ from placement.metrics import Metrics as PlacementMetrics
 from testbed import chart
 from tests.docs.blocks import text_of
 from tests.helpers import load_text
+from tests.plane.guard.people import TABLE
 from tests.plane.manifests.conftest import Build
 from tests.plane.manifests.objects import of_kind, one, pod_specs, webhooks
 from webhook.metrics import Metrics
@@ -50,6 +51,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a table that is none": (
         {"table": "rules: []"},
         "begins with `apiVersion: ultraserver-webhook.io/v1alpha1`",
+    ),
+    "a table whose shapes are none": (
+        {"table": TABLE.replace("{name: rack,", "rack #")},
+        "its shapes are a list of maps",
     ),
     "the kind that is always sent": ({"kinds": ["mpijobs.v2beta1.kubeflow.org"]}, "always sent"),
     "a kind without a version": (
@@ -125,7 +130,6 @@ def test_images_pods_and_programs_are_as_the_values_say(built: Callable[..., Bui
         priorityClassName="",
         nodeSelector={"pool": "system"},
         tolerations=[toleration],
-        units=["example.com/rack", "example.com/row"],
     )
     specs = pod_specs(objects)
     for spec in specs.values():
@@ -141,7 +145,16 @@ def test_images_pods_and_programs_are_as_the_values_say(built: Callable[..., Bui
     assert env in specs["ultraserver-webhook-certs"]["containers"][0]["env"]
     assert one(objects, "Deployment", "ultraserver-placement")["spec"]["replicas"] == 3
     assert one(objects, "HorizontalPodAutoscaler")["spec"]["minReplicas"] == 3
-    assert one(objects, "ConfigMap", RULES)["data"]["units"] == "example.com/rack example.com/row"
+
+
+def test_the_guard_is_told_the_units_of_the_tables_shapes(built: Callable[..., Build], base: Build) -> None:
+    data = one(built(table=TABLE), "ConfigMap", RULES)["data"]
+    found, packaged = (
+        {shape.topology_key for shape in table.shapes if shape.topology_key}
+        for table in (load_text(data["rules.yaml"], "own"), load_default())
+    )
+    assert sorted(data["units"].split(" ")) == sorted(found - packaged)
+    assert "units" not in one(base, "ConfigMap", RULES)["data"]
 
 
 def test_claim_templates_come_to_the_namespaces_that_are_named(built: Callable[..., Build]) -> None:

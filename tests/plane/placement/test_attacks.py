@@ -99,8 +99,9 @@ def siege(besieged: Siege) -> Iterator[Siege]:
 
 
 @pytest.fixture(scope="module")
-def guard(besieged: Siege) -> Iterator[None]:
+def guard(besieged: Siege, helm: None) -> Iterator[None]:
     """The guard."""
+    del helm
     admin = besieged.stage.plane.kubectl
     forged = people.WORKER, people.REPELLING, people.plain_job(people.GATES)
     with people.guarding(admin, admin.in_namespace(TEAMS[0]), *forged):

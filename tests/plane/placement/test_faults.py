@@ -170,8 +170,9 @@ def test_glass_that_is_broken_lets_one_job_through(stage: Stage) -> None:
 
 
 @pytest.fixture(params=["guard off", "guard enforced"])
-def policy(stage: Stage, request: pytest.FixtureRequest) -> Iterator[str]:
+def policy(stage: Stage, helm: None, request: pytest.FixtureRequest) -> Iterator[str]:
     """The policy that bounds the account: one of its own, or the guard's for Pods."""
+    del helm
     admin = stage.plane.kubectl
     if request.param == "guard off":
         yield "ultraserver-placement-account"

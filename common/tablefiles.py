@@ -4,10 +4,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-Text = tuple[str, str | bytes]
-"""A file's name, for messages, and its content."""
-
 SUFFIXES: Final = (".yaml", ".yml")
+
+MOST_BYTES: Final = 1024 * 1024
+"""Of a rule table's texts; a ConfigMap holds no more (Kubernetes, "ConfigMaps": 1 MiB)."""
+
+MOST_FILES: Final = 64
+"""Each costs as much work as all rows before it."""
 
 
 def table_files(path: Path) -> Sequence[Path]:
@@ -25,8 +28,8 @@ def ordered(names: Iterable[str]) -> Sequence[str]:
     return sorted(name for name in names if name.endswith(SUFFIXES) and not name.startswith("."))
 
 
-def read_texts(path: Path, most: int) -> Sequence[Text]:
-    """The texts of a table's files, of each no more than so many bytes and one.
+def read_texts(path: Path) -> Sequence[tuple[str, bytes]]:
+    """The names, for messages, and texts of a table's files; of each at most a byte more than a table has.
 
     A mounted ConfigMap is read from one version of it: its link is followed once.
 
@@ -35,8 +38,8 @@ def read_texts(path: Path, most: int) -> Sequence[Text]:
     """
     version = path / "..data"
     found = table_files(version.resolve(strict=True) if version.is_dir() else path)
-    texts: list[Text] = []
+    texts: list[tuple[str, bytes]] = []
     for file in found:
         with file.open("rb") as opened:
-            texts.append((str(path / file.name if path.is_dir() else path), opened.read(most + 1)))
+            texts.append((str(path / file.name if path.is_dir() else path), opened.read(MOST_BYTES + 1)))
     return texts
