@@ -171,7 +171,7 @@ def test_a_table_of_another_version_is_not_refused_by_the_pods_that_are_still_th
     (document,) = of_kind(chart.objects(), "ValidatingWebhookConfiguration")
     (hook,) = [each for each in document["webhooks"] if each["name"].startswith("rule-table.")]
     bundle = base64.b64encode(running.ca.read_bytes()).decode()
-    client = {"url": f"{running.url}/rule-table", "caBundle": bundle}
+    client = {"url": f"{running.url}/rules", "caBundle": bundle}
     document["webhooks"] = [{**hook, "clientConfig": client, "failurePolicy": "Fail"}]
     kubectl = control_plane.kubectl.create_namespace(chart.NAME)
     (table,) = of_kind(chart.objects(), "ConfigMap")
