@@ -6,7 +6,6 @@ Sharing is what makes the rest cheap: two trees can be told apart by ``is`` wher
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from operator import is_
 from typing import Any, Final
 
@@ -20,9 +19,6 @@ Json = Any
 
 Path = tuple[str | int, ...]
 """Map keys, and positions in lists."""
-
-LONG: Final = 4096
-"""Characters of a text from which its digest is kept."""
 
 _CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 _SHOWN: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
@@ -159,15 +155,7 @@ def canonical(value: Json) -> str:
 
 def digest(value: Json) -> str:
     """Ten hexadecimal digits that stand for a value, the order of its keys aside."""
-    if isinstance(value, str) and len(value) > LONG:
-        return _digest_of_long(value)
     return hashlib.sha256(_bytes(value)).hexdigest()[:10]
-
-
-@lru_cache(maxsize=2)
-def _digest_of_long(text: str) -> str:
-    """The digest of the script that every job gets."""
-    return digest_of_text(canonical(text))
 
 
 def digest_of_text(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Final
 
@@ -126,7 +126,9 @@ def _fill(node: Json, fills: list[tuple[str | int, Filling]], values: Mapping[st
     return filled
 
 
+@lru_cache(maxsize=4096)
 def _text(text: str) -> Filling:
+    """What fills in a text of the table, parsed once: messages, too, are filled in in each evaluation."""
     parts = PATTERN.split(text)
     # Text, then placeholder and text in turn; what is escaped is text.
     pieces: list[str | Filling] = [parts[0]]
