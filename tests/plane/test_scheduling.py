@@ -38,6 +38,7 @@ def units(pods: list[Object], labels: Labels, key: str = nodes.SERVER_ID_4) -> C
 def test_a_partly_taken_ultraserver_is_closed_to_a_job_of_another_namespace_and_of_the_same_name(
     namespace: Kubectl, second_namespace: Kubectl
 ) -> None:
+    """And when that job is gone, it is placed at once: one term says all that keeps it off."""
     server = nodes.ultraserver_nodes(1)[0]["metadata"]["labels"][nodes.SERVER_ID_4]
     chosen = {"nodeSelector": {nodes.SERVER_ID_4: server}}
     namespace.create(mpijob(2, worker_spec=chosen))
@@ -54,6 +55,9 @@ def test_a_partly_taken_ultraserver_is_closed_to_a_job_of_another_namespace_and_
 
     judged = second_namespace.wait_for(kept_off, "pods", "-l", f"{jobs.ROLE}=worker")["items"]
     assert not [pod for pod in judged if pod["spec"].get("nodeName")]
+    namespace.delete("mpijobs")
+    namespace.delete("pods", at_once=True)
+    settled(second_namespace, 4)
 
 
 def test_jobs_of_every_size_from_two_namespaces_at_once_are_all_placed_and_keep_apart(
