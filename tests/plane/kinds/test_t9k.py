@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from contract.keys import BLOCK
 from testbed.plane.jobs import together
 from testbed.plane.kubectl import Kubectl, Object
 from tests.helpers import requested
@@ -39,3 +42,18 @@ def test_jobs_of_both_shapes_are_on_an_ultraserver_each(namespace: Kubectl, serv
         used.append({servers[node] for node in found.values()})
     assert [len(each) for each in used] == [1, 1]
     assert used[0] != used[1]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_each_block_of_a_job_of_two_ultraservers_is_on_one(
+    namespace: Kubectl, servers: dict[str, str], shape: str
+) -> None:
+    pods = pods_of(namespace.create(t9k_mpijob(shape, 8)))
+    names = [pod["metadata"]["name"] for pod in pods]
+    namespace.create(together(*pods))
+    found = wait_bound(namespace, names)
+    on = [{servers[found[name]] for name in names[first : first + 4]} for first in (0, 4)]
+    assert [len(each) for each in on] == [1, 1]
+    assert on[0] != on[1]
+    labels = [namespace.get_json("pod", name)["metadata"]["labels"][BLOCK] for name in names]
+    assert labels == ["0"] * 4 + ["1"] * 4
