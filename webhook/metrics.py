@@ -17,7 +17,7 @@ from webhook.state import CurrentState
 PREFIX = "ultraserver_webhook"
 
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
-"""Seconds; an evaluation takes about a millisecond, an API server waits for ten seconds at most."""
+"""Seconds; an evaluation takes about half a millisecond, an API server waits for five seconds at most."""
 
 
 class Metrics(Collector):
