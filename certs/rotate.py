@@ -10,17 +10,9 @@ from certs import objects
 from certs.authority import Pair, issue, new_authority
 from certs.decide import Action, NextStep, decide
 from certs.inputs import Inputs, Wanted
-from certs.objects import (
-    STORED_AT,
-    TRUSTED_SINCE,
-    Bundle,
-    PairSecret,
-    bundle_pem,
-    file,
-    read_hook,
-    read_secret,
-)
+from certs.objects import Bundle, PairSecret, bundle_pem, file, read_hook, read_secret
 from certs.replicas import addresses, served
+from contract.keys import STORED_AT, TRUSTED_SINCE
 from kube.api import ApiError, ConflictError
 from kube.rest import RestApi
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from certs import objects
 from certs.authority import Pair, issue, new_authority, signed_by
 from certs.inputs import Wanted, unusable
-from certs.objects import STORED_AT, Bundle, PairSecret, bundle_pem, read_hook, read_secret
+from certs.objects import Bundle, PairSecret, bundle_pem, read_hook, read_secret
+from contract.keys import STORED_AT
 from kube.api import ApiError
 from tests.certs.fake import (
     CA_SECRET,

@@ -13,16 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from certs.authority import Pair, issue, new_authority
 from certs.decide import Action
-from certs.objects import (
-    STORED_AT,
-    TRUSTED_SINCE,
-    Hook,
-    PairSecret,
-    bundle_pem,
-    read_bundle,
-    read_hook,
-    read_secret,
-)
+from certs.objects import Hook, PairSecret, bundle_pem, read_bundle, read_hook, read_secret
+from contract.keys import STORED_AT, TRUSTED_SINCE
 from tests.certs.fake import NOW, POLICY, SECRET, Clock, files, foreign, installed, rotator
 
 CA = new_authority(NOW, timedelta(days=9))

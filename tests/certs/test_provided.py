@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from certs.authority import Pair, issue, new_authority
 from certs.decide import Action
 from certs.inputs import unusable
-from certs.objects import STORED_AT, PairSecret, read_secret
+from certs.objects import PairSecret, read_secret
+from contract.keys import STORED_AT
 from tests.certs.fake import (
     NOW,
     POLICY,

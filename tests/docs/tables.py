@@ -36,6 +36,12 @@ OF_RULES = """
 
 """
 
+BY_ROWS: Mapping[str, str] = {
+    "hostfile": "Annotation on a launcher: the host file that its `mpirun` reads.",
+    "hostfile-volume": "Annotation on a launcher: the volume with that file; missing: `ultraserver-init`.",
+}
+"""Annotations that rows write and read, and no program."""
+
 
 def shapes(table: Table) -> str:
     """The shapes as Markdown."""
@@ -155,6 +161,8 @@ def _contract() -> Iterator[tuple[str, str]]:
                 assert isinstance(about, ast.Expr), f"{said.target.id} has no text"
                 text = str(ast.literal_eval(about.value)).partition("\n\n")[0]
                 yield f"`{value}`", text.replace("``", "`")
+    for name, about in BY_ROWS.items():
+        yield f"`{keys.PREFIX}{name}`", about
 
 
 def _markdown(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
