@@ -15,7 +15,7 @@ from contract.place import Placer
 from kube.api import Object
 from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.kueue import GATES as KUEUES
-from kubectl_ultraserver.objects import at, condition, name_of, text
+from kubectl_ultraserver.objects import NAME, at, condition, name_of, text
 from kubectl_ultraserver.verify import few
 from placement.choose import Ranking
 from placement.decide import decide
@@ -76,10 +76,10 @@ def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
         else:
             last = tuple(f"it said: {said}" for said in dict.fromkeys(told))
             text_ = f"could admit the job to {there}, and has not: it has stalled, or decides otherwise"
-            remedy = "kubectl -n ultraserver-webhook logs deployment/ultraserver-placement"
+            remedy = f"kubectl -n {NAME} logs deployment/{COMPONENT}"
             yield Finding("program", COMPONENT, text_, last, remedy)
     if silent:
-        yield Finding("program", COMPONENT, silent, (), "kubectl -n ultraserver-webhook get pods")
+        yield Finding("program", COMPONENT, silent, (), f"kubectl -n {NAME} get pods")
 
 
 def silence(lease: Object | None, now: datetime) -> str:
