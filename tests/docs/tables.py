@@ -20,15 +20,9 @@ NO_HEAD = ("",) * len(RULES)
 INTRODUCTION = """\
 # Reference of the rule table
 
-The packaged table; `python -m tests.docs` writes this page. [How to change it](rule-table.md);
-`ultraserver-webhook rules show` prints yours.
+The packaged table, without its [shapes](../README.md#what-it-does-to-a-job); `python -m tests.docs` writes
+this page. [How to change it](rule-table.md); `ultraserver-webhook rules show` prints yours.
 
-## Shapes
-
-The first shape that fits the number of workers is used.
-
-"""
-OF_RULES = """
 ## Rules
 
 *On*: kind and role; `worker` is every group that takes nodes, `pod` a Pod when it is created. *When*: `|` is
@@ -37,8 +31,8 @@ OF_RULES = """
 """
 
 BY_ROWS: Mapping[str, str] = {
-    "hostfile": "Annotation on a launcher: the host file that its `mpirun` reads.",
-    "hostfile-volume": "Annotation on a launcher: the volume with that file; missing: `ultraserver-init`.",
+    "hostfile": "Annotation on a launcher: the host file for `mpirun`.",
+    "hostfile-volume": "Annotation on a launcher: the volume of that file.",
 }
 """Annotations that rows write and read, and no program."""
 
@@ -65,8 +59,6 @@ def reference() -> str:
     return "".join(
         [
             INTRODUCTION,
-            shapes(packaged),
-            OF_RULES,
             _rules(packaged.rules),
             *_of_components({rule.name for rule in packaged.rules}),
             "\n## Keys of a table\n\n*Globs* are `*` and `?` as in file names. Keys in bold are required.\n",
