@@ -101,7 +101,7 @@ class Rotator:
         return Inputs(authority, serving, provided, hooks, self.wanted, self.clock(), forced)
 
     def next(self, stored: Inputs) -> NextStep:
-        """Decide; before an old authority goes, the replicas are asked."""
+        """Decide; before an old authority goes, look at what replicas serve."""
         decision = decide(stored)
         if decision.action is Action.BUNDLE and stored.bundle > decision.bundle:
             decision = decide(replace(stored, replicas=self.replicas()))

@@ -33,7 +33,7 @@ UNSERVED_SECONDS = 60.0
 """After these a collection is looked for again that the API server does not serve."""
 
 STALE_SECONDS = 10.0
-"""A copy that was not followed for so long is listed anew: what was missed comes one by one, if at all."""
+"""A copy that was not followed for so long is listed again: what was missed comes one by one, if at all."""
 
 SHORT_SECONDS = 1.0
 """A watch that ends sooner, with nothing said, is begun again after a wait only."""
@@ -93,7 +93,7 @@ class Mirror(Generic[T]):
         return self._lost
 
     def check(self) -> None:
-        """See that the copy is still followed, if only to be told that it is lost.
+        """See that its thread still runs, also while the copy is lost.
 
         Raises:
             RuntimeError: Its thread has ended by a mistake, and nobody follows it again.
@@ -153,7 +153,7 @@ class Mirror(Generic[T]):
         return followed
 
     def _stale(self, now: float) -> bool:
-        """Whether it was not followed for long: it is told to be followed again once it is listed."""
+        """Whether it was not followed for long: it counts as followed again once it is listed."""
         return bool(self._lost) and now - self._until >= STALE_SECONDS
 
     def _follow_safely(self) -> None:

@@ -25,7 +25,7 @@ _NUMBER: Final = re.compile(r"/\d+(?=/|$)")
 
 @dataclass(frozen=True)
 class Asked:
-    """An object that the API server was asked about.
+    """An object that was created as a dry run.
 
     Attributes:
         shown: The object, and what becomes of it by the table.

@@ -29,7 +29,7 @@ T = TypeVar("T")
 MPIJOBS: Final = "mpijobs"
 """Of all kinds of job this one has to be readable."""
 KUEUE: Final = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
-"""Kueue 0.15 serves both; the newest is asked."""
+"""Kueue 0.15 serves both; the newest is read."""
 HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 RULES: Final = f"/api/v1/namespaces/{NAME}/configmaps/{NAME}-rules"
 """The rule table of an installation."""

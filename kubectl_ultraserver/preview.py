@@ -33,7 +33,7 @@ Seen = tuple[Asked, list[Finding], Fit | None]
 
 
 class Asker(Lister):
-    """Asks about objects that are not there yet."""
+    """Previews objects that are not there yet."""
 
     def look(self, documents: Iterable[Document], *, fits: bool) -> Iterator[Seen]:
         """Look at documents; with ``fits`` jobs take their nodes in this order.

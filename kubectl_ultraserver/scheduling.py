@@ -25,7 +25,7 @@ from placement.read import read_ended, read_pod
 from placement.reasons import causes, listed
 
 SILENT: Final = timedelta(minutes=1)
-"""A Lease that was not renewed for so long is nobody's."""
+"""After so long without a renewal nobody holds a Lease."""
 UNMADE: Final = "FailedResourceClaimCreation"
 """The reason of the Event about a pod whose claims could not be made."""
 GRACE: Final = timedelta(seconds=15)
@@ -170,5 +170,5 @@ def reason(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple
             for node in fleet.topology.nodes.values()
             if fleet.has(node) and node.unit(job.place.unit) is None
         ]
-    # What the details say at length is told there only.
+    # What the details say at length is not said twice.
     return waiting.why.removesuffix(f"; {listed(found)}"), tuple(lines)

@@ -78,7 +78,7 @@ class Metrics(Collector):
         else:
             self._reviews.labels(endpoint, done.verdict).inc()
             self._seconds.labels(endpoint).observe(seconds)
-            # Elsewhere the same rules are asked again, and add nothing.
+            # Other endpoints evaluate the same rules again, and add nothing.
             if endpoint in {MUTATE, LAUNCHER}:
                 for rule in done.rules:
                     self._rules.labels(rule).inc()

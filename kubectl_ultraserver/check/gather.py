@@ -47,7 +47,7 @@ POD, JOB = (
 
 
 class Gatherer(Lister):
-    """Reads a cluster, each part when it is asked for, and raises `ApiError` where it cannot or may not."""
+    """Reads a cluster, each part when it is needed, and raises `ApiError` where it cannot or may not."""
 
     def refused(self) -> list[str]:
         """What of an installation this user may not create."""

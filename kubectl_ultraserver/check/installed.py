@@ -107,7 +107,7 @@ def tables(replicas: Replicas, revision: str, problem: str) -> Iterator[Line]:
 
 
 def bundles(registrations: Mapping[str, Object | None], served: set[bytes] | None) -> Iterator[Line]:
-    """Whether API servers are told to call, and trust an authority that is served, if it may be read."""
+    """Whether the registrations are there, and trust an authority that is served, if it may be read."""
     for kind, found in registrations.items():
         bad = list[str]()
         for hook in maps(found, "webhooks"):

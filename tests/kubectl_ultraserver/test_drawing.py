@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from contract.keys import JOB, NO_SERVER, SERVER_4
 from kubectl_ultraserver.findings import Finding
-from kubectl_ultraserver.servers import Server, Spot, is_asked_for, servers
+from kubectl_ultraserver.servers import Server, Spot, is_selected, servers
 from kubectl_ultraserver.terminal import drawn, explained, verified
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
@@ -57,7 +57,7 @@ def test_filters_choose() -> None:
     found = busy()
 
     def ids(**wanted: object) -> list[str]:
-        return [server.id for server in servers(found) if is_asked_for(server, **wanted)]
+        return [server.id for server in servers(found) if is_selected(server, **wanted)]
 
     assert ids(free=True) == ["us-03"]
     assert ids(broken=True) == ["us-02", ""]
