@@ -97,7 +97,7 @@ class OpenJob:
         return sum(group.replicas for group in self.groups if group.role == WORKER)
 
     def has_workers(self) -> bool:
-        """Whether it takes nodes; what has a group called worker does without its pods in no sense."""
+        """Whether it takes nodes; one with a group called worker needs pods in that."""
         return self.nodes() > 0 and (
             self.workers() > 0 or not any(group.role == WORKER for group in self.groups)
         )

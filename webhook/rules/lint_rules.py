@@ -98,7 +98,7 @@ def _needs(rows: Rows, rule: Rule, at: Path) -> Found:
 
 
 def _empty_values(rows: Rows, rule: Rule) -> Found:
-    """A rule that would be left out for want of a value although the rules that replace it are off.
+    """A rule that would be left out without a value although the rules that replace it are off.
 
     One that is replaced by none just waits for its value. Those do not count that replace it for some jobs.
     """
@@ -162,7 +162,7 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
             elif quoted == "job.name" and rule.match.named is not True:
                 yield path, "$(job.name) is empty for generateName jobs: match `named: true` as well"
             elif quoted == "shape.topologyKey":
-                # A shape that is itself wrong for want of a key is reported there, and once.
+                # A shape that itself lacks a key is reported there, and once.
                 bare = [
                     row.name
                     for row in rows.shapes(rule)
