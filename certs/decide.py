@@ -102,14 +102,14 @@ def _old_authority(inputs: Inputs) -> NextStep | None:
 
 
 def _odd_bundle(inputs: Inputs) -> NextStep | None:
-    wanted = still_good(inputs.bundle, inputs.now) | inputs.anchors
-    if wanted == inputs.bundle:
+    trusted = still_good(inputs.bundle, inputs.now) | inputs.anchors
+    if trusted == inputs.bundle:
         return None
     why = "the bundle lacks the authority of the leaf that is to be served"
     if inputs.anchors <= inputs.bundle:
         why = "a certificate in the bundle has expired, or is not a CA"
     broken = bool(unusable(inputs.serving, inputs.bundle, inputs.now))
-    return NextStep(Action.BUNDLE, why, wanted, broken=broken)
+    return NextStep(Action.BUNDLE, why, trusted, broken=broken)
 
 
 def _lost_trust(inputs: Inputs) -> NextStep | None:
@@ -155,7 +155,7 @@ def _leaf_of_old_authority(inputs: Inputs) -> NextStep | None:
     leaf, since = inputs.serving.certificate, inputs.authority.noted
     if leaf is None or inputs.moved:
         return None
-    settled = since + inputs.policy.settle if since else inputs.now
+    settled = since + inputs.wanted.settle if since else inputs.now
     if inputs.now >= settled:
         return _another_leaf(inputs, "the new authority is trusted everywhere")
     if leaf.not_valid_after_utc <= settled:
@@ -169,7 +169,7 @@ def _old_leaf(inputs: Inputs) -> NextStep | None:
     leaf = inputs.serving.certificate
     if leaf is None or inputs.takes:
         return None
-    if missing := lacking(leaf, inputs.policy.names):
+    if missing := lacking(leaf, inputs.wanted.names):
         return NextStep(Action.ISSUE, f"the leaf lacks the name {', '.join(missing)}", broken=True)
     if leaf in inputs.forced:
         return NextStep(Action.ISSUE, "a new leaf was requested")
@@ -184,7 +184,7 @@ def _old_authority_retires(inputs: Inputs) -> NextStep | None:
         return None
     stored_at = serving.noted or serving.pair.certificate.not_valid_before_utc + BACKDATE
     # A second more, for certificates count whole ones only.
-    settled = stored_at + inputs.policy.settle + timedelta(seconds=1)
+    settled = stored_at + inputs.wanted.settle + timedelta(seconds=1)
     if inputs.now < settled:
         return NextStep(Action.WAIT, "pods are receiving the new authority's leaf", until=settled)
     behind = [
@@ -194,7 +194,7 @@ def _old_authority_retires(inputs: Inputs) -> NextStep | None:
     ]
     if behind:
         why = f"the old authority stays trusted: its leaf is still served by {', '.join(sorted(behind))}"
-        return NextStep(Action.WAIT, why, until=inputs.now + inputs.policy.settle)
+        return NextStep(Action.WAIT, why, until=inputs.now + inputs.wanted.settle)
     return NextStep(Action.BUNDLE, "every replica serves the new authority's leaf", inputs.anchors)
 
 
@@ -202,7 +202,7 @@ def _keep(inputs: Inputs) -> NextStep:
     leaf = inputs.serving.certificate
     due = renewal(inputs.signer.certificate)
     if leaf:
-        due = min(due, last_served(leaf, inputs.policy) if inputs.takes else renewal(leaf))
+        due = min(due, last_served(leaf, inputs.wanted) if inputs.takes else renewal(leaf))
     return NextStep(Action.KEEP, "nothing to do", until=due)
 
 

@@ -65,7 +65,7 @@ class Inputs:
         serving: The Secret that serving pods mount.
         provided: The Secret with a certificate from elsewhere, which is only read.
         hooks: The webhook configurations.
-        policy: What is wanted.
+        wanted: What is wanted.
         now: The time.
         forced: The authority that is not to sign, or the leaf that is not to be served, any longer, as a
             person said while they were. So a retry after a lost race, or the second of two that say the
@@ -77,7 +77,7 @@ class Inputs:
     serving: PairSecret
     provided: PairSecret
     hooks: tuple[Hook, ...]
-    policy: Wanted
+    wanted: Wanted
     now: datetime
     forced: Bundle = frozenset()
     replicas: Mapping[str, x509.Certificate] | None = None
@@ -104,11 +104,11 @@ class Inputs:
             return "its ca.crt is missing or cannot be read"
         if why := unusable(self.provided, self.provided.bundle, self.now):
             return why
-        leaf, policy = pair.certificate, self.policy
-        if not serves(leaf, policy.names[0]):
-            return f"it lacks the name {policy.names[0]}"
-        if self.now >= last_served(leaf, policy):
-            return f"it ends at {stamp(leaf.not_valid_after_utc)}, in less than {policy.least_life}"
+        leaf, wanted = pair.certificate, self.wanted
+        if not serves(leaf, wanted.names[0]):
+            return f"it lacks the name {wanted.names[0]}"
+        if self.now >= last_served(leaf, wanted):
+            return f"it ends at {stamp(leaf.not_valid_after_utc)}, in less than {wanted.least_life}"
         return ""
 
     @property
@@ -159,9 +159,9 @@ def unusable(serving: PairSecret, bundle: Bundle, now: datetime) -> str:
     return ""
 
 
-def last_served(leaf: x509.Certificate, policy: Wanted) -> datetime:
+def last_served(leaf: x509.Certificate, wanted: Wanted) -> datetime:
     """Until when a provided leaf is served: so long before its end that another one can take over in time."""
-    return leaf.not_valid_after_utc - policy.least_life
+    return leaf.not_valid_after_utc - wanted.least_life
 
 
 def verifies(

@@ -19,12 +19,6 @@ LABELS = {
 }
 """On what this program creates, so that an uninstallation finds it."""
 
-TRUSTED_SINCE = "ultraserver-webhook.io/trusted-since"
-"""Annotation of the authority's Secret: since when every caBundle has held the whole bundle."""
-
-STORED_AT = "ultraserver-webhook.io/stored-at"
-"""Annotation of the serving Secret: when its leaf was written; a provided leaf is older than that."""
-
 Bundle = frozenset[x509.Certificate]
 """Authorities that are trusted together; their order means nothing."""
 
@@ -39,7 +33,7 @@ class PairSecret:
         pair: A certificate with its own key; None when there is none.
         problem: Why there is none.
         bundle: The authorities that its ``ca.crt`` holds.
-        noted: The instant that is noted on it, see `TRUSTED_SINCE` and `STORED_AT`; None when none is.
+        noted: The instant that an annotation notes, `TRUSTED_SINCE` or `STORED_AT` of `contract.keys`.
     """
 
     name: str

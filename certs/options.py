@@ -74,7 +74,7 @@ def rotator(say: Callable[[NextStep], object], **given: Any) -> Rotator:  # noqa
         )
     names = [*service_names(target.service, target.namespace, given["cluster_domain"]), *given["names"]]
     try:
-        policy = Wanted(
+        wanted = Wanted(
             tuple(dict.fromkeys(names)),
             timedelta(days=given["leaf_days"]),
             timedelta(days=given["ca_days"]),
@@ -82,4 +82,4 @@ def rotator(say: Callable[[NextStep], object], **given: Any) -> Rotator:  # noqa
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    return Rotator(connect(given["kubeconfig"]), target, policy, lambda: datetime.now(UTC), say)
+    return Rotator(connect(given["kubeconfig"]), target, wanted, lambda: datetime.now(UTC), say)

@@ -10,17 +10,9 @@ from certs import objects
 from certs.authority import Pair, issue, new_authority
 from certs.decide import Action, NextStep, decide
 from certs.inputs import Inputs, Wanted
-from certs.objects import (
-    STORED_AT,
-    TRUSTED_SINCE,
-    Bundle,
-    PairSecret,
-    bundle_pem,
-    file,
-    read_hook,
-    read_secret,
-)
+from certs.objects import Bundle, PairSecret, bundle_pem, file, read_hook, read_secret
 from certs.replicas import addresses, served
+from contract.keys import STORED_AT, TRUSTED_SINCE
 from kube.api import ApiError, ConflictError
 from kube.rest import RestApi
 
@@ -80,14 +72,14 @@ class Rotator:
     Attributes:
         api: The API server.
         target: Where.
-        policy: What is wanted.
+        wanted: What is wanted.
         clock: Tells the time, with a time zone.
         say: Told each step when it is done, and why it was.
     """
 
     api: RestApi
     target: Target
-    policy: Wanted
+    wanted: Wanted
     clock: Callable[[], datetime]
     say: Callable[[NextStep], object] = field(default=lambda _: None)
 
@@ -106,10 +98,10 @@ class Rotator:
         serving = self._secret(target.secret, STORED_AT)
         provided = self._secret(target.provided_secret, STORED_AT)
         authority = self._secret(target.authority_secret, TRUSTED_SINCE, signs=True)
-        return Inputs(authority, serving, provided, hooks, self.policy, self.clock(), forced)
+        return Inputs(authority, serving, provided, hooks, self.wanted, self.clock(), forced)
 
     def next(self, stored: Inputs) -> NextStep:
-        """Decide; before an old authority goes, the replicas are asked."""
+        """Decide; before an old authority goes, look at what replicas serve."""
         decision = decide(stored)
         if decision.action is Action.BUNDLE and stored.bundle > decision.bundle:
             decision = decide(replace(stored, replicas=self.replicas()))
@@ -151,11 +143,11 @@ class Rotator:
         )
 
     def _do(self, decision: NextStep, stored: Inputs) -> None:
-        now, policy = self.clock(), self.policy
+        now, wanted = self.clock(), self.wanted
         ca = {"ca.crt": bundle_pem(stored.bundle)}
         match decision.action:
             case Action.NEW_AUTHORITY:
-                pair = new_authority(now, policy.authority_lifetime)
+                pair = new_authority(now, wanted.authority_lifetime)
                 ca = {"ca.crt": bundle_pem(decision.bundle | {pair.certificate})}
                 self._write(stored.authority, _files(pair) | ca, {TRUSTED_SINCE: None})
             case Action.BUNDLE:
@@ -171,7 +163,7 @@ class Rotator:
             case Action.PUBLISH:
                 self._write(stored.serving, ca, {})
             case Action.ISSUE:
-                pair = issue(stored.signer, now, policy.leaf_lifetime, policy.names)
+                pair = issue(stored.signer, now, wanted.leaf_lifetime, wanted.names)
                 self._write(stored.serving, _files(pair) | ca, {STORED_AT: now})
             case Action.TAKE:  # byte for byte
                 raw = stored.provided.raw or {}

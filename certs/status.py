@@ -11,7 +11,7 @@ from certs.inputs import Inputs, renewal, unusable, verifies
 
 def problems(inputs: Inputs) -> list[str]:
     """What is wrong now, as sentences: what makes calls from the API server fail, or will."""
-    serving, authority, now, names = inputs.serving, inputs.authority, inputs.now, inputs.policy.names
+    serving, authority, now, names = inputs.serving, inputs.authority, inputs.now, inputs.wanted.names
     found = []
     if authority.pair is None:
         found.append(f"no authority can sign: {authority.problem}")

@@ -1,1 +1,1 @@
-"""What every program of this project has in common, and knows none of them."""
+"""What several programs of this project use; nothing here knows any of them."""

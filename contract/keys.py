@@ -44,10 +44,17 @@ ADDED: Final = PREFIX + "added"
 ADDED_TO_POD: Final = PREFIX + "added-to-pod"
 """The same for a Pod itself."""
 
+TRUSTED_SINCE: Final = PREFIX + "trusted-since"
+"""Annotation on the authority's Secret: since when every caBundle holds its bundle."""
+
+STORED_AT: Final = PREFIX + "stored-at"
+"""Annotation on the serving Secret: when its leaf was written.
+
+A provided leaf is older than that.
+"""
+
 HOSTNAME: Final = "kubernetes.io/hostname"
 """The node label that pins a pod of node config 1; every kubelet sets it."""
-
-INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 
 ULTRASERVER: Final = "neuron.amazonaws.com/ultraserver-"
 SERVER_4: Final = ULTRASERVER + "server-id-4"

@@ -92,7 +92,7 @@ class KubernetesApi(RestApi):
 
 
 def _event(line: bytes) -> Object:
-    """An event. What the quick way refuses, as bytes that are no UTF-8, `loaded` reads all the same."""
+    """An event. What the quick way refuses, such as bytes that are not UTF-8, `loaded` reads all the same."""
     try:
         found: Object = orjson.loads(line)
     except orjson.JSONDecodeError:

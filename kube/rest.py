@@ -81,7 +81,7 @@ class RestApi(ABC):
         Returns:
             The HTTP status, and the object as it would be stored, or a ``Status`` that says why not.
         """
-        return self.call("POST", _with_query(path, dryRun="All", fieldValidation="Strict"), document)
+        return self.call("POST", with_query(path, dryRun="All", fieldValidation="Strict"), document)
 
     def replace(self, path: str, document: Object) -> Object:
         """Replace an object, if it still has the ``resourceVersion`` of ``document``.
@@ -120,7 +120,7 @@ class RestApi(ABC):
         """
         token, limit = "", PAGE
         while True:
-            page = _with_query(path, limit=str(limit), **({"continue": token} if token else {}))
+            page = with_query(path, limit=str(limit), **({"continue": token} if token else {}))
             try:
                 found = self.call("GET", page, most=PAGE_BYTES if limit > 1 else None)
             except TooLongError:
@@ -138,7 +138,8 @@ class TooLongError(Exception):
     """An answer has more bytes than wanted; the rest was not read."""
 
 
-def _with_query(path: str, **query: str) -> str:
+def with_query(path: str, **query: str) -> str:
+    """A path with more in its query."""
     return f"{path}{'&' if '?' in path else '?'}{urlencode(query)}"
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from kube.api import ApiError, GoneError, Object
 from kube.backoff import waits
+from kube.rest import with_query
 
 if TYPE_CHECKING:
     from kube.client import EventStream, KubernetesApi
@@ -32,7 +33,7 @@ UNSERVED_SECONDS = 60.0
 """After these a collection is looked for again that the API server does not serve."""
 
 STALE_SECONDS = 10.0
-"""A copy that was not followed for so long is listed anew: what was missed comes one by one, if at all."""
+"""A copy that was not followed for so long is listed again: what was missed comes one by one, if at all."""
 
 SHORT_SECONDS = 1.0
 """A watch that ends sooner, with nothing said, is begun again after a wait only."""
@@ -92,7 +93,7 @@ class Mirror(Generic[T]):
         return self._lost
 
     def check(self) -> None:
-        """See that the copy is still followed, if only to be told that it is lost.
+        """See that its thread still runs, also while the copy is lost.
 
         Raises:
             RuntimeError: Its thread has ended by a mistake, and nobody follows it again.
@@ -152,7 +153,7 @@ class Mirror(Generic[T]):
         return followed
 
     def _stale(self, now: float) -> bool:
-        """Whether it was not followed for long: it is told to be followed again once it is listed."""
+        """Whether it was not followed for long: it counts as followed again once it is listed."""
         return bool(self._lost) and now - self._until >= STALE_SECONDS
 
     def _follow_safely(self) -> None:
@@ -164,7 +165,7 @@ class Mirror(Generic[T]):
 
     def _is_served(self) -> bool:
         """Whether there is such a collection; that there is none is said once."""
-        served = not self._unserved or self._api.get(f"{self._path}?limit=1") is not None
+        served = not self._unserved or self._api.get(with_query(self._path, limit="1")) is not None
         if self._served and not served:
             _log.warning("%s is not served: %s", self._path, self._unserved)
         self._served = served
@@ -190,8 +191,8 @@ class Mirror(Generic[T]):
 
     def _watch(self) -> None:
         seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreads load, hides nothing
-        query = f"watch=1&allowWatchBookmarks=true&resourceVersion={self._version}&timeoutSeconds={seconds}"
-        with self._api.stream(f"{self._path}{'&' if '?' in self._path else '?'}{query}") as stream:
+        query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
+        with self._api.stream(with_query(self._path, resourceVersion=self._version, **query)) as stream:
             self._stream = stream
             if self._stopped.is_set():  # it was stopped while this one was begun
                 return

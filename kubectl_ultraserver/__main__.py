@@ -22,7 +22,7 @@ from kubectl_ultraserver.listing import Lister, UnknownJobError
 from kubectl_ultraserver.names import JobName, parse
 from kubectl_ultraserver.preview import Asker, lines, report
 from kubectl_ultraserver.proxy import connect_as_user
-from kubectl_ultraserver.servers import is_asked_for, servers
+from kubectl_ultraserver.servers import is_selected, servers
 from kubectl_ultraserver.terminal import checked, drawn, explained, verified
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
@@ -149,7 +149,7 @@ def topology(lister: Lister, form: str, job: JobName | None, **flags: bool) -> N
     """Draw the UltraServers, or those with tenants of --namespace."""
     named = click.get_current_context().params["namespace"]
     fleet = lister.fleet()
-    found = [one for one in servers(fleet) if is_asked_for(one, named, job.name if job else "", **flags)]
+    found = [one for one in servers(fleet) if is_selected(one, named, job.name if job else "", **flags)]
     if form == "json":
         kinds = ("free", "broken", "troubles")
         shown = [asdict(server) | {kind: getattr(server, kind) for kind in kinds} for server in found]

@@ -14,7 +14,7 @@ from common.quantities import thousandths
 from contract.keys import JOB
 from kube.api import Object
 from kubectl_ultraserver.findings import Finding
-from kubectl_ultraserver.objects import INSTALLED, labels, maps, name_of, templates, text, unmet
+from kubectl_ultraserver.objects import NAME, labels, maps, name_of, templates, text, unmet
 from webhook.engine.changes import changes
 from webhook.objects.tree import map_at, same, shown
 from webhook.preview.run import Preview
@@ -25,7 +25,7 @@ _NUMBER: Final = re.compile(r"/\d+(?=/|$)")
 
 @dataclass(frozen=True)
 class Asked:
-    """An object that the API server was asked about.
+    """An object that was created as a dry run.
 
     Attributes:
         shown: The object, and what becomes of it by the table.
@@ -47,7 +47,7 @@ class Asked:
 
     def hooks(self, *, ours: bool) -> list[Object]:
         """The webhooks of the installation, or all others."""
-        found = (one for one in self.registrations or () if (INSTALLED in name_of(one)) is ours)
+        found = (one for one in self.registrations or () if (NAME in name_of(one)) is ours)
         return [hook for one in found for hook in maps(one, "webhooks")]
 
     def matching(self, *, ours: bool) -> list[Object]:
@@ -80,7 +80,7 @@ def explain(asked: Asked) -> list[Finding]:
     if there - {ours.revision}:
         what = f"its replicas answer by table {', '.join(sorted(there))}; {whose} here is {ours.revision}"
         remedy = "wait a minute if the table was just changed; else kubectl ultraserver check"
-        return [Finding("webhook", INSTALLED, what + note, found, remedy)]
+        return [Finding("webhook", NAME, what + note, found, remedy)]
     if not there and (ours.denials or found):
         would = f"though {whose} would {'refuse' if ours.denials else 'change'} it{note}"
         return list(_idle(asked, would))
@@ -106,14 +106,14 @@ def _idle(asked: Asked, would: str) -> Iterator[Finding]:
     sent = next(filter(asked.covers, hooks), None)
     if asked.registrations is None:
         why = "what is sent to it may not be read (mutatingwebhookconfigurations)"
-        yield Finding("webhook", INSTALLED, f"did nothing, {would}: {why}")
+        yield Finding("webhook", NAME, f"did nothing, {would}: {why}")
     elif not hooks:
-        why = f"no MutatingWebhookConfiguration is called {INSTALLED}"
-        yield Finding("webhook", INSTALLED, f"is not called, {would}: {why}")
+        why = f"no MutatingWebhookConfiguration is called {NAME}"
+        yield Finding("webhook", NAME, f"is not called, {would}: {why}")
     elif not sent:
         why = f"no rule of its registration is for {'.'.join(filter(None, reversed(asked.resource)))}"
         remedy = "set the value kinds, see docs/kinds.md"
-        yield Finding("webhook", INSTALLED, f"is not called, {would}: {why}", (), remedy)
+        yield Finding("webhook", NAME, f"is not called, {would}: {why}", (), remedy)
     elif not left:
         yield Finding("webhook", text(sent, "name"), f"is not called, {would}: {asked.unmet(sent)}")
     for hook in left:

@@ -47,7 +47,7 @@ class Case:
     """A job and its pods; and to explain it, what else was looked up.
 
     Attributes:
-        called: How it was asked for.
+        called: What the command calls it.
         namespace: Its namespace.
         job: The object; empty where it is of no kind in the table, or may not be read.
         pods: Its pods, ended ones as well, by name.

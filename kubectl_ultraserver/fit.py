@@ -98,7 +98,7 @@ def _pods(
     pods = []
     for group, (index, template) in product(range(1 if sets is None else sets), enumerate(templates)):
         marks = {
-            "labels": labels(template) | {place.group: str(group)},
+            "labels": labels(template) | ({place.group: str(group)} if place.group else {}),
             "annotations": labels(template, "annotations") | {PLACE: str(placed)},
         }
         name = f"{called}-{group}-{index}"

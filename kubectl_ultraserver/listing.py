@@ -16,7 +16,7 @@ from kube.rest import RestApi
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.kueue import owned
 from kubectl_ultraserver.names import JobName, belongs, job_of
-from kubectl_ultraserver.objects import INSTALLED, at, maps, name_of, text
+from kubectl_ultraserver.objects import NAME, at, maps, name_of, text
 from kubectl_ultraserver.seen import Fleet, table_of
 from placement.claims import API, READERS, Inventory
 from placement.model import COMPONENT, Pod
@@ -29,10 +29,12 @@ T = TypeVar("T")
 MPIJOBS: Final = "mpijobs"
 """Of all kinds of job this one has to be readable."""
 KUEUE: Final = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
-"""Kueue 0.15 serves both; the newest is asked."""
+"""Kueue 0.15 serves both; the newest is read."""
 HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-RULES: Final = f"/api/v1/namespaces/{INSTALLED}/configmaps/{INSTALLED}-rules"
+RULES: Final = f"/api/v1/namespaces/{NAME}/configmaps/{NAME}-rules"
 """The rule table of an installation."""
+LEASE: Final = f"{leases(NAME)}/{COMPONENT}"
+"""The Lease of its placement program."""
 ROLE: Final = "docs/kubectl.md has a ClusterRole with all that it needs"
 
 
@@ -113,7 +115,7 @@ class Lister:
             events=tuple(events),
             registration=self._registration(case.kind),
             rules=self._rules,
-            lease=self._get(f"{leases(INSTALLED)}/{COMPONENT}"),
+            lease=self._get(LEASE),
             workloads=tuple(self._workloads(own)),
             kueue=bool(self.kueue),
         )
@@ -229,7 +231,7 @@ def _show(progress: str) -> None:
 
 
 def _sends(registration: Object, resources: set[str]) -> bool:
-    hooks = maps(registration, "webhooks") if INSTALLED in name_of(registration) else ()
+    hooks = maps(registration, "webhooks") if NAME in name_of(registration) else ()
     return any(resources & {*(rule.get("resources") or ())} for hook in hooks for rule in maps(hook, "rules"))
 
 

@@ -9,7 +9,7 @@ from placement.names import names_of
 
 @dataclass(frozen=True, slots=True)
 class JobName:
-    """What a person calls a job.
+    """A job as a command names it.
 
     Attributes:
         kind: In lower case, singular, without group; empty for any.

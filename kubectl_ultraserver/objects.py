@@ -6,7 +6,7 @@ from typing import Any, Final
 from kube.api import Object
 from webhook.objects.tree import get, map_at, maps_at, nodes
 
-INSTALLED: Final = "ultraserver-webhook"
+NAME: Final = "ultraserver-webhook"
 """The namespace of an installation, and the name of most of its objects."""
 
 

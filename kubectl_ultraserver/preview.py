@@ -11,17 +11,17 @@ from urllib.parse import quote
 import click
 
 from common.texts import printable
-from kube.api import ForbiddenError, Object, leases
+from kube.api import ForbiddenError, Object
 from kubectl_ultraserver.asked import Asked, explain
 from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.fit import Fit, fit
-from kubectl_ultraserver.listing import HOOKS, Lister
+from kubectl_ultraserver.listing import HOOKS, LEASE, Lister
 from kubectl_ultraserver.names import JobName
-from kubectl_ultraserver.objects import INSTALLED, maps, name_of, number, text
+from kubectl_ultraserver.objects import maps, name_of, number, text
 from kubectl_ultraserver.seen import Fleet, table_of
 from kubectl_ultraserver.terminal import listed
 from placement.claims import API
-from placement.model import COMPONENT, Pod
+from placement.model import Pod
 from webhook.documents import Document
 from webhook.preview.formats import as_diff
 from webhook.preview.report import item_of
@@ -33,7 +33,7 @@ Seen = tuple[Asked, list[Finding], Fit | None]
 
 
 class Asker(Lister):
-    """Asks about objects that are not there yet."""
+    """Previews objects that are not there yet."""
 
     def look(self, documents: Iterable[Document], *, fits: bool) -> Iterator[Seen]:
         """Look at documents; with ``fits`` jobs take their nodes in this order.
@@ -77,7 +77,7 @@ class Asker(Lister):
         job = asked.stored or {}
         name = name_of(job) or text(job, "metadata", "generateName")
         called = JobName(text(job, "kind").lower(), name)
-        lease = self._get(f"{leases(INSTALLED)}/{COMPONENT}")
+        lease = self._get(LEASE)
         case = Case(called, asked.shown.namespace, job, (), fleet, lease=lease)
         return fit(case, earlier, self._priorities, self._templates(asked.shown.namespace))
 

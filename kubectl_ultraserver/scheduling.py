@@ -15,7 +15,7 @@ from contract.place import Placer
 from kube.api import Object
 from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.kueue import GATES as KUEUES
-from kubectl_ultraserver.objects import at, condition, name_of, text
+from kubectl_ultraserver.objects import NAME, at, condition, name_of, text
 from kubectl_ultraserver.verify import few
 from placement.choose import Ranking
 from placement.decide import decide
@@ -25,7 +25,7 @@ from placement.read import read_ended, read_pod
 from placement.reasons import causes, listed
 
 SILENT: Final = timedelta(minutes=1)
-"""A Lease that was not renewed for so long is nobody's."""
+"""After so long without a renewal nobody holds a Lease."""
 UNMADE: Final = "FailedResourceClaimCreation"
 """The reason of the Event about a pod whose claims could not be made."""
 GRACE: Final = timedelta(seconds=15)
@@ -76,10 +76,10 @@ def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
         else:
             last = tuple(f"it said: {said}" for said in dict.fromkeys(told))
             text_ = f"could admit the job to {there}, and has not: it has stalled, or decides otherwise"
-            remedy = "kubectl -n ultraserver-webhook logs deployment/ultraserver-placement"
+            remedy = f"kubectl -n {NAME} logs deployment/{COMPONENT}"
             yield Finding("program", COMPONENT, text_, last, remedy)
     if silent:
-        yield Finding("program", COMPONENT, silent, (), "kubectl -n ultraserver-webhook get pods")
+        yield Finding("program", COMPONENT, silent, (), f"kubectl -n {NAME} get pods")
 
 
 def silence(lease: Object | None, now: datetime) -> str:
@@ -170,5 +170,5 @@ def reason(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple
             for node in fleet.topology.nodes.values()
             if fleet.has(node) and node.unit(job.place.unit) is None
         ]
-    # What the details say at length is told there only.
+    # What the details say at length is not said twice.
     return waiting.why.removesuffix(f"; {listed(found)}"), tuple(lines)

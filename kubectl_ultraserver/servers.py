@@ -1,4 +1,4 @@
-"""The UltraServers with their nodes, health and tenants; and which of them are asked for. Pure."""
+"""The UltraServers with their nodes, health and tenants; and which of them an option selects. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -77,10 +77,10 @@ class Server:
         return said if self.id else [*said, f"node {self.spots[0].node} is in no working UltraServer"]
 
 
-def is_asked_for(
+def is_selected(
     server: Server, namespace: str = "", job: str = "", *, free: bool = False, broken: bool = False
 ) -> bool:
-    """Whether an UltraServer is asked for: all conditions hold, those on namespace and job for one tenant.
+    """Whether an UltraServer meets all conditions, those on namespace and job by one tenant.
 
     Empty texts are for any tenant or none.
     """

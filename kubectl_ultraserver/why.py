@@ -8,7 +8,7 @@ from contract import keys
 from kubectl_ultraserver.containers import launcher, missing, unstarted
 from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.kueue import queued
-from kubectl_ultraserver.objects import INSTALLED, labels, maps, metadata, templates, text
+from kubectl_ultraserver.objects import NAME, labels, maps, metadata, templates, text
 from kubectl_ultraserver.scheduling import unplaced
 from kubectl_ultraserver.seen import table_of
 from kubectl_ultraserver.verify import misplaced
@@ -17,7 +17,7 @@ from webhook.engine import Request, evaluate
 _ABOUT = {"node": "node", "claim": "pod"}
 """What a problem of `misplaced` is about, where that is not an UltraServer."""
 
-ANEW = "delete the job and apply it again: the webhook acts on creation only"
+RECREATE = "delete the job and apply it again: the webhook acts on creation only"
 
 
 def why(case: Case) -> list[Finding]:
@@ -45,7 +45,7 @@ def unmutated(case: Case) -> Iterator[Finding]:
         why, remedy = _reason(case)
         blocks = any(keys.ADDED_TO_POD in labels(pod, "annotations") for pod in case.pods)
         what = "added blocks to its pods, and nothing to the job" if blocks else "added nothing"
-        yield Finding("webhook", INSTALLED, f"{what}{why}", (), remedy)
+        yield Finding("webhook", NAME, f"{what}{why}", (), remedy)
 
 
 def _reason(case: Case) -> tuple[str, str]:
@@ -53,28 +53,28 @@ def _reason(case: Case) -> tuple[str, str]:
     there = case.namespace
     label = labels(case.space).get(keys.INJECT, "")
     if label in keys.OFF:
-        remedy = f"kubectl label namespace {there} {keys.INJECT}-; {ANEW}"
+        remedy = f"kubectl label namespace {there} {keys.INJECT}-; {RECREATE}"
         return f": namespace {there} is opted out by label {keys.INJECT}={label}", remedy
     table, whose, note = table_of(case.rules)
     made = time_of(metadata(case.job).get("creationTimestamp"))
     outcome = evaluate(table, Request(case.job, there, now=made.timestamp() if made else inf))
     note = f"{note}, by the policy: {outcome.facts['policy']}" if "policy" in outcome.facts else note
     if outcome.denials:
-        return f", and {whose} would refuse the job: {outcome.denials[0]}{note}", ANEW
+        return f", and {whose} would refuse the job: {outcome.denials[0]}{note}", RECREATE
     if not outcome.operations:
         return f": {outcome.reason}{note}", ""
     if case.registration is None:
-        return f": no MutatingWebhookConfiguration sends {case.job.get('kind')}s to it", ANEW
+        return f": no MutatingWebhookConfiguration sends {case.job.get('kind')}s to it", RECREATE
     registered = time_of(metadata(case.registration).get("creationTimestamp"))
     if made and registered and made < registered:
-        return ": it was registered after the job was created", ANEW
+        return ": it was registered after the job was created", RECREATE
     written = (time_of(entry.get("time")) for entry in maps(case.rules, "metadata", "managedFields"))
     if made and any(time and made < time for time in written):
-        return f": {whose} would now, and was changed after the job was created", ANEW
+        return f": {whose} would now, and was changed after the job was created", RECREATE
     policies = {text(hook, "failurePolicy") for hook in maps(case.registration, "webhooks")}
     ignored = " (its failurePolicy is Ignore)" if "Ignore" in policies else ""
     why = f", though {whose} would: it was not called, or did not answer{ignored}{note}"
-    return why, f"kubectl -n ultraserver-webhook get pods; then {ANEW}"
+    return why, f"kubectl -n {NAME} get pods; then {RECREATE}"
 
 
 _LOOKS = (queued, missing, unmutated, unplaced, unstarted, _misplaced, launcher)

@@ -216,7 +216,7 @@ def test_command(folder: Path, junit: Path | None, rules: Path | None, *, update
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}")
     click.echo(as_text(results))
-    # What a table of one's own leaves as it is in the package has its cases there.
+    # Packaged rules that the table leaves as they are have their cases in the package.
     idle = never_fired(table, results, load_default() if rules else None)
     click.echo(fill(f"never fired: {', '.join(idle) or 'no rule'}", 100, break_on_hyphens=False))
     sys.exit(1 if any(result.differences for result in results) else 0)

@@ -17,7 +17,7 @@ from webhook.state import CurrentState
 PREFIX = "ultraserver_webhook"
 
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
-"""Seconds; an evaluation takes about a millisecond, an API server waits for ten seconds at most."""
+"""Seconds; an evaluation takes about half a millisecond, an API server waits for five seconds at most."""
 
 
 class Metrics(Collector):
@@ -78,7 +78,7 @@ class Metrics(Collector):
         else:
             self._reviews.labels(endpoint, done.verdict).inc()
             self._seconds.labels(endpoint).observe(seconds)
-            # Elsewhere the same rules are asked again, and add nothing.
+            # Other endpoints evaluate the same rules again, and add nothing.
             if endpoint in {MUTATE, LAUNCHER}:
                 for rule in done.rules:
                     self._rules.labels(rule).inc()

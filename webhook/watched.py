@@ -43,7 +43,7 @@ class Watched(Generic[T]):
             what: What it is, for the log.
             paths: The files now; a link that is swapped, as for a mounted ConfigMap, counts as a change.
             load: Reads and checks them; it raises `UnusableError` or `OSError`.
-            log: Where changes are told.
+            log: Where changes are logged.
 
         Raises:
             UnusableError: There is no last good value to keep.

@@ -5,8 +5,8 @@ from typing import Final
 
 from contract.keys import NEURON
 from kube.api import Object
-from kubectl_ultraserver.check.line import FAIL, NAME, PASS, WARN, Line, Program, release
-from kubectl_ultraserver.objects import labels, text
+from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, Program, release
+from kubectl_ultraserver.objects import NAME, labels, text
 from kubectl_ultraserver.seen import Fleet
 from kubectl_ultraserver.verify import few
 from placement.model import Node

@@ -9,13 +9,13 @@ from typing import Final
 from common.tablefiles import ordered
 from contract.keys import INJECT, OFF
 from contract.place import Placer
-from kube.api import ApiError, ForbiddenError, Object, leases
+from kube.api import ApiError, ForbiddenError, Object
 from kubectl_ultraserver.check import cluster, installed
-from kubectl_ultraserver.check.line import FAIL, NAME, PASS, WARN, Line, Program, program
+from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, Program, program
 from kubectl_ultraserver.findings import Case
-from kubectl_ultraserver.listing import HOOKS, RULES, Lister
+from kubectl_ultraserver.listing import HOOKS, LEASE, RULES, Lister
 from kubectl_ultraserver.names import JobName
-from kubectl_ultraserver.objects import at, labels, maps, name_of, number, text
+from kubectl_ultraserver.objects import NAME, at, labels, maps, name_of, number, text
 from kubectl_ultraserver.seen import Fleet, table_of
 from placement.model import COMPONENT
 from placement.topology import Topology
@@ -47,7 +47,7 @@ POD, JOB = (
 
 
 class Gatherer(Lister):
-    """Reads a cluster, each part when it is asked for, and raises `ApiError` where it cannot or may not."""
+    """Reads a cluster, each part when it is needed, and raises `ApiError` where it cannot or may not."""
 
     def refused(self) -> list[str]:
         """What of an installation this user may not create."""
@@ -148,7 +148,7 @@ def _job(seen: Gatherer) -> Iterator[Line]:
 def _placement(seen: Gatherer) -> Iterator[Line]:
     rows = table_of(seen.api.get(RULES))[0].rules
     gates = any(row.placer is Placer.GATE and row.mode is Mode.ENFORCE for row in rows)
-    lease = seen.api.get(f"{leases(NAME)}/{COMPONENT}")
+    lease = seen.api.get(LEASE)
     return installed.placement(lease, datetime.now(UTC), gates=gates, kueue=bool(seen.kueue))
 
 

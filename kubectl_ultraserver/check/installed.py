@@ -12,9 +12,9 @@ from common.times import time_of
 from contract.keys import ADDED, INJECT
 from kube.api import Object
 from kubectl_ultraserver.check.cluster import NEEDS
-from kubectl_ultraserver.check.line import FAIL, NAME, PASS, WARN, Line, program
+from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, program
 from kubectl_ultraserver.findings import Case
-from kubectl_ultraserver.objects import at, condition, labels, maps, name_of, templates, text, unmet
+from kubectl_ultraserver.objects import NAME, at, condition, labels, maps, name_of, templates, text, unmet
 from kubectl_ultraserver.scheduling import silence
 from kubectl_ultraserver.verify import few
 from kubectl_ultraserver.why import unmutated
@@ -107,7 +107,7 @@ def tables(replicas: Replicas, revision: str, problem: str) -> Iterator[Line]:
 
 
 def bundles(registrations: Mapping[str, Object | None], served: set[bytes] | None) -> Iterator[Line]:
-    """Whether API servers are told to call, and trust an authority that is served, if it may be read."""
+    """Whether the registrations are there, and trust an authority that is served, if it may be read."""
     for kind, found in registrations.items():
         bad = list[str]()
         for hook in maps(found, "webhooks"):

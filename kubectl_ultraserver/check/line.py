@@ -3,12 +3,10 @@
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from kube.api import Object
-from kubectl_ultraserver.objects import INSTALLED, at, maps, name_of, number, text
-
-NAME: Final = INSTALLED
+from kubectl_ultraserver.objects import at, maps, name_of, number, text
 
 
 class Status(StrEnum):

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["NOW", "Clock", "FakeApi"]
 NAMESPACE = "hooks"
 TARGET = Target(NAMESPACE, "webhook", "tls", "ca", "provided", (("mutating", "m"), ("validating", "v")))
-POLICY = Wanted(tuple(service_names("webhook", NAMESPACE, "cluster.local")))
+WANTED = Wanted(tuple(service_names("webhook", NAMESPACE, "cluster.local")))
 SECRET = f"{objects.secrets(NAMESPACE)}/tls"
 CA_SECRET = f"{objects.secrets(NAMESPACE)}/ca"
 PROVIDED_SECRET = f"{objects.secrets(NAMESPACE)}/provided"
-SETTLE = POLICY.settle + timedelta(seconds=1)  # a second more for the old one to go
+SETTLE = WANTED.settle + timedelta(seconds=1)  # a second more for the old one to go
 MUTATING = objects.webhook_configuration("mutating", "m")
 
 
@@ -53,8 +53,8 @@ def installed() -> FakeApi:
     return api
 
 
-def rotator(api: FakeApi, clock: Clock, policy: Wanted = POLICY) -> Rotator:
-    return Rotator(api, TARGET, policy, clock)
+def rotator(api: FakeApi, clock: Clock, wanted: Wanted = WANTED) -> Rotator:
+    return Rotator(api, TARGET, wanted, clock)
 
 
 def actions(outcome: PassResult) -> list[Action]:

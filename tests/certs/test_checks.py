@@ -12,12 +12,12 @@ from certs.authority import in_time, issue, new_authority
 from certs.inputs import Inputs, unusable, verifies
 from certs.objects import PairSecret
 from common.times import stamp
-from tests.certs.fake import NOW, POLICY
+from tests.certs.fake import NOW, WANTED
 
 DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
-NAMES = POLICY.names
-CA, NEW = (new_authority(NOW, POLICY.authority_lifetime) for _ in range(2))
-LEAF = issue(CA, NOW, POLICY.leaf_lifetime, NAMES)
+NAMES = WANTED.names
+CA, NEW = (new_authority(NOW, WANTED.authority_lifetime) for _ in range(2))
+LEAF = issue(CA, NOW, WANTED.leaf_lifetime, NAMES)
 CHAIN = replace(LEAF, intermediates=(CA.certificate,))
 PROVIDED = PairSecret("provided", {}, LEAF, "", frozenset({CA.certificate}))
 
@@ -25,7 +25,7 @@ PROVIDED = PairSecret("provided", {}, LEAF, "", frozenset({CA.certificate}))
 def refused(now: datetime, **change: Any) -> str:
     """Why a certificate that is provided is refused."""
     other = PairSecret("other", None, None, "", frozenset())
-    return Inputs(other, other, replace(PROVIDED, **change), (), POLICY, now).refused
+    return Inputs(other, other, replace(PROVIDED, **change), (), WANTED, now).refused
 
 
 def test_an_instant_is_told_to_the_second_in_utc() -> None:
@@ -52,8 +52,8 @@ def test_a_provided_certificate_that_is_refused_is_told_why(change: dict[str, An
 
 def test_a_provided_certificate_is_refused_from_when_no_other_could_take_over() -> None:
     end = LEAF.certificate.not_valid_after_utc
-    last = end - POLICY.least_life
-    told = f"it ends at {stamp(end)}, in less than {POLICY.least_life}"
+    last = end - WANTED.least_life
+    told = f"it ends at {stamp(end)}, in less than {WANTED.least_life}"
     assert [refused(now) for now in (last - SECOND, last)] == ["", told]
 
 

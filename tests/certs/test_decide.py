@@ -14,14 +14,14 @@ from certs.decide import Action, decide
 from certs.inputs import Inputs, Wanted, renewal
 from certs.objects import Hook, PairSecret
 from common.times import stamp
-from tests.certs.fake import NOW, POLICY
+from tests.certs.fake import NOW, WANTED
 
 if TYPE_CHECKING:
     from cryptography import x509
 
 DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
-SETTLE = POLICY.settle
-LEAF, CA = POLICY.leaf_lifetime, POLICY.authority_lifetime
+SETTLE = WANTED.settle
+LEAF, CA = WANTED.leaf_lifetime, WANTED.authority_lifetime
 LEAF_DUE = LEAF * 2 / 3
 CA_DUE = CA * 2 / 3
 
@@ -35,7 +35,7 @@ def ca(name: str) -> Pair:
 
 
 @cache
-def leaf(signer: str, after: timedelta = timedelta(0), names: tuple[str, ...] = POLICY.names) -> Pair:
+def leaf(signer: str, after: timedelta = timedelta(0), names: tuple[str, ...] = WANTED.names) -> Pair:
     return issue(ca(signer), NOW + after, LEAF, names)
 
 
@@ -51,7 +51,7 @@ class Given:
     hooks: tuple[tuple[str, ...], ...] | None = None
     after: timedelta = DAY
     forced: Pair | None = None
-    policy: Wanted = POLICY
+    wanted: Wanted = WANTED
     replicas: dict[str, x509.Certificate] | None = None
     provided: Pair | None = None
 
@@ -77,7 +77,7 @@ class Given:
                 Hook(("mutating", "validating")[i % 2], f"h{i}", {}, (certificates(held),))
                 for i, held in enumerate(hooks)
             ),
-            self.policy,
+            self.wanted,
             NOW + self.after,
             forced,
             self.replicas,
@@ -110,7 +110,7 @@ def served(**change: object) -> Given:
 
 
 THEIRS, NEXT = leaf("theirs"), leaf("theirs", DAY)
-SHORT = leaf("theirs", names=(f"*.{POLICY.names[0].partition('.')[2]}",))
+SHORT = leaf("theirs", names=(f"*.{WANTED.names[0].partition('.')[2]}",))
 MOVED = leaf("new", DAY)  # the leaf of the new authority, a day later
 OURS = leaf("old").certificate
 RECEIVED = DAY + SETTLE + SECOND
@@ -201,14 +201,14 @@ CASES = [
     ),
     (
         "a leaf without two names",
-        Given(leaf=leaf("old", names=POLICY.names[2:])),
+        Given(leaf=leaf("old", names=WANTED.names[2:])),
         ISSUE,
-        f"the leaf lacks the name {', '.join(POLICY.names[:2])}",
+        f"the leaf lacks the name {', '.join(WANTED.names[:2])}",
     ),
-    ("a name more does no harm", Given(leaf=leaf("old", names=(*POLICY.names, "more"))), KEEP, WELL),
+    ("a name more does no harm", Given(leaf=leaf("old", names=(*WANTED.names, "more"))), KEEP, WELL),
     (
         "an address is wanted",
-        Given(policy=replace(POLICY, names=(*POLICY.names, "127.0.0.1"))),
+        Given(wanted=replace(WANTED, names=(*WANTED.names, "127.0.0.1"))),
         ISSUE,
         "the leaf lacks the name 127.0.0.1",
     ),
@@ -317,7 +317,7 @@ def test_keep_and_wait_say_when_to_look_again() -> None:
 
 
 def test_life_is_counted_from_when_a_certificate_was_made() -> None:
-    short = issue(ca("old"), NOW, 30 * SECOND, POLICY.names).certificate
+    short = issue(ca("old"), NOW, 30 * SECOND, WANTED.names).certificate
     assert short.not_valid_before_utc == NOW - BACKDATE
     assert renewal(short) == NOW + 20 * SECOND
 
@@ -331,4 +331,4 @@ def test_life_is_counted_from_when_a_certificate_was_made() -> None:
 )
 def test_lifetimes_in_which_no_rotation_fits_are_refused(change: dict[str, timedelta], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        replace(POLICY, **change)  # type: ignore[arg-type]
+        replace(WANTED, **change)  # type: ignore[arg-type]

@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 from certs import objects
 from certs.authority import Pair, issue, new_authority, signed_by
 from certs.inputs import Wanted, unusable
-from certs.objects import STORED_AT, Bundle, PairSecret, bundle_pem, read_hook, read_secret
+from certs.objects import Bundle, PairSecret, bundle_pem, read_hook, read_secret
+from contract.keys import STORED_AT
 from kube.api import ApiError
 from tests.certs.fake import (
     CA_SECRET,
-    POLICY,
     PROVIDED_SECRET,
     SECRET,
     TARGET,
+    WANTED,
     Clock,
     FakeApi,
     files,
@@ -36,7 +37,7 @@ TINY = timedelta(microseconds=1)
 class World:
     """A cluster where every change reaches API servers and replicas at any time within the settling time."""
 
-    policy: Wanted
+    wanted: Wanted
     api: FakeApi = field(default_factory=installed)
     clock: Clock = field(default_factory=Clock)
     past: list[tuple[datetime, Pair | None, tuple[Bundle, ...]]] = field(default_factory=list)
@@ -57,7 +58,7 @@ class World:
 
     def check(self) -> None:
         """No replica's leaf, the oldest that may be mounted included, fails any API server's bundle."""
-        since = self.clock() - self.policy.settle + TINY
+        since = self.clock() - self.wanted.settle + TINY
         # What was stored at `since`, and everything later.
         start = max((i for i, (at, *_) in enumerate(self.past) if at <= since), default=0)
         recent = self.past[start:]
@@ -75,7 +76,7 @@ class World:
     def run(self, **force: bool) -> timedelta:
         """A pass, which may fail; returns how long nothing will have to be done."""
         try:
-            outcome = rotator(self.api, self.clock, self.policy).run(**force)
+            outcome = rotator(self.api, self.clock, self.wanted).run(**force)
         except ApiError:
             rest = timedelta(0)
         else:
@@ -86,10 +87,10 @@ class World:
 
 
 @st.composite
-def policies(draw: st.DrawFn) -> Wanted:
+def all_wanted(draw: st.DrawFn) -> Wanted:
     settle = draw(st.integers(1, 30)) * MINUTE
     leaf = settle * draw(st.integers(12, 5000))
-    return Wanted(POLICY.names, leaf, leaf * draw(st.integers(1, 30)), settle)
+    return Wanted(WANTED.names, leaf, leaf * draw(st.integers(1, 30)), settle)
 
 
 Event = tuple[str, float]
@@ -124,7 +125,7 @@ def _each_signature_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_replicas_verify_whatever_happens_at_rest_or_in_any_step_of_a_rotation(event: Event) -> None:
     rotation = [("ca", 0.0), ("due", 0.0), ("due", 1.0)]
     for disturbed in range(len(rotation) + 1):
-        happen_all(World(POLICY), [("due", 1.0), *rotation[:disturbed], event, *rotation[disturbed:]])
+        happen_all(World(WANTED), [("due", 1.0), *rotation[:disturbed], event, *rotation[disturbed:]])
 
 
 @pytest.mark.soak
@@ -133,11 +134,11 @@ def test_replicas_verify_whatever_happens_at_rest_or_in_any_step_of_a_rotation(e
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=list(HealthCheck),
 )
-@given(policies(), EVENTS)
+@given(all_wanted(), EVENTS)
 def test_every_replica_verifies_under_every_caBundle_at_every_instant(  # noqa: N802
-    policy: Wanted, events: list[Event]
+    wanted: Wanted, events: list[Event]
 ) -> None:
-    happen_all(World(policy), events)
+    happen_all(World(wanted), events)
 
 
 def happen_all(world: World, events: list[Event]) -> None:
@@ -145,7 +146,7 @@ def happen_all(world: World, events: list[Event]) -> None:
     rest = world.run()
     for event, part in events:
         # The loop is late by up to a settling time.
-        late = world.policy.settle * part
+        late = world.wanted.settle * part
         world.forward(rest + late if event == "due" else min(rest, late))
         rest = happen(world, event, part)
     # Left alone it comes to rest.
@@ -159,7 +160,7 @@ def happen_all(world: World, events: list[Event]) -> None:
 
 def at_rest(world: World) -> bool:
     """Whether what is served is what is wanted, and nothing else is trusted."""
-    stored = rotator(world.api, world.clock, world.policy).read()
+    stored = rotator(world.api, world.clock, world.wanted).read()
     return stored.authority.pair is not None and stored.moved and stored.bundle == stored.anchors
 
 
@@ -190,11 +191,11 @@ def happen(world: World, event: str, part: float) -> timedelta:
 
 def provide(world: World, part: float) -> None:
     """A person puts a certificate of one of two other authorities there, or one that cannot be served."""
-    policy, now = world.policy, world.clock()
+    wanted, now = world.wanted, world.clock()
     world.others = world.others or [new_authority(now, timedelta(days=36500)) for _ in range(2)]
     signer = world.others[int(part * 1.99)]
-    life = policy.leaf_lifetime * (part or 1)
-    pair = issue(signer, now, max(life, policy.settle), policy.names)
+    life = wanted.leaf_lifetime * (part or 1)
+    pair = issue(signer, now, max(life, wanted.settle), wanted.names)
     trusted = [signer, *world.others][: 1 + int(part * 2.99)] if part < 0.9 else []
     data = files(pair.certificate_pem(), pair.key_pem(), bundle_pem({each.certificate for each in trusted}))
     world.api.put(PROVIDED_SECRET, {"metadata": {"name": "provided"}, "data": data})

@@ -13,17 +13,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from certs.authority import Pair, issue, new_authority
 from certs.decide import Action
-from certs.objects import (
-    STORED_AT,
-    TRUSTED_SINCE,
-    Hook,
-    PairSecret,
-    bundle_pem,
-    read_bundle,
-    read_hook,
-    read_secret,
-)
-from tests.certs.fake import NOW, POLICY, SECRET, Clock, files, foreign, installed, rotator
+from certs.objects import Hook, PairSecret, bundle_pem, read_bundle, read_hook, read_secret
+from contract.keys import STORED_AT, TRUSTED_SINCE
+from tests.certs.fake import NOW, SECRET, WANTED, Clock, files, foreign, installed, rotator
 
 CA = new_authority(NOW, timedelta(days=9))
 OTHER = new_authority(NOW + timedelta(seconds=1), timedelta(days=9))
@@ -100,7 +92,7 @@ def test_a_configuration_has_a_bundle_for_each_webhook() -> None:
 
 def test_certificates_that_another_program_made_are_served_on_and_replaced_step_by_step() -> None:
     api, clock = installed(), Clock()
-    names = x509.SubjectAlternativeName([x509.DNSName(name) for name in POLICY.names])
+    names = x509.SubjectAlternativeName([x509.DNSName(name) for name in WANTED.names])
     theirs = foreign(CA, rsa.generate_private_key(65537, 2048), names)
     made = theirs.certificate_pem(), theirs.key_pem(), CA.certificate_pem()
     raw = {**secret(*made), "type": "kubernetes.io/tls", "kind": "Secret"}
@@ -110,7 +102,7 @@ def test_certificates_that_another_program_made_are_served_on_and_replaced_step_
     first = rotator(api, clock).run()
     assert first.stored.serving.certificate == theirs.certificate
     assert len(first.stored.authority.bundle) == 2
-    clock.forward(POLICY.settle)
+    clock.forward(WANTED.settle)
     assert [step.action for step in rotator(api, clock).run().steps] == [Action.ISSUE]
-    clock.forward(POLICY.settle + timedelta(seconds=1))
+    clock.forward(WANTED.settle + timedelta(seconds=1))
     assert len(rotator(api, clock).run().stored.authority.bundle) == 1

@@ -13,7 +13,7 @@ from certs.inputs import Wanted
 from certs.metrics import Metrics
 from certs.passes import Passes
 from kube.backoff import JITTER
-from tests.certs.fake import POLICY, PROVIDED_SECRET, Clock, FakeApi, installed, rotator
+from tests.certs.fake import PROVIDED_SECRET, WANTED, Clock, FakeApi, installed, rotator
 
 INTERVAL = 60.0
 
@@ -22,14 +22,14 @@ INTERVAL = 60.0
 class Program:
     """Passes, and what they told."""
 
-    policy: Wanted = POLICY
+    wanted: Wanted = WANTED
     api: FakeApi = field(default_factory=installed)
     metrics: Metrics = field(default_factory=Metrics)
 
     def __post_init__(self) -> None:
         """Begins in the present, which the metrics are about."""
         self.clock = Clock(datetime.now(UTC))
-        self.run = Passes(rotator(self.api, self.clock, self.policy), self.metrics, INTERVAL)
+        self.run = Passes(rotator(self.api, self.clock, self.wanted), self.metrics, INTERVAL)
         self.metrics.leads(True)  # noqa: FBT003 - the loop calls it so
 
     def value(self, name: str, **labels: str) -> float | None:
@@ -59,7 +59,7 @@ def test_a_leader_makes_and_keeps_and_tells(program: Program) -> None:
 
 
 def test_the_next_pass_is_when_something_is_due_if_that_is_before_the_interval() -> None:
-    program = Program(Wanted(POLICY.names, settle=timedelta(seconds=20)))
+    program = Program(Wanted(WANTED.names, settle=timedelta(seconds=20)))
     program.run()
     program.run.rotator.run(authority=True)
     assert 0 < program.run() <= 20

@@ -11,12 +11,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from certs.authority import Pair, issue, new_authority
 from certs.decide import Action
 from certs.inputs import unusable
-from certs.objects import STORED_AT, PairSecret, read_secret
+from certs.objects import PairSecret, read_secret
+from contract.keys import STORED_AT
 from tests.certs.fake import (
     NOW,
-    POLICY,
     PROVIDED_SECRET,
     SECRET,
+    WANTED,
     complete,
     files,
     foreign,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 DAY = timedelta(days=1)
 CA = new_authority(NOW, 900 * DAY)
-LEAF = issue(CA, NOW, 90 * DAY, POLICY.names)
+LEAF = issue(CA, NOW, 90 * DAY, WANTED.names)
 
 
 def provide(
@@ -67,7 +68,7 @@ def test_before_it_ends_unrenewed_the_program_serves_its_own_and_says_why_and_ne
     complete(api, clock)
     outcome = rotator(api, clock).run()
     assert (outcome.stored.refused, outcome.notes()) == ("", [])
-    assert outcome.last.until == LEAF.certificate.not_valid_after_utc - 12 * POLICY.settle
+    assert outcome.last.until == LEAF.certificate.not_valid_after_utc - 12 * WANTED.settle
     clock.now = outcome.last.until
     complete(api, clock)
     assert clock() < LEAF.certificate.not_valid_after_utc
@@ -83,7 +84,7 @@ def test_intermediates_go_along_and_are_followed_up_to_the_root() -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     between = foreign(root, key, x509.BasicConstraints(ca=True, path_length=0), identifier, days=800)
-    leaf = issue(between, NOW, 90 * DAY, POLICY.names)
+    leaf = issue(between, NOW, 90 * DAY, WANTED.names)
     api, clock = ready()
     provide(api, leaf, root.certificate_pem(), between.certificate_pem())
     complete(api, clock)

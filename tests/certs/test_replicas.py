@@ -13,7 +13,7 @@ from certs import objects
 from certs.authority import issue, new_authority
 from certs.decide import Action
 from certs.replicas import addresses, served
-from tests.certs.fake import NAMESPACE, POLICY, Clock, installed, rotator
+from tests.certs.fake import NAMESPACE, WANTED, Clock, installed, rotator
 from tests.certs.installation import data
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from certs.authority import Pair
 
-SETTLED = POLICY.settle + timedelta(seconds=1)
+SETTLED = WANTED.settle + timedelta(seconds=1)
 
 
 @contextmanager

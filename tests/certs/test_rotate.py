@@ -14,9 +14,9 @@ from kube.api import ApiError
 from tests.certs.fake import (
     CA_SECRET,
     MUTATING,
-    POLICY,
     SECRET,
     SETTLE,
+    WANTED,
     Clock,
     actions,
     assert_whole,
@@ -81,11 +81,11 @@ def test_what_was_asked_for_is_done_after_a_lost_race() -> None:
 def test_a_caBundle_that_loses_the_new_authority_begins_the_settling_time_anew() -> None:  # noqa: N802
     api, clock = ready()
     rotator(api, clock).run(authority=True)
-    clock.forward(POLICY.settle)
+    clock.forward(WANTED.settle)
     api.put(MUTATING, configuration("mutating", "m"))
     outcome = rotator(api, clock).run()
     assert actions(outcome) == [Action.FORGET, Action.TRUST, Action.NOTE]
-    assert outcome.last.until == clock() + POLICY.settle
+    assert outcome.last.until == clock() + WANTED.settle
     # Nor is an authority that is newer still trusted since then.
     steps = actions(rotator(api, clock).run(authority=True))
     assert steps == [Action.NEW_AUTHORITY, Action.TRUST, Action.PUBLISH, Action.NOTE]

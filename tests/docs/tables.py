@@ -20,21 +20,21 @@ NO_HEAD = ("",) * len(RULES)
 INTRODUCTION = """\
 # Reference of the rule table
 
-The packaged table; `python -m tests.docs` writes this page. [How to change it](rule-table.md);
-`ultraserver-webhook rules show` prints yours.
+The packaged table, without its [shapes](../README.md#what-it-does-to-a-job); `python -m tests.docs` writes
+this page. [How to change it](rule-table.md); `ultraserver-webhook rules show` prints yours.
 
-## Shapes
-
-The first shape that fits the number of workers is used.
-
-"""
-OF_RULES = """
 ## Rules
 
 *On*: kind and role; `worker` is every group that takes nodes, `pod` a Pod when it is created. *When*: `|` is
 *or*, `?*` set, `""` not set.
 
 """
+
+BY_ROWS: Mapping[str, str] = {
+    "hostfile": "Annotation on a launcher: the host file for `mpirun`.",
+    "hostfile-volume": "Annotation on a launcher: the volume of that file.",
+}
+"""Annotations that rows write and read, and no program."""
 
 
 def shapes(table: Table) -> str:
@@ -59,8 +59,6 @@ def reference() -> str:
     return "".join(
         [
             INTRODUCTION,
-            shapes(packaged),
-            OF_RULES,
             _rules(packaged.rules),
             *_of_components({rule.name for rule in packaged.rules}),
             "\n## Keys of a table\n\n*Globs* are `*` and `?` as in file names. Keys in bold are required.\n",
@@ -155,6 +153,8 @@ def _contract() -> Iterator[tuple[str, str]]:
                 assert isinstance(about, ast.Expr), f"{said.target.id} has no text"
                 text = str(ast.literal_eval(about.value)).partition("\n\n")[0]
                 yield f"`{value}`", text.replace("``", "`")
+    for name, about in BY_ROWS.items():
+        yield f"`{keys.PREFIX}{name}`", about
 
 
 def _markdown(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

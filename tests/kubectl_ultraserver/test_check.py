@@ -16,7 +16,8 @@ from certs.authority import new_authority
 from contract.keys import INJECT, SERVER_2, SERVER_4
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.check import cluster, installed
-from kubectl_ultraserver.check.line import NAME, Line, program
+from kubectl_ultraserver.check.line import Line, program
+from kubectl_ultraserver.objects import NAME
 from tests.docs.blocks import REPOSITORY, anchors
 from tests.kube.fake import FakeApi
 from tests.kubectl_ultraserver.build import case, fleet, run, stored, work

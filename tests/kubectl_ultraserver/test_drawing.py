@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.keys import INSTANCE_TYPE, JOB, NO_SERVER, SERVER_4
+from contract.keys import JOB, NO_SERVER, SERVER_4
 from kubectl_ultraserver.findings import Finding
-from kubectl_ultraserver.servers import Server, Spot, is_asked_for, servers
+from kubectl_ultraserver.servers import Server, Spot, is_selected, servers
 from kubectl_ultraserver.terminal import drawn, explained, verified
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
@@ -29,8 +29,8 @@ def busy() -> Fleet:
     """``us-01`` has a pair and a stray pod, ``us-02`` a cordoned node with a worker, ``us-03`` is free."""
     nodes = [
         *changed(THREE, n2_1={"cordoned": True}, n2_2=None, n2_3={"ready": False}),
-        Node("lost", {INSTANCE_TYPE: TRN2U, SERVER_4: NO_SERVER}),
-        Node("plain", {INSTANCE_TYPE: "m5.large"}),
+        Node("lost", {"node.kubernetes.io/instance-type": TRN2U, SERVER_4: NO_SERVER}),
+        Node("plain", {"node.kubernetes.io/instance-type": "m5.large"}),
     ]
     stray = workers("x", 1, ["n1-3"], size=1)[0]
     stray["metadata"] |= {"name": "stray", "labels": {}}
@@ -57,7 +57,7 @@ def test_filters_choose() -> None:
     found = busy()
 
     def ids(**wanted: object) -> list[str]:
-        return [server.id for server in servers(found) if is_asked_for(server, **wanted)]
+        return [server.id for server in servers(found) if is_selected(server, **wanted)]
 
     assert ids(free=True) == ["us-03"]
     assert ids(broken=True) == ["us-02", ""]

@@ -11,7 +11,7 @@ from contract.keys import GATE, HOSTNAME, JOB
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.listing import HOOKS, RULES, Lister
 from kubectl_ultraserver.names import JobName
-from kubectl_ultraserver.objects import INSTALLED, templates
+from kubectl_ultraserver.objects import NAME, templates
 from kubectl_ultraserver.seen import MODE, table_of
 from kubectl_ultraserver.servers import servers
 from kubectl_ultraserver.terminal import verified
@@ -153,8 +153,8 @@ def test_the_object_of_a_job_of_any_kind_in_the_table_is_read(stored_jobset: Fak
     assert code == 0
     assert out.startswith("jobset team/train:\n* operator the controller of JobSets: ")
     assert "added nothing: opted out by ultraserver-webhook.io/inject" in out
-    hook = {"metadata": {"name": INSTALLED}, "webhooks": [{"rules": [{"resources": ["mpijobs"]}]}]}
-    stored_jobset.put(f"{HOOKS}/{INSTALLED}", hook)
+    hook = {"metadata": {"name": NAME}, "webhooks": [{"rules": [{"resources": ["mpijobs"]}]}]}
+    stored_jobset.put(f"{HOOKS}/{NAME}", hook)
     stored_jobset.put(f"/apis/{VERSION}/namespaces/{NAMESPACE}/jobsets/plain", jobset(1, 4))
     assert "no MutatingWebhookConfiguration sends JobSets to it" in run("why", "plain")[1]
     assert run("why", "job/train")[0] == 2

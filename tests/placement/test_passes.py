@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from contract.keys import INSTANCE_TYPE, OPENED, SERVER_4
+from contract.keys import OPENED, SERVER_4
 from kube.api import ApiError, ConflictError, ForbiddenError, guarded
 from placement.events import AGAIN, LEAST, PER_NAMESPACE, PER_PASS
 from placement.read import read_pod
@@ -28,6 +28,7 @@ from tests.placement.stored import (
     told,
     worker,
 )
+from tests.placement.world import INSTANCE_TYPE
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from contract.keys import GATE, HOSTNAME, INSTANCE_TYPE, NODE_IDS, SERVER_2, SERVER_4
+from contract.keys import GATE, HOSTNAME, NODE_IDS, SERVER_2, SERVER_4
 from contract.place import Place, Placer
 from placement.cluster import shown
 from placement.model import Demand, JobKey, Node, Pod
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
-TRN2U = "trn2u.48xlarge"
+INSTANCE_TYPE, TRN2U = "node.kubernetes.io/instance-type", "trn2u.48xlarge"
 CAPACITY = {"aws.amazon.com/neuron": 16_000, "cpu": 192_000, "pods": 110_000}
 WHOLE_NODE = {"aws.amazon.com/neuron": 16_000, "cpu": 100_000}
 KEYS = {4: SERVER_4, 2: SERVER_2, 1: HOSTNAME}

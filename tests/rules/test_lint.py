@@ -153,7 +153,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "replacing a rule of another role": (
         RULE + "    warn: w\n    replaces: wait-hostfilename\n",
-        [(9, "/rules/0/replaces", "wait-hostfilename speaks about another role")],
+        [(9, "/rules/0/replaces", "wait-hostfilename is for another role")],
     ),
     "replacing a rule that replaces": (
         LAUNCHER + "    warn: w\n    replaces: wait-for-all-workers\n",

@@ -201,6 +201,10 @@ PROBLEMS: dict[str, tuple[str, Expected]] = {
         "workloads:\n  - name: x\n    kinds: [a/v1/X]\n    groups: [{role: any, template: /spec/template}]\n",
         [(7, "/workloads/0/groups/0/role", "'any' is not a name for a role: ")],
     ),
+    "a group that is called as what placeholders say of a Pod": (
+        "workloads:\n  - name: x\n    kinds: [a/v1/X]\n    groups: [{role: place, template: /spec}]\n",
+        [(7, "/workloads/0/groups/0/role", "'place' is not a name for a role: ")],
+    ),
     "a place in a template by position": (
         ROW + 'template: {/spec/containers/0/image: ""}}\n',
         [

@@ -57,7 +57,7 @@ def review_views(
 
 
 def ready(state: CurrentState) -> Response:
-    """Whether to send reviews here; files that cannot be used are told, and no reason to stop."""
+    """Whether to send reviews here; files that cannot be used are only reported."""
     ends = state.tls.expires
     detail = {"status": "ok", "table": state.table.revision, "certificate": stamp(ends)}
     if ends - datetime.now(UTC) < EXPIRY_MARGIN:

@@ -58,7 +58,7 @@ def _by_content(wanted: Candidates, job: OpenJob) -> tuple[bool, str]:
 
 
 def _elsewhere(wanted: Candidates, job: OpenJob) -> str | None:
-    """What says that somebody else sees to a job's nodes; None if nothing does."""
+    """What says that somebody else chooses a job's nodes; None if nothing does."""
     for owner in maps_at(job.object, ("metadata", "ownerReferences")):
         group, kind = text_of(owner.get("apiVersion")).partition("/")[0], text_of(owner.get("kind"))
         if matches(kind, wanted.elsewhere.owners.get(group, ())):

@@ -69,7 +69,7 @@ class OpenJob:
         return {group.template: selection(get(self.object, group.template)) for group in self.groups}
 
     def paths(self, role: str) -> tuple[Path, ...]:
-        """Where the templates are that a rule for ``role`` speaks about; a worker's own comes first."""
+        """Where the templates are that a rule for ``role`` is for; a worker's own comes first."""
         return self._paths.get(role, ())
 
     @cached_property
@@ -84,7 +84,7 @@ class OpenJob:
         return {role: tuple(dict.fromkeys(paths)) for role, paths in every.items()}
 
     def templates(self, role: str) -> list[Json]:
-        """The templates that a rule for ``role`` speaks about."""
+        """The templates that a rule for ``role`` is for."""
         return [get(self.object, path) for path in self.paths(role)]
 
     @cached_property
@@ -97,7 +97,7 @@ class OpenJob:
         return sum(group.replicas for group in self.groups if group.role == WORKER)
 
     def has_workers(self) -> bool:
-        """Whether it takes nodes; what has a group called worker does without its pods in no sense."""
+        """Whether it takes nodes; one with a group called worker needs pods in that."""
         return self.nodes() > 0 and (
             self.workers() > 0 or not any(group.role == WORKER for group in self.groups)
         )

@@ -21,7 +21,7 @@ def with_script(outcome: Outcome, text: str) -> Outcome:
     """What came of an object, with the text where it is a Pod that runs it and has none.
 
     Raises:
-        WrongTypeError: if its annotations are no map.
+        WrongTypeError: if its annotations are not a map.
     """
     pod = outcome.after
     if outcome.denials or not _runs(pod) or map_at(pod, ANNOTATIONS).get(keys.INIT_SCRIPT):

@@ -147,7 +147,7 @@ def _resized(table: Table, request: Request, templates: list[_Template], keeps: 
     bare, budget = new, Budget(new)
     for _, path, was in templates:
         found = record.read(was)
-        # Asked for the second time, the webhook finds another record, its own: that is taken back as well.
+        # Called a second time, the webhook finds another record, its own: that is taken back as well.
         if found and found != record.read(get(new, path)):
             bare = put(bare, path, take_back(get(new, path), found.added, budget))
     outcome = evaluate(table, replace(request, object=bare))

@@ -1,8 +1,8 @@
 """The shell that runs in the launcher's two init containers.
 
-The sources beside this module are read by people; what travels in a job is their text without indentation,
-comment lines and blank lines, because it is stored in every job that it is added to. It is one text for both
-containers, in an annotation that each has as a variable: the rule table says how they run it.
+The sources beside this module are for people. A launcher's Pod has their text without indentation, comment
+lines and blank lines, because each such Pod is stored with it. It is one text for both containers, in an
+annotation that each has as a variable: the rule table says how they run it.
 """
 
 from functools import cache

@@ -170,7 +170,7 @@ done
 for s in ${members[@]+"${!members[@]}"}; do
   # shellcheck disable=SC2206 # the indexes are meant to be split
   here=(${members[$s]})
-  # Too few is no finding of its own while some worker's server is unknown.
+  # Too few is not reported while some worker's server is unknown.
   if ((${#here[@]} > n || (${#here[@]} < n && unknown == 0))); then
     trn3=''
     if ((n == 2 && ${#here[@]} > n)) && [[ ${reserved[$s]-} ]]; then trn3='trn3 has no pairs: use node config 4 or 1'; fi

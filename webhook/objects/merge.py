@@ -67,7 +67,7 @@ class Merge:
 
     @property
     def is_clean(self) -> bool:
-        """Whether the template has all of the fragment, as far as that is asked for."""
+        """Whether the template has all of the fragment now."""
         return not self.missing and (not self.conflicts or self.on_conflict is OnConflict.OVERRIDE)
 
     def apply(self, template: Json, fragment: Json) -> Json:
@@ -201,7 +201,7 @@ def _find(items: list[Json], wanted: Json, keys: tuple[str, ...]) -> int | None:
 
 
 def _is_amendment(item: Json, path: Path) -> bool:
-    """A container without an image speaks about one that is there; with one it is a container of its own."""
+    """Whether a container changes one that is there: then it has no image."""
     return path[-1] in OTHER_CONTAINERS and "image" not in item
 
 

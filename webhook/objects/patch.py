@@ -83,7 +83,7 @@ def _list(old: list[Json], new: list[Json], path: Path, steps: list[_Step]) -> J
     gone = sorted(set(range(len(old))).difference(kept), reverse=True)
     count = len(gone) + len(inner) + len(after) - len(kept)
     shorter = count > FEW and count * (FRAME + len(pointer(path))) > len(canonical(after))
-    # Elements in another order, or new ones among the old, are no matter of a few operations.
+    # Elements in another order, or new ones among the old, take more than a few operations.
     if shorter or places != [*sorted(kept), *[None] * (len(places) - len(kept))]:
         if same(old, after):
             return old

@@ -1,4 +1,4 @@
-"""The Pods of a job in a preview: those that get the same are told as one, the like of them in a line."""
+"""The Pods of a job in a preview: of those that get the same one is shown, the others are named in a line."""
 
 from collections.abc import Iterable, Iterator, Mapping
 

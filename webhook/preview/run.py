@@ -52,7 +52,7 @@ class Preview:
     Attributes:
         source: where it was read, ``file:line``.
         table: by which it was looked at.
-        all_rules: whether rules for other objects are to be told as well.
+        all_rules: whether to list rules for other objects, too.
         stored: what is updated; None for what is created.
         share: the Pods of a job for which this one stands; None for what was read.
         pods: that are made of it; None if nobody asks.
@@ -109,7 +109,7 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         documents: as read from a file.
         namespace: for documents that name none.
         now: when the objects would be created, Unix time. Default: after the end of every policy.
-        all_rules: whether rules for other objects are to be told as well.
+        all_rules: whether to list rules for other objects, too.
         old: what is stored, if the documents are to update that.
         pods: whether the Pods that are made of them are to be looked at as well.
 
@@ -217,7 +217,7 @@ def unified(before: Json, after: Json, source: str, target: str) -> str:
 def abridged(value: Json) -> Json:
     """A value with every text of many lines cut short; the digest tells two such texts apart.
 
-    A script of 300 lines is no answer to "what would be changed"; ``-o yaml`` has all of it.
+    A script of 300 lines does not answer "what would be changed"; ``-o yaml`` has all of it.
     """
     if isinstance(value, dict):
         return {key: abridged(item) for key, item in value.items()}

@@ -241,7 +241,7 @@ class Match(Row):
     mount_free: MountFree | None = None
 
     def is_for(self, workload: Workload) -> bool:
-        """Whether it speaks about a kind of job, and a role that this has."""
+        """Whether it is for a kind of job, and for a role that this has."""
         named = not self.workload or workload.name in self.workload
         return named and (self.role == ANY or self.role in workload.roles)
 

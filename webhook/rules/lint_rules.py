@@ -98,7 +98,7 @@ def _needs(rows: Rows, rule: Rule, at: Path) -> Found:
 
 
 def _empty_values(rows: Rows, rule: Rule) -> Found:
-    """A rule that would be left out for want of a value although the rules that replace it are off.
+    """A rule that would be left out without a value although the rules that replace it are off.
 
     One that is replaced by none just waits for its value. Those do not count that replace it for some jobs.
     """
@@ -127,7 +127,7 @@ def _replaces(rows: Rows, rule: Rule, path: Path) -> Found:
         if other is None or other is rule:
             yield path, f"must be the name of another rule, not {name!r}"
         elif other.match.role != rule.match.role:
-            yield path, f"{other.name} speaks about another role"
+            yield path, f"{other.name} is for another role"
         elif back := set(other.replaces).difference(rule.replaces):
             # Where this one fires the other does not, and what that one replaces would be back.
             yield path, f"{other.name} itself replaces {listed(back)}: replace that as well"
@@ -162,7 +162,7 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
             elif quoted == "job.name" and rule.match.named is not True:
                 yield path, "$(job.name) is empty for generateName jobs: match `named: true` as well"
             elif quoted == "shape.topologyKey":
-                # A shape that is itself wrong for want of a key is told there, and once.
+                # A shape that itself lacks a key is reported there, and once.
                 bare = [
                     row.name
                     for row in rows.shapes(rule)

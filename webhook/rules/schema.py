@@ -70,7 +70,7 @@ def _explained(raw: Json, broken: ValidationError) -> Found:
         if kind == "too_short" and (
             (extends and len(path) == 1) or len(error["input"]) >= error["ctx"]["min_length"]
         ):
-            continue  # the packaged table has some; or there are enough, of which each that is broken is told
+            continue  # the packaged table has some; or there are enough, and each broken one is reported
         if choice is None:
             yield path, _message(error)
         else:
@@ -108,7 +108,7 @@ MESSAGES = {
     "datetime_from_date_parsing": "{input!r} is not a date with a time: write it as 2026-12-31T18:00:00Z",
     "datetime_parsing": "{input!r} is not a date with a time: write it as 2026-12-31T18:00:00Z",
 }
-"""By pydantic's type of an error; its own messages do not say what is there, and speak of Python's types."""
+"""By pydantic's type of an error; its own messages do not say what is there, and name Python's types."""
 
 NAMES = {"int": "integer", "bool": "boolean", "list": "array", "tuple": "array"}
 """Of JSON Schema's types, by pydantic's; what is not here is an object."""

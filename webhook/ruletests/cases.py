@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, AwareDatetime, Field, GetPydanticSchema, TypeAdapter, ValidationError
+from pydantic_core import core_schema
 
 from common.pointers import pointer
 from webhook.documents import Document, DocumentError, read_documents
 from webhook.engine import Request
-from webhook.engine.outcome import State
+from webhook.engine.outcome import Kind, State, Verdict
 from webhook.objects.tree import Json, Path, map_at
 from webhook.preview.run import UID, namespace_of
 from webhook.rows.written import Row
@@ -35,16 +36,20 @@ def _an_object(value: Json) -> Json:
 _Object = Annotated[Any, AfterValidator(_an_object)]
 
 
-_Word = Literal["changed", "unchanged", "refused", "no-candidate", "opted-out", "no-workload"]
-"""As `webhook.engine.outcome.Kind`."""
+VERDICTS: Final = {"allowed": Verdict.ALLOWED, "warned": Verdict.WARNED, "denied": Verdict.DENIED}
+"""What an outcome may be called beside its kind."""
+
+_Outcome = Annotated[
+    str, GetPydanticSchema(lambda _, __: core_schema.literal_schema([*VERDICTS, *map(str, Kind)]))
+]
 
 
 @dataclass(frozen=True)
 class Expect(Row):
     """What is to become of an object; what is not said may be anything."""
 
-    outcome: Literal["allowed", "warned", "denied", _Word] | None = None
-    shadow: _Word | None = None
+    outcome: _Outcome | None = None
+    shadow: Kind | None = None
     rules: dict[str, State] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
     patch: list[dict[str, Any]] | None = None

@@ -5,15 +5,12 @@ from typing import Final
 
 from common.texts import did_you_mean
 from webhook.engine import Outcome
-from webhook.engine.outcome import Kind, State, Verdict
+from webhook.engine.outcome import Kind, State
 from webhook.objects.tree import Json, is_empty, same
 from webhook.preview.run import abridged, unified
 from webhook.rows.table import Table
-from webhook.ruletests.cases import Case
+from webhook.ruletests.cases import VERDICTS, Case
 from webhook.undo import record
-
-VERDICTS: Final = {"allowed": Verdict.ALLOWED, "warned": Verdict.WARNED, "denied": Verdict.DENIED}
-"""What an outcome may be called beside its kind."""
 
 
 def comparable(value: Json) -> Json:

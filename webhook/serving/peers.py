@@ -57,7 +57,7 @@ class Peer:
         deadline: When it is given up.
         request: gunicorn's, while it is served.
         requests: How many were answered.
-        doomed: Whether it was told to go, which it hears at its next wait.
+        leaving: Whether it was told to go, which it hears at its next wait.
         held: Bytes of it that this process holds: of the request, then of the response.
     """
 
@@ -67,7 +67,7 @@ class Peer:
         self.since = time.monotonic()
         self.request: Any = None
         self.requests = self.held = 0
-        self.ended = self.doomed = False
+        self.ended = self.leaving = False
         self._out = bytearray()
         self.enter(State.HANDSHAKE if listener.tls else State.WAITING)
 
@@ -273,5 +273,5 @@ class Peers:
     def _end(self, peer: Peer, error: Exception) -> None:
         if peer.greenlet is getcurrent():
             raise error
-        peer.doomed = True
+        peer.leaving = True
         peer.greenlet.kill(error, block=False)

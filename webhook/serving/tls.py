@@ -73,7 +73,7 @@ def new_context(certificate: Path, key: Path) -> ssl.SSLContext:
         TLS 1.2 or later, ALPN ``http/1.1``, session tickets; its sockets are `Socket`.
 
     Raises:
-        UnusableError: A file cannot be read, or they are no matching pair.
+        UnusableError: A file cannot be read, or they do not match.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.sslsocket_class = Socket

@@ -117,7 +117,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         if len(body) < wanted:
             raise RefusedError(400, f"the body ended after {len(body)} of {wanted} bytes")
         peer.enter(State.SERVED)
-        if peer.doomed:
+        if peer.leaving:
             gevent.sleep(0)  # it was told to go while its body came to its end; not while it is served
         environ["wsgi.input"] = io.BytesIO(body)
         environ["wsgi.url_scheme"] = "https" if peer.listener.tls else "http"

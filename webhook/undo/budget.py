@@ -1,8 +1,8 @@
 """The budget of work that one evaluation may spend on what an object says was added to it.
 
 Taking back is the one part of an evaluation whose price an author could choose: a record says where to look
-and what to compare with. So it is paid for in units, proportional to the object's size, and what costs more
-is no record that the webhook wrote (ADR 0011). No clock: the same object costs the same everywhere.
+and what to compare with. So it is paid for in units, proportional to the object's size, and a record that
+costs more was not written by the webhook (ADR 0011). No clock: the same object costs the same everywhere.
 """
 
 from typing import Final

@@ -28,7 +28,7 @@ from webhook.rules.load import load_file
 NAME = "ultraserver-webhook"
 CASE = f"{keys.PREFIX}case"
 ROWS = chart.RULES / "20-pods.yaml"
-SELECTOR = pointer((*WORKER, "spec", "nodeSelector", keys.INSTANCE_TYPE))
+SELECTOR = pointer((*WORKER, "spec", "nodeSelector", "node.kubernetes.io/instance-type"))
 HEAD = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
 REFUSED = mpijob(6, annotations={keys.NODE_CONFIG: "4"})
 
