@@ -1,4 +1,4 @@
-# Everything a person does with this repository. `make help` lists it; only Python 3.11+, make and curl are needed.
+# Everything a person does with this repository. `make help` lists it; only Python 3.11+, make and curl (7.76+) are needed.
 .DEFAULT_GOAL := help
 SHELL := bash
 PYTHON ?= python3
@@ -36,8 +36,8 @@ run: .venv/.run ## Serve on loopback, send it a job and show what comes back (JO
 	@$(BIN)/ultraserver-webhook serve --host 127.0.0.1 --port $(PORT) --preview --log-format text \
 	    --tls-cert $(CERTS)/tls.crt --tls-key $(CERTS)/tls.key & server=$$!; \
 	trap 'kill $$server 2>/dev/null; wait $$server; exit 0' INT TERM; \
-	ask() { curl --silent --cacert $(CERTS)/ca.crt "$$@"; }; at=https://127.0.0.1:$(PORT); \
-	{ ask --output /dev/null --retry 20 --retry-delay 1 --retry-connrefused $$at/readyz \
+	ask() { curl --noproxy '*' --silent --cacert $(CERTS)/ca.crt "$$@"; }; at=https://127.0.0.1:$(PORT); \
+	{ ask --output /dev/null --retry 20 --retry-delay 1 --retry-connrefused $$at/readyz || { echo "no answer at $$at" >&2; false; } \
 	    && ask --show-error --fail-with-body --header 'Accept: text/plain' --data-binary @- $$at/preview < "$(JOB)"; } \
 	    || { echo; kill $$server 2>/dev/null; exit 1; }; \
 	printf '\nServing on https://127.0.0.1:%s (CA: %s). Ctrl-C stops it.\n' $(PORT) $(CERTS)/ca.crt; \

@@ -187,7 +187,7 @@ def guard(
         does[binding["spec"]["policyName"]] |= {*binding["spec"]["validationActions"]}
     if placement and not any("Deny" in does.get(name, ()) for name in BOUND):
         text_ = f"no policy bounds what the account of {COMPONENT} may do to Pods"
-        yield Line(FAIL, text_, "install the chart again", "install.md#the-guard")
+        yield Line(FAIL, text_, "install the chart, or apply the manifests, again", "install.md#the-guard")
     there = {name for name in does if name.startswith(f"{NAME}-guard-")}
     broken = sorted({*(POLICIES - there), *(name for name in there if not does[name])})
     weak = sorted(name for name in there if does[name] and "Deny" not in does[name])

@@ -16,7 +16,7 @@ from tests.nodes.commands import steps, type_in
 
 INSTALL = "docs/install.md"
 CHECK, IMPORT = "From a release, without a clone", "Import the images"
-APPLY, UPGRADE = "Apply a release's manifests", "From an installation without whole-job admission or guard"
+APPLY, UPGRADE = "Apply a release's manifests", "From 0.1.0"
 
 
 @dataclass(frozen=True)

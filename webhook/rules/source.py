@@ -14,7 +14,7 @@ from webhook.watched import UnusableError, Watched
 from webhook.work import FailedError, Work, inline
 
 RETRY_SECONDS: Final = 5.0
-"""After which a table is looked at again that could not be checked, as time or a process was lacking."""
+"""After which a table is looked at again that could not be checked, when there was no time, or no process."""
 
 log = logging.getLogger("webhook.rules")
 

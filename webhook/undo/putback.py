@@ -31,7 +31,7 @@ def put_back(stored: Json, new: Json, at: Path, budget: Budget) -> Json:
     """
     found = record.read(stored)
     result = new if found is None else _with_additions(stored, found, new, at, budget)
-    # Nobody else says who a job is; the record is of what was added at creation.
+    # Who a job is comes from the stored object alone; the record is of what was added at creation.
     for mark in ((*record.ANNOTATIONS, keys.ADDED), *record.CLAIMS):
         value = get(stored, mark)
         result = drop(result, mark) if value is None else put(result, mark, value)

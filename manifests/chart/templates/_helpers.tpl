@@ -21,8 +21,14 @@
 {{- if and (eq $v.failurePolicy "Fail") (lt (int $v.replicas.min) 2) }}
 {{- fail "failurePolicy: Fail with one replica refuses every job while its node is drained: set replicas.min to 2 or more" }}{{ end }}
 {{- $table := fromYaml $v.table }}
-{{- if or (ne (printf "%v %v" $table.apiVersion $table.kind) "ultraserver-webhook.io/v1alpha1 RuleTable") (not (regexMatch `^(null|\[({.*})?\])$` (toJson $table.shapes))) }}
+{{- if or (ne (printf "%v %v" $table.apiVersion $table.kind) "ultraserver-webhook.io/v1alpha1 RuleTable") (include "odd-shapes" $table) }}
 {{- fail "table is not a RuleTable: it begins with `apiVersion: ultraserver-webhook.io/v1alpha1` and `kind: RuleTable`, and its shapes are a list of maps (docs/rule-table.md); `ultraserver-webhook rules lint FILE` says what is wrong" }}{{ end }}
+{{- end }}
+{{/* Something, if a table's shapes are not a list of maps whose topologyKeys are texts. */}}
+{{- define "odd-shapes" }}
+{{- if not (or (kindIs "invalid" .shapes) (kindIs "slice" .shapes)) }}odd{{ else }}
+{{- range .shapes }}{{ if not (kindIs "map" .) }}odd{{ else if not (has (kindOf .topologyKey) (list "invalid" "string")) }}odd{{ end }}{{ end }}
+{{- end }}
 {{- end }}
 {{/* Metadata of an object of a component: (list NAME COMPONENT), in the namespace or, "wide", in none. */}}
 {{- define "wide" -}}

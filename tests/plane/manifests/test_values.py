@@ -21,6 +21,7 @@ from tests.helpers import load_text
 from tests.plane.guard.people import TABLE
 from tests.plane.manifests.conftest import Build
 from tests.plane.manifests.objects import of_kind, one, pod_specs, webhooks
+from tests.rules.tables import EXTENDS
 from webhook.metrics import Metrics
 from webhook.rules.load import load_default, load_texts
 from webhook.rules.source import TableSource
@@ -52,8 +53,16 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"table": "rules: []"},
         "begins with `apiVersion: ultraserver-webhook.io/v1alpha1`",
     ),
-    "a table whose shapes are none": (
-        {"table": TABLE.replace("{name: rack,", "rack #")},
+    "a table with a shape that is no map": (
+        {"table": EXTENDS + "shapes: [{topologyKey: example.com/rack}, rack]\n"},
+        "its shapes are a list of maps",
+    ),
+    "a table with a topology key that is no text": (
+        {"table": EXTENDS + "shapes: [{topologyKey: example.com/rack}, {topologyKey: {a: b}}]\n"},
+        "its shapes are a list of maps",
+    ),
+    "a table whose shapes are no list": (
+        {"table": EXTENDS + "shapes: rack\n"},
         "its shapes are a list of maps",
     ),
     "the kind that is always sent": ({"kinds": ["mpijobs.v2beta1.kubeflow.org"]}, "always sent"),
@@ -155,6 +164,10 @@ def test_the_guard_is_told_the_units_of_the_tables_shapes(built: Callable[..., B
     )
     assert sorted(data["units"].split(" ")) == sorted(found - packaged)
     assert "units" not in one(base, "ConfigMap", RULES)["data"]
+    switched = one(built(table=EXTENDS + "mode: 'off'\n", units=["example.com/rack"]), "ConfigMap", RULES)[
+        "data"
+    ]
+    assert switched["units"] == "example.com/rack"
 
 
 def test_claim_templates_come_to_the_namespaces_that_are_named(built: Callable[..., Build]) -> None:
