@@ -17,7 +17,8 @@ from kubectl_ultraserver.seen import Fleet
 from placement.read import read_pod
 from placement.topology import Topology
 from testbed.mpijob import mpijob
-from tests.placement.world import KEYS, NOW, TRN2U, servers
+from testbed.plane.nodes import TRN2U
+from tests.placement.world import KEYS, NOW, servers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,9 +17,10 @@ from kubectl_ultraserver.terminal import drawn, explained, verified
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
 from placement.model import Node
+from testbed.plane.nodes import INSTANCE_TYPE, TRN2U
 from tests.helpers import examples
 from tests.kubectl_ultraserver.build import THREE, case, fleet, unscheduled, work, workers
-from tests.placement.world import TRN2U, changed
+from tests.placement.world import changed
 
 if TYPE_CHECKING:
     from kubectl_ultraserver.seen import Fleet
@@ -29,8 +30,8 @@ def busy() -> Fleet:
     """``us-01`` has a pair and a stray pod, ``us-02`` a cordoned node with a worker, ``us-03`` is free."""
     nodes = [
         *changed(THREE, n2_1={"cordoned": True}, n2_2=None, n2_3={"ready": False}),
-        Node("lost", {"node.kubernetes.io/instance-type": TRN2U, SERVER_4: NO_SERVER}),
-        Node("plain", {"node.kubernetes.io/instance-type": "m5.large"}),
+        Node("lost", {INSTANCE_TYPE: TRN2U, SERVER_4: NO_SERVER}),
+        Node("plain", {INSTANCE_TYPE: "m5.large"}),
     ]
     stray = workers("x", 1, ["n1-3"], size=1)[0]
     stray["metadata"] |= {"name": "stray", "labels": {}}

@@ -24,6 +24,7 @@ from placement.topology import UNITS, Topology
 from placement.units import Followed
 from testbed import chart
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
+from testbed.plane.nodes import INSTANCE_TYPE
 from tests.engine.strategies import jobs, without_claims
 from tests.helpers import examples, requested
 from tests.placement.world import CAPACITY, NOW
@@ -180,7 +181,7 @@ def test_machines_of_another_size_are_a_row(files: dict[str, str], tmp_path: Pat
     resources = get(job, WORKER)["spec"]["containers"][0]["resources"]
     resources["requests"] = resources["limits"]  # as the API server stores it
     pods = [replace(pod_of(table, job, index), name=f"w-{index}", uid=f"{index}") for index in range(36)]
-    labels = {"node.kubernetes.io/instance-type": "racked.48xlarge"}
+    labels = {INSTANCE_TYPE: "racked.48xlarge"}
     nodes = [
         Node(f"n{number}", {**labels, "example.com/rack": f"rack-{number // 18}"}, allocatable=CAPACITY)
         for number in range(3 * 18 - 1)

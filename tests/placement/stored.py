@@ -15,8 +15,8 @@ from placement.passes import Passes
 from placement.plan import Tuning
 from placement.read import read_ended, read_node, read_pod
 from placement.units import Followed
+from testbed.plane.nodes import TRN2U
 from tests.kube.fake import Clock, FakeApi
-from tests.placement.world import TRN2U
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,6 +16,7 @@ from placement.events import AGAIN, LEAST, PER_NAMESPACE, PER_PASS
 from placement.read import read_pod
 from placement.topology import UNITS
 from placement.write import delete, noted, patch, pin, release
+from testbed.plane.nodes import INSTANCE_TYPE
 from tests.kube.fake import NOW, FakeApi
 from tests.placement.stored import (
     Program,
@@ -28,7 +29,6 @@ from tests.placement.stored import (
     told,
     worker,
 )
-from tests.placement.world import INSTANCE_TYPE
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from contract.place import Place, Placer
 from placement.cluster import shown
 from placement.model import Demand, JobKey, Node, Pod
 from placement.write import noted
+from testbed.plane.nodes import INSTANCE_TYPE, TRN2U
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
-INSTANCE_TYPE, TRN2U = "node.kubernetes.io/instance-type", "trn2u.48xlarge"
 CAPACITY = {"aws.amazon.com/neuron": 16_000, "cpu": 192_000, "pods": 110_000}
 WHOLE_NODE = {"aws.amazon.com/neuron": 16_000, "cpu": 100_000}
 KEYS = {4: SERVER_4, 2: SERVER_2, 1: HOSTNAME}

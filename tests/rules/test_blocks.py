@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from contract import keys, place
 from testbed.mpijob import WORKER, mpijob
+from testbed.plane.nodes import INSTANCE_TYPE
 from tests.helpers import examples
 from tests.rules.tables import after, outcome
 from webhook.objects.tree import Json, get
@@ -203,14 +204,14 @@ def test_a_pod_of_a_job_from_before_gets_its_block_still(
     assert (block_of(after(DEFAULT, plain)) or "") == block
 
 
-TYPE = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["trn1.32xlarge"]}
+TYPE = {"key": INSTANCE_TYPE, "operator": "In", "values": ["trn1.32xlarge"]}
 ELSEWHERE = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [TYPE]}]}}}
 
 
 @pytest.mark.parametrize(
     "obj",
     [
-        pod(5, {}, nodeSelector={"node.kubernetes.io/instance-type": "trn1.32xlarge"}),
+        pod(5, {}, nodeSelector={INSTANCE_TYPE: "trn1.32xlarge"}),
         pod(5, {}, affinity=ELSEWHERE),
         pod(5, {}, containers=[{"name": "x", "image": "i"}]),
         pod(5, {OURS + "added": "{}"}),

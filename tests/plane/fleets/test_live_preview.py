@@ -18,6 +18,7 @@ from testbed.plane import webhook
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import end, together
 from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.nodes import INSTANCE_TYPE
 from testbed.plane.plugin import account, previewed
 from testbed.plane.webhook import RunningWebhook
 from tests.plane.fleets.installed import AWAY, installed
@@ -28,7 +29,7 @@ from webhook.rules.load import load_file
 NAME = "ultraserver-webhook"
 CASE = f"{keys.PREFIX}case"
 ROWS = chart.RULES / "20-pods.yaml"
-SELECTOR = pointer((*WORKER, "spec", "nodeSelector", "node.kubernetes.io/instance-type"))
+SELECTOR = pointer((*WORKER, "spec", "nodeSelector", INSTANCE_TYPE))
 HEAD = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
 REFUSED = mpijob(6, annotations={keys.NODE_CONFIG: "4"})
 
