@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -16,9 +17,10 @@ from click.testing import CliRunner
 
 from certs import development
 from testbed.mpijob import mpijob
+from testbed.plane.process import free_ports
 from testbed.waiting import PATIENCE, until
 from tests.admission.reviews import review
-from tests.attack.subject import Subject
+from tests.attack.subject import SERVE, Subject
 from tests.rules.tables import EXTENDS
 from webhook.cli import main
 from webhook.documents import dump_yaml
@@ -102,18 +104,33 @@ def test_serve_answers_by_the_table_that_it_is_given(server: Server) -> None:
     assert server.review()["auditAnnotations"]["shape"] == "few"
 
 
-def test_the_preview_has_a_plain_listener_of_its_own_that_takes_no_reviews(server: Server) -> None:
-    def asked(path: str) -> Any:
-        url = f"http://127.0.0.1:{server.preview_port}/{path}"
-        job = dump_yaml(mpijob()).encode()
-        with urllib.request.urlopen(url, job, PATIENCE) as answer:
-            return json.load(answer)
+def test_previews_are_a_program_of_their_own_that_takes_no_reviews(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    (tmp_path / "rules.yaml").write_text(TABLE)
+    command = [str(SERVE), "serve-preview", "--port", str(port), "--rules", str(tmp_path / "rules.yaml")]
 
-    assert asked("preview")["items"][0]["job"]["shape"] == "few"
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        asked("mutate")
-    assert refused.value.code == 404
-    refused.value.close()
+    def asked(path: str, body: bytes | None = None) -> int:
+        url = f"http://127.0.0.1:{port}{path}"
+        try:
+            with urllib.request.urlopen(url, body, PATIENCE) as answer:
+                answers.append(json.load(answer))
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
+        except OSError:
+            return 0
+
+    answers: list[Any] = []
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as program:
+        try:
+            until(lambda: asked("/readyz") == 200, "the program to be ready")
+            assert asked("/v1/preview", dump_yaml(mpijob()).encode()) == 200
+            assert answers[-1]["items"][0]["job"]["shape"] == "few"
+            assert asked("/mutate", b"{}") == 404
+        finally:
+            program.terminate()
+    assert program.returncode == 0
 
 
 def test_reviews_are_counted_at_the_metrics_port(server: Server) -> None:

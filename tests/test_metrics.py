@@ -8,6 +8,7 @@ from math import inf
 from pathlib import Path
 
 import pytest
+from prometheus_client import generate_latest
 
 from certs import development
 from tests.rules.tables import EXTENDS
@@ -32,7 +33,7 @@ class Told:
     def value(self, name: str) -> float:
         """Of a sample, after a look at the files."""
         self.state.refresh(inline)
-        text = self.metrics.text().decode()
+        text = generate_latest(self.metrics.registry).decode()
         found = re.search(rf"^ultraserver_webhook_{re.escape(name)} (\S+)$", text, re.MULTILINE)
         assert found, f"{name} is not in\n{text}"
         return float(found[1])
@@ -86,6 +87,6 @@ def test_policies_that_ended_are_counted_and_the_next_end_is_a_time_stamp(told: 
 def test_rules_are_counted_where_they_change_something(told: Told, endpoint: str, counted: int) -> None:
     would = Summary("allowed", ("shadowed",))
     told.metrics.answered(endpoint, 200, Summary("allowed", ("hostfile",)), would)
-    text = told.metrics.text().decode()
+    text = generate_latest(told.metrics.registry).decode()
     assert text.count('rules_fired_total{rule="hostfile"} 1.0') == counted
     assert text.count('rule="shadowed",state="fired"} 1.0') == counted

@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import fill
@@ -25,7 +26,14 @@ from webhook.rules.show import overview
 from webhook.ruletests.cases import CasesError, cases_of
 from webhook.ruletests.folder import read, write
 from webhook.ruletests.run import as_junit, as_text, never_fired, outdated, run
-from webhook.settings import ENVIRONMENT, RULES, Settings, serve_options
+from webhook.settings import (
+    ENVIRONMENT,
+    RULES,
+    PreviewSettings,
+    Settings,
+    serve_options,
+    serve_preview_options,
+)
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
 """Exit codes of ``preview``, as ``kubectl diff`` has them (greater than 1 is an error)."""
@@ -42,12 +50,24 @@ def main() -> None:
 @serve_options
 def serve(**options: Any) -> None:  # noqa: ANN401 - click passes what settings.py names
     """Serve admission reviews over TLS."""
-    settings = Settings(**options)
-    # Imported here: gunicorn and werkzeug cost a quarter of a second that other commands need not pay.
-    from webhook.compose import run  # noqa: PLC0415
+    # Imported here: gunicorn and Flask cost a quarter of a second that other commands need not pay.
+    from webhook import compose  # noqa: PLC0415
 
+    _serve(compose.serve, Settings(**options))
+
+
+@main.command("serve-preview")
+@serve_preview_options
+def serve_preview_command(**options: Any) -> None:  # noqa: ANN401 - as above
+    """Serve previews over plain HTTP: a page for people, and an API."""
+    from webhook import compose  # noqa: PLC0415 - as above
+
+    _serve(compose.serve_preview, PreviewSettings(**options))
+
+
+def _serve(program: Callable[[Any], None], settings: Settings | PreviewSettings) -> None:
     try:
-        run(settings)
+        program(settings)
     except TableError as error:
         _fail(_refused(error))
     except ValueError as error:

@@ -1,25 +1,26 @@
-"""What ``serve`` puts together: a table, the apps that answer by it, and the listeners they answer on."""
+"""What the programs that serve put together: a table, the apps that answer by it, and their listeners."""
 
 import logging.config
+from collections.abc import Callable
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import gevent
-from prometheus_client import CONTENT_TYPE_LATEST
-from werkzeug.wrappers import Response
+from prometheus_client import make_wsgi_app
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from common import logs
-from webhook import endpoints
-from webhook.admission.views import review_views
+from webhook.admission.views import admission_blueprint
+from webhook.app import create_app
 from webhook.metrics import Metrics
-from webhook.preview.views import preview_views
-from webhook.responses import GET, App, Views
+from webhook.preview.views import preview_blueprint
 from webhook.rules.source import TableSource
 from webhook.server import Application, Listener, TlsFiles
 from webhook.serving.longwork import LongWork
-from webhook.settings import Settings
+from webhook.serving.worker import WsgiApp
+from webhook.settings import PreviewSettings, Settings
 from webhook.state import CurrentState
-from webhook.work import BusyError, Work
+from webhook.work import BusyError
 
 REVIEW_MEMORY = 64 * 1024 * 1024
 """Bytes that a review may take. To decode the longest reserves 46 MiB, of which it touches a third."""
@@ -29,51 +30,70 @@ POLL_SECONDS = 1.0
 log = logging.getLogger("webhook.serve")
 
 
-def run(settings: Settings) -> None:
-    """Serve until told to stop.
+def serve(settings: Settings) -> None:
+    """Serves admission reviews until it is asked to stop.
 
     Raises:
         TableError: if the rule table is wrong.
         ValueError: if a setting or the certificate cannot be used.
     """
-    # gunicorn installs handlers of its own unless its loggers are named.
-    gunicorn = {"handlers": ["stderr"], "level": settings.log_level.upper(), "propagate": False}
-    log_config = logs.config(settings.log_format, settings.log_level, {"gunicorn.error": gunicorn})
-    logging.config.dictConfig(log_config)
+    log_config = _configure_logs(settings.log_format, settings.log_level)
     tls = TlsFiles(settings.tls_cert, settings.tls_key)
     state = CurrentState(TableSource(settings.rules), tls)
-    more = [("127.0.0.1", settings.preview_port), (settings.host, settings.metrics_port)]
     listeners = [Listener(settings.host, settings.port)]
-    listeners += [Listener(address, number, tls=False) for address, number in more if number is not None]
-    made = partial(apps, settings, state)
-    Application(made, listeners, tls, loglevel=settings.log_level, logconfig_dict=log_config).run()
-
-
-def apps(settings: Settings, state: CurrentState) -> list[App]:
-    """The app of each listener, made in the worker: counters and processes are its own."""
-    metrics = Metrics(state)
-    long_reviews, others = LongWork(memory=REVIEW_MEMORY), LongWork(nice=10, seconds=8.0)
-    gevent.spawn(keep_fresh, state, others)
-    previews = preview_views(state.tables, others)
-    made: list[Views] = [
-        {**review_views(state, metrics, long_reviews, others), **(previews if settings.preview else {})}
-    ]
-    if settings.preview_port is not None:
-        made.append(previews)
     if settings.metrics_port is not None:
-        made.append(
-            {endpoints.METRICS: (GET, lambda _: Response(metrics.text(), content_type=CONTENT_TYPE_LATEST))}
-        )
-    return list(map(App, made))
+        listeners.append(Listener(settings.host, settings.metrics_port, tls=False))
+    apps = partial(admission_apps, state, metrics=settings.metrics_port is not None)
+    Application(apps, listeners, tls, loglevel=settings.log_level, logconfig_dict=log_config).run()
 
 
-def keep_fresh(state: CurrentState, work: Work) -> NoReturn:
-    """Read changed files for as long as the process lives."""
+def serve_preview(settings: PreviewSettings) -> None:
+    """Serves previews over plain HTTP until it is asked to stop.
+
+    Raises:
+        TableError: if the rule table is wrong.
+        ValueError: if a setting cannot be used.
+    """
+    log_config = _configure_logs(settings.log_format, settings.log_level)
+    source = TableSource(settings.rules)
+    listeners = [Listener(settings.host, settings.port, tls=False)]
+    apps = partial(preview_apps, source)
+    Application(apps, listeners, loglevel=settings.log_level, logconfig_dict=log_config).run()
+
+
+def admission_apps(state: CurrentState, *, metrics: bool) -> list[WsgiApp]:
+    """The app of each listener, made in the worker: counters and processes are its own."""
+    counters = Metrics(state)
+    long_reviews, checks = LongWork(memory=REVIEW_MEMORY), LongWork(nice=10, seconds=8.0)
+    gevent.spawn(keep_fresh, partial(state.refresh, checks))
+    apps: list[WsgiApp] = [create_app(admission_blueprint(state, counters, long_reviews, checks))]
+    if metrics:
+        apps.append(DispatcherMiddleware(create_app(), {"/metrics": make_wsgi_app(counters.registry)}))
+    return apps
+
+
+def preview_apps(source: TableSource) -> list[WsgiApp]:
+    """The app of previews, made in the worker."""
+    work = LongWork(seconds=8.0)
+    gevent.spawn(keep_fresh, partial(source.refresh, work))
+    return [create_app(preview_blueprint(source, work))]
+
+
+def keep_fresh(refresh: Callable[[], object]) -> NoReturn:
+    """Reads changed files for as long as the process lives."""
     while True:
         gevent.sleep(POLL_SECONDS)
         try:
-            state.refresh(work)
+            refresh()
         except BusyError:
             log.debug("the rule table is read later: too much work is waiting")
         except Exception:
             log.exception("the files could not be looked at")
+
+
+def _configure_logs(form: str, level: str) -> dict[str, Any]:
+    # gunicorn installs handlers of its own unless its loggers are named.
+    gunicorn = {"handlers": ["stderr"], "level": level.upper(), "propagate": False}
+    log_config = logs.config(form, level, {"gunicorn.error": gunicorn})
+    logging.config.dictConfig(log_config)
+    return log_config

@@ -1,4 +1,4 @@
-"""The paths that the server answers, without their slash."""
+"""Names of the endpoints that the API server calls, as metrics and logs have them; the path is ``/NAME``."""
 
 from typing import Final
 
@@ -10,7 +10,3 @@ VERIFY: Final = "verify"
 REQUIRE: Final = "require"
 RULE_TABLE: Final = "rules"
 """0.1.0 lacks this path, too: its pods would refuse the table of an upgrade, and new ones the old table."""
-PREVIEW: Final = "preview"
-METRICS: Final = "metrics"
-LIVEZ: Final = "livez"
-READYZ: Final = "readyz"

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from math import inf
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -90,10 +90,6 @@ class Metrics(Collector):
         for state, rules in (("fired", found.rules), ("refused", found.refusing)):
             for rule in rules:
                 self._shadow_rules.labels(rule, state).inc()
-
-    def text(self) -> bytes:
-        """All of it in Prometheus' text format."""
-        return generate_latest(self.registry)
 
     def collect(self) -> Iterator[Metric]:
         """The current state as gauges."""

@@ -36,7 +36,8 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
         make_apps: Makes the application of each listener; called in the worker process before it accepts
             connections, so that processes and files that it opens are the worker's own.
         listeners: Where they are served, in the same process and under the same limits.
-        tls: The certificate; loaded before the worker starts, so that a bad one stops the start.
+        tls: The certificate; loaded before the worker starts, so that a bad one stops the start. None where
+            all listeners are plain.
         limits: What peers can make a worker hold.
         settings: gunicorn's own, by its names.
     """
@@ -45,7 +46,7 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
         self,
         make_apps: Callable[[], Sequence[WsgiApp]],
         listeners: Sequence[Listener],
-        tls: TlsFiles,
+        tls: TlsFiles | None = None,
         limits: Limits | None = None,
         **settings: Any,  # noqa: ANN401 - gunicorn's
     ) -> None:
@@ -58,8 +59,7 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
         values = {
             "bind": [listener.address for listener in self.listeners],
             # The worker takes the context from `TlsFiles`; with these gunicorn's log says https.
-            "certfile": str(self.tls.certificate),
-            "keyfile": str(self.tls.key),
+            **({"certfile": str(self.tls.certificate), "keyfile": str(self.tls.key)} if self.tls else {}),
             "worker_class": Worker,
             "workers": 1,  # each counts for itself; for more load there are replicas
             "logger_class": Log,

@@ -1,6 +1,6 @@
-"""What the command line and the environment may say to ``serve``, in one place."""
+"""What the command line and the environment may say to the programs that serve, in one place."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,11 @@ RULES = click.option(
     help="Rule table: a file, or a directory whose files are merged in the order of their names.",
 )
 
+_LOGS = (
+    click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True),
+    click.option("--log-format", type=click.Choice(FORMS), default="json", show_default=True),
+)
+
 _SERVE = (
     click.option("--host", default="0.0.0.0", show_default=True, help="Address to listen on."),  # noqa: S104
     click.option("--port", type=_PORT, default=8443, show_default=True, help="Port for the API server."),
@@ -30,13 +35,22 @@ _SERVE = (
     ),
     click.option("--tls-key", type=_FILE, required=True, help="PEM private key of it."),
     RULES,
-    click.option(
-        "--preview/--no-preview", default=False, show_default=True, help="Serve POST /preview as well."
-    ),
-    click.option("--preview-port", type=_PORT, help="Serve it over plain HTTP on this loopback port."),
     click.option("--metrics-port", type=_PORT, help="Serve GET /metrics over plain HTTP on this port."),
-    click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True),
-    click.option("--log-format", type=click.Choice(FORMS), default="json", show_default=True),
+    *_LOGS,
+)
+
+_SERVE_PREVIEW = (
+    click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
+    click.option("--port", type=_PORT, default=8080, show_default=True, help="Port, plain HTTP."),
+    click.option(
+        "--allowed-host",
+        "allowed_hosts",
+        multiple=True,
+        metavar="NAME",
+        help="A name by which people address it, beside IP addresses and localhost; *.NAME for all below it.",
+    ),
+    RULES,
+    *_LOGS,
 )
 
 
@@ -49,15 +63,37 @@ class Settings:
     tls_cert: Path
     tls_key: Path
     rules: Path | None
-    preview: bool
-    preview_port: int | None
     metrics_port: int | None
     log_level: str
     log_format: str
 
 
-def serve_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Every option of ``serve``, in the order of its help."""
-    for option in reversed(_SERVE):
+@dataclass(frozen=True, slots=True)
+class PreviewSettings:
+    """What the options of ``serve-preview`` said; the help of each says what it means."""
+
+    host: str
+    port: int
+    allowed_hosts: tuple[str, ...]
+    rules: Path | None
+    log_level: str
+    log_format: str
+
+
+Command = Callable[..., Any]
+
+
+def serve_options(command: Command) -> Command:
+    """Adds every option of ``serve``, in the order of its help."""
+    return _with_options(_SERVE, command)
+
+
+def serve_preview_options(command: Command) -> Command:
+    """Adds every option of ``serve-preview``, in the order of its help."""
+    return _with_options(_SERVE_PREVIEW, command)
+
+
+def _with_options(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:
+    for option in reversed(options):
         command = option(command)
     return command

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from flask import Blueprint
 from werkzeug.test import Client, TestResponse
 
 from certs import development
@@ -15,9 +16,9 @@ from common.times import stamp
 from testbed.mpijob import mpijob
 from tests.admission.reviews import UID, current_state, response, review, send, well_formed
 from webhook import limits
-from webhook.admission.views import review_views
+from webhook.admission.views import admission_blueprint
+from webhook.app import create_app
 from webhook.engine import Outcome, Request
-from webhook.responses import GET, App
 from webhook.rows.table import Table
 from webhook.rules.load import load_default
 from webhook.rules.source import TableSource
@@ -46,7 +47,10 @@ def test_json_is_taken_whatever_its_charset_and_case(client: Client, content_typ
 def test_another_content_type_is_415_with_the_reason(client: Client, content_type: str) -> None:
     answer = send(client, review(mpijob()), content_type=content_type)
     assert answer.status_code == 415
-    assert answer.get_json() == {"error": f"the content type must be application/json, not {content_type}"}
+    assert answer.get_json() == {
+        "error": f"the content type must be application/json, not {content_type}",
+        "code": "unsupported-media-type",
+    }
 
 
 def test_a_missing_content_type_is_415(client: Client) -> None:
@@ -65,7 +69,19 @@ def test_only_post_is_taken(client: Client, method: str) -> None:
     answer = getattr(client, method)("/mutate")
     assert answer.status_code == 405
     assert "POST" in answer.headers["Allow"]
-    assert "error" in answer.get_json()
+    assert answer.get_json() == {
+        "error": f"this path does not take the method {method.upper()}",
+        "code": "method-not-allowed",
+    }
+
+
+def test_options_is_refused_as_other_methods_are(client: Client) -> None:
+    """By itself Flask answers it."""
+    assert client.options("/mutate").status_code == 405
+
+
+def test_a_path_with_two_slashes_is_404_and_not_redirected(client: Client) -> None:
+    assert client.post("//mutate", json=review(mpijob())).status_code == 404
 
 
 def test_another_path_is_404_as_json(client: Client) -> None:
@@ -99,7 +115,7 @@ def test_livez_and_readyz_are_well_and_readyz_names_the_table(client: Client) ->
     }
 
 
-def test_preview_is_not_there_unless_it_is_asked_for(client: Client) -> None:
+def test_previews_are_not_served_beside_reviews(client: Client) -> None:
     assert client.post("/preview", data="{}").status_code == 404
 
 
@@ -188,7 +204,7 @@ def test_long_reviews_are_done_elsewhere_and_short_ones_here() -> None:
         elsewhere.append(size)
         return function(*arguments)
 
-    client = Client(App(review_views(current_state(), long_reviews=work)))
+    client = Client(create_app(admission_blueprint(current_state(), long_reviews=work)))
     assert "patch" in well_formed(send(client, review(mpijob())))
     assert elsewhere == []
     assert "patch" in well_formed(_large(client))
@@ -196,14 +212,18 @@ def test_long_reviews_are_done_elsewhere_and_short_ones_here() -> None:
 
 
 def test_too_much_long_work_is_503_with_the_time_to_try_again() -> None:
-    answer = _large(Client(App(review_views(current_state(), long_reviews=_raising(BusyError("busy"))))))
+    answer = _large(
+        Client(create_app(admission_blueprint(current_state(), long_reviews=_raising(BusyError("busy")))))
+    )
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-    assert answer.get_json() == {"error": "busy"}
+    assert answer.get_json() == {"error": "busy", "code": "service-unavailable"}
 
 
 def test_long_work_that_failed_is_500_and_logged_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
     answer = _large(
-        Client(App(review_views(current_state(), long_reviews=_raising(FailedError("too long")))))
+        Client(
+            create_app(admission_blueprint(current_state(), long_reviews=_raising(FailedError("too long"))))
+        )
     )
     assert answer.status_code == 500
     assert "too long" in caplog.text
@@ -211,7 +231,9 @@ def test_long_work_that_failed_is_500_and_logged_with_its_reason(caplog: pytest.
 
 def test_what_a_view_did_not_expect_is_500_as_json_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     """By itself gunicorn would answer with a page of HTML, and close the connection."""
-    answer = Client(App({"path": (GET, _raising(RuntimeError("a mistake")))})).get("/path")
+    blueprint = Blueprint("broken", __name__)
+    blueprint.add_url_rule("/path", view_func=_raising(RuntimeError("a mistake")))
+    answer = Client(create_app(blueprint)).get("/path")
     assert answer.status_code == 500
     assert "error" in answer.get_json()
     assert "a mistake" not in answer.text
@@ -221,7 +243,7 @@ def test_what_a_view_did_not_expect_is_500_as_json_and_logged(caplog: pytest.Log
 def test_readyz_tells_of_certificate_files_that_cannot_be_used(tmp_path: Path) -> None:
     development.make(tmp_path, ["localhost"], datetime.now(UTC))
     state = CurrentState(TableSource(), TlsFiles(tmp_path / "tls.crt", tmp_path / "tls.key"))
-    client = Client(App(review_views(state)))
+    client = Client(create_app(admission_blueprint(state)))
     assert "problem" not in client.get("/readyz").get_json()
     (tmp_path / "tls.key").write_text("no key")
     state.refresh(inline)

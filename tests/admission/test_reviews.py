@@ -6,9 +6,9 @@ from werkzeug.test import Client
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.admission.reviews import patched, response, state_of
 from tests.helpers import load_text
-from webhook.admission.views import review_views
+from webhook.admission.views import admission_blueprint
+from webhook.app import create_app
 from webhook.objects.tree import get, put
-from webhook.responses import App
 from webhook.rules.load import load_default
 
 EXTENDED = "{apiVersion: ultraserver-webhook.io/v1alpha1, kind: RuleTable, extends: default, "
@@ -72,7 +72,7 @@ def test_a_job_that_cannot_be_is_denied_naming_field_value_and_fix(client: Clien
 def test_every_reason_of_a_denial_is_in_its_message() -> None:
     rules = "rules: [{name: no-%d, reason: r, match: {role: worker}, deny: no %d}]"
     both = (rules % (1, 1))[:-1] + ", " + (rules % (2, 2))[len("rules: [") :]
-    client = Client(App(review_views(state_of(load_text(EXTENDED + both + "}", "t")))))
+    client = Client(create_app(admission_blueprint(state_of(load_text(EXTENDED + both + "}", "t")))))
     assert response(client, mpijob())["status"]["message"] == "no 1; no 2"
 
 
@@ -80,7 +80,9 @@ def test_many_long_warnings_stay_within_what_the_api_server_passes_on() -> None:
     rows = ", ".join(
         f'{{name: w-{i}, reason: r, match: {{role: worker}}, warn: "{i}\\n{"é" * 300}"}}' for i in range(40)
     )
-    client = Client(App(review_views(state_of(load_text(f"{EXTENDED} rules: [{rows}]}}", "t")))))
+    client = Client(
+        create_app(admission_blueprint(state_of(load_text(f"{EXTENDED} rules: [{rows}]}}", "t"))))
+    )
     warnings = response(client, mpijob())["warnings"]
     assert sum(len(text.encode()) for text in warnings) <= 4096
     assert warnings[0].startswith("0 é")

@@ -4,14 +4,15 @@ import json
 import logging
 
 import pytest
+from prometheus_client import generate_latest
 from werkzeug.test import Client
 
 from testbed.mpijob import mpijob
 from tests.admission.reviews import response, state_of
 from tests.rules.tables import extended
-from webhook.admission.views import review_views
+from webhook.admission.views import admission_blueprint
+from webhook.app import create_app
 from webhook.metrics import Metrics
-from webhook.responses import App
 from webhook.rows.table import Table
 
 TABLE = extended("""
@@ -28,9 +29,9 @@ def reviewed(table: Table, namespace: str, *sizes: int) -> tuple[list[dict[str, 
     """The answers to jobs of these sizes, and the metrics afterwards."""
     state = state_of(table)
     metrics = Metrics(state)
-    client = Client(App(review_views(state, metrics)))
+    client = Client(create_app(admission_blueprint(state, metrics)))
     answers = [response(client, mpijob(size), namespace=namespace) for size in sizes]
-    return answers, metrics.text().decode()
+    return answers, generate_latest(metrics.registry).decode()
 
 
 def value(metrics: str, name: str) -> float:

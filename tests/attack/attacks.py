@@ -77,12 +77,6 @@ ATTACKS = [
         _expensive("lists in a term", 100_000, 4),
     ),
     Attack(
-        "four previews of 1 MiB",
-        partial(bodies.previewed, body=bodies.yaml_items, at_once=4),
-        partial(bodies.previewed, body=partial(bodies.yaml_items, 100_000), at_once=2),
-    ),
-    Attack("four previews of 1 MiB of jobs", partial(bodies.previewed, body=bodies.yaml_jobs, at_once=4)),
-    Attack(
         "8 bodies of 3 MiB of small keys",
         partial(bodies.posted, body=bodies.small_keys, at_once=8),
         partial(bodies.posted, body=bodies.small_keys, at_once=1),

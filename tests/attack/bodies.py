@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from tests.attack import forged
 from tests.attack.live import review
 from tests.attack.peers import Peers, post
 from webhook import limits
@@ -23,27 +22,8 @@ def brackets(size: int = MOST) -> bytes:
     return b"[" + b"[]," * (size // 3 - 1) + b"[]]"
 
 
-def yaml_items(size: int = limits.PREVIEW) -> bytes:
-    """A document of short elements."""
-    head = b"apiVersion: v1\nkind: List\nitems:\n"
-    return head + b"- a\n" * ((size - len(head)) // 4)
-
-
-def yaml_jobs(size: int = limits.PREVIEW) -> bytes:
-    """As many small jobs as fit."""
-    one = b"---\n" + forged.plain_yaml()
-    return one * (size // len(one))
-
-
 def posted(peers: Peers, body: Callable[[], bytes], at_once: int, path: str = "/mutate") -> None:
     """The same body again and again, so many at a time."""
     request = post(body(), path)
     peers.begin()
     peers.together(at_once, lambda: peers.ask(request))
-
-
-def previewed(peers: Peers, body: Callable[[], bytes], at_once: int) -> None:
-    """The same, to the preview."""
-    request = post(body(), "/preview").replace(b"application/json", b"application/yaml")
-    peers.begin()
-    peers.together(at_once, lambda: peers.ask(request, peers.subject.preview_port))

@@ -31,20 +31,20 @@ class Subject:
 
     Attributes:
         directory: Holds ``tls.crt``, ``tls.key``, ``ca.crt``, ``rules.yaml`` and ``log``.
-        port: Of the listener for the API server; ``preview_port`` and ``metrics_port`` of the two others.
+        port: Of the listener for the API server; ``metrics_port`` of the other one.
         said: What the program printed so far can be read from the file ``log``.
     """
 
     def __init__(self, directory: Path, *options: str) -> None:
         self.directory = directory
         self.files = new_files(directory)
-        self.port, self.preview_port, self.metrics_port = free_ports(3)
+        self.port, self.metrics_port = free_ports(2)
         (directory / "ca.crt").write_bytes(self.files.signer.certificate_pem())
         self.table = dump_yaml(default_draft().raw).encode()
         (directory / "rules.yaml").write_bytes(self.table)
         self.context = self.files.client_context()
         self._command = [str(SERVE), "serve", "--host", "127.0.0.1", "--port", str(self.port)]
-        self._command += ["--preview-port", str(self.preview_port), "--metrics-port", str(self.metrics_port)]
+        self._command += ["--metrics-port", str(self.metrics_port)]
         for name, file in {"tls-cert": "tls.crt", "tls-key": "tls.key", "rules": "rules.yaml"}.items():
             self._command += [f"--{name}", str(directory / file)]
         self._command += options

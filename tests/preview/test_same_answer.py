@@ -10,18 +10,18 @@ from werkzeug.test import Client
 
 from tests.admission.anything import mpijobs
 from tests.admission.reviews import current_state, review, send, well_formed
-from webhook.admission.views import review_views
+from webhook.admission.views import admission_blueprint
+from webhook.app import create_app
 from webhook.cli import main
 from webhook.documents import read_documents
 from webhook.objects.tree import get
-from webhook.preview.views import preview_views
-from webhook.responses import App
+from webhook.preview.views import preview_blueprint
 from webhook.rules.source import TableSource
 
 
 def _client() -> Client:
     source = TableSource()
-    return Client(App({**review_views(current_state(source)), **preview_views(source)}))
+    return Client(create_app(admission_blueprint(current_state(source)), preview_blueprint(source)))
 
 
 BOTH = _client()

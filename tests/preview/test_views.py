@@ -9,10 +9,10 @@ from werkzeug.test import Client, TestResponse
 
 from testbed.mpijob import mpijob
 from webhook import limits
+from webhook.app import create_app
 from webhook.cli import main
 from webhook.documents import dump_yaml, read_documents
-from webhook.preview.views import preview_views
-from webhook.responses import App
+from webhook.preview.views import preview_blueprint
 from webhook.rules.load import load_default
 from webhook.rules.source import TableSource
 
@@ -21,7 +21,7 @@ LABEL = "ultraserver-webhook.io/job"
 
 @pytest.fixture(scope="module")
 def client() -> Client:
-    return Client(App(preview_views(TableSource())))
+    return Client(create_app(preview_blueprint(TableSource())))
 
 
 def ask(client: Client, body: Any, accept: str | None = None, query: str = "") -> TestResponse:
@@ -146,5 +146,6 @@ def test_more_than_a_body_may_have_is_413(client: Client) -> None:
 
 def test_an_app_of_its_own_serves_the_preview_and_nothing_else(client: Client) -> None:
     assert client.post("/mutate", json={}).status_code == 404
-    assert client.get("/livez").status_code == 404
-    assert client.get("/preview").status_code == 405
+    assert client.get("/livez").get_json() == {"status": "ok"}
+    assert client.get("/readyz").get_json() == {"status": "ok", "table": load_default().revision}
+    assert client.get("/v1/preview").status_code == 405

@@ -6,27 +6,25 @@ What an answer looks like:
 a review of something that is ignored           200  allowed, no patch
 a candidate                                     200  allowed, patch, perhaps warnings
 an invalid job                                  200  not allowed, with a status
-a body that is not a review                     400  ``{"error": ...}``
+a body that is not a review                     400  ``{"error": ..., "code": ...}``
 another content type / too long / not POST      415 / 413 / 405
 too much long work at one time                  503  with ``Retry-After``
 an internal error                               500  a review that is not allowed; logged with the uid
 =============================================  ====  =====================================
 """
 
-import json
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
-from werkzeug.wrappers import Response
+from flask import Blueprint, Response, abort, request
 
 from common.times import stamp
 from webhook import limits
 from webhook.admission.answer import HANDLERS, Answer, answer
-from webhook.endpoints import LIVEZ, READYZ, RULE_TABLE
+from webhook.endpoints import RULE_TABLE
 from webhook.metrics import Metrics
-from webhook.responses import GET, POST, Request, Views, refusal
 from webhook.state import CurrentState
 from webhook.work import FailedError, TooLargeError, Work, inline
 
@@ -36,10 +34,10 @@ EXPIRY_MARGIN: Final = timedelta(seconds=30)
 """Before the certificate ends by this much the server is not ready; a probe asks every few seconds."""
 
 
-def review_views(
+def admission_blueprint(
     state: CurrentState, metrics: Metrics | None = None, long_reviews: Work = inline, checks: Work = inline
-) -> Views:
-    """What the API server and the kubelet call: reviews, ``/livez`` and ``/readyz``.
+) -> Blueprint:
+    """Returns what the API server and the kubelet call: reviews, ``/livez`` and ``/readyz``.
 
     Args:
         state: the rule table and the certificate in use.
@@ -47,16 +45,18 @@ def review_views(
         long_reviews: does what is longer than `limits.SHORT_REVIEW`.
         checks: checks rule tables.
     """
+    blueprint = Blueprint("admission", __name__)
     counted = metrics or Metrics(state)
     work = {**dict.fromkeys(HANDLERS, long_reviews), RULE_TABLE: checks}
-    return {
-        **{name: (POST, partial(respond, name, state, counted, work[name])) for name in HANDLERS},
-        LIVEZ: (GET, lambda _: Response(json.dumps({"status": "ok"}), mimetype=JSON)),
-        READYZ: (GET, lambda _: ready(state)),
-    }
+    for name in HANDLERS:
+        view = partial(respond, name, state, counted, work[name])
+        blueprint.add_url_rule(f"/{name}", name, view, methods=["POST"])
+    blueprint.add_url_rule("/livez", "livez", lambda: {"status": "ok"})
+    blueprint.add_url_rule("/readyz", "readyz", partial(ready, state))
+    return blueprint
 
 
-def ready(state: CurrentState) -> Response:
+def ready(state: CurrentState) -> tuple[dict[str, Any], int]:
     """Whether to send reviews here; files that cannot be used are only reported."""
     ends = state.tls.expires
     detail = {"status": "ok", "table": state.table.revision, "certificate": stamp(ends)}
@@ -65,26 +65,26 @@ def ready(state: CurrentState) -> Response:
     problems = [f"unusable {file} files: {problem}" for file, problem in state.problems().items() if problem]
     if problems:
         detail["problem"] = "\n".join(problems)
-    return Response(json.dumps(detail), status=200 if detail["status"] == "ok" else 503, mimetype=JSON)
+    return detail, 200 if detail["status"] == "ok" else 503
 
 
-def respond(name: str, state: CurrentState, metrics: Metrics, long_work: Work, request: Request) -> Response:
-    """The response of an endpoint: short reviews are answered at once, long ones where they hold up nobody.
+def respond(name: str, state: CurrentState, metrics: Metrics, long_work: Work) -> Response:
+    """Answers the review of a request: a short one at once, a long one where it holds up nobody.
 
     Raises:
         BusyError, FailedError: as `webhook.work.Work`.
     """
     if request.mimetype != JSON:
-        return refusal(415, f"the content type must be {JSON}, not {request.mimetype or 'missing'}")
+        abort(415, f"the content type must be {JSON}, not {request.mimetype or 'missing'}")
     body = request.get_data(cache=False)
     work = long_work if name == RULE_TABLE or len(body) > limits.SHORT_REVIEW else inline
     try:
-        found: Answer = work(len(body), answer, state.table, name, body)
+        answered: Answer = work(len(body), answer, state.table, name, body)
     except FailedError as error:
         too_large = isinstance(error, TooLargeError)
         metrics.answered(name, HTTPStatus.REQUEST_ENTITY_TOO_LARGE if too_large else 500)
         raise
-    metrics.answered(name, found.status, found.done, found.shadow, found.seconds)
-    if found.status == HTTPStatus.BAD_REQUEST:
-        return refusal(400, found.body.decode())
-    return Response(found.body, status=found.status, mimetype=JSON)
+    metrics.answered(name, answered.status, answered.done, answered.shadow, answered.seconds)
+    if answered.status == HTTPStatus.BAD_REQUEST:
+        abort(400, answered.body.decode())
+    return Response(answered.body, status=answered.status, mimetype=JSON)

@@ -1,17 +1,16 @@
-"""``POST /preview``: documents in, the answer out as the client accepts it."""
+"""Previews over HTTP: documents in, the answer out as the client accepts it."""
 
 import time
 from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-from werkzeug.wrappers import Response
+from flask import Blueprint, Response, abort, request
 
-from webhook import endpoints, limits
+from webhook import limits
 from webhook.documents import DocumentError, read_documents
 from webhook.preview.formats import FORMATS
 from webhook.preview.run import preview
-from webhook.responses import POST, Request, Views, refusal
 from webhook.rows.table import Table
 from webhook.rules.source import TableSource
 from webhook.work import Work, inline
@@ -27,17 +26,29 @@ TYPES: Final = {
 """Media type -> format; the first is the answer to a client that takes anything."""
 
 
-def preview_views(source: TableSource, work: Work = inline) -> Views:
-    """``/preview``, for an app that serves reviews as well or for one of its own.
+def preview_blueprint(source: TableSource, work: Work = inline) -> Blueprint:
+    """Returns ``POST /v1/preview``, and ``/preview``, its path up to 0.2.0.
 
     Args:
         source: of the rule table.
         work: where previews are made.
     """
-    return {endpoints.PREVIEW: (POST, partial(show, source, work))}
+    blueprint = Blueprint("preview", __name__)
+    for path in ("/v1/preview", "/preview"):
+        blueprint.add_url_rule(path, path[1:], partial(show, source, work), methods=["POST"])
+    blueprint.add_url_rule("/livez", "livez", lambda: {"status": "ok"})
+    blueprint.add_url_rule("/readyz", "readyz", partial(ready, source))
+    return blueprint
 
 
-def show(source: TableSource, work: Work, request: Request) -> Response:
+def ready(source: TableSource) -> dict[str, str]:
+    """Which table is in use; files that cannot be used are only reported."""
+    problem = source.watched.problem
+    detail = {"status": "ok", "table": source.table().revision}
+    return {**detail, "problem": f"unusable table files: {problem}"} if problem else detail
+
+
+def show(source: TableSource, work: Work) -> Response:
     """One or many documents previewed, YAML or JSON, up to `limits.PREVIEW`.
 
     ``?namespace=`` is for documents that name none; ``?all-rules=true`` tells of rules for other objects too.
@@ -45,15 +56,15 @@ def show(source: TableSource, work: Work, request: Request) -> Response:
     """
     kind = request.accept_mimetypes.best_match(TYPES) if request.accept_mimetypes else next(iter(TYPES))
     if kind is None:
-        return refusal(406, f"cannot answer as {request.headers.get('Accept')}; can as {', '.join(TYPES)}")
+        abort(406, f"cannot answer as {request.headers.get('Accept')}; can as {', '.join(TYPES)}")
     body = request.get_data(cache=False)
     if len(body) > limits.PREVIEW:
-        return refusal(413, f"a preview takes {limits.PREVIEW} bytes at most")
+        abort(413, f"a preview takes {limits.PREVIEW} bytes at most")
     namespace = request.args.get("namespace", "default")
     every = request.args.get("all-rules") == "true"
-    code, text = work(len(body), shown, source.table(), body, TYPES[kind], namespace, every)
-    if code != HTTPStatus.OK:
-        return refusal(code, text)
+    status, text = work(len(body), shown, source.table(), body, TYPES[kind], namespace, every)
+    if status != HTTPStatus.OK:
+        abort(status, text)
     return Response(text, content_type=f"{kind}; charset=utf-8")
 
 

@@ -1,0 +1,86 @@
+"""The Flask application of a listener: its blueprints, a limit on bodies, and errors that are ours."""
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from flask import Blueprint, Flask, Response, jsonify, request
+from werkzeug.exceptions import HTTPException
+
+from webhook import limits
+from webhook.work import BusyError, FailedError, TooLargeError
+
+REASONS: Final[Mapping[int, str]] = {
+    400: "the request cannot be read",
+    403: "this request is not allowed",
+    404: "there is nothing at this path",
+    405: "this path does not take the method {method}",
+    413: f"a body may have {limits.BODY} bytes at most",
+    500: "internal error, see the log of ultraserver-webhook",
+}
+"""What an error says that gives no reason of its own."""
+
+log = logging.getLogger("webhook.app")
+
+Render = Callable[[int, str, str], Response]
+"""Status, code and reason of an error -> its response."""
+
+
+def create_app(*blueprints: Blueprint, render_error: Render | None = None) -> Flask:
+    """Returns the application of a listener.
+
+    Args:
+        blueprints: what it serves.
+        render_error: renders errors; JSON by default: ``{"error": REASON, "code": CODE}``.
+    """
+    app = Flask("webhook", static_folder=None)
+    app.config.update(MAX_CONTENT_LENGTH=limits.BODY, PROVIDE_AUTOMATIC_OPTIONS=False)
+    app.url_map.merge_slashes = False
+    for blueprint in blueprints:
+        app.register_blueprint(blueprint)
+    render = render_error or as_json
+
+    def answer(error: Exception) -> Response:
+        status, reason, headers = described(error)
+        code = getattr(error, "code_name", None) or code_of(status)
+        response = render(status, code, reason)
+        response.status_code = status
+        response.headers.update(headers)
+        return response
+
+    app.register_error_handler(Exception, answer)
+    return app
+
+
+def as_json(_: int, code: str, reason: str) -> Response:
+    """An error as JSON."""
+    return jsonify(error=reason, code=code)
+
+
+def code_of(status: int) -> str:
+    """The code of a status: its phrase in HTTP, as ``not-found``."""
+    return re.sub(r"[^a-z]+", "-", HTTPStatus(status).phrase.lower())
+
+
+def described(error: Exception) -> tuple[int, str, dict[str, Any]]:
+    """Status, reason and headers of an error; an unexpected one is logged."""
+    match error:
+        case HTTPException():
+            status = error.code or 500
+            reason = error.description
+            if not reason or reason == type(error).description:
+                reason = REASONS.get(status, HTTPStatus(status).phrase).format(method=request.method)
+            headers = {key: value for key, value in error.get_headers() if key == "Allow"}
+            return status, reason, headers
+        case BusyError():
+            return 503, str(error), {"Retry-After": "1"}
+        case TooLargeError():
+            log.warning("refused %s of %d bytes: %s", request.path, request.content_length, error)
+            return 413, f"the body is too large: {error}", {}
+        case FailedError():
+            log.error("%s of %d bytes failed: %s", request.path, request.content_length, error)
+            return 500, "it could not be evaluated, see the log of ultraserver-webhook", {}
+    log.error("%s failed", request.path, exc_info=error)
+    return 500, REASONS[500], {}
