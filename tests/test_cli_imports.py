@@ -14,7 +14,7 @@ from testbed.waiting import PATIENCE
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "four-node.yaml"
 
-SERVING = {"werkzeug", "gunicorn", "kubernetes", "prometheus_client", "cryptography", "requests"}
+SERVING = {"flask", "werkzeug", "gunicorn", "kubernetes", "prometheus_client", "cryptography", "requests"}
 NETWORK = {"ssl", "http.client", "asyncio"}
 FOR_TESTS = {"jsonschema", "hypothesis"}
 

@@ -8,8 +8,6 @@ import hashlib
 import json
 from typing import Any
 
-import yaml
-
 from tests.attack.live import job, review
 
 ADDED = "ultraserver-webhook.io/added"
@@ -96,8 +94,3 @@ KINDS = {
 def body(kind: str, size: int) -> bytes:
     """The review of a dry run of such a job, of about so many bytes."""
     return review(KINDS[kind](size), "forged", dryRun=True)
-
-
-def plain_yaml() -> bytes:
-    """A small job as a person writes it."""
-    return yaml.safe_dump(job("plain", 0)).encode()
