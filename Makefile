@@ -4,8 +4,7 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 JOB ?= examples/four-node.yaml
-PORT ?= 8443
-CERTS := .dev/certs
+PORT ?= 8080
 
 .PHONY: help
 help: ## List the targets
@@ -29,18 +28,16 @@ LOCKED := $(PIP) --require-hashes --only-binary :all:
 	@touch $@
 
 .PHONY: run
-run: .venv/.run ## Serve on loopback, send it a job and show what comes back (JOB=path.yaml, PORT=8443)
-	@$(BIN)/python -m certs dev --dir $(CERTS)
+run: .venv/.run ## Serve previews on loopback, send one a job and show what comes back (JOB=path.yaml, PORT=8080)
 	@$(BIN)/python -c 'import socket; socket.create_server(("127.0.0.1", $(PORT))).close()' 2>/dev/null \
-	    || { echo "port $(PORT) cannot be used on 127.0.0.1; try: make run PORT=9443" >&2; exit 1; }
-	@$(BIN)/ultraserver-webhook serve --host 127.0.0.1 --port $(PORT) --preview --log-format text \
-	    --tls-cert $(CERTS)/tls.crt --tls-key $(CERTS)/tls.key & server=$$!; \
+	    || { echo "port $(PORT) cannot be used on 127.0.0.1; try: make run PORT=9080" >&2; exit 1; }
+	@$(BIN)/ultraserver-webhook serve-preview --port $(PORT) --log-level warning --log-format text & server=$$!; \
 	trap 'kill $$server 2>/dev/null; wait $$server; exit 0' INT TERM; \
-	ask() { curl --noproxy '*' --silent --cacert $(CERTS)/ca.crt "$$@"; }; at=https://127.0.0.1:$(PORT); \
+	ask() { curl --noproxy '*' --silent "$$@"; }; at=http://127.0.0.1:$(PORT); \
 	{ ask --output /dev/null --retry 20 --retry-delay 1 --retry-connrefused $$at/readyz || { echo "no answer at $$at" >&2; false; } \
-	    && ask --show-error --fail-with-body --header 'Accept: text/plain' --data-binary @- $$at/preview < "$(JOB)"; } \
+	    && ask --show-error --fail-with-body --header 'Accept: text/plain' --data-binary @- $$at/v1/preview < "$(JOB)"; } \
 	    || { echo; kill $$server 2>/dev/null; exit 1; }; \
-	printf '\nServing on https://127.0.0.1:%s (CA: %s). Ctrl-C stops it.\n' $(PORT) $(CERTS)/ca.crt; \
+	printf '\nServing previews on %s. Next: make run JOB=FILE, or\ncurl --data-binary @FILE %s/v1/preview. Ctrl-C stops it.\n' $$at $$at; \
 	wait $$server
 
 .PHONY: coverage

@@ -1,4 +1,4 @@
-"""``serve`` as a process over real TLS, the way ``make run`` uses it."""
+"""``serve`` as a process over real TLS, and ``serve-preview`` over plain HTTP."""
 
 import json
 import os
@@ -28,7 +28,7 @@ from webhook.rules.load import load_file
 
 
 def certificates(folder: Path) -> Path:
-    """A new pair and its authority, as ``make run`` makes them."""
+    """A new pair and its authority, as ``certs dev`` makes them."""
     development.make(folder, ["localhost", "127.0.0.1"], datetime.now(UTC))
     return folder
 

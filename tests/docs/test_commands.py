@@ -35,29 +35,27 @@ def test_a_process_prints_and_returns_what_the_program_does_in_this_one(tmp_path
 
 @dataclass(frozen=True)
 class Served:
-    """``make run`` as it is running: its port, its certificates, and what it said."""
+    """``make run`` as it is running: its port, and what it printed."""
 
     port: int
-    certificates: Path
     said: str
 
     def own(self, command: str) -> str:
         """A documented command, for this server instead of the documented one."""
-        return command.replace("8443", str(self.port)).replace(".dev/certs", str(self.certificates))
+        return command.replace("8080", str(self.port))
 
     def documented(self, printed: str) -> str:
         """What was printed, as a document would show it."""
-        return printed.replace(str(self.certificates), ".dev/certs").replace(str(self.port), "8443")
+        return printed.replace(str(self.port), "8080")
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """``make run``, with the environment that the tests run in and a port and certificates of its own."""
-    certificates = tmp_path_factory.mktemp("certs")
+def served() -> Iterator[Served]:
+    """``make run``, with the environment that the tests run in and a port of its own."""
     (port,) = free_ports(1)
-    own = ("--old-file=.venv/.run", "run", f"PORT={port}", f"CERTS={certificates}")
+    own = ("--old-file=.venv/.run", "run", f"PORT={port}")
     with session.make("Ctrl-C stops it.", *own) as made:
-        yield Served(port, certificates, made.said)
+        yield Served(port, made.said)
 
 
 def is_on_loopback(step: Step) -> bool:
