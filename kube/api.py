@@ -25,3 +25,12 @@ class GoneError(ApiError):
 def leases(namespace: str) -> str:
     """The collection of a namespace's Leases."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+
+
+def guarded(version: str, operations: list[Object]) -> list[Object]:
+    """A JSON patch that applies to an object of this ``resourceVersion`` only.
+
+    Naming the resourceVersion makes the API server answer Conflict if the object was changed since it was
+    read; without it, the API server would retry the patch on the newer object.
+    """
+    return [{"op": "replace", "path": "/metadata/resourceVersion", "value": version}, *operations]

@@ -92,10 +92,10 @@ class RestApi(ABC):
         return checked("PUT", path, *self.call("PUT", path, document))
 
     def patch(self, path: str, operations: list[Object]) -> Object:
-        """Apply a JSON patch to the object as it is by now.
+        """Apply a JSON patch; `kube.api.guarded` binds it to a ``resourceVersion``.
 
         Raises:
-            ConflictError: The object was deleted, or changes faster than it can be patched.
+            ConflictError: The object has another one, or was deleted.
         """
         return checked("PATCH", path, *self.call("PATCH", path, operations, _JSON_PATCH))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kube.api import ApiError, ConflictError, ForbiddenError
+from kube.api import ApiError, ConflictError, ForbiddenError, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,7 +157,19 @@ class ApiContract:
         same = [{"op": "replace", "path": "/data/value", "value": "1"}]
         assert server.api.patch(f"{server.things}/one", same) == made
 
-    def test_a_patch_is_for_any_version(self, server: Server) -> None:
+    def test_a_guarded_patch_is_for_the_version_that_was_read(self, server: Server) -> None:
+        old = server.create("one")
+        change = [{"op": "replace", "path": "/data/value", "value": "2"}]
+        new = server.api.patch(f"{server.things}/one", guarded(old["metadata"]["resourceVersion"], change))
+        assert new["data"] == {"value": "2"}
+        with pytest.raises(ConflictError):
+            server.api.patch(
+                f"{server.things}/one",
+                guarded(old["metadata"]["resourceVersion"], [{**change[0], "value": "3"}]),
+            )
+        assert server.api.get(f"{server.things}/one") == new
+
+    def test_an_unguarded_patch_is_for_any_version(self, server: Server) -> None:
         server.create("one")
         for value in ("2", "3"):
             change = [{"op": "add", "path": "/data/value", "value": value}]
