@@ -44,7 +44,7 @@ def table(policy: str) -> str:
     if policy == "selector":
         off = [rule["name"] for rule in packaged["rules"] if rule["name"] != "ultraserver-nodes"]
     elif policy == "document":
-        off = ["apart-across-namespaces", "nodes-with-server-id", "blocks-whole"]
+        off = ["apart-across-namespaces", "apart-from-labelled-jobs", "nodes-with-server-id", "blocks-whole"]
     head = {"apiVersion": packaged["apiVersion"], "kind": "RuleTable", "extends": "default"}
     return json.dumps(head | {"rules": [{"name": name, "mode": "off"} for name in off]})
 

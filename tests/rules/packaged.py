@@ -13,7 +13,12 @@ from webhook.ruletests.run import outdated, run
 
 CASES = Path(__file__).parent / "cases"
 RULES = Path(__file__).parents[2] / "manifests" / "chart" / "rules"
-HARDENING = ("apart-across-namespaces", "wait-for-all-workers", "init-in-job-image")
+HARDENING = (
+    "apart-across-namespaces",
+    "apart-from-labelled-jobs",
+    "wait-for-all-workers",
+    "init-in-job-image",
+)
 OFF = "".join(f"  - {{name: {name}, mode: off}}\n" for name in HARDENING)
 ON = """
 candidates: {claims: {all-*: {takes: 16}}}
