@@ -75,6 +75,8 @@ def patch(api: RestApi, pod: Pod, operations: list[Object]) -> Pod | None:
 def delete(api: RestApi, pod: Pod) -> bool:
     """Delete a pod, unless it has started by now; says whether it was.
 
+    Its gate goes first: the program's account may delete no pod that waits.
+
     Raises:
         ConflictError: It was made anew meanwhile.
         ApiError: It cannot be deleted.
@@ -83,5 +85,6 @@ def delete(api: RestApi, pod: Pod) -> bool:
     there = now and read_pod(now)
     if not there or there.uid != pod.uid or there.started or there.opened is None:
         return False
+    patch(api, there, release(there))
     api.delete(path_of(pod), {"uid": pod.uid})
     return True

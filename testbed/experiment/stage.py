@@ -39,6 +39,8 @@ def table(policy: str) -> str:
     """The rule table of a policy."""
     if policy in {"placement", "claims"}:
         return placement.ROWS.read_text(encoding="utf-8")
+    if policy == "kueue":
+        return kueue.ROWS.read_text(encoding="utf-8")
     packaged = yaml.safe_load((webhook.REPOSITORY / "webhook/rules/default.yaml").read_text(encoding="utf-8"))
     off = []
     if policy == "selector":

@@ -38,7 +38,10 @@ def laid_over(pattern: str, text: str) -> Table:
 @cache
 def documented() -> Table:
     """The rows of the AWS document, where those that replace them are off, and whole-job admission."""
-    return laid_over("30-placement.yaml", "values: {initImage: 'init:1'}\nrules:\n" + OFF)
+    return laid_over(
+        "30-placement.yaml",
+        f"values: {{initImage: 'init:1'}}\nrules:\n  - {{name: kueue-chooses-nodes, mode: enforce}}\n{OFF}",
+    )
 
 
 @cache
@@ -47,8 +50,15 @@ def components() -> Table:
     return laid_over("[0-9]*.yaml", ON)
 
 
+@cache
+def queued() -> Table:
+    """The packaged table where Kueue is in the cluster."""
+    return laid_over("15-kueue.yaml", "")
+
+
 TABLES: Final = {
     "packaged": load_default,
+    "kueue": queued,
     "documented": documented,
     "components": components,
 }
