@@ -4,7 +4,7 @@ import re
 
 from tests.docs.blocks import documents, text_of, without_blocks
 
-WORDS = 15_000
+WORDS = 15_500
 README_LINES = 120
 
 

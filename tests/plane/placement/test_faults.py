@@ -285,7 +285,6 @@ def test_the_account_records_what_its_own_program_does_and_nothing_else(stage: S
         {"source": {"component": "kubelet"}},
         {"reportingComponent": "kubelet"},
         {"involvedObject": about | {"kind": "Node"}},
-        {"involvedObject": about | {"namespace": "default"}},
     ):
         with pytest.raises(
             ApiError, match="and Events about Pods, in their namespaces and under its own name"
