@@ -1,7 +1,7 @@
 """Who holds which nodes, and why a unit cannot be used."""
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from functools import lru_cache
 from itertools import chain
 from typing import Final
@@ -125,20 +125,23 @@ class Cluster:
             self.full(unit.nodes, demands) or self.repelled(unit.nodes, job) or self.kept_from(unit, job.key)
         )
 
-    def repelled(self, nodes: Iterable[Node], job: Job, *, always: bool = False) -> Cause | None:
+    def repelled(self, nodes: Collection[Node], job: Job, *, always: bool = False) -> Cause | None:
         """Why kube-scheduler binds no worker of a job to some nodes: anti-affinity, others' or its own.
 
         With ``always`` only that of pods of no job, which may stay for ever.
         """
-        for node in nodes:
-            terms = chain.from_iterable(
-                self._apart.get((key, node.labels.get(key, "")), {}).items() for key in self._keys
-            )
-            theirs = (whose for (own, term), whose in terms if self._meets(own, term, job))
-            ours = (whose for term in job.apart if (whose := self._avoids(term, node, job)))
-            for whose in chain(theirs, ours):
-                if is_pod(whose) or not always:
-                    return Cause("repelled", f"kept off node {node.name} by anti-affinity and {shown(whose)}")
+        for key in self._keys.union(term.key for term in job.apart):
+            for value in {node.labels.get(key, "") for node in nodes}:
+                terms = self._apart.get((key, value), {}).items()
+                theirs = (whose for (own, term), whose in terms if self._meets(own, term, job))
+                ours = (
+                    whose
+                    for term in job.apart
+                    if term.key == key and (whose := self._avoids(term, value, job))
+                )
+                for whose in chain(theirs, ours):
+                    if is_pod(whose) or not always:
+                        return Cause("repelled", f"kept off by anti-affinity and {shown(whose)}")
         return None
 
     def _stand_apart(self, pod: Pod) -> None:
@@ -159,10 +162,9 @@ class Cluster:
             self._met[key] = any(selects(term, own, job.key[0], each) for each in labels)
         return self._met[key]
 
-    def _avoids(self, term: Apart, node: Node, job: Job) -> JobKey | None:
-        """Whose pod is where a term of a job's own keeps it off a node, as far as such labels are kept."""
-        value = node.labels.get(term.key)
-        if value is None or not all(item.key in MARKS for item in term.labels or ()):
+    def _avoids(self, term: Apart, value: str, job: Job) -> JobKey | None:
+        """Whose pod is where a term of a job's own keeps it off nodes, as far as such labels are kept."""
+        if not all(item.key in MARKS for item in term.labels or ()):
             return None
         key = (job.key, term, value)
         if key not in self._near:

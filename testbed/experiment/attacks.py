@@ -309,23 +309,6 @@ def one_core_that_repels(tenant: Tenant) -> Goes:
     yield 2
 
 
-def a_worker_that_changes_all_the_time(tenant: Tenant) -> Goes:
-    """Nothing that is written to a job's Pods waits until their author leaves them alone."""
-    ended = threading.Event()
-
-    def annotate() -> None:
-        ticks = itertools.count()
-        while not ended.is_set():
-            body = {"metadata": {"annotations": {"tick": str(next(ticks))}}}
-            tenant.send("PATCH", "/restless-worker-0", body, MERGE)
-
-    with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as ending:
-        ending.callback(pool.submit(annotate).result)
-        ending.callback(ended.set)
-        tenant.job("restless", HALF, HALF)
-        yield HALF
-
-
 Attack = Callable[[Tenant], Goes]
 ATTACKS: tuple[Attack, ...] = (
     what_once_stopped_the_fleet,
@@ -340,7 +323,6 @@ ATTACKS: tuple[Attack, ...] = (
     odd_priorities,
     workers_without_devices,
     one_core_that_repels,
-    a_worker_that_changes_all_the_time,
 )
 REFUSED: tuple[Attack, ...] = (
     names_of_others_jobs,

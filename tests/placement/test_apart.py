@@ -113,7 +113,7 @@ def test_where_all_units_are_closed_the_job_waits_and_is_told_by_whom() -> None:
         NOW,
     )
     assert not decision.openings
-    assert "us-01: kept off node n1-0 by anti-affinity and other/s1" in waiting(decision)["a"]
+    assert "us-01: kept off by anti-affinity and other/s1" in waiting(decision)["a"]
 
 
 def test_a_workers_own_term_keeps_it_off_pods_that_pass_for_workers() -> None:
