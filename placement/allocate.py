@@ -1,7 +1,7 @@
 """A unit for every block of a job: the one where others of the block are, or a free one."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from placement.choose import Ranking
@@ -33,12 +33,16 @@ class UnplacedError(Exception):
 class Allocator:
     """Gives units to jobs, one job after the other.
 
+    Args:
+        cluster: Of which they are.
+        doubtful: Nodes where a job was admitted in vain, by name: their units are the last that any gets.
+
     Attributes:
         keeper: The job that units are kept for; None where there is none yet.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: Cluster, doubtful: Collection[str]) -> None:
+        self._cluster, self._doubtful = cluster, doubtful
         self._rankings: dict[tuple[str, int, tuple[Demand, ...]], Ranking] = {}
         self._compared: Counter[str] = Counter()
         self.keeper: JobKey | None = None
@@ -118,6 +122,7 @@ class Allocator:
             if others:
                 return f"node {node.name} held by {shown(others[0])}"
             cause = self._cluster.full([node], demands)
+        cause = cause or self._cluster.repelled([node], job)
         return cause.detail if cause else None
 
     def _settle(
@@ -125,7 +130,8 @@ class Allocator:
     ) -> dict[int, str]:
         """Free units for whole blocks, by their numbers."""
         ranking = self._ranking(job)
-        units, free = ranking.take(job.key, len(blocks), failure.units if failure else ())
+        avoided = failure.units if failure else ()
+        units, free = ranking.take(job, len(blocks), avoided, self._doubtful)
         if not units:
             if not patient:
                 self._keep(job, ranking, len(blocks))
@@ -143,8 +149,10 @@ class Allocator:
         """Keep units for a job that nobody may pass any longer, if it can have enough of them one day."""
         if self.keeper is not None or len(ranking.possible) < count:
             return
-        self.keeper = job.key
-        units, self._cluster.kept_inside = ranking.nearest(count, job.key[0])
+        units, inside = ranking.nearest(count, job)
+        if len(units) < count:
+            return
+        self.keeper, self._cluster.kept_inside = job.key, inside
         for unit in units:
             self._cluster.kept.update((node.name, job.key) for node in unit.nodes)
 

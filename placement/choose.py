@@ -8,12 +8,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from functools import cached_property
 from heapq import heapify, heappop, heappush
+from itertools import chain
 
 from contract.keys import SERVER_2, SERVER_4
 from contract.place import Place
 from placement.cluster import Cluster
-from placement.fit import Cause
-from placement.model import Demand, JobKey, Node
+from placement.jobs import Job
+from placement.model import Demand, Node
 from placement.topology import SIZES, Unit
 
 Rank = tuple[bool, bool, int, int]
@@ -51,15 +52,20 @@ class Ranking:
             self._inside[_server(unit.nodes[0])].append(unit)
         heapify(self._heap)
 
-    def take(self, job: JobKey, count: int, avoided: Collection[str] = ()) -> tuple[list[Unit], int]:
-        """The best units for a job that needs so many, those that are avoided last.
+    def take(
+        self, job: Job, count: int, avoided: Collection[str] = (), doubtful: Collection[str] = ()
+    ) -> tuple[list[Unit], int]:
+        """The best units for a job that needs so many.
+
+        Those with doubtful nodes, by name, come after all others, and those that are avoided, by id, last.
 
         Returns:
             The units, none if there are too few; and how many there are, counted up to what is needed.
         """
         found: list[Entry] = []
         last: list[Entry] = []
-        if self._aside and self._kept_from(self._aside[0], job) is None:
+        repelled: list[Entry] = []
+        if self._aside and not self._is_kept(self._aside[0], job):
             for entry in self._aside:
                 heappush(self._heap, entry)
             self._aside.clear()
@@ -70,12 +76,17 @@ class Ranking:
             if unit_id in seen or not self._good(entry):
                 continue
             seen.add(unit_id)
-            if self._kept_from(entry, job) is not None:
+            unit = self.fitting[unit_id]
+            if self._is_kept(entry, job):
                 self._aside.append(entry)
+            elif self._cluster.repelled(unit.nodes, job):
+                repelled.append(entry)
             else:
-                (last if unit_id in avoided else found).append(entry)
+                is_last = unit_id in avoided or not unit.names.isdisjoint(doubtful)
+                (last if is_last else found).append(entry)
+        last.sort(key=lambda entry: entry[1][-1] in avoided)
         both = found + last[: max(count - len(found), 0)]
-        for entry in found + last:
+        for entry in chain(found, last, repelled):
             heappush(self._heap, entry)
         return ([self.fitting[names[-1]] for _, names in both] if len(both) == count else []), len(both)
 
@@ -94,15 +105,16 @@ class Ranking:
             unit for unit in self.fitting.values() if cluster.can_become_free(unit, size, self.demands)
         )
 
-    def nearest(self, count: int, namespace: str) -> tuple[list[Unit], bool]:
-        """So many of those, the ones first from which the fewest nodes are missing.
+    def nearest(self, count: int, job: Job) -> tuple[list[Unit], bool]:
+        """So many of those, the ones first from which the fewest nodes are missing; fewer if there are fewer.
 
-        Units that jobs of the namespace hold, or that its other pods fill, come last.
+        Units that jobs of its namespace hold, or that its other pods fill, come last.
 
         Returns:
             The units, and whether there are such among them.
         """
-        cluster, holders = self._cluster, self._cluster.holders
+        cluster, holders, namespace = self._cluster, self._cluster.holders, job.key[0]
+        possible = (unit for unit in self.possible if not cluster.repelled(unit.nodes, job, always=True))
 
         def own(unit: Unit) -> bool:
             if any(key[0] == namespace for node in unit.nodes for key in holders.get(node.name, ())):
@@ -113,11 +125,11 @@ class Ranking:
         def held(unit: Unit) -> int:
             return sum(1 for node in unit.nodes if holders.get(node.name))
 
-        found = sorted(self.possible, key=lambda unit: (own(unit), held(unit), unit.id))[:count]
+        found = sorted(possible, key=lambda unit: (own(unit), held(unit), unit.id))[:count]
         return found, any(map(own, found))
 
-    def _kept_from(self, entry: Entry, job: JobKey) -> Cause | None:
-        return self._cluster.kept_from(self.fitting[entry[1][-1]], job)
+    def _is_kept(self, entry: Entry, job: Job) -> bool:
+        return self._cluster.kept_from(self.fitting[entry[1][-1]], job.key) is not None
 
     def _good(self, entry: Entry) -> bool:
         rank, names = entry

@@ -1,14 +1,15 @@
 """Who holds which nodes, and why a unit cannot be used."""
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from functools import lru_cache
 from itertools import chain
 from typing import Final
 
 from contract.keys import DEVICES, SERVER_4
-from placement.fit import Cause, lacking
-from placement.model import CLAIMED, Demand, JobKey, Node, Pod, Taken, is_pod
+from placement.fit import Cause, lacking, selects
+from placement.jobs import Job
+from placement.model import CLAIMED, MARKS, Apart, Demand, JobKey, Node, Pod, Taken, is_pod
 from placement.topology import SIZES, Topology, Unit, Units
 
 MOST: Final = 10_000
@@ -40,12 +41,21 @@ class Cluster:
         self.kept_inside = False
         self.resting = resting
         self._given: set[tuple[JobKey, str]] = set()
+        self._apart: defaultdict[tuple[str, str], dict[tuple[str, Apart], JobKey]] = defaultdict(dict)
+        """By node label and its value: terms of pods there, each with their namespace, and whose they are."""
+        self._keys: set[str] = set()
+        """The node labels of these."""
+        self._marked: defaultdict[str, list[Pod]] = defaultdict(list)
+        """The pods of each node that terms may select."""
+        self._met: dict[tuple[str, Apart, JobKey], bool] = {}
+        self._near: dict[tuple[JobKey, Apart, str], JobKey | None] = {}
 
     def stand(self, pod: Pod) -> None:
         """Count a pod in, where it stands or is about to."""
         place = pod.place
         if pod.node:
             _add(self.used[pod.node], pod.demand)
+            self._stand_apart(pod)
             if is_pod(pod.key):
                 _add(self.staying[pod.node], pod.demand)
             if place is None or not pod.neuron:
@@ -107,11 +117,63 @@ class Cluster:
                     return holder
         return None
 
-    def cause(self, unit: Unit, size: int, demands: Iterable[Demand], job: JobKey) -> Cause | None:
+    def cause(self, unit: Unit, size: int, demands: Iterable[Demand], job: Job) -> Cause | None:
         """Why a job cannot have a unit that suits its pods; None where it can."""
         if holder := self.holder(unit, size):
             return Cause("held", f"held by {shown(holder)}")
-        return self.full(unit.nodes, demands) or self.kept_from(unit, job)
+        return (
+            self.full(unit.nodes, demands) or self.repelled(unit.nodes, job) or self.kept_from(unit, job.key)
+        )
+
+    def repelled(self, nodes: Collection[Node], job: Job, *, always: bool = False) -> Cause | None:
+        """Why kube-scheduler binds no worker of a job to some nodes: anti-affinity, others' or its own.
+
+        With ``always`` only that of pods of no job, which may stay for ever.
+        """
+        for key in self._keys.union(term.key for term in job.apart):
+            for value in {node.labels.get(key, "") for node in nodes}:
+                terms = self._apart.get((key, value), {}).items()
+                theirs = (whose for (own, term), whose in terms if self._meets(own, term, job))
+                ours = (
+                    whose
+                    for term in job.apart
+                    if term.key == key and (whose := self._avoids(term, value, job))
+                )
+                for whose in chain(theirs, ours):
+                    if is_pod(whose) or not always:
+                        return Cause("repelled", f"kept off by anti-affinity and {shown(whose)}")
+        return None
+
+    def _stand_apart(self, pod: Pod) -> None:
+        """Count in whom a pod keeps off, and who keeps off it."""
+        if pod.labels:
+            self._marked[pod.node].append(pod)
+        node = self.topology.nodes.get(pod.node) if pod.apart else None
+        for term in pod.apart if node else ():
+            if node and (value := node.labels.get(term.key)) is not None:
+                self._keys.add(term.key)
+                self._apart[term.key, value].setdefault((pod.namespace, term), pod.key)
+
+    def _meets(self, own: str, term: Apart, job: Job) -> bool:
+        """Whether a term of a pod of a namespace is about any worker of a job that has no node yet."""
+        key = (own, term, job.key)
+        if key not in self._met:
+            labels = (pod.labels for pod in job.coming)
+            self._met[key] = any(selects(term, own, job.key[0], each) for each in labels)
+        return self._met[key]
+
+    def _avoids(self, term: Apart, value: str, job: Job) -> JobKey | None:
+        """Whose pod is where a term of a job's own keeps it off nodes, as far as such labels are kept."""
+        if not all(item.key in MARKS for item in term.labels or ()):
+            return None
+        key = (job.key, term, value)
+        if key not in self._near:
+            near = self.topology.units_by(term.key).get(value)
+            pods = chain.from_iterable(self._marked.get(name, ()) for name in (near.names if near else ()))
+            own = job.key[0]
+            there = (pod.key for pod in pods if selects(term, own, pod.namespace, pod.labels))
+            self._near[key] = next(there, None)
+        return self._near[key]
 
     def can_become_free(self, unit: Unit, size: int, demands: Iterable[Demand]) -> bool:
         """Whether a job could have a unit that suits its pods, once other jobs have ended."""

@@ -17,7 +17,18 @@ from placement.believe import believed, planned
 from placement.cluster import Cluster
 from placement.jobs import Job, jobs_of
 from placement.model import Ended, JobKey, Pod, Taken
-from placement.plan import Decision, Deletion, Failure, Keeping, Memory, Opening, Tuning, Unsettled, Waiting
+from placement.plan import (
+    REMEMBERED,
+    Decision,
+    Deletion,
+    Failure,
+    Keeping,
+    Memory,
+    Opening,
+    Tuning,
+    Unsettled,
+    Waiting,
+)
 from placement.reasons import LONGEST, explain
 from placement.topology import Topology
 
@@ -58,7 +69,8 @@ class _Round:
 
     def __init__(self, cluster: Cluster, now: datetime, tuning: Tuning, memory: Memory) -> None:
         self._cluster, self._now, self._tuning, self._memory = cluster, now, tuning, memory
-        self._allocator = Allocator(cluster)
+        self._doubtful = {name: at for name, at in memory.doubtful.items() if now - at < REMEMBERED}
+        self._allocator = Allocator(cluster, self._doubtful)
         self._openings: list[Opening] = []
         self._deletions: list[Deletion] = []
         self._waiting: list[Waiting] = []
@@ -72,7 +84,7 @@ class _Round:
         found = list(pods)
         own = planned([pod for pod in found if isinstance(pod, Pod)], self._now, self._tuning.bound)
         seen = self._counted_in([*own, *(one for one in found if not isinstance(one, Pod))])
-        for job in sorted(map(self._with_ended, jobs_of(seen)), key=lambda job: (not job.begun, job.order)):
+        for job in sorted(map(self._with_ended, jobs_of(seen)), key=self._turn):
             try:
                 self._consider(job)
             except Exception as error:  # noqa: BLE001 - a mistake of ours about one job
@@ -85,10 +97,21 @@ class _Round:
             self._explained(),
             tuple(Waiting(job, printable(job.pods[0].problem, LONGEST)) for job in doubted),
             tuple(self._errors),
-            Memory(self._unsettled, failures, self._keeping()),
+            Memory(self._unsettled, failures, self._keeping(), self._doubtful),
             self._cluster,
             self._tuning.units,
         )
+
+    def _turn(self, job: Job) -> tuple[bool, int, datetime, JobKey]:
+        """Whose turn it is: of what has begun first; who was admitted in vain goes by when that was."""
+        priority, created, key = job.order
+        failure = self._failures.get(job.key)
+        since = failure.at if failure and not failure.refused else created
+        return not self._goes_first(job), priority, max(since, created), key
+
+    def _goes_first(self, job: Job) -> bool:
+        """Whether a part of it was opened, and nothing was in vain or refused since."""
+        return job.begun and job.key not in self._failures
 
     def _counted_in(self, pods: Iterable[Pod | Ended | Taken]) -> list[Pod]:
         """The pods as far as they are believed, where they stand; without those of jobs that made us fail."""
@@ -173,6 +196,9 @@ class _Round:
         seconds = int(self._tuning.bound.total_seconds())
         units = frozenset(unit for unit in map(self._cluster.unit_of, pods) if unit is not None)
         before = self._failures.get(job.key)
+        for pod in (pod for pod in pods if not pod.node and pod.place):
+            unit = self._cluster.topology.unit(job.place.unit, pod.pin)
+            self._doubtful |= dict.fromkeys(unit.names if unit else (), self._now)
         if before is None:
             self._failures[job.key] = Failure(1, self._now, units)
         elif self._now - before.at >= self._tuning.bound:  # else a deletion is tried again that was refused
@@ -182,7 +208,7 @@ class _Round:
     def _pause(self, job: Job) -> str | None:
         """Until when a job waits that was opened twice without getting its nodes, or cannot be written to."""
         failure = self._memory.failures.get(job.key)
-        if failure is None or (job.begun and not failure.refused):
+        if failure is None:
             return None
         again = failure.again(self._tuning)
         if self._now >= again:
@@ -202,7 +228,7 @@ class _Round:
             had = before.namespace if over else before.after
             if job.key[0] == had or (over and before.rests(self._now, self._tuning)):
                 return True
-        return not job.begun and self._now - job.created < self._tuning.patience
+        return not self._goes_first(job) and self._now - self._turn(job)[2] < self._tuning.patience
 
     def _keeping(self) -> Keeping | None:
         """The turn that lasts, whoever's jobs came and went meanwhile; a new one after it and its rest."""

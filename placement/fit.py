@@ -1,7 +1,8 @@
 """Whether a node suits a pod, as kube-scheduler sees it.
 
 Sources: ``k8s.io/component-helpers/scheduling/corev1`` (``nodeaffinity`` for selectors and required node
-affinity, ``helpers.go`` for tolerations) and the scheduler's plugins ``noderesources`` and ``nodeports``. Two
+affinity, ``helpers.go`` for tolerations) and the scheduler's plugins ``noderesources``, ``nodeports`` and
+``interpodaffinity`` (required anti-affinity, of the pod and of those that are there). Two
 rules are stricter than the scheduler's: a cordoned node and one that is not Ready suit nobody, whatever is
 tolerated, because a job that starts there now loses a node soon.
 """
@@ -10,10 +11,13 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from placement.model import PORT, Demand, Expression, Node, Taint, Term, Toleration, unmet
+from placement.model import PORT, Apart, Demand, Expression, Node, Taint, Term, Toleration, unmet
 
 HARD: Final = ("NoSchedule", "NoExecute")
 """The effects of taints that keep pods off a node."""
+
+NAMESPACE: Final = "kubernetes.io/metadata.name"
+"""The label of each namespace that says its name."""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
@@ -76,6 +80,21 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     if toleration.operator == "Exists":
         return True
     return toleration.operator in ("", "Equal") and toleration.value == taint.value
+
+
+def selects(term: Apart, own: str, namespace: str, labels: Mapping[str, str]) -> bool:
+    """Whether a term of a pod of the namespace ``own`` is about a pod with labels in a namespace.
+
+    Of a namespace only the name is known: what a term asks of its other labels counts as met.
+    """
+    if term.labels is None or not all(_holds_of(labels, item) for item in term.labels):
+        return False
+    if namespace in term.namespaces:
+        return True
+    if term.spaces is None:
+        return not term.namespaces and namespace == own
+    known = {NAMESPACE: namespace}
+    return all(_holds_of(known, item) for item in term.spaces if item.key == NAMESPACE)
 
 
 def _holds(term: Term, node: Node) -> bool:

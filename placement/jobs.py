@@ -9,7 +9,7 @@ from itertools import groupby
 
 from contract.keys import GATE, INJECT
 from contract.place import Place, Placer
-from placement.model import JobKey, Pod
+from placement.model import Apart, JobKey, Pod
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,16 @@ class Job:
         """The workers that have no unit yet."""
         return tuple(pod for pod in self.workers if pod.gated and pod.opened is None)
 
+    @cached_property
+    def coming(self) -> tuple[Pod, ...]:
+        """The workers that have no node yet."""
+        return tuple(pod for pod in self.workers if not pod.node)
+
+    @cached_property
+    def apart(self) -> tuple[Apart, ...]:
+        """The terms of their anti-affinity."""
+        return tuple(dict.fromkeys(term for pod in self.coming for term in pod.apart))
+
     @property
     def begun(self) -> bool:
         """Whether a part of it was opened: a worker whose gate somebody else took off gives no turn."""
@@ -49,8 +59,8 @@ class Job:
 
     @cached_property
     def order(self) -> tuple[int, datetime, JobKey]:
-        """Whose turn it is: by priority, then age, then name."""
-        return -max(pod.priority for pod in self.pods), self.created, self.key
+        """Whose turn it is: by the lowest priority of its workers, then age, then name."""
+        return -min(pod.priority for pod in self.workers or self.pods), self.created, self.key
 
     @property
     def created(self) -> datetime:

@@ -22,7 +22,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Final, NamedTuple
 
-from contract.keys import DEVICES, DRIVER, GATE, NO_NODE, NO_SERVER, NODE_IDS
+from contract.keys import BLOCK, DEVICES, DRIVER, GATE, JOB, LOOSE, NO_NODE, NO_SERVER, NODE_IDS, TRAINING
 from contract.place import Place
 
 COMPONENT: Final = "ultraserver-placement"
@@ -30,6 +30,9 @@ COMPONENT: Final = "ultraserver-placement"
 
 PORT: Final = "host port"
 """A resource of this name stands for very many host ports, one whose name begins so for one of them."""
+
+MARKS: Final = frozenset({JOB, BLOCK, LOOSE, TRAINING + "job-role", TRAINING + "job-name"})
+"""Labels by which the table's anti-affinity selects pods; of a pod of no job only these are kept."""
 
 CLAIMED: Final = "claimed devices"
 """The resource by which devices of a node count as used that are not chosen yet: they may be any."""
@@ -99,6 +102,23 @@ class Term(NamedTuple):
 
     labels: tuple[Expression, ...] = ()
     fields: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Apart:
+    """A term of a pod's required anti-affinity. Whoever reads pods makes equal ones the same.
+
+    Attributes:
+        key: The node label by whose value nodes are near each other.
+        labels: What it selects pods by; None where it selects none.
+        namespaces: Of these pods, by name; empty where only `spaces` says.
+        spaces: The same by labels of namespaces; None where only `namespaces` says.
+    """
+
+    key: str
+    labels: tuple[Expression, ...] | None
+    namespaces: frozenset[str] = frozenset()
+    spaces: tuple[Expression, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +252,6 @@ class Pod:
     """A pod that has not ended.
 
     Attributes:
-        version: Its resourceVersion.
         job: Its job label, empty where it has none.
         loose: Whether jobs are kept off the whole UltraServer that it is on.
         place: What admission says about it; None where it takes no node for a job.
@@ -240,6 +259,8 @@ class Pod:
         problem: Why the annotations that should say so cannot be read, or a node not be sought; else empty.
         claims: Of a worker, what it claims: the name of each entry, its template, or its claim.
         claimed: Whether it has Neuron devices of its node by claims.
+        labels: Of a worker all that it has, of others the `MARKS`.
+        apart: The pods that it keeps off its own node, its UltraServer or more.
         node: The node that it is bound to; empty where it is not.
         opened: When the program pinned it; None where it did not.
         plan: The units that were decided on with its own, by block, as `placement.write` writes them.
@@ -253,7 +274,6 @@ class Pod:
     namespace: str
     name: str
     uid: str
-    version: str = field(default="", compare=False)
     job: str = ""
     loose: bool = False
     place: Place | None = None
@@ -263,6 +283,8 @@ class Pod:
     demand: Demand = field(default_factory=Demand)
     claims: tuple[tuple[str, str, str], ...] = ()
     claimed: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict, compare=False)
+    apart: tuple[Apart, ...] = ()
     node: str = ""
     opened: datetime | None = None
     plan: str = ""

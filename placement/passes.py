@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from kube.api import ApiError, ConflictError, Object, guarded
+from kube.api import ApiError, Object
 from kube.backoff import jitter
 from kube.rest import RestApi
 from kube.watch import Mirror
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 WRITERS: Final = 8
 """Writes of one job that are under way at a time: where each takes 20 ms, 64 workers would take seconds."""
-
-SOON: Final = 1.0
-"""Seconds until what was out of date is decided again."""
 
 NEEDED: Final = 3
 """Of the copies so many come first without which nothing can be decided."""
@@ -66,8 +63,8 @@ class Passes:
     )
     _memory: Memory = field(default_factory=Memory, init=False)
     _written: dict[str, Pod] = field(default_factory=dict, init=False)
-    _outdated: bool = field(default=False, init=False)
-    """Whether the present pass decided from what had changed; nothing may wake the loop for it."""
+    _refused: bool = field(default=False, init=False)
+    """Whether a write of the last decision was: others may have what that job does not get."""
     _topology: Topology = field(default_factory=lambda: Topology(()), init=False)
     _shown: tuple[object, ...] = field(default=(), init=False)
 
@@ -75,6 +72,15 @@ class Passes:
         """Do a pass; returns the seconds until the next one."""
         if not self.sees():
             return self.interval * jitter()
+        deadline = time.monotonic() + self.longest
+        done = self._pass(deadline)
+        # Each time another job was refused, which then waits: the others get what it leaves.
+        while self._refused and time.monotonic() < deadline:
+            done = self._pass(deadline)
+        return self.interval * jitter() if done else 0.0
+
+    def _pass(self, deadline: float) -> bool:
+        """Decide, write and tell; says whether there was time for all writes."""
         began = time.monotonic()
         decision = self._decide()
         self.metrics.decided(decision, time.monotonic() - began, self.clock())
@@ -82,11 +88,10 @@ class Passes:
             self.metrics.failed("decision")
             _log.error("%s: a bug in this program", shown(job.key), exc_info=error)
         self._memory = decision.memory
-        self._outdated = False
-        done = self._carry_out(decision, began + self.longest)
+        self._refused = False
+        done = self._carry_out(decision, deadline)
         self.reporter.waiting([*decision.waiting, *decision.doubted], self.clock())
-        interval = min(self.interval, SOON) if self._outdated else self.interval
-        return interval * jitter() if done else 0.0
+        return done
 
     def sees(self) -> bool:
         """Whether nodes and pods are followed: what looks free to the blind may be taken by now.
@@ -148,10 +153,8 @@ class Passes:
         except ApiError as error:
             self.metrics.failed("write")
             _log.warning("%s: %s", shown(job.key), error)
-            if isinstance(error, ConflictError):
-                self._outdated = True
-            else:
-                self._memory = self._memory.refused(job.key, str(error), self.clock())
+            self._refused = True
+            self._memory = self._memory.refused(job.key, str(error), self.clock())
 
     def _open(self, opening: Opening) -> None:
         now, job = self.clock(), opening.job
@@ -164,7 +167,7 @@ class Passes:
             return write.patch(self.api, pod, write.release(pod) + (pin(pod, {}) if late else []))
 
         def begin(pod: Pod) -> Pod | None:
-            return write.patch(self.api, pod, guarded(pod.version, pin(pod, plans[pod.uid])))
+            return write.patch(self.api, pod, pin(pod, plans[pod.uid]))
 
         plans = {pod.uid: plan for pod, plan in opening.plans}
         begun: dict[str, Pod] = {}
@@ -205,11 +208,8 @@ class Passes:
             self.reporter.tell(deletion.job, "Recreated", deletion.why, self.clock(), "Warning")
 
     def _deleted(self, pod: Pod) -> Pod | None:
-        """Delete a pod; one that has changed stays, and the others of its job go."""
-        try:
-            write.delete(self.api, pod)
-        except ConflictError as error:
-            _log.info("%s", error)
+        """Delete a pod; one that has started meanwhile stays, and the others of its job go."""
+        if not write.delete(self.api, pod):
             return None
         self.metrics.deletions.inc()
         return replace(pod, deleting=True)

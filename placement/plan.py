@@ -17,6 +17,9 @@ FIRST_PAUSE: Final = timedelta(seconds=10)
 LONGEST_PAUSE: Final = timedelta(minutes=30)
 """A job opened without getting its nodes is tried again at once, then after pauses that double up to this."""
 
+REMEMBERED: Final = 2 * LONGEST_PAUSE
+"""How long it is known that a job, or an admission to some nodes, came to nothing."""
+
 MOST_PLANNED: Final = 256
 """Blocks whose units stand on one pod: at most a fourteenth of the room for its annotations."""
 
@@ -74,7 +77,7 @@ class Failure:
 
     def counts(self, now: datetime) -> bool:
         """Whether it is remembered still."""
-        return now - self.at < 2 * LONGEST_PAUSE
+        return now - self.at < REMEMBERED
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +112,13 @@ class Memory:
 
     Attributes:
         keeping: The turn that lasts, or was last.
+        doubtful: Nodes where a job was admitted in vain, by name, and when the last was.
     """
 
     unsettled: Mapping[JobKey, Unsettled] = field(default_factory=dict)
     failures: Mapping[JobKey, Failure] = field(default_factory=dict)
     keeping: Keeping | None = None
+    doubtful: Mapping[str, datetime] = field(default_factory=dict)
 
     def refused(self, job: JobKey, why: str, now: datetime) -> Self:
         """The same, and that a write to a job's pods was refused."""

@@ -5,7 +5,7 @@ cannot be read, or would cost too much, becomes the pod's `problem`, in words, a
 that takes no node for a job only who it is and what it takes is kept: it may be as large as it likes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
@@ -18,7 +18,20 @@ from contract import place as contract
 from contract.keys import DEVICES, GATE, JOB, LOOSE, OPENED
 from contract.place import ContractError, Place, Placer
 from kube.api import Object
-from placement.model import PORT, Ask, Demand, Ended, Expression, Node, Pod, Taint, Term, Toleration
+from placement.model import (
+    MARKS,
+    PORT,
+    Apart,
+    Ask,
+    Demand,
+    Ended,
+    Expression,
+    Node,
+    Pod,
+    Taint,
+    Term,
+    Toleration,
+)
 
 ENDED: Final = ("Succeeded", "Failed")
 """Phases of pods that hold nothing any more."""
@@ -47,6 +60,9 @@ MOST_RESOURCES: Final = 32
 MOST_PORTS: Final = 16
 """Host ports of one pod that are kept."""
 
+MOST_APART: Final = 16
+"""Terms of a pod's required anti-affinity; the guard accepts no more from anybody."""
+
 MOST_CLAIMS: Final = 8
 """Entries of one worker's `resourceClaims`."""
 
@@ -61,6 +77,9 @@ CORE: Final = DEVICES | {"cpu", "memory", "ephemeral-storage"}
 
 _demands: WeakValueDictionary[tuple[Any, ...], Demand] = WeakValueDictionary()
 """Those of the pods that are there."""
+
+_aparts: WeakValueDictionary[tuple[Any, ...], Apart] = WeakValueDictionary()
+"""Their terms of anti-affinity."""
 
 
 def read_node(found: Object) -> Node:
@@ -86,10 +105,11 @@ def read_pod(found: Object) -> Pod | None:
     if status.get("phase") in ENDED:
         return None
     gates = tuple(gate.get("name", "") for gate in spec.get("schedulingGates") or ())
+    labels: Mapping[str, str] = metadata.get("labels") or {}
     place, number, problem = None, 0, ""
     try:
         place, number = read_place({"metadata": metadata, "spec": spec})
-        problem = _excess(spec) or _unwritable(metadata, gates) if place else ""
+        problem = _excess(spec) or _unwritable(metadata, gates) or _labelled(labels) if place else ""
     except ContractError as error:
         problem = str(error)
     claims = spec.get("resourceClaims") or () if place else ()
@@ -102,9 +122,8 @@ def read_pod(found: Object) -> Pod | None:
         namespace=metadata.get("namespace", ""),
         name=metadata.get("name", ""),
         uid=metadata.get("uid", ""),
-        version=metadata.get("resourceVersion", ""),
         job=contract.job(metadata, place.group if place else ""),
-        loose=LOOSE in (metadata.get("labels") or {}),
+        loose=LOOSE in labels,
         place=place,
         number=number,
         problem=problem,
@@ -118,6 +137,8 @@ def read_pod(found: Object) -> Pod | None:
             )
             for item in claims[:MOST_CLAIMS]
         ),
+        labels={key: value for key, value in labels.items() if place or key in MARKS},
+        apart=read_apart(spec),
         node=spec.get("nodeName") or "",
         opened=opened,
         plan=plan,
@@ -178,6 +199,44 @@ def read_demand(spec: Object, *, conditions: bool = True) -> Demand:
         asked = {name: amount for name, amount in asked.items() if name in CORE}
     asked |= ports(spec)
     return _demand(said.get("nodeSelector") or {}, terms, tolerations, asked)
+
+
+def read_apart(spec: Object) -> tuple[Apart, ...]:
+    """The terms of a pod's required anti-affinity.
+
+    Of one that has more, or longer ones, than are looked at, each counts as one about all pods.
+    """
+    affinity: Object = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+    if not terms:
+        return ()
+    if len(terms) > MOST_APART or len(str(terms)) > MOST_TEXT:
+        keys = sorted({str(term.get("topologyKey") or "")[:MOST_TEXT] for term in terms})
+        return tuple(_apart(key, (), frozenset(), ()) for key in keys[:MOST_TEXT])
+    return tuple(
+        _apart(
+            term.get("topologyKey") or "",
+            _selector(term.get("labelSelector")),
+            frozenset(term.get("namespaces") or ()),
+            _selector(term.get("namespaceSelector")),
+        )
+        for term in terms
+    )
+
+
+def _apart(*said: Any) -> Apart:  # noqa: ANN401 - as the fields of one
+    known = _aparts.get(said)
+    if known is None:
+        known = _aparts[said] = Apart(*said)
+    return known
+
+
+def _selector(found: Object | None) -> tuple[Expression, ...] | None:
+    """A label selector; None where there is none, which selects nothing."""
+    if found is None:
+        return None
+    equal = (Expression(key, "In", (value,)) for key, value in (found.get("matchLabels") or {}).items())
+    return (*equal, *_expressions(found.get("matchExpressions")))
 
 
 def claiming(pod: Pod, asks: tuple[Ask, ...]) -> Pod:
@@ -246,15 +305,20 @@ def _unwritable(metadata: Object, gates: tuple[str, ...]) -> str:
     return f"its annotations have {length} bytes: at most {MOST_ANNOTATIONS}, so that its unit has room"
 
 
+def _labelled(labels: Mapping[str, str]) -> str:
+    """Why a worker has too many labels to compare with others' anti-affinity; empty where it does not."""
+    length = sum(len(key) + len(value or "") for key, value in labels.items())
+    return f"its labels have {length} characters: at most {MOST_TEXT} are looked at" * (length > MOST_TEXT)
+
+
 def _term(found: Object) -> Term:
-    return Term(
-        *(
-            tuple(
-                Expression(item.get("key", ""), item.get("operator", ""), tuple(item.get("values") or ()))
-                for item in found.get(kind) or ()
-            )
-            for kind in _KINDS
-        )
+    return Term(*(_expressions(found.get(kind)) for kind in _KINDS))
+
+
+def _expressions(found: Iterable[Object] | None) -> tuple[Expression, ...]:
+    return tuple(
+        Expression(item.get("key", ""), item.get("operator", ""), tuple(item.get("values") or ()))
+        for item in found or ()
     )
 
 

@@ -64,13 +64,13 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
     """Why a job cannot have units, by id: first those that do not suit its pods."""
     yield from ranking.unfit.items()
     for unit in ranking.fitting.values():
-        cause = cluster.cause(unit, ranking.place.size, ranking.demands, job.key)
+        cause = cluster.cause(unit, ranking.place.size, ranking.demands, job)
         if cause is not None:
             yield unit.id, cause
 
 
 def _counted(kind: str, alike: list[tuple[str, Cause]]) -> str:
-    whole = kind in ("held", "kept")
+    whole = kind in ("held", "kept", "repelled")
     shown = Counter(
         cause.detail if whole else f"{name}: {cause.detail}" for name, cause in alike
     ).most_common(2)

@@ -1,7 +1,8 @@
 """What a decision says, written to the API server: pins and gates, and deletions.
 
-Every write names the pod's uid, so that a pod of the same name that was made since is not meant. The API
-server itself refuses to pin what has no gate any more, and to change a pin.
+Every write names the pod's uid, so that a pod of the same name that was made since is not meant. What else
+has to be as it was is tested by itself: who changes something else of the pod has no say in the write. The
+API server itself refuses to pin what has no gate any more, and to change a pin.
 """
 
 from collections.abc import Mapping
@@ -27,9 +28,14 @@ def noted(now: datetime, plan: Mapping[int, str]) -> str:
 
 
 def pin(pod: Pod, key: str, unit: str, note: str) -> list[Object]:
-    """The operations that pin a pod to its unit, by a node label, with a note."""
-    at, value = (("nodeSelector", key), unit) if pod.demand.selector else (("nodeSelector",), {key: unit})
+    """The operations that pin a pod to its unit, by a node label, with a note, unless it has a pin by now.
+
+    Its node selector is tested: a leader that decided from the same pod may have pinned it.
+    """
+    selector = dict(pod.demand.selector)
+    at, value = (("nodeSelector", key), unit) if selector else (("nodeSelector",), {key: unit})
     return [
+        *([{"op": "test", "path": "/spec/nodeSelector", "value": selector}] if selector else []),
         {"op": "add", "path": pointer(("metadata", "annotations", OPENED)), "value": note},
         {"op": "add", "path": pointer(("spec", *at)), "value": value},
     ]
@@ -66,11 +72,19 @@ def patch(api: RestApi, pod: Pod, operations: list[Object]) -> Pod | None:
     return read_pod(api.patch(path_of(pod), [same, *operations]))
 
 
-def delete(api: RestApi, pod: Pod) -> None:
-    """Delete a pod, if nothing at all has happened to it since it was seen: it may have started.
+def delete(api: RestApi, pod: Pod) -> bool:
+    """Delete a pod, unless it has started by now; says whether it was.
+
+    Its gate goes first: the program's account may delete no pod that waits.
 
     Raises:
-        ConflictError: Something has.
+        ConflictError: It was made anew meanwhile.
         ApiError: It cannot be deleted.
     """
-    api.delete(path_of(pod), {"uid": pod.uid, "resourceVersion": pod.version})
+    now = api.get(path_of(pod))
+    there = now and read_pod(now)
+    if not there or there.uid != pod.uid or there.started or there.opened is None:
+        return False
+    patch(api, there, release(there))
+    api.delete(path_of(pod), {"uid": pod.uid})
+    return True

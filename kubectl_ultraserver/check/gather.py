@@ -147,9 +147,10 @@ def _job(seen: Gatherer) -> Iterator[Line]:
 
 def _placement(seen: Gatherer) -> Iterator[Line]:
     rows = table_of(seen.api.get(RULES))[0].rules
-    gates = any(row.placer is Placer.GATE and row.mode is Mode.ENFORCE for row in rows)
-    lease = seen.api.get(LEASE)
-    return installed.placement(lease, datetime.now(UTC), gates=gates, kueue=bool(seen.kueue))
+    placers = {row.placer for row in rows if row.mode is Mode.ENFORCE}
+    lease, kueue = seen.api.get(LEASE), bool(seen.kueue)
+    yield from installed.placement(lease, datetime.now(UTC), gates=Placer.GATE in placers, kueue=kueue)
+    yield from installed.queues(counts=Placer.KUEUE in placers, kueue=kueue)
 
 
 def _guard(seen: Gatherer) -> Iterator[Line]:

@@ -175,6 +175,18 @@ def placement(lease: Object | None, now: datetime, *, gates: bool, kueue: bool) 
         yield Line(PASS if kueue else WARN, text_, remedy, "placement.md")
 
 
+def queues(*, counts: bool, kueue: bool) -> Iterator[Line]:
+    """Whether the label of a queue ``counts`` by the rule table where Kueue is installed, and only there."""
+    if counts != kueue:
+        text_ = (
+            "a job that names a queue passes whole-job admission, and Kueue is not installed"
+            if counts
+            else "Kueue is installed, and the rule table does not have jobs wait for it"
+        )
+        remedy = f"set the value kueue: {str(kueue).lower()}"
+        yield Line(FAIL if counts else WARN, text_, remedy, "kueue.md#set-it-up")
+
+
 def guard(
     policies: Sequence[Object], bindings: Sequence[Object], accounts: Mapping[str, bool], *, placement: bool
 ) -> Iterator[Line]:

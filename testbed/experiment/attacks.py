@@ -69,6 +69,11 @@ class Tenant:
     def job(self, name: str, workers: int, bound: int = 0, **spec: Any) -> list[Object]:
         """Create an MPIJob; its workers, when all are there and so many of them have a node."""
         self.kubectl.create(mpijob(workers, name=name, worker_spec=spec))
+        return self.bound(name, workers, bound)
+
+    def bound(self, name: str, workers: int, bound: int | None = None) -> list[Object]:
+        """The workers of a job, when all are there and so many of them have a node; by default all."""
+        bound = workers if bound is None else bound
         there = [False] * (workers - bound) + [True] * bound
         found = self.kubectl.wait_for(
             lambda pods: sorted("nodeName" in pod["spec"] for pod in pods["items"]) == there,
@@ -284,6 +289,26 @@ def nodes_that_repel(tenant: Tenant) -> Goes:
     yield ALL
 
 
+def workers_without_devices(tenant: Tenant) -> Goes:
+    """A job whose workers are on all free UltraServers and use nothing: not even its labels close them."""
+    chosen = {"nodeSelector": {nodes.INSTANCE_TYPE: nodes.TRN2U}}
+    tenant.kubectl.create(mpijob(ALL, name="idle", resource=None, worker_spec=chosen))
+    tenant.bound("idle", ALL)
+    yield ALL
+
+
+def one_core_that_repels(tenant: Tenant) -> Goes:
+    """A Pod with one device keeps everybody off an UltraServer that a job of two would choose first."""
+    term = {"labelSelector": {}, "namespaceSelector": {}}
+    core = ordinary("core", affinity=repelling(term, key=nodes.SERVER_ID_4))
+    core["spec"]["nodeSelector"] = {HOSTNAME: tenant.free[0]}
+    core["spec"]["containers"][0]["resources"] = {"limits": {"aws.amazon.com/neuron": "1"}}
+    tenant.forge(core)
+    if 403 not in tenant.answers:
+        tenant.kubectl.wait_for(lambda pod: "nodeName" in pod["spec"], "pod", "core")
+    yield 2
+
+
 Attack = Callable[[Tenant], Goes]
 ATTACKS: tuple[Attack, ...] = (
     what_once_stopped_the_fleet,
@@ -296,12 +321,15 @@ ATTACKS: tuple[Attack, ...] = (
     every_verb,
     pods_that_end_for_ever,
     odd_priorities,
+    workers_without_devices,
+    one_core_that_repels,
 )
 REFUSED: tuple[Attack, ...] = (
     names_of_others_jobs,
     every_verb,
     a_place_that_is_kept,
+    one_core_that_repels,
     a_zone_that_repels,
     nodes_that_repel,
 )
-"""What the guard refuses; of these nothing else stops the last three."""
+"""What the guard refuses; of these nothing else stops the last two, and `a_place_that_is_kept`."""

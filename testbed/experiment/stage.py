@@ -39,12 +39,14 @@ def table(policy: str) -> str:
     """The rule table of a policy."""
     if policy in {"placement", "claims"}:
         return placement.ROWS.read_text(encoding="utf-8")
+    if policy == "kueue":
+        return kueue.ROWS.read_text(encoding="utf-8")
     packaged = yaml.safe_load((webhook.REPOSITORY / "webhook/rules/default.yaml").read_text(encoding="utf-8"))
     off = []
     if policy == "selector":
         off = [rule["name"] for rule in packaged["rules"] if rule["name"] != "ultraserver-nodes"]
     elif policy == "document":
-        off = ["apart-across-namespaces", "nodes-with-server-id", "blocks-whole"]
+        off = ["apart-across-namespaces", "apart-from-labelled-jobs", "nodes-with-server-id", "blocks-whole"]
     head = {"apiVersion": packaged["apiVersion"], "kind": "RuleTable", "extends": "default"}
     return json.dumps(head | {"rules": [{"name": name, "mode": "off"} for name in off]})
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from testbed import chart
 from testbed.kits import build
 from testbed.plane import managers, webhook
 from testbed.plane.controlplane import ControlPlane, answers_ok
@@ -19,6 +20,8 @@ ACCOUNT = "kueue-controller-manager"
 QUEUE = "kueue.x-k8s.io/queue-name"
 WORKLOADS = "workloads.kueue.x-k8s.io"
 LOCAL_QUEUE = "training"
+ROWS = chart.RULES / "15-kueue.yaml"
+"""The rows by which a job that names a queue waits for Kueue."""
 EXAMPLE = webhook.REPOSITORY / "examples" / "kueue.yaml"
 
 

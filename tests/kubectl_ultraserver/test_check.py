@@ -235,6 +235,13 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
         installed.placement(None, NOW, gates=False, kueue=False),
         ["warn whole-job admission is not in the rule table"],
     ),
+    (installed.queues(counts=True, kueue=True), []),
+    (installed.queues(counts=False, kueue=False), []),
+    (
+        installed.queues(counts=True, kueue=False),
+        ["fail a job that names a queue passes whole-job admission"],
+    ),
+    (installed.queues(counts=False, kueue=True), ["warn Kueue is installed, and the rule table does not"]),
     (guard(policies(), bound(), {"op": True}), ["pass 4 policies refuse"]),
     (guard(policies("other"), bound(), {"op": False}, placement=False), ["warn there is no guard"]),
     (guard(policies(ACCOUNT), bound(names=[ACCOUNT])), ["warn there is no guard"]),

@@ -24,6 +24,7 @@ from tests.placement.world import (
     deleted,
     foreign,
     job,
+    name_of,
     node,
     on,
     opened,
@@ -612,6 +613,36 @@ def test_a_job_that_fails_again_and_again_is_tried_less_and_less(count: int, pau
     assert waiting(early) == {
         "a": f"admitted {count} times without getting its nodes; tried again at 12:00:01 UTC"
     }
+
+
+def test_a_job_that_was_evicted_is_no_started_one_though_a_worker_of_it_survived() -> None:
+    """It would be tried again before all others, without a pause, for as long as its author likes."""
+    survivor, *others = job("a", 4, priority=1)
+    evil = [opened(pinned(survivor, SERVER_4, "us-01")), *others]
+    memory = Memory(failures={("team", "team.a"): Failure(2, NOW - SECOND, frozenset({"us-01"}))})
+    decision = ask(TWO.values(), [*evil, *job("b", 4)], memory)
+    assert placed(decision) == {"b": "us-02"}
+    assert "admitted 2 times without getting its nodes" in waiting(decision)["a"]
+    once = Memory(failures={("team", "team.a"): Failure(1, NOW - SECOND, frozenset({"us-01"}))})
+    order = [
+        name_of(found.job.key)
+        for found in ask(TWO.values(), [*evil, *job("b", 4, priority=2)], once).openings
+    ]
+    assert order == ["b", "a"]
+
+
+def test_a_job_that_was_evicted_loses_its_age() -> None:
+    memory = Memory(failures={("team", "team.a"): Failure(1, NOW - SECOND, frozenset())})
+    waits = [*job("a", 4, age=HOUR), *job("b", 4, age=MINUTE)]
+    assert placed(ask(ONE.values(), waits, memory)) == {"b": "us-01"}
+
+
+def test_a_jobs_priority_is_the_lowest_of_its_workers() -> None:
+    """A launcher takes no node, and neither a quota on devices nor one on nodes pays for its class."""
+    low, *others, launcher = job("a", 4, priority=9, launcher=True)
+    for priorities in ([low, *others], [replace(low, priority=0), *others]):
+        evil = [*priorities[:1], *(replace(pod, priority=0) for pod in priorities[1:]), launcher]
+        assert placed(ask(ONE.values(), [*evil, *job("b", 4, priority=1)])) == {"b": "us-01"}
 
 
 def test_failures_are_forgotten_when_the_job_is_whole_or_long_gone() -> None:

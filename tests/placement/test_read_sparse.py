@@ -32,7 +32,6 @@ def test_a_pod_that_says_nothing(found: dict[str, Any]) -> None:
     pod = read_pod(found)
     assert pod
     assert pod == Pod("", "", "", demand=pod.demand, created=EPOCH)
-    assert pod.version == ""
     demand = pod.demand
     assert (demand.selector, demand.terms, demand.tolerations, demand.requests) == ({}, None, (), {})
 
@@ -48,7 +47,7 @@ def test_a_pod_arrives_with_all_that_identifies_it() -> None:
     spec = {"schedulingGates": [{"name": "others"}, {}]}
     pod = read_pod({"metadata": metadata | {"annotations": {keys.JOB: "team.train"}}, "spec": spec})
     assert pod
-    assert (pod.namespace, pod.name, pod.uid, pod.version) == ("team", "p", "u", "7")
+    assert (pod.namespace, pod.name, pod.uid) == ("team", "p", "u")
     assert (pod.job, pod.loose, pod.gates) == ("team.train", True, ("others", ""))
 
 

@@ -13,7 +13,12 @@ from webhook.ruletests.run import outdated, run
 
 CASES = Path(__file__).parent / "cases"
 RULES = Path(__file__).parents[2] / "manifests" / "chart" / "rules"
-HARDENING = ("apart-across-namespaces", "wait-for-all-workers", "init-in-job-image")
+HARDENING = (
+    "apart-across-namespaces",
+    "apart-from-labelled-jobs",
+    "wait-for-all-workers",
+    "init-in-job-image",
+)
 OFF = "".join(f"  - {{name: {name}, mode: off}}\n" for name in HARDENING)
 ON = """
 candidates: {claims: {all-*: {takes: 16}}}
@@ -33,7 +38,10 @@ def laid_over(pattern: str, text: str) -> Table:
 @cache
 def documented() -> Table:
     """The rows of the AWS document, where those that replace them are off, and whole-job admission."""
-    return laid_over("30-placement.yaml", "values: {initImage: 'init:1'}\nrules:\n" + OFF)
+    return laid_over(
+        "30-placement.yaml",
+        f"values: {{initImage: 'init:1'}}\nrules:\n  - {{name: kueue-chooses-nodes, mode: enforce}}\n{OFF}",
+    )
 
 
 @cache
@@ -42,8 +50,15 @@ def components() -> Table:
     return laid_over("[0-9]*.yaml", ON)
 
 
+@cache
+def queued() -> Table:
+    """The packaged table where Kueue is in the cluster."""
+    return laid_over("15-kueue.yaml", "")
+
+
 TABLES: Final = {
     "packaged": load_default,
+    "kueue": queued,
     "documented": documented,
     "components": components,
 }

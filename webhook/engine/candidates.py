@@ -1,8 +1,10 @@
 """Whether a job is one for UltraServers: its opt-in or opt-out, its resources, its nodes."""
 
+from collections.abc import Sequence
+
 from contract import keys
-from webhook.engine.claims import claimed_node, claims, left_alone
-from webhook.engine.jobs import OpenJob, marked
+from webhook.engine.claims import Claim, claimed_node, claims, left_alone
+from webhook.engine.jobs import OpenGroup, OpenJob, marked
 from webhook.engine.outcome import JobError, cut
 from webhook.objects.templates import admits, matches, takes
 from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown, text_of
@@ -107,13 +109,26 @@ def _left_out(table: Table, job: OpenJob) -> str:
 def devices(wanted: Candidates, job: OpenJob) -> Devices:
     """How a job's workers get their devices."""
     found = {_devices(wanted, job, path) for path in job.paths(WORKER)}
-    return found.pop() if len(found) == 1 else "mixed"
+    if len(found) == 1:
+        return found.pop()
+    idle = (max(group.replicas, 1) for group in job.groups if group.takes_nodes and _idle(wanted, job, group))
+    return "mixed" if sum(idle) <= 1 else "some"
 
 
 def _devices(wanted: Candidates, job: OpenJob, path: Path) -> Devices:
     found = list(claims(wanted, get(job.object, path)))
+    own = _own_devices(wanted, job, path, [claim for claim in found if not claim.shared])
     if any(claim.shared for claim in found):
-        return "unknown"  # whole-job admission does not know where a claim of several pods is
+        # Whole-job admission does not know where a claim of several pods is.
+        return "unknown" if own == "none" else "shared"
+    return own
+
+
+def _idle(wanted: Candidates, job: OpenJob, group: OpenGroup) -> bool:
+    return _devices(wanted, job, group.template) in {"none", "unknown"}
+
+
+def _own_devices(wanted: Candidates, job: OpenJob, path: Path, found: Sequence[Claim]) -> Devices:
     if any(job.asked[path].get(name) for name in wanted.requests):
         return "requested"
     if any(claim.takes and claim.takes.node_config for claim in found):

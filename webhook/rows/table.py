@@ -146,10 +146,10 @@ def _candidate(said: bool | str) -> bool | None:  # noqa: FBT001 - that is what 
     return None if isinstance(said, str) else said
 
 
-Devices = Literal["configured", "claimed", "requested", "unknown", "none", "mixed"]
+Devices = Literal["configured", "claimed", "requested", "shared", "unknown", "none", "mixed", "some"]
 """How a job's workers get their devices: by claims of the section candidates that say a node config, or by
-such that do not; by requests; by claims that the section does not know; or not at all. Mixed where its
-templates differ."""
+others; by requests; by one of these, beside claims that pods share; by such claims alone; or not at all.
+Mixed where its templates differ, and one pod at most, such as a launcher, has none; else some."""
 
 
 @dataclass(frozen=True)
@@ -191,8 +191,9 @@ class Match(Row):
         named: false: the job has a generateName.
         numbered: true: each pod that takes a node has a number.
         placer: affinity (the scheduler), kueue or gate (whole-job admission).
-        devices: configured (claims with a nodeConfig), claimed (others), requested, unknown (claims that
-            pods share), none or mixed.
+        devices: configured (claims with a nodeConfig), claimed (others), requested, shared (one of these,
+            and claims that pods share), unknown (such claims alone) or none. Where templates differ: mixed,
+            or some, if more than one pod has none.
         requests: The pod requests one of these resources; in a map, at least so many, or a Range.
             Containers count together.
         image: Images of a container or init container; globs.

@@ -210,28 +210,35 @@ volumeMounts:
 {key: kubernetes.io/metadata.name, operator: NotIn, values: {{ include "namespaces-of-system" . }}}
 {{- end }}
 {{- define "namespaces-of-system" }}['kube-system', 'kube-public', 'kube-node-lease', 'ultraserver-webhook']{{ end }}
-{{/* In CEL: what whole-job admission's account may not do to Pods, and what others may not.
-RBAC cannot tell pods apart: who may patch pods could give any of them another image. So this account may change only pods
-that wait behind the gate, of those only selector, gates and annotations, and may delete only pods that the program has
-admitted and that never started. And what the program finds pinned, it takes for its own admission: such a job comes first,
-and its UltraServers are held for it. So only it and administrators may write that. */}}
+{{/* In CEL: what whole-job admission's account may do to Pods, and what others may not.
+RBAC cannot tell pods apart: who may patch pods could give any of them another image. So of a pod that waits behind the gate
+this account may change one annotation, remove its own gate and add the label of the pod's unit to the node selector; all
+else that the API server lets anybody change of a pod has to be as before. And it may delete only pods that the program has
+admitted, and that never started. What the program finds pinned, it takes for its own admission: such a job comes first, and
+its UltraServers are held for it. So only it and administrators may write that. */}}
 {{- define "placement-refuses" -}}
+{{- $opened := "'ultraserver-webhook.io/opened'" }}{{ $gate := "{'name': 'ultraserver-webhook.io/whole-job'}" -}}
 request.userInfo.username == 'system:serviceaccount:ultraserver-webhook:ultraserver-placement'
-? request.operation == 'CREATE' || (request.operation == 'DELETE'
-? oldObject.status.phase != 'Pending'
-  || !oldObject.metadata.?annotations[?'ultraserver-webhook.io/opened'].hasValue()
-: !({'name': 'ultraserver-webhook.io/whole-job'} in oldObject.spec.?schedulingGates.orValue([]))
-  || object.spec.containers.map(each, each.image) != oldObject.spec.containers.map(each, each.image)
-  || object.spec.?initContainers.orValue([]).map(each, each.image) !=
-  oldObject.spec.?initContainers.orValue([]).map(each, each.image)
-  || object.spec.?tolerations != oldObject.spec.?tolerations || object.spec.?affinity != oldObject.spec.?affinity
-  || object.spec.?activeDeadlineSeconds != oldObject.spec.?activeDeadlineSeconds
+? request.?subResource.orValue('') != '' || request.operation == 'CREATE' || (request.operation == 'DELETE'
+? oldObject.status.phase != 'Pending' || {{ $gate }} in oldObject.spec.?schedulingGates.orValue([])
+  || !oldObject.metadata.?annotations[?{{ $opened }}].hasValue()
+: !({{ $gate }} in oldObject.spec.?schedulingGates.orValue([]))
+  || oldObject.spec.schedulingGates.exists(each, each != {{ $gate }} && !(each in object.spec.?schedulingGates.orValue([])))
+  || object.spec.?nodeSelector.orValue({}).exists(key, object.spec.nodeSelector[key] != oldObject.spec.?nodeSelector[?key].orValue('')
+    && key != 'kubernetes.io/hostname'
+    && !(oldObject.metadata.?annotations[?'ultraserver-webhook.io/place'].orValue('') + ' ').contains(' unit=' + key + ' ')
+    && oldObject.metadata.?annotations[?'ultraserver-webhook.io/topology-key'].orValue('') != key)
+  || [object, oldObject].exists(pod, pod.metadata.?annotations.orValue({}).exists(key, key != {{ $opened }}
+    && object.metadata.?annotations[?key] != oldObject.metadata.?annotations[?key]))
   || object.metadata.?labels != oldObject.metadata.?labels
   || object.metadata.?ownerReferences != oldObject.metadata.?ownerReferences
-  || object.metadata.?finalizers != oldObject.metadata.?finalizers)
-: request.operation != 'DELETE' && object.metadata.?annotations[?'ultraserver-webhook.io/opened'].hasValue()
-  && !(request.operation == 'UPDATE' && object.metadata.?annotations[?'ultraserver-webhook.io/opened'] ==
-  oldObject.metadata.?annotations[?'ultraserver-webhook.io/opened'])
+  || object.metadata.?finalizers != oldObject.metadata.?finalizers
+  || object.spec.containers != oldObject.spec.containers || object.spec.?initContainers != oldObject.spec.?initContainers
+  || object.spec.?tolerations != oldObject.spec.?tolerations || object.spec.?affinity != oldObject.spec.?affinity
+  || object.spec.?activeDeadlineSeconds != oldObject.spec.?activeDeadlineSeconds
+  || object.spec.?terminationGracePeriodSeconds != oldObject.spec.?terminationGracePeriodSeconds)
+: request.operation != 'DELETE' && object.metadata.?annotations[?{{ $opened }}].hasValue()
+  && !(request.operation == 'UPDATE' && object.metadata.?annotations[?{{ $opened }}] == oldObject.metadata.?annotations[?{{ $opened }}])
   && !('system:masters' in request.userInfo.groups)
 {{- end }}
 {{- define "placement-says" -}}
@@ -239,6 +246,6 @@ request.userInfo.username != 'system:serviceaccount:ultraserver-webhook:ultraser
 ? 'annotation ultraserver-webhook.io/opened is written by whole-job admission only; take it out of the pod or the'
 + ' job\'s pod template'
 : request.operation == 'DELETE' ? 'the pod was not admitted by this program, or has started'
-: 'the pod does not wait behind the gate ultraserver-webhook.io/whole-job, or more would change than its node'
-+ ' selector, gates and annotations'
+: 'the pod does not wait behind the gate ultraserver-webhook.io/whole-job, or more would change than the annotation'
++ ' ultraserver-webhook.io/opened, this gate, and the label of its unit in its node selector'
 {{- end }}

@@ -88,6 +88,31 @@ ANYWHERE, NAMED = {"namespaceSelector": {}}, "kubernetes.io/metadata.name"
 HOST, DEVICE = "kubernetes.io/hostname", {"requests": {NEURON: "1"}, "limits": {NEURON: "1"}}
 
 
+PLACE_OF_TWO = f"placer=gate workers=2 size=2 unit={SERVER_2} index=labels/{INDEX}"
+NOT_OWN = {"key": keys.JOB, "operator": "NotIn", "values": ["team-b.victim"]}
+IS_JOB = {"key": keys.JOB, "operator": "Exists"}
+WORKERS = {"matchLabels": {ROLE: "worker"}, "matchExpressions": [NOT_OWN]}
+LOOSE_ROW = yaml.safe_load((REPOSITORY / "manifests/chart/rules/20-pods.yaml").read_text(encoding="utf-8"))[
+    "rules"
+][0]["add"]["spec"]["affinity"]
+
+
+def computed(  # noqa: PLR0913 - each is one thing that may be otherwise
+    *,
+    name: str,
+    asks: Object = DEVICE,
+    unit: str = SERVER_4,
+    key: str = SERVER_4,
+    selector: Object = WORKERS,
+    job: str = "team-b.victim",
+) -> Object:
+    """A worker of the job ``team-b.victim`` with a term as the webhook computes it."""
+    made = selecting(key, asks=asks, name=name, **selector)
+    place = f"placer=gate workers=4 size=4 unit={unit} index=labels/{INDEX}"
+    made["metadata"] |= {"labels": FORGED | {keys.JOB: job}, "annotations": {keys.PLACE: place}}
+    return made
+
+
 def selecting(key: str = HOST, *, asks: Object | None = None, name: str = "bare", **selector: Any) -> Object:
     """A Pod that keeps those off its node, in all namespaces, that are selected so."""
     made = pod(name, affinity=repelling(ANYWHERE | {"labelSelector": selector}, key=key))
@@ -102,14 +127,14 @@ def among(key: str, operator: str = "In") -> list[Object]:
 def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone_or_a_node_without_using_it(
     ada: Kubectl,
 ) -> None:
-    """Whoever has it from a template, an operator as well, is refused it."""
+    """Whoever has it from a template, an operator as well, is refused it: one core closed an UltraServer."""
     own = {"namespaces": [ada.namespace]}
     far = [
         repelling(ANYWHERE),
         repelling(own, {"namespaces": ["team-b"]}),
         repelling({"namespaces": [ada.namespace, "team-b"]}),
         repelling(own | {"namespaceSelector": {"matchLabels": {NAMED: "team-b"}}}),
-        repelling(*[{}] * 101),
+        repelling(*[{}] * 17),
         repelling(ANYWHERE, key="kubernetes.io/os"),
         repelling(ANYWHERE, key="example.com/rac"),
     ]
@@ -124,6 +149,9 @@ def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone_or_a_node_without_
         selecting(matchLabels={ROLE: "worker"}, asks={"requests": {NEURON: "0"}, "limits": {NEURON: "0"}}),
         selecting(matchExpressions=among("app", "Exists")),
         selecting(matchExpressions=[*among("app", "NotIn"), *among("batch.kubernetes.io/job-name")]),
+        selecting(SERVER_4, asks=DEVICE),
+        selecting("example.com/row", asks=DEVICE),
+        pod(affinity=LOOSE_ROW, initContainers=[{"name": "i", "image": "i", "resources": DEVICE}]),
         here,
     ]
     made = [*(pod(affinity=each) for each in far), *near]
@@ -132,28 +160,31 @@ def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone_or_a_node_without_
         assert_refused(refused, "value of topology.kubernetes.io/zone", "Take namespaceS", f"not {who.user}")
         assert_refused(refused, f"same value of {HOST}.", f"same value of {SERVER_4}.")
         assert refused.stderr.count("ValidatingAdmissionPolicy") == len(made)
-    # Not for being an admitted job's: its units are the packaged ones, and it names no node.
-    of_job = [*(pod(affinity=repelling(*terms)) for terms in ([ANYWHERE], [{}] * 101)), here]
+    # Nor an admitted job's: only as the webhook computes it, for the unit of its place, and with devices.
+    of_job = [*(pod(affinity=repelling(*terms)) for terms in ([ANYWHERE], [{}] * 17)), here]
     for each in of_job:
         each["metadata"]["labels"] = {keys.JOB: "team-b.victim"}
+    of_job += [
+        computed(name="idle", asks={}),
+        computed(name="single", unit=HOST),
+        computed(name="everybody", selector={}),
+        computed(name="another", job="team-b.another"),
+        computed(name="unlabelled", selector={"matchExpressions": [NOT_OWN]}),
+    ]
     refused = tries(ada.acting_as(people.OPERATOR), jobs.together(*of_job))
-    assert refused.stderr.count("ValidatingAdmissionPolicy 'ultraserver-webhook-guard-affinity'") == 3
+    assert refused.stderr.count("ValidatingAdmissionPolicy 'ultraserver-webhook-guard-affinity'") == len(
+        of_job
+    )
 
 
 def test_anti_affinity_of_ones_own_namespace_and_of_who_uses_a_unit_stays_allowed(ada: Kubectl) -> None:
-    rules = yaml.safe_load((REPOSITORY / "manifests/chart/rules/20-pods.yaml").read_text(encoding="utf-8"))[
-        "rules"
-    ]
-    (loose,) = (rule["add"]["spec"]["affinity"] for rule in rules)
     own = {"namespaces": [ada.namespace]}
     near = [
-        repelling(*[{}] * 100),
+        repelling(*[{}] * 16),
         repelling(own, own | {"namespaceSelector": {"matchLabels": {NAMED: ada.namespace}}}),
     ]
     asks = [
-        selecting("example.com/row", asks=DEVICE, name="row"),
         selecting(matchLabels={ROLE: "worker"}, asks=DEVICE, name="node"),
-        pod("loose", affinity=loose, initContainers=[{"name": "i", "image": "i", "resources": DEVICE}]),
     ]
     apps = [
         selecting(matchLabels={"app": "mine"}, name="labels"),
@@ -161,9 +192,17 @@ def test_anti_affinity_of_ones_own_namespace_and_of_who_uses_a_unit_stays_allowe
     ]
     made = [*(pod(f"p-{at}", affinity=each) for at, each in enumerate(near)), *asks, *apps]
     assert_done(tries(ada, jobs.together(*made)))
-    worker = selecting(SERVER_4, name="worker")
-    worker["metadata"]["labels"] = FORGED
-    assert_done(tries(ada.acting_as(people.OPERATOR), worker))
+    launcher = computed(name="launcher", asks={})
+    launcher["metadata"]["labels"] |= {INDEX: "0"}
+    of_job = [
+        computed(name="worker"),
+        computed(name="labelled", selector={"matchExpressions": [IS_JOB, NOT_OWN]}),
+        computed(name="row", unit="example.com/row", key="example.com/row"),
+        launcher,
+    ]
+    claims = computed(name="claims", asks={})
+    claims["spec"]["resourceClaims"] = [{"name": "all", "resourceClaimTemplateName": "us-4-node-config"}]
+    assert_done(tries(ada.acting_as(people.OPERATOR), jobs.together(*of_job, claims)))
 
 
 def bound(
@@ -334,7 +373,17 @@ def test_pods_of_other_apps_are_none_of_its_business(laundry: Kubectl) -> None:
     assert_done(patches(laundry, "pod/bare", {"metadata": {"labels": {"team": "a", ROLE: "master"}}}))
 
 
-def test_node_scheduler_and_placement_do_their_work_on_workers(running_job: Kubectl, ada: Kubectl) -> None:
+def test_the_gate_is_taken_off_by_whole_job_admission_alone(ada: Kubectl) -> None:
+    """Whoever does it has nodes before all that wait for their turn."""
+    gates = {"schedulingGates": [{"name": GATE}, {"name": "example.com/mine"}]}
+    assert_done(tries(ada.acting_as(people.OPERATOR), pod(annotations={keys.PLACE: PLACE_OF_TWO}, **gates)))
+    mine, own = ([{"op": "remove", "path": f"/spec/schedulingGates/{at}"}] for at in (1, 0))
+    assert_refused(patches(ada, "pod/bare", own), f"spec.schedulingGates[{GATE}] says", f"not {people.ADA}")
+    assert_done(patches(ada, "pod/bare", mine))
+    assert_done(patches(ada.acting_as(people.PLACEMENT), "pod/bare", own))
+
+
+def test_nodes_and_people_do_their_work_on_workers(running_job: Kubectl) -> None:
     node = running_job.acting_as(people.NODE, "system:nodes")
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     assert_done(patches(node, WORKER, ready, "--subresource=status"))
@@ -342,15 +391,6 @@ def test_node_scheduler_and_placement_do_their_work_on_workers(running_job: Kube
         patches(running_job, WORKER, {"metadata": {"labels": {"team": "a"}, "finalizers": ["example.com/x"]}})
     )
     assert_done(patches(running_job, WORKER, {"metadata": {"finalizers": None}}))
-    gated = people.unplaceable(2)
-    jobs.template(gated, "Worker")["spec"]["schedulingGates"] = [{"name": "example.com/whole"}]
-    ada.apply(gated)
-    ada.wait_for(lambda found: len(jobs.workers_of(found["items"])) == 2, "pods")
-    opening = [
-        {"op": "add", "path": "/spec/nodeSelector/server", "value": "us-01"},
-        {"op": "remove", "path": "/spec/schedulingGates/0"},
-    ]
-    assert_done(patches(ada.acting_as(people.PLACEMENT), WORKER, opening))
 
 
 def test_an_administrator_may_make_a_worker(ada: Kubectl, namespace: Kubectl) -> None:

@@ -41,7 +41,7 @@ def test_it_may_see_nodes_pods_and_claims_change_pods_and_write_events_and_nothi
     claims = [path.rpartition("/")[2] for path in READERS]
     assert {(*rule["resources"], *rule["verbs"]) for rule in rules} == {
         ("nodes", "list", "watch"),
-        ("pods", "list", "watch", "patch", "delete"),
+        ("pods", "get", "list", "watch", "patch", "delete"),
         (*claims, "list", "watch"),
         ("events", "create"),
     }

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from contract.keys import GATE, JOB, OPENED
-from kube.api import ApiError, Object
+from contract.keys import GATE, JOB, OPENED, PLACE
+from kube.api import ApiError, ConflictError, Object
 from testbed.experiment.judge import Key, all_whole
 from testbed.experiment.stage import TEAMS, Stage
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
 from testbed.plane.jobs import ROLE
-from testbed.plane.placement import POLICY
+from testbed.plane.placement import ACCOUNT, POLICY
 from testbed.plane.webhook import REPOSITORY
 from testbed.waiting import until
 from tests.plane.guard import people
@@ -199,7 +199,11 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
     status = f"{path}/begins/status"
     stage.api.patch(status, [{"op": "replace", "path": "/status/phase", "value": "Running"}])
     first = container | {"name": "first"}
-    waits = {"schedulingGates": [{"name": GATE}], "initContainers": [first], "containers": [container]}
+    waits = {
+        "schedulingGates": [{"name": GATE}, {"name": "kueue.x-k8s.io/topology"}],
+        "initContainers": [first],
+        "containers": [container],
+    }
     stage.api.create(path, {"metadata": {"name": "waits"}, "spec": waits})
     before = [{"op": "replace", "path": "/spec/initContainers/0/image", "value": "example.invalid/evil"}]
     tolerant = [{"op": "add", "path": "/spec/tolerations/-", "value": {"operator": "Exists"}}]
@@ -212,6 +216,10 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
     wish = {"weight": 1, "preference": {"matchExpressions": [{"key": "x", "operator": "Exists"}]}}
     preferred = "/spec/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution"
     affinity = [{"op": "add", "path": preferred, "value": [wish]}]
+    role = [{"op": "add", "path": "/metadata/annotations/iam.amazonaws.com~1role", "value": "admin"}]
+    place = [{"op": "remove", "path": f"/metadata/annotations/{PLACE.replace('/', '~1')}"}]
+    zone = [{"op": "add", "path": "/spec/nodeSelector/zone", "value": "a"}]
+    queue = [{"op": "remove", "path": "/spec/schedulingGates/1"}]
     its = waiting["metadata"]["name"]
     api = stage.as_program()
 
@@ -223,8 +231,9 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
     until(refused, "the API server to know the policy")
     for name, operations in (
         *(("plain", operations) for operations in (image, note)),
-        *(("waits", operations) for operations in (before, tolerant, kept)),
+        *(("waits", operations) for operations in (before, tolerant, kept, queue)),
         *((its, operations) for operations in (image, label, owner, deadline, affinity)),
+        *((its, operations) for operations in (role, place, zone)),
     ):
         with pytest.raises(ApiError, match=f"ValidatingAdmissionPolicy '{policy}'"):
             api.patch(f"{path}/{name}", operations)
@@ -234,11 +243,53 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
     with pytest.raises(ApiError, match="the pod was not admitted by this program"):
         api.delete("/api/v1/namespaces/kube-system/pods/plain")
     stage.end("kube-system", "plain")
+    # Not even one that it has pinned, while that waits: it could then delete any.
+    key_of_unit = f"/spec/nodeSelector/{nodes.SERVER_ID_4.replace('/', '~1')}"
+    pin = [
+        {"op": "add", "path": f"/metadata/annotations/{OPENED.replace('/', '~1')}", "value": "now"},
+        {"op": "add", "path": key_of_unit, "value": "none"},
+    ]
+    api.patch(f"{path}/{its}", pin)
     for name in ("plain", "begins", its):
         with pytest.raises(ApiError, match="the pod was not admitted by this program"):
             api.delete(f"{path}/{name}")
     for name in ("plain", "begins", "waits"):
         stage.end(key[0], name)
+
+
+def test_the_account_records_what_its_own_program_does_and_nothing_else(stage: Stage) -> None:
+    """An Event as the kubelet's, or the Lease of another program, is none of its business."""
+    api, leases = stage.as_program(), "/apis/coordination.k8s.io/v1/namespaces/ultraserver-webhook/leases"
+    about = {"apiVersion": "v1", "kind": "Pod", "namespace": "kube-system", "name": "etcd", "uid": "1"}
+    event = {
+        "metadata": {"name": "etcd.1"},
+        "involvedObject": about,
+        "reason": "Waiting",
+        "source": {"component": ACCOUNT},
+        "reportingComponent": ACCOUNT,
+        "reportingInstance": "one",
+    }
+    events = "/api/v1/namespaces/kube-system/events?dryRun=All"
+
+    def refused_at_last() -> bool:
+        with contextlib.suppress(ApiError):
+            return not api.create(f"{leases}?dryRun=All", {"metadata": {"name": "other"}})
+        return True
+
+    with contextlib.suppress(ConflictError):  # of a test before
+        api.create(leases, {"metadata": {"name": ACCOUNT}})
+
+    until(refused_at_last, "the API server to know the policy")
+    api.create(events, event)
+    for change in (
+        {"source": {"component": "kubelet"}},
+        {"reportingComponent": "kubelet"},
+        {"involvedObject": about | {"kind": "Node"}},
+    ):
+        with pytest.raises(
+            ApiError, match="and Events about Pods, in their namespaces and under its own name"
+        ):
+            api.create(events, event | change)
 
 
 def test_nobody_else_may_say_that_a_pod_was_opened(stage: Stage, policy: str) -> None:
