@@ -55,7 +55,10 @@ class Cluster:
         place = pod.place
         if pod.node:
             _add(self.used[pod.node], pod.demand)
-            self._stand_apart(pod)
+            # Who has the whole unit to itself keeps nobody off that could have it.
+            alone = place and place.size > 1 and pod.neuron and not pod.deleting
+            if not (place and alone and all(term.key == place.unit for term in pod.apart)):
+                self._stand_apart(pod)
             if is_pod(pod.key):
                 _add(self.staying[pod.node], pod.demand)
             if place is None or not pod.neuron:
@@ -130,7 +133,7 @@ class Cluster:
 
         With ``always`` only that of pods of no job, which may stay for ever.
         """
-        for key in self._keys.union(term.key for term in job.apart):
+        for key in self._keys | {term.key for term in job.apart}:
             for value in {node.labels.get(key, "") for node in nodes}:
                 terms = self._apart.get((key, value), {}).items()
                 theirs = (whose for (own, term), whose in terms if self._meets(own, term, job))
@@ -148,11 +151,11 @@ class Cluster:
         """Count in whom a pod keeps off, and who keeps off it."""
         if pod.labels:
             self._marked[pod.node].append(pod)
-        node = self.topology.nodes.get(pod.node) if pod.apart else None
+        node = self.topology.nodes.get(pod.node)
         for term in pod.apart if node else ():
             if node and (value := node.labels.get(term.key)) is not None:
                 self._keys.add(term.key)
-                self._apart[term.key, value].setdefault((pod.namespace, term), pod.key)
+                self._apart[term.key, value][pod.namespace, term] = pod.key
 
     def _meets(self, own: str, term: Apart, job: Job) -> bool:
         """Whether a term of a pod of a namespace is about any worker of a job that has no node yet."""

@@ -103,11 +103,13 @@ class _Round:
         )
 
     def _turn(self, job: Job) -> tuple[bool, int, datetime, JobKey]:
-        """Whose turn it is: of what has begun first; who was admitted in vain goes by when that was."""
-        priority, created, key = job.order
-        failure = self._failures.get(job.key)
-        since = failure.at if failure and not failure.refused else created
-        return not self._goes_first(job), priority, max(since, created), key
+        """Whose turn it is: first of what has begun, then by priority and since when it waits."""
+        return not self._goes_first(job), job.order[0], self._since(job), job.key
+
+    def _since(self, job: Job) -> datetime:
+        """Since when a job waits: who was admitted in vain, since then."""
+        failure, created = self._failures.get(job.key), job.order[1]
+        return max(failure.at, created) if failure and not failure.refused else created
 
     def _goes_first(self, job: Job) -> bool:
         """Whether a part of it was opened, and nothing was in vain or refused since."""
@@ -228,7 +230,7 @@ class _Round:
             had = before.namespace if over else before.after
             if job.key[0] == had or (over and before.rests(self._now, self._tuning)):
                 return True
-        return not self._goes_first(job) and self._now - self._turn(job)[2] < self._tuning.patience
+        return not self._goes_first(job) and self._now - self._since(job) < self._tuning.patience
 
     def _keeping(self) -> Keeping | None:
         """The turn that lasts, whoever's jobs came and went meanwhile; a new one after it and its rest."""

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 
 from contract.keys import GATE, INJECT
 from contract.place import Place, Placer
@@ -50,7 +50,7 @@ class Job:
     @cached_property
     def apart(self) -> tuple[Apart, ...]:
         """The terms of their anti-affinity."""
-        return tuple(dict.fromkeys(term for pod in self.coming for term in pod.apart))
+        return tuple(dict.fromkeys(chain.from_iterable(dict.fromkeys(pod.apart for pod in self.coming))))
 
     @property
     def begun(self) -> bool:

@@ -143,6 +143,13 @@ def test_terms_of_running_jobs_cost_their_neighbours_nothing() -> None:
     assert where(running, workers("a", 2, of_webhook("team.a", SERVER_2))) == {"a": "us-01-b"}
 
 
+def test_a_worker_that_is_being_deleted_keeps_others_off_as_long_as_it_has_its_node() -> None:
+    """It holds its node only, and the scheduler looks at its terms until it is gone."""
+    (leaves, *_) = bound(workers("b", 4, of_webhook("team.b")), on(TWO, *(f"n1-{at}" for at in range(4))))
+    leaves = replace(leaves, deleting=True)
+    assert where(leaves, workers("a", 2)) == {"a": "us-02-a"}
+
+
 def test_nothing_is_kept_where_a_pod_of_no_job_keeps_all_off() -> None:
     busy = bound(workers("b", 4), on(TWO, *(f"n2-{place}" for place in range(4))), started=True)
     old = [replace(pod, created=pod.created.replace(year=2025)) for pod in workers("a", 12)]
