@@ -114,7 +114,10 @@ def test_helm_takes_over_what_kubectl_installed_upgrades_rolls_back_and_uninstal
     policies = ("AdmissionPolicy/ultraserver-placement", "AdmissionPolicyBinding/ultraserver-placement")
     gone = {name for name in before if name.removesuffix("-opened").endswith(policies)}
     assert before.keys() - taken.keys() == gone, "the guard's policy for Pods says it as well"
-    was, now = kept({name: item for name, item in before.items() if name not in gone}), kept(taken)
+    records = {f"ValidatingAdmissionPolicy{of}/ultraserver-placement-records" for of in ("", "Binding")}
+    assert taken.keys() - before.keys() == records, "what the placement program may record is new"
+    both = before.keys() & taken.keys()
+    was, now = (kept({name: objects[name] for name in both}) for objects in (before, taken))
     new = now["bundles"].keys() - was["bundles"].keys()
     assert {name: now["bundles"].pop(name) for name in new} == {f"launchers.{chart.NAME}.io": None}
     assert now == was, "the certificate program gives a new registration its caBundle"
