@@ -1,6 +1,7 @@
 """The chart: its values rendered by Helm, and what of it stands in the repository as files.
 
-As a program, ``python -m testbed.chart``, it writes ``manifests/install.yaml``.
+As a program, ``python -m testbed.chart``, it writes ``manifests/install.yaml``, and before it the chart's copy
+of the rows of whole-job admission.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from testbed.kits import build
 Object = dict[str, Any]
 REPOSITORY = Path(__file__).resolve().parents[1]
 CHART = REPOSITORY / "manifests" / "chart"
+PLACEMENT = REPOSITORY / "webhook" / "rules" / "placement.yaml"
+"""The rows of whole-job admission; the chart has a copy, as Helm reads nothing outside, and Flux no links."""
 RULES = CHART / "rules"
 """The files of the rule table that values bring."""
 INSTALL = REPOSITORY / "manifests" / "install.yaml"
@@ -89,6 +92,7 @@ def objects(values: Mapping[str, Any] | None = None) -> list[Object]:
 
 if __name__ == "__main__":
     try:
+        (RULES / "30-placement.yaml").write_bytes(PLACEMENT.read_bytes())
         INSTALL.write_text(rendered(), encoding="utf-8")
     except (ChartError, FileNotFoundError) as error:
         sys.exit(f"manifests: {error}")

@@ -1,6 +1,7 @@
 """The command line: serve, preview, rules."""
 
 import json
+import re
 import shutil
 import sys
 import time
@@ -12,27 +13,29 @@ from typing import Any, NoReturn
 
 import click
 
+from common.texts import did_you_mean
 from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
 from webhook.preview.cases import FAILURES, case_of, unreadable
 from webhook.preview.formats import FORMATS, PIPELINES
 from webhook.preview.run import preview
 from webhook.preview.terminal import beside, coloured, summary
 from webhook.rows.table import Table
+from webhook.rules.draft import ROWS, Draft
 from webhook.rules.lint_policies import notes
-from webhook.rules.load import build, default_draft, file_draft, load_default, load_file
+from webhook.rules.load import build, installed_draft, load_installed
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import bundled
-from webhook.rules.show import overview
+from webhook.rules.show import overview, row_of
 from webhook.ruletests.cases import CasesError, cases_of
 from webhook.ruletests.folder import read, write
 from webhook.ruletests.run import as_junit, as_text, never_fired, outdated, run
 from webhook.settings import (
     ENVIRONMENT,
-    RULES,
     PreviewSettings,
     Settings,
     serve_options,
     serve_preview_options,
+    table_options,
 )
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
@@ -40,7 +43,25 @@ SAME, DIFFERENT, FAILED = 0, 1, 2
 EMPTY = "no objects to look at"
 
 
-@click.group(context_settings={"auto_envvar_prefix": ENVIRONMENT, "help_option_names": ["-h", "--help"]})
+class AsKubectl(click.Command):
+    """A command whose short options also take their value after ``=``, as those of kubectl do."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses arguments of which ``-o=yaml`` is ``-oyaml``."""
+        return super().parse_args(ctx, [re.sub(r"^(-[a-zA-Z])=", r"\1", word) for word in args])
+
+
+class Commands(click.Group):
+    """A group of such commands."""
+
+    command_class = AsKubectl
+    group_class = type
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"auto_envvar_prefix": ENVIRONMENT, "help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="ultraserver-webhook")
 def main() -> None:
     """Places plain MPIJobs whole onto AWS Neuron UltraServers."""
@@ -84,7 +105,8 @@ def _serve(program: Callable[[Any], None], settings: Settings | PreviewSettings)
     type=click.Path(path_type=Path, allow_dash=True),
     help="The same as FILE, as in kubectl; a directory means its YAML and JSON files.",
 )
-@click.option("-n", "--namespace", default="default", show_default=True, help="For documents that name none.")
+@click.option("-R", "--recursive", is_flag=True, help="Look for files below directories as well.")
+@click.option("-n", "--namespace", help="For documents that name none; those that do have to name the same.")
 @click.option(
     "-o", "--output", "form", type=click.Choice([*FORMATS, *PIPELINES]), default="diff", show_default=True
 )
@@ -92,14 +114,16 @@ def _serve(program: Callable[[Any], None], settings: Settings | PreviewSettings)
 @click.option("--pods", is_flag=True, help="Show the Pods made of a job, and what they get, as well.")
 @click.option("--old", type=click.Path(path_type=Path, allow_dash=True), help="What FILE is an update of.")
 @click.option("--all-rules", is_flag=True, help="Show rules for other kinds of objects as well.")
-@RULES
+@table_options("--rules")
 def preview_command(
     *,
     files: tuple[Path, ...],
     more: tuple[Path, ...],
     form: str,
     must_place: bool,
-    rules: Path | None,
+    recursive: bool,
+    rules: tuple[Path, ...],
+    placement: bool,
     **how: Any,  # noqa: ANN401 - the others that `preview` takes
 ) -> NoReturn:
     """Show what would be done to objects in files, without a cluster.
@@ -113,8 +137,8 @@ def preview_command(
         raise click.UsageError(f"-o {form} has no Pods: ask for -o json")
     given = (*files, *more) or (Path("-"),)
     try:
-        table = load_file(rules) if rules else load_default()
-        texts = [read_text(path) for each in given for path in files_of(each)]
+        table = load_installed(_one(rules, placement=placement), placement=placement)
+        texts = [read_text(path) for each in given for path in files_of(each, recursive=recursive)]
         documents = expand_lists(each for source, text in texts for each in read_documents(text, source))
         if how["old"]:
             source, written = read_text(how["old"])
@@ -155,25 +179,26 @@ def rules() -> None:
 @click.option(
     "-o", "--output", "form", type=click.Choice(("text", "json")), default="text", show_default=True
 )
-def lint(files: tuple[Path, ...], form: str) -> None:
+@table_options("-f", "--filename", "--rules", exists=False)
+def lint(files: tuple[Path, ...], form: str, rules: tuple[Path, ...], *, placement: bool) -> None:
     """Report everything that is wrong with rule tables.
 
     Each FILE is a table of its own; the files of a directory are one table. Without FILE: the packaged one.
     """
-    tables = [_linted(path) for path in files or (None,)]
+    linted = [_linted(path, placement=placement) for path in (*files, *rules) or (None,)]
     if form == "json":
-        click.echo(json.dumps({"tables": tables}, indent=2, default=asdict))
+        click.echo(json.dumps({"tables": linted}, indent=2, default=asdict))
     else:
-        for each in tables:
+        for each in linted:
             _say_linted(**each)
-    sys.exit(1 if any(each["problems"] for each in tables) else 0)
+    sys.exit(1 if any(each["problems"] for each in linted) else 0)
 
 
-def _linted(path: Path | None) -> dict[str, Any]:
+def _linted(path: Path | None, *, placement: bool) -> dict[str, Any]:
     name, noted = str(path or "packaged default"), list[Problem]()
     numbers, problems = dict[str, int | str](), list[Problem]()
     try:
-        draft = file_draft(path) if path else default_draft()
+        draft = installed_draft(path, placement=placement)
         table = build(draft)
         numbers = {section: len(getattr(table, section)) for section in ("shapes", "rules", "policies")}
         numbers |= {"revision": table.revision}
@@ -197,33 +222,46 @@ def _say_linted(table: str, problems: list[Problem], notes: list[Problem], **num
 
 
 @rules.command()
+@click.argument("name", required=False, metavar="[NAME]")
 @click.option(
     "-o", "--output", "form", type=click.Choice(("table", "yaml")), default="table", show_default=True
 )
-@RULES
-def show(form: str, rules: Path | None) -> None:
-    """Show a rule table in short, or with `extends` resolved."""
-    table = _table(rules)
-    if form == "table":
+@table_options("-f", "--filename", "--rules")
+def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: bool) -> None:
+    """Show a rule table in short, or with `extends` resolved; or the row of a NAME, and where it is written."""
+    table = _table(rules, placement=placement)
+    draft = installed_draft(_one(rules, placement=placement), placement=placement)
+    if name:
+        row = row_of(draft, name)
+        click.echo(row, nl=False) if row else _fail(_no_row(draft, name))
+    elif form == "table":
         # As from kubectl, a line of a pipe is a row; people at a terminal have all of it in sight.
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         click.echo(overview(table, width), nl=False)
     else:
-        draft = file_draft(rules) if rules else default_draft()
         click.echo(dump_yaml(draft.raw), nl=False)
+
+
+def _no_row(draft: Draft, name: str) -> str:
+    if Path(name).exists():
+        return f"{name} is not the name of a row: write -f {name} to show a table of your own"
+    known = [row["name"] for section in ROWS for row in draft.raw[section]]
+    return f"no row of the table is called {name!r}{did_you_mean(name, known)}"
 
 
 @rules.command("test")
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--junit", type=click.Path(path_type=Path), help="Write the results to this file as well.")
 @click.option("--update", is_flag=True, help="Write new snapshots for cases that differ in nothing else.")
-@RULES
-def test_command(folder: Path, junit: Path | None, rules: Path | None, *, update: bool) -> NoReturn:
+@table_options("-f", "--filename", "--rules")
+def test_command(
+    folder: Path, junit: Path | None, rules: tuple[Path, ...], *, placement: bool, update: bool
+) -> NoReturn:
     """Run test cases: objects with the results that are expected.
 
     Exits with 0 if all pass, 1 if one fails, 2 if there is none or something is wrong with one.
     """
-    table = _table(rules)
+    table = _table(rules, placement=placement)
     try:
         results = run(table, cases_of(read(folder), str(folder)))
         if update:
@@ -237,7 +275,7 @@ def test_command(folder: Path, junit: Path | None, rules: Path | None, *, update
         _fail(f"{error.filename}: {error.strerror}")
     click.echo(as_text(results))
     # Packaged rules that the table leaves as they are have their cases in the package.
-    idle = never_fired(table, results, load_default() if rules else None)
+    idle = never_fired(table, results, load_installed() if rules else None)
     click.echo(fill(f"never fired: {', '.join(idle) or 'no rule'}", 100, break_on_hyphens=False))
     sys.exit(1 if any(result.differences for result in results) else 0)
 
@@ -248,9 +286,21 @@ def schema() -> None:
     click.echo(json.dumps(bundled(), indent=2))
 
 
-def _table(path: Path | None) -> Table:
+def _one(rules: tuple[Path, ...], *, placement: bool) -> Path | None:
+    path = next(iter(rules), None)
+    if len(rules) > 1:
+        files = " and ".join(map(str, rules))
+        raise click.UsageError(f"one table at a time, not {files}; the files of a directory are one table")
+    if path and path.is_dir() and not placement:
+        raise click.UsageError(
+            f"--without-placement is for a file: take the rows out of the directory {path}"
+        )
+    return path
+
+
+def _table(rules: tuple[Path, ...], *, placement: bool) -> Table:
     try:
-        return load_file(path) if path else load_default()
+        return load_installed(_one(rules, placement=placement), placement=placement)
     except TableError as error:
         _fail(_refused(error))
 
@@ -260,11 +310,12 @@ def _refused(error: TableError) -> str:
     return f"{error}\nthe rule table is wrong in {count} place{'s' if count > 1 else ''}"
 
 
-def files_of(path: Path) -> list[Path]:
+def files_of(path: Path, *, recursive: bool = False) -> list[Path]:
     """A directory's files as kubectl takes them, anything else as it is."""
     if not path.is_dir():
         return [path]
-    return sorted(file for file in path.iterdir() if file.suffix in {".yaml", ".yml", ".json"})
+    files = path.rglob("*") if recursive else path.iterdir()
+    return sorted(file for file in files if file.suffix in {".yaml", ".yml", ".json"} and not file.is_dir())
 
 
 def read_text(path: Path) -> tuple[str, bytes]:

@@ -9,6 +9,8 @@ import click
 
 from common.logs import FORMS, LEVELS
 
+Command = Callable[..., Any]
+
 ENVIRONMENT = "ULTRASERVER_WEBHOOK"
 """Prefix of environment variables: ``--tls-cert`` of ``serve`` is ``ULTRASERVER_WEBHOOK_SERVE_TLS_CERT``."""
 
@@ -21,6 +23,19 @@ RULES = click.option(
     type=click.Path(exists=True, path_type=Path),
     help="Rule table: a file, or a directory whose files are merged in the order of their names.",
 )
+
+
+def table_options(*names: str, exists: bool = True) -> Callable[[Command], Command]:
+    """Adds what a command for people takes as the table: ``rules`` by these names, and ``placement``."""
+    path = click.Path(exists=exists, path_type=Path)
+    text = (
+        "Rule table of an installation: a file, laid over the packaged rows; or a directory of all its files."
+    )
+    files = click.option(*names, "rules", type=path, multiple=True, help=text)
+    text = "As with the chart's value placement: false, so without the rows of whole-job admission."
+    without = click.option("--without-placement", "placement", flag_value=False, default=True, help=text)
+    return lambda command: files(without(command))
+
 
 _LOGS = (
     click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True),
@@ -78,9 +93,6 @@ class PreviewSettings:
     rules: Path | None
     log_level: str
     log_format: str
-
-
-Command = Callable[..., Any]
 
 
 def serve_options(command: Command) -> Command:

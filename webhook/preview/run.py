@@ -18,6 +18,7 @@ from webhook.engine.jobs import is_pod
 from webhook.engine.outcome import Change, JobError, cut
 from webhook.engine.pods import pods_of
 from webhook.objects.tree import Json, WrongTypeError, digest, get
+from webhook.preview.sent import not_sent
 from webhook.rows.table import Table
 
 LINES = 20
@@ -93,7 +94,7 @@ class Preview:
 def preview(  # noqa: PLR0913 - each is something that a person may say
     table: Table,
     documents: Iterable[Document],
-    namespace: str = "default",
+    namespace: str | None = None,
     now: float = inf,
     *,
     all_rules: bool = False,
@@ -107,14 +108,15 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
     Args:
         table: the rules.
         documents: as read from a file.
-        namespace: for documents that name none.
+        namespace: for documents that name none, which are in ``default`` else; others have to name the same.
         now: when the objects would be created, Unix time. Default: after the end of every policy.
         all_rules: whether to list rules for other objects, too.
         old: what is stored, if the documents are to update that.
         pods: whether the Pods that are made of them are to be looked at as well.
 
     Raises:
-        DocumentError: if a document is not a Kubernetes object, or updates none that is stored, or several.
+        DocumentError: if a document is not a Kubernetes object, names another namespace, or updates none that
+            is stored, or several.
         PatchError: if a patch does not give what it should.
     """
     there = defaultdict[str, list[Document]](list)
@@ -122,12 +124,14 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         there[_identity(each, namespace)].append(each)
     found = []
     for each in expand_lists(documents):
-        where = namespace_of(each.value, namespace)
+        where = _namespace(each, namespace)
         stored = None if old is None else _stored(each, _identity(each, namespace), there)
         outcome = admit(table, Request(each.value, where, UID, now=now, explain=True), stored)
         verify(each.value, outcome)
         source = f"{each.source}:{each.line}"
-        found.append(Preview(source, each.value, where, outcome, table, all_rules, stored))
+        note = not_sent(each.value, where, outcome)
+        notes = (note,) if note else ()
+        found.append(Preview(source, each.value, where, outcome, table, all_rules, stored, notes=notes))
     return [_with_pods(item, now) for item in found] if pods else found
 
 
@@ -143,8 +147,8 @@ def _with_pods(job: Preview, now: float) -> Preview:
         else:
             verify(pod, outcome)
             share = Share(job.title, group, number, number, of)
-            pods.append(replace(job, object=pod, outcome=outcome, share=share, stored=None))
-    return replace(job, pods=tuple(pods), notes=notes)
+            pods.append(replace(job, object=pod, outcome=outcome, share=share, stored=None, notes=()))
+    return replace(job, pods=tuple(pods), notes=(*job.notes, *notes))
 
 
 def _made(of: Preview) -> tuple[Iterable[tuple[str, int, int, Json]], tuple[str, ...]]:
@@ -177,9 +181,23 @@ def namespace_of(obj: Json, default: str) -> str:
     return found if isinstance(found, str) and found else default
 
 
-def _identity(document: Document, namespace: str) -> str:
+def _namespace(document: Document, given: str | None) -> str:
+    """The namespace of a document; refused as kubectl does where it is not the one that was given."""
+    own = namespace_of(document.value, given or "default")
+    if given and own != given:
+        raise DocumentError(
+            document.source,
+            document.line_of(("metadata", "namespace")),
+            1,
+            f'the namespace from the provided object "{cut(own)}" does not match the namespace "{given}". '
+            f"You must pass '--namespace={cut(own)}' to perform this operation.",
+        )
+    return own
+
+
+def _identity(document: Document, namespace: str | None) -> str:
     obj = document.value
-    return f"{kind_of(obj)} {namespace_of(obj, namespace)}/{get(obj, ('metadata', 'name')) or '*'}"
+    return f"{kind_of(obj)} {_namespace(document, namespace)}/{get(obj, ('metadata', 'name')) or '*'}"
 
 
 def _stored(document: Document, identity: str, there: Mapping[str, Sequence[Document]]) -> Json:

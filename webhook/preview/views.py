@@ -60,7 +60,7 @@ def show(source: TableSource, work: Work) -> Response:
     body = request.get_data(cache=False)
     if len(body) > limits.PREVIEW:
         abort(413, f"a preview takes {limits.PREVIEW} bytes at most")
-    namespace = request.args.get("namespace", "default")
+    namespace = request.args.get("namespace")
     every = request.args.get("all-rules") == "true"
     status, text = work(len(body), shown, source.table(), body, TYPES[kind], namespace, every)
     if status != HTTPStatus.OK:
@@ -68,7 +68,7 @@ def show(source: TableSource, work: Work) -> Response:
     return Response(text, content_type=f"{kind}; charset=utf-8")
 
 
-def shown(table: Table, body: bytes, form: str, namespace: str, every: bool) -> tuple[int, str]:  # noqa: FBT001
+def shown(table: Table, body: bytes, form: str, namespace: str | None, every: bool) -> tuple[int, str]:  # noqa: FBT001
     """HTTP status and text of the preview of a body; the text of a refusal is its reason."""
     try:
         found = preview(table, read_documents(body, "request"), namespace, time.time(), all_rules=every)

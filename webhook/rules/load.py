@@ -28,6 +28,8 @@ Text = tuple[str, str | bytes]
 
 DEFAULT = "default.yaml"
 SOURCE = "packaged default"
+PLACEMENT = "placement.yaml"
+PLACEMENT_SOURCE = "packaged placement"
 ALONE = (
     "only the first file of a table may be without `extends: default`: this would drop what the others say"
 )
@@ -37,6 +39,28 @@ ALONE = (
 def load_default() -> Table:
     """The packaged table."""
     return build(default_draft())
+
+
+def load_installed(path: FilePath | None = None, *, placement: bool = True) -> Table:
+    """Returns the table of an installation, as `installed_draft` lays it together.
+
+    Raises:
+        TableError: with every problem of the table.
+        OSError: if a file cannot be read.
+    """
+    return build(installed_draft(path, placement=placement)) if path else _chart_default(placement)
+
+
+def installed_draft(path: FilePath | None = None, *, placement: bool = True) -> Draft:
+    """Returns the table of an installation as written; errors as of `load_installed`.
+
+    Args:
+        path: a file, as the chart's value ``table`` has it; or a directory with every file of an
+            installation's ConfigMap, which has the rows of whole-job admission or not. None: the default.
+        placement: the chart's value ``placement``, for a file and the default.
+    """
+    below = placement_draft() if placement and not (path and path.is_dir()) else default_draft()
+    return draft_of(read_texts(path), str(path), below) if path else below
 
 
 def load_file(path: FilePath) -> Table:
@@ -69,13 +93,26 @@ def default_draft() -> Draft:
     return draft_of([(SOURCE, files("webhook.rules").joinpath(DEFAULT).read_bytes())], SOURCE)
 
 
-def draft_of(texts: Sequence[Text], where: str) -> Draft:
+@cache
+def placement_draft() -> Draft:
+    """The packaged table with the rows of whole-job admission; not to be changed, either."""
+    rows = files("webhook.rules").joinpath(PLACEMENT).read_bytes()
+    return draft_of([(PLACEMENT_SOURCE, rows)], PLACEMENT_SOURCE)
+
+
+@cache
+def _chart_default(placement: bool) -> Table:  # noqa: FBT001 - for `cache`
+    return build(installed_draft(placement=placement))
+
+
+def draft_of(texts: Sequence[Text], where: str, below: Draft | None = None) -> Draft:
     """A table as written, with ``extends`` resolved and the schema kept.
 
     Args:
-        texts: laid over the packaged table one after the other, so that the last counts. The first may be
-            without ``extends``: then it takes the place of the packaged table.
+        texts: laid over the table below one after the other, so that the last counts. The first may be
+            without ``extends``: then it takes the place of the table below.
         where: what the texts are the files of, for a message.
+        below: the table below; None: the packaged one.
 
     Raises:
         TableError: if one cannot be read or breaks the schema.
@@ -91,7 +128,7 @@ def draft_of(texts: Sequence[Text], where: str) -> Draft:
     if problems:
         raise TableError(problems)
     if "extends" in first.value:
-        draft, others = default_draft(), documents
+        draft, others = below or default_draft(), documents
     else:
         draft = alone[0]
     for document in others:

@@ -1,6 +1,6 @@
 """A rule table in short, for people."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, fields
 from typing import Any
 
@@ -8,9 +8,12 @@ from pydantic.alias_generators import to_camel
 
 from common.texts import columns
 from common.times import stamp
+from webhook.documents import dump_yaml
 from webhook.engine.devices import ranges
+from webhook.objects.tree import Json
 from webhook.rows.policies import Mode, Policy
 from webhook.rows.table import Match, MountFree, Rule, Table
+from webhook.rules.draft import ROWS, Draft
 
 
 def overview(table: Table, width: int = 0) -> str:
@@ -21,18 +24,56 @@ def overview(table: Table, width: int = 0) -> str:
     ]
     devices = [(name, ranges(counts)) for name, counts in table.device_counts.items()]
     head = ("SHAPE", "WORKERS", "NODE CONFIG", "TOGETHER", "APART", "TOPOLOGY KEY")
-    rules = [(row.name, row.mode, row.match.role, when(row), row.reason) for row in table.rules]
+    rules = [
+        (
+            row.name,
+            max(table.mode, row.mode, key=[*Mode].index),
+            row.match.role,
+            when(row),
+            adds(row),
+            row.reason,
+            ", ".join(f"{origin.file}:{origin.line}" for origin in table.origins.get(row.name, ())),
+        )
+        for row in table.rules
+    ]
     policies = [_policy(row) for row in table.policies]
     whom = [("NAMESPACES", "LABELS", "MODES", "UNTIL", "REASON"), *policies] if policies else []
     return (
-        f"revision {table.revision}\n\n"
+        f"revision {table.revision}, mode {table.mode}\n\n"
         + _block([head, *shapes], width)
         + "\n"
-        + _block([("RULE", "MODE", "ROLE", "WHEN", "REASON"), *rules], width)
+        + _block([("RULE", "MODE", "ROLE", "WHEN", "ADDS", "REASON", "FROM"), *rules], width)
         + "\n"
         + (_block(whom, width) + "\n" if whom else "")
         + _block([("INSTANCE TYPE", "DEVICES OF A CONTAINER"), *devices], width)
     )
+
+
+def row_of(draft: Draft, name: str) -> str:
+    """Returns the rows of a name as YAML, each below the places where it is written; empty if there is none."""
+    return "".join(
+        "".join(f"# {document.source}:{document.line_of(path)}\n" for document, path in written)
+        + dump_yaml({section: [row]})
+        for section in ROWS
+        for row, written in zip(draft.raw[section], draft.written(section), strict=True)
+        if row["name"] == name
+    )
+
+
+def adds(rule: Rule) -> str:
+    """Returns what a rule does, in short: the paths in a pod template that it sets, or its verdict."""
+    verdicts = [key for key in ("warn", "deny") if getattr(rule, key)]
+    placer = [f"placer {rule.placer}"] if rule.placer else []
+    return ", ".join([*(_leaves(rule.add) if rule.add else ()), *verdicts, *placer]) or "-"
+
+
+def _leaves(value: Json, path: str = "") -> Iterator[str]:
+    """The paths of what is no map in a fragment."""
+    if not isinstance(value, Mapping):
+        yield path
+        return
+    for key, item in value.items():
+        yield from _leaves(item, f"{path}/{key}" if path else key)
 
 
 def _policy(row: Policy) -> tuple[str, ...]:

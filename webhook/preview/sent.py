@@ -1,0 +1,46 @@
+"""Which objects the API server sends to the webhook, by the registrations of the chart's default."""
+
+from typing import Final
+
+from contract import keys
+from webhook.engine.evaluate import kind_of
+from webhook.engine.outcome import Outcome, cut
+from webhook.objects.tree import Json, get
+
+# tests/manifests/test_sent.py compares these with manifests/install.yaml.
+SENT: Final = "kubeflow.org/v2beta1/MPIJob"
+"""The kind that every installation sends, beside the Pods of its jobs."""
+OPERATOR: Final = ("training.kubeflow.org/operator-name", "mpi-operator")
+"""The label by which the API server knows those Pods."""
+SYSTEM: Final = ("kube-system", "kube-public", "kube-node-lease", "ultraserver-webhook")
+"""Namespaces of which nothing is sent."""
+
+
+def not_sent(obj: Json, namespace: str, outcome: Outcome) -> str | None:
+    """Returns why nothing of an outcome happens in the default installation, and which value changes that.
+
+    None where the object is sent, or where nothing would happen anyway.
+    """
+    if not any(each.operations or each.denials for each in (outcome, outcome.would) if each):
+        return None
+    if namespace in SYSTEM:
+        return f"no installation sends objects of the namespace {namespace} to the webhook: use another one"
+    kind, value = kind_of(obj), _value(obj)
+    if not value:
+        return None
+    return cut(
+        f"the default installation does not send {kind} to the webhook: the chart's value {value} does"
+    )
+
+
+def _value(obj: Json) -> str | None:
+    """The value of the chart with which an object is sent; None where it always is."""
+    kind, labels = kind_of(obj), get(obj, ("metadata", "labels")) or {}
+    if kind == SENT:
+        return None
+    if kind == "v1/Pod":
+        if OPERATOR in labels.items():
+            return None
+        return "`kinds` (of its job)" if keys.JOB in labels else "`pods: true`"
+    group, version, name = kind.split("/")
+    return f"`kinds: [{name.lower()}s.{version}.{group}]`"
