@@ -1,7 +1,7 @@
 """The chart: its values rendered by Helm, and what of it stands in the repository as files.
 
-As a program, ``python -m testbed.chart``, it writes ``manifests/install.yaml``, and before it the chart's copy
-of the rows of whole-job admission.
+As a program, ``python -m testbed.chart``, it writes ``manifests/install.yaml``, and before it the chart's
+copy of the rows of whole-job admission.
 """
 
 from __future__ import annotations

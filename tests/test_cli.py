@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -17,12 +18,14 @@ import pytest
 from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
+from contract import keys
+from testbed import chart
 from testbed.mpijob import mpijob
 from tests.rules.tables import EXTENDS, HEAD
 from webhook.cli import main
 from webhook.documents import dump_yaml, read_documents
 from webhook.preview.run import unified
-from webhook.rules.load import default_draft, load_default, load_file
+from webhook.rules.load import default_draft, installed_draft, load_file, load_installed
 
 GOOD = EXTENDS + "values: {waitSeconds: '60'}\n"
 BAD = EXTENDS + "valeus: {}\nrules: [{name: X}]\n"
@@ -96,9 +99,17 @@ def test_long_texts_that_differ_below_their_first_line_differ_in_a_diff() -> Non
 
 
 def test_preview_n_is_the_namespace_of_documents_that_name_none(tmp_path: Path) -> None:
-    both = _file(tmp_path / "both.yaml", mpijob(), mpijob(namespace="own"))
+    """Protects from an answer for another namespace than kubectl would use: it refuses another one."""
+    both = _file(tmp_path / "both.yaml", mpijob(), mpijob(namespace="ml"))
     shown = json.loads(run("preview", "-n", "ml", "-o", "json", both).stdout)["items"]
-    assert [item["job"]["id"] for item in shown] == ["ml.train", "own.train"]
+    assert [item["job"]["id"] for item in shown] == ["ml.train", "ml.train"]
+    other = _file(tmp_path / "other.yaml", mpijob(namespace="own"))
+    assert run("preview", other).exit_code == 1
+    for words in (("-n=ml", other), ("-n", "default", other), ("-n", "ml", "--old", other, both)):
+        result = run("preview", *words)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.startswith(f"error: {other}:5:1: the namespace from the provided object")
+        assert "You must pass '--namespace=own' to perform this operation." in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -187,7 +198,7 @@ def test_lint_o_json_has_each_table_and_its_problems_with_their_lines(tmp_path: 
     result = run("rules", "lint", "-o", "json", good, bad, missing)
     first, second, third = json.loads(result.stdout)["tables"]
     assert (result.exit_code, result.stderr) == (1, "")
-    assert (first["revision"], first["problems"]) == (load_file(good).revision, [])
+    assert (first["revision"], first["problems"]) == (load_installed(good).revision, [])
     places = [(each["source"], each["line"], each["path"]) for each in second["problems"]]
     assert places == [(str(bad), 4, "/valeus"), (str(bad), 5, "/rules/0/name")]
     assert third["problems"][0]["message"] == "No such file or directory"
@@ -218,15 +229,92 @@ def _copied(screen: IO[bytes], file: IO[bytes]) -> None:
 
 def test_show_lists_every_shape_and_rule_with_its_reason() -> None:
     lines = run("rules", "show").stdout.splitlines()
-    assert lines[0] == f"revision {load_default().revision}"
-    for row in load_default().shapes:
+    assert lines[0] == f"revision {load_installed().revision}, mode enforce"
+    for row in load_installed().shapes:
         assert any(line.startswith(f"{row.name} ") for line in lines)
-    for rule in default_draft().raw["rules"]:
+    for rule in installed_draft().raw["rules"]:
         (line,) = [line for line in lines if line.startswith(f"{rule['name']} ")]
-        assert line.endswith(rule["reason"])
+        assert re.search(rf"  {re.escape(rule['reason'])}  +packaged (default|placement):\d+$", line)
         for condition in ("placer", "volume", "mountFree"):
-            shown = f" {condition} " in line.removesuffix(rule["reason"])
-            assert shown == (condition in rule["match"]), (condition, line)
+            shown = f" {condition} " in line.partition(rule["reason"])[0]
+            assert shown == (
+                condition in (rule if condition == "placer" else {}) or condition in rule["match"]
+            )
+
+
+def test_show_says_the_mode_of_a_table_what_rows_add_and_where_they_are_written(tmp_path: Path) -> None:
+    """Protects from reading `enforce` of a table that is off, and from searching for a row's file."""
+    (mine := tmp_path / "mine.yaml").write_text(
+        EXTENDS + "mode: off\nrules:\n- {name: job-label, reason: mine}\n"
+        "- {name: own, reason: r, match: {role: worker}, warn: w, add: {spec: {nodeSelector: {a: b, c: d}}}}"
+    )
+    shown = run("rules", "show", "-f", mine).stdout.splitlines()
+    assert shown[0].endswith(", mode off")
+    rows = {line.split()[0]: line for line in shown if line}
+    assert rows["own"].endswith(f"  {mine}:7")
+    assert re.search(r" off +worker +always +spec/nodeSelector/a, spec/nodeSelector/c, warn +r ", rows["own"])
+    assert re.search(rf" mine +packaged default:\d+, {mine}:6$", rows["job-label"])
+    assert " spec/schedulingGates, placer gate " in rows["whole-job-workers"]
+
+
+def test_show_of_a_name_is_one_row_as_it_counts_below_the_places_it_is_written_in(tmp_path: Path) -> None:
+    (mine := tmp_path / "mine.yaml").write_text(EXTENDS + "shapes: [{name: two-node, warn: slow}]\n")
+    text = run("rules", "show", "two-node", "--rules", mine).stdout
+    first, second, *rest = text.splitlines()
+    assert re.fullmatch(r"# packaged default:\d+", first)
+    assert second == f"# {mine}:4"
+    (row,) = read_documents("\n".join(rest))[0].value["shapes"]
+    assert (row["workers"], row["warn"]) == (2, "slow")
+    near = run("rules", "show", "two-nodes")
+    assert (near.exit_code, "did you mean 'two-node'?" in near.stderr) == (2, True)
+    assert f"write -f {mine}" in run("rules", "show", mine).stderr
+
+
+def test_lint_show_and_test_take_a_table_by_f_and_a_short_option_its_value_after_a_sign(
+    tmp_path: Path,
+) -> None:
+    (mine := tmp_path / "mine.yaml").write_text(GOOD)
+    (tmp_path / "cases").mkdir()
+    _file(tmp_path / "cases" / "one.yaml", mpijob())
+    lint = run("rules", "lint", "-f", mine, f"--rules={mine}").stdout.splitlines()
+    assert lint == run("rules", "lint", mine, mine).stdout.splitlines()
+    assert (
+        run("rules", "show", f"-f={mine}", "-o=yaml").stdout
+        == run("rules", "show", "--rules", mine, "-o", "yaml").stdout
+    )
+    tested = run("rules", "test", tmp_path / "cases", "-f", mine)
+    assert tested.output == run("rules", "test", tmp_path / "cases", "--rules", mine).output
+    for command in (("show",), ("test", tmp_path / "cases")):
+        result = run("rules", *command, "-f", mine, "-f", mine)
+        assert (result.exit_code, "one table at a time" in result.stderr) == (2, True)
+
+
+def test_preview_looks_below_directories_with_r_only(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b.yaml").mkdir(parents=True)
+    _file(tmp_path / "a" / "one.yaml", mpijob(name="one"))
+    _file(tmp_path / "a" / "b.yaml" / "two.json", mpijob(name="two"))
+
+    def names(*words: str | Path) -> list[str]:
+        shown = json.loads(run("preview", "-o=json", "-f", tmp_path / "a", *words).stdout)["items"]
+        return [item["object"]["name"] for item in shown]
+
+    assert (names(), names("-R")) == (["one"], ["two", "one"])
+
+
+def test_every_command_answers_as_installed_and_shows_the_other_case_if_it_is_asked_for(
+    job: Path, tmp_path: Path
+) -> None:
+    """Protects from an answer without the gate, as no default installation gives it."""
+    (mine := tmp_path / "mine.yaml").write_text(EXTENDS + "rules: [{name: whole-job-workers, mode: 'off'}]\n")
+    for words, gated in (((), True), (("--without-placement",), False), (("--rules", mine), False)):
+        patch = run("preview", job, "-o=patch", *words).stdout
+        assert (f"{keys.PREFIX}whole-job" in patch, "placer=gate" in patch) == (gated, gated)
+    for command in (("lint",), ("show",)):
+        assert "no row is called 'whole-job-workers'" not in run("rules", *command, "-f", mine).stderr
+        alone = run("rules", *command, "-f", mine, "--without-placement").stderr
+        assert "no row is called 'whole-job-workers'" in alone
+    whole = run("rules", "show", "-o=yaml", "-f", chart.RULES, "--without-placement")
+    assert (whole.exit_code, "--without-placement is for a file" in whole.stderr) == (2, True)
 
 
 def test_show_o_yaml_loads_back_to_the_same_table(tmp_path: Path) -> None:
@@ -234,7 +322,7 @@ def test_show_o_yaml_loads_back_to_the_same_table(tmp_path: Path) -> None:
     mine.write_text(GOOD + "rules: [{name: nodes-with-server-id, mode: off}]\n")
     shown.write_text(run("rules", "show", "-o", "yaml", "--rules", mine).stdout)
     assert "extends" not in shown.read_text()  # it stands for itself
-    assert load_file(shown) == load_file(mine) != load_default()
+    assert load_file(shown) == load_installed(mine) != load_installed()
 
 
 def test_schema_is_whole_valid_and_takes_the_packaged_table() -> None:

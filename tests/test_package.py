@@ -23,6 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 NOBODY = 65532
 CARRIED = (
     "webhook/rules/default.yaml",
+    "webhook/rules/placement.yaml",
     "webhook/rules/podtemplate.schema.json",
     "webhook/initscript/common.sh",
     "webhook/initscript/wait.sh",

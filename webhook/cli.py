@@ -115,7 +115,7 @@ def _serve(program: Callable[[Any], None], settings: Settings | PreviewSettings)
 @click.option("--old", type=click.Path(path_type=Path, allow_dash=True), help="What FILE is an update of.")
 @click.option("--all-rules", is_flag=True, help="Show rules for other kinds of objects as well.")
 @table_options("--rules")
-def preview_command(
+def preview_command(  # noqa: PLR0913 - click passes each option
     *,
     files: tuple[Path, ...],
     more: tuple[Path, ...],
@@ -228,7 +228,7 @@ def _say_linted(table: str, problems: list[Problem], notes: list[Problem], **num
 )
 @table_options("-f", "--filename", "--rules")
 def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: bool) -> None:
-    """Show a rule table in short, or with `extends` resolved; or the row of a NAME, and where it is written."""
+    """Show a rule table in short, or with `extends` resolved; or the row NAME and where it is written."""
     table = _table(rules, placement=placement)
     draft = installed_draft(_one(rules, placement=placement), placement=placement)
     if name:

@@ -14,6 +14,7 @@ from webhook.admission.views import admission_blueprint
 from webhook.app import create_app
 from webhook.metrics import Metrics
 from webhook.preview.views import preview_blueprint
+from webhook.rules.load import load_installed
 from webhook.rules.source import TableSource
 from webhook.server import Application, Listener, TlsFiles
 from webhook.serving.longwork import LongWork
@@ -55,7 +56,7 @@ def serve_preview(settings: PreviewSettings) -> None:
         ValueError: if a setting cannot be used.
     """
     log_config = _configure_logs(settings.log_format, settings.log_level)
-    source = TableSource(settings.rules)
+    source = TableSource(settings.rules, partial(load_installed, placement=settings.placement))
     listeners = [Listener(settings.host, settings.port, tls=False)]
     apps = partial(preview_apps, source)
     Application(apps, listeners, loglevel=settings.log_level, logconfig_dict=log_config).run()

@@ -24,6 +24,14 @@ RULES = click.option(
     help="Rule table: a file, or a directory whose files are merged in the order of their names.",
 )
 
+WITHOUT_PLACEMENT = click.option(
+    "--without-placement",
+    "placement",
+    flag_value=False,
+    default=True,
+    help="As with the chart's value placement: false, so without the rows of whole-job admission.",
+)
+
 
 def table_options(*names: str, exists: bool = True) -> Callable[[Command], Command]:
     """Adds what a command for people takes as the table: ``rules`` by these names, and ``placement``."""
@@ -32,9 +40,7 @@ def table_options(*names: str, exists: bool = True) -> Callable[[Command], Comma
         "Rule table of an installation: a file, laid over the packaged rows; or a directory of all its files."
     )
     files = click.option(*names, "rules", type=path, multiple=True, help=text)
-    text = "As with the chart's value placement: false, so without the rows of whole-job admission."
-    without = click.option("--without-placement", "placement", flag_value=False, default=True, help=text)
-    return lambda command: files(without(command))
+    return lambda command: files(WITHOUT_PLACEMENT(command))
 
 
 _LOGS = (
@@ -65,6 +71,7 @@ _SERVE_PREVIEW = (
         help="A name by which people address it, beside IP addresses and localhost; *.NAME for all below it.",
     ),
     RULES,
+    WITHOUT_PLACEMENT,
     *_LOGS,
 )
 
@@ -91,6 +98,7 @@ class PreviewSettings:
     port: int
     allowed_hosts: tuple[str, ...]
     rules: Path | None
+    placement: bool
     log_level: str
     log_format: str
 

@@ -19,7 +19,7 @@ from webhook.documents import dump_yaml
 from webhook.engine import Request, evaluate
 from webhook.preview.cases import Case, Finding
 from webhook.preview.formats import PIPELINES
-from webhook.rules.load import load_default
+from webhook.rules.load import load_installed
 
 HOSTILE = "x%0A\r\n::stop-commands::,file=b: ##[add-mask]\x1b]0;\u202e\x00\u0085::error::]]><&\ufffe\ud800"
 ANY = st.text(st.characters(codec=None), max_size=20) | st.just(HOSTILE)
@@ -114,7 +114,7 @@ def test_each_problem_of_a_wrong_table_is_an_annotation(tmp_path: Path) -> None:
 
 MUST = {
     "changed": ([mpijob()], 1, 1),
-    "as it is stored": ([evaluate(load_default(), Request(mpijob())).after], 0, 0),
+    "as it is stored": ([evaluate(load_installed(), Request(mpijob())).after], 0, 0),
     "another kind": ([MAP], 0, 2),
     "no candidate": ([PLAIN], 0, 2),
     "opted out": ([OUT], 0, 2),

@@ -13,14 +13,14 @@ from webhook.cli import main
 from webhook.documents import dump_yaml
 from webhook.engine.updates import STAYS
 from webhook.objects.tree import Json, put
-from webhook.rules.load import load_default
+from webhook.rules.load import load_installed
 
 
 def suspended(workers: int = 4, name: str = "train") -> Json:
     return put(mpijob(workers, name=name), ("spec", "runPolicy"), {"suspend": True})
 
 
-STORED = after(load_default(), suspended())
+STORED = after(load_installed(), suspended())
 
 
 def run(folder: Path, *objects: Json, old: list[Json], words: tuple[str, ...] = ()) -> Result:
@@ -45,7 +45,7 @@ def test_what_a_file_takes_out_is_put_back_and_a_new_size_gets_its_own(tmp_path:
     assert found["reason"] == "put back what the update took out"
     resized = run(tmp_path, suspended(8), old=[STORED], words=("--pods",))
     assert STAYS.format("train-launcher") in resized.stderr
-    assert "  Pod      worker 4-7 of 8: as worker 0-3 of 8, with " in resized.stderr
+    assert "  Pod      worker 0-7 of 8: unchanged" in resized.stderr
 
 
 LEFT: dict[str, tuple[Json, Json, str]] = {

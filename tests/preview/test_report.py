@@ -14,7 +14,7 @@ from testbed.mpijob import mpijob
 from tests.preview.schema import SCHEMA, assert_as_published
 from webhook.cli import main
 from webhook.documents import dump_yaml
-from webhook.rules.load import load_default
+from webhook.rules.load import load_installed
 
 NAME = "node.kubernetes.io~1instance-type"
 OBJECTS: list[dict[str, Any]] = [
@@ -112,7 +112,7 @@ def test_a_rule_is_told_with_the_file_and_line_that_decided(ours: tuple[str, str
 def test_only_rules_for_such_an_object_are_told_unless_all_are_asked_for() -> None:
     """A job that is not a candidate has no list of all that would be done to candidates."""
     plain, other = mpijob(resource=None), {"apiVersion": "v1", "kind": "ConfigMap"}
-    match = {rule.name: rule.match for rule in load_default().rules}
+    match = {rule.name: rule.match for rule in load_installed().rules}
     few = [rule["name"] for rule in items(plain)[0]["rules"]]
     assert few == [name for name in few if match[name].candidate is not True]
     for item in items(plain, other, options=("--all-rules",)):

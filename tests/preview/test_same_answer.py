@@ -16,11 +16,12 @@ from webhook.cli import main
 from webhook.documents import read_documents
 from webhook.objects.tree import get
 from webhook.preview.views import preview_blueprint
+from webhook.rules.load import load_installed
 from webhook.rules.source import TableSource
 
 
 def _client() -> Client:
-    source = TableSource()
+    source = TableSource(load=load_installed)
     return Client(create_app(admission_blueprint(current_state(source)), preview_blueprint(source)))
 
 

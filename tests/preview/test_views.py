@@ -13,7 +13,7 @@ from webhook.app import create_app
 from webhook.cli import main
 from webhook.documents import dump_yaml, read_documents
 from webhook.preview.views import preview_blueprint
-from webhook.rules.load import load_default
+from webhook.rules.load import load_installed
 from webhook.rules.source import TableSource
 
 LABEL = "ultraserver-webhook.io/job"
@@ -21,7 +21,7 @@ LABEL = "ultraserver-webhook.io/job"
 
 @pytest.fixture(scope="module")
 def client() -> Client:
-    return Client(create_app(preview_blueprint(TableSource())))
+    return Client(create_app(preview_blueprint(TableSource(load=load_installed))))
 
 
 def ask(client: Client, body: Any, accept: str | None = None, query: str = "") -> TestResponse:
@@ -45,7 +45,7 @@ def test_a_client_that_accepts_anything_gets_json_with_everything(client: Client
         (shown,) = answer.get_json()["items"]
         assert shown["source"] == {"file": "request", "line": 1}
         assert shown["verdict"] == "allowed with warnings"
-        assert shown["table"] == load_default().revision
+        assert shown["table"] == load_installed().revision
         assert shown["warnings"][0].startswith("3 nodes form no pairs")
         assert {"name": "wait-hostfilename", "state": "skipped"}.items() <= shown["rules"][
             [row["name"] for row in shown["rules"]].index("wait-hostfilename")
@@ -96,18 +96,21 @@ def test_many_documents_are_answered_each_with_its_line(client: Client) -> None:
 
 
 def test_the_namespace_of_the_query_is_for_documents_that_name_none(client: Client) -> None:
-    both = [mpijob(), mpijob(namespace="own")]
+    both = [mpijob(), mpijob(namespace="ml")]
     text = "---\n".join(map(dump_yaml, both))
     shown = ask(client, text, query="?namespace=ml").get_json()["items"]
-    assert [item["object"]["namespace"] for item in shown] == ["ml", "own"]
-    assert [item["job"]["id"] for item in shown] == ["ml.train", "own.train"]
+    assert [item["object"]["namespace"] for item in shown] == ["ml", "ml"]
+    assert [item["job"]["id"] for item in shown] == ["ml.train", "ml.train"]
     assert ask(client, mpijob()).get_json()["items"][0]["job"]["id"] == "default.train"
+    answer = ask(client, mpijob(namespace="own"), query="?namespace=ml")
+    assert answer.status_code == 400
+    assert 'the provided object "own" does not match the namespace "ml"' in answer.get_json()["error"]
 
 
 def test_rules_for_other_objects_are_told_if_the_query_asks(client: Client) -> None:
     """``?all-rules=true`` tells of every rule of the table, as ``--all-rules`` does."""
     plain, every = (ask(client, mpijob(), query=query).get_json() for query in ("", "?all-rules=true"))
-    assert len(every["items"][0]["rules"]) == len(load_default().rules) > len(plain["items"][0]["rules"])
+    assert len(every["items"][0]["rules"]) == len(load_installed().rules) > len(plain["items"][0]["rules"])
 
 
 def test_a_job_that_is_denied_is_an_answer(client: Client) -> None:
@@ -147,5 +150,5 @@ def test_more_than_a_body_may_have_is_413(client: Client) -> None:
 def test_an_app_of_its_own_serves_the_preview_and_nothing_else(client: Client) -> None:
     assert client.post("/mutate", json={}).status_code == 404
     assert client.get("/livez").get_json() == {"status": "ok"}
-    assert client.get("/readyz").get_json() == {"status": "ok", "table": load_default().revision}
+    assert client.get("/readyz").get_json() == {"status": "ok", "table": load_installed().revision}
     assert client.get("/v1/preview").status_code == 405

@@ -11,7 +11,7 @@ from webhook.preview.run import Preview
 from webhook.rows.table import Table
 
 FAILURES: Final = ("unreadable", "refused", "not placed")
-"""What a finding is about that fails a pipeline; others are about "warning", "hint" and "changed"."""
+"""What a finding is about that fails a pipeline; others are about "warning", "hint", "note" and "changed"."""
 
 _PLACE: Final = re.compile(r"(?<!\S)/([^\s;,]+)")
 
@@ -63,6 +63,7 @@ def _findings(table: Table, document: Document, shown: Preview, *, must_place: b
             yield from (Finding(about, document.line, f"Pod {pod.share}: {text}") for text in messages)
     for path, text in hints(table, document.value):
         yield Finding("hint", document.line_of(path), cut(text))
+    yield from (Finding("note", document.line, note) for note in shown.notes)
     if shown.outcome.operations:
         yield Finding("changed", document.line, f"would be changed by {', '.join(outcome.fired())}")
 

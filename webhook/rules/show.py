@@ -50,7 +50,7 @@ def overview(table: Table, width: int = 0) -> str:
 
 
 def row_of(draft: Draft, name: str) -> str:
-    """Returns the rows of a name as YAML, each below the places where it is written; empty if there is none."""
+    """Returns the rows of a name as YAML, each below the places where it is written; empty without one."""
     return "".join(
         "".join(f"# {document.source}:{document.line_of(path)}\n" for document, path in written)
         + dump_yaml({section: [row]})

@@ -1,0 +1,97 @@
+"""What the chart's default sends to the webhook, and what a preview says of that."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contract import keys
+from testbed import chart
+from testbed.mpijob import mpijob
+from tests.plane.kinds.jobs import job
+from webhook.documents import dump_yaml, read_documents
+from webhook.preview.run import preview
+from webhook.preview.sent import OPERATOR, SENT, SYSTEM
+from webhook.rules.load import load_installed
+
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "alone"},
+    "spec": {
+        "nodeSelector": {"node.kubernetes.io/instance-type": "trn1.32xlarge"},
+        "containers": [{"name": "x", "resources": {"limits": {"aws.amazon.com/neuron": 7}}}],
+    },
+}
+
+
+def _labelled(labels: dict[str, str]) -> dict[str, Any]:
+    return POD | {"metadata": POD["metadata"] | {"labels": labels}}
+
+
+def _notes(obj: Any) -> list[str]:
+    (shown,) = preview(load_installed(), read_documents(dump_yaml(obj)))
+    return list(shown.notes)
+
+
+def test_the_packaged_rows_of_whole_job_admission_are_those_of_the_chart() -> None:
+    """Protects from a preview by other rows than those installed; `make manifests` copies them."""
+    assert chart.PLACEMENT.read_bytes() == (chart.RULES / "30-placement.yaml").read_bytes()
+
+
+def test_the_table_of_a_preview_is_that_of_the_default_installation(tmp_path: Path) -> None:
+    """Its files, as they are mounted, have the same revision: nothing is added twice."""
+    (data,) = [part["data"] for part in chart.objects() if part["kind"] == "ConfigMap"]
+    for name, text in data.items():
+        (tmp_path / name).write_text(text)
+    assert load_installed(tmp_path).revision == load_installed().revision
+    assert load_installed(tmp_path / "rules.yaml").revision == load_installed().revision
+    assert load_installed(placement=False).revision != load_installed().revision
+
+
+def test_what_is_sent_is_what_the_default_registers() -> None:
+    """Protects from a note about other kinds and namespaces than those of manifests/install.yaml."""
+    (registered,) = [part for part in chart.objects() if part["kind"] == "MutatingWebhookConfiguration"]
+    kinds, selectors = set(), list[Any]()
+    for webhook in registered["webhooks"]:
+        for rule in webhook["rules"]:
+            kinds |= {
+                (group, version, resource)
+                for group in rule["apiGroups"]
+                for version in rule["apiVersions"]
+                for resource in rule["resources"]
+            }
+        (system,) = [
+            term["values"]
+            for term in webhook["namespaceSelector"]["matchExpressions"]
+            if term["key"] == "kubernetes.io/metadata.name"
+        ]
+        assert tuple(system) == SYSTEM
+        if webhook["rules"][0]["resources"] == ["pods"]:
+            selectors.append(webhook["objectSelector"]["matchLabels"])
+    group, version, kind = SENT.split("/")
+    assert kinds == {(group, version, f"{kind.lower()}s"), ("", "v1", "pods")}
+    assert all(OPERATOR in labels.items() for labels in selectors)
+
+
+UNSENT: dict[str, tuple[Any, str]] = {
+    "an MPIJob": (mpijob(), ""),
+    "of the system": (mpijob(namespace="kube-system"), "objects of the namespace kube-system"),
+    "another kind": (
+        job(4, completionMode="Indexed"),
+        "batch/v1/Job to the webhook: .* `kinds: [jobs.v1.batch]`",
+    ),
+    "a Pod": (POD, "v1/Pod to the webhook: .* `pods: true`"),
+    "a Pod of another kind": (_labelled({keys.JOB: "default.x"}), "`kinds` (of its job)"),
+    "a Pod of an MPIJob": (_labelled(dict([OPERATOR])), ""),
+    "another kind that gets nothing": ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}, ""),
+}
+
+
+@pytest.mark.parametrize("what", UNSENT)
+def test_a_preview_says_what_the_default_installation_does_not_send(what: str) -> None:
+    """Protects from the belief that a job is placed that the webhook never gets."""
+    obj, part = UNSENT[what]
+    notes = _notes(obj)
+    assert len(notes) == bool(part)
+    assert all(piece in notes[0] for piece in part.split(" .* ") if notes)
