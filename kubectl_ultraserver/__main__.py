@@ -124,7 +124,8 @@ def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: 
         texts = [read_text(file) for path in files for file in files_of(Path(path))]
         documents = [each for source, text in texts for each in read_documents(text, source)]
         asker = Asker(lister.api, lister.namespace)
-        found = list(asker.look(documents, fits=fits))
+        asked_for = click.get_current_context().params["namespace"] or None
+        found = list(asker.look(documents, asked_for, fits=fits))
     except DocumentError as error:
         _fail(str(error))
     except OSError as error:

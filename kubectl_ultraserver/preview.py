@@ -35,8 +35,8 @@ Seen = tuple[Asked, list[Finding], Fit | None]
 class Asker(Lister):
     """Previews objects that are not there yet."""
 
-    def look(self, documents: Iterable[Document], *, fits: bool) -> Iterator[Seen]:
-        """Look at documents; with ``fits`` jobs take their nodes in this order.
+    def look(self, documents: Iterable[Document], asked_for: str | None, *, fits: bool) -> Iterator[Seen]:
+        """Look at documents, of the namespace asked for; with ``fits`` jobs take their nodes in this order.
 
         Raises:
             DocumentError: One is not an object.
@@ -46,8 +46,9 @@ class Asker(Lister):
         fleet, earlier, sent = self.fleet() if fits else None, tuple[Pod, ...](), None
         with suppress(ForbiddenError):
             sent = list(self.items(HOOKS))
-        for shown in preview(table, documents, self.namespace, time.time()):
-            asked = self._ask(Asked(shown, (called[0], called[1]), registrations=sent))
+        for shown in preview(table, documents, asked_for, time.time(), context=self.namespace):
+            # What this installation sends is found out, and no note on the default's is needed.
+            asked = self._ask(Asked(replace(shown, notes=()), (called[0], called[1]), registrations=sent))
             found = self._fit(asked, fleet, earlier) if fleet and asked.stored else None
             earlier += found.pods if found else ()
             yield asked, explain(asked), found

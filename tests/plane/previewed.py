@@ -41,7 +41,7 @@ def are_as_previewed(namespace: Kubectl, made: Object, pods: list[Object]) -> No
         made: the job, as somebody writes it.
         pods: that its operator made.
     """
-    command = ["preview", "--pods", "-n", str(namespace.namespace), "-o", "json"]
+    command = ["preview", "--pods", "--without-placement", "-n", str(namespace.namespace), "-o", "json"]
     result = CliRunner().invoke(main, command, input=json.dumps(made), catch_exceptions=False)
     (item,) = json.loads(result.stdout)["items"]
     parts = item["pods"]

@@ -77,7 +77,16 @@ def test_replace_by_a_plain_file_does_to_a_suspended_job_what_the_preview_says(
     stored = namespace.wait_for(is_suspended, "mpijob", "train")
     (old := tmp_path / "old.json").write_text(json.dumps(stored))
     sent = text(suspended(mpijob(workers)))
-    command = ["preview", "--old", str(old), "-n", str(namespace.namespace), "-o", "yaml"]
+    command = [
+        "preview",
+        "--without-placement",
+        "--old",
+        str(old),
+        "-n",
+        str(namespace.namespace),
+        "-o",
+        "yaml",
+    ]
     (previewed,) = read_documents(CliRunner().invoke(main, command, input=sent).stdout)
     namespace.run("replace", "-f", "-", stdin=sent)
     replaced = templates(namespace.get_json("mpijob", "train"))

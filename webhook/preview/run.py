@@ -100,6 +100,7 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
     all_rules: bool = False,
     old: Sequence[Document] | None = None,
     pods: bool = False,
+    context: str = "default",
 ) -> list[Preview]:
     """What the webhook would do to each document, Lists opened.
 
@@ -108,11 +109,12 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
     Args:
         table: the rules.
         documents: as read from a file.
-        namespace: for documents that name none, which are in ``default`` else; others have to name the same.
+        namespace: that somebody asked for: documents that name one have to name the same.
         now: when the objects would be created, Unix time. Default: after the end of every policy.
         all_rules: whether to list rules for other objects, too.
         old: what is stored, if the documents are to update that.
         pods: whether the Pods that are made of them are to be looked at as well.
+        context: the namespace of documents that name none, if nobody asked for one.
 
     Raises:
         DocumentError: if a document is not a Kubernetes object, names another namespace, or updates none that
@@ -121,11 +123,11 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
     """
     there = defaultdict[str, list[Document]](list)
     for each in expand_lists(old or ()):
-        there[_identity(each, namespace)].append(each)
+        there[_identity(each, namespace, context)].append(each)
     found = []
     for each in expand_lists(documents):
-        where = _namespace(each, namespace)
-        stored = None if old is None else _stored(each, _identity(each, namespace), there)
+        where = _namespace(each, namespace, context)
+        stored = None if old is None else _stored(each, _identity(each, namespace, context), there)
         outcome = admit(table, Request(each.value, where, UID, now=now, explain=True), stored)
         verify(each.value, outcome)
         source = f"{each.source}:{each.line}"
@@ -181,9 +183,9 @@ def namespace_of(obj: Json, default: str) -> str:
     return found if isinstance(found, str) and found else default
 
 
-def _namespace(document: Document, given: str | None) -> str:
+def _namespace(document: Document, given: str | None, context: str) -> str:
     """The namespace of a document; refused as kubectl does where it is not the one that was given."""
-    own = namespace_of(document.value, given or "default")
+    own = namespace_of(document.value, given or context)
     if given and own != given:
         raise DocumentError(
             document.source,
@@ -195,9 +197,11 @@ def _namespace(document: Document, given: str | None) -> str:
     return own
 
 
-def _identity(document: Document, namespace: str | None) -> str:
+def _identity(document: Document, namespace: str | None, context: str) -> str:
     obj = document.value
-    return f"{kind_of(obj)} {_namespace(document, namespace)}/{get(obj, ('metadata', 'name')) or '*'}"
+    return (
+        f"{kind_of(obj)} {_namespace(document, namespace, context)}/{get(obj, ('metadata', 'name')) or '*'}"
+    )
 
 
 def _stored(document: Document, identity: str, there: Mapping[str, Sequence[Document]]) -> Json:
