@@ -111,7 +111,7 @@ def test_a_rule_is_told_with_the_file_and_line_that_decided(ours: tuple[str, str
 
 
 def test_the_namespace_of_a_context_is_for_documents_that_name_none_and_refuses_none() -> None:
-    """Protects the plugin's users, as kubectl does: only a namespace that they ask for has to be a document's."""
+    """Protects the plugin's users, as kubectl does: only -n has to be a document's."""
     documents = read_documents("---\n".join(map(dump_yaml, [mpijob(), mpijob(namespace="own")])))
     shown = preview(load_installed(), documents, context="team")
     assert [each.namespace for each in shown] == ["team", "own"]
