@@ -145,6 +145,8 @@ def installed(plane: ControlPlane, nothing: Kubectl) -> Iterator[Installed]:
         plane.programs.stop(left)
     for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
         home.delete(kind, NAME)
+    # Its guard would refuse what other values of the chart let pass.
+    home.delete("validatingadmissionpolicybindings,validatingadmissionpolicies")
     home.delete("deployments")
     end(home, "pods")
 
