@@ -70,7 +70,7 @@ def eventually(inside: Kubectl, words: list[str], holds: Callable[[Any], object]
 
 def previewed(inside: Kubectl, *jobs: Object, options: Sequence[str] = ()) -> tuple[int, list[Any]]:
     """What ``preview`` says of objects: its exit status, and an item for each."""
-    words = ["preview", "-f", "-", "-n", inside.namespace or "default", "-o", "json"]
+    words = ["preview", "-f", "-", *(["-n", inside.namespace] if inside.namespace else []), "-o", "json"]
     words += ["--kubeconfig", str(inside.kubeconfig), *options]
     done = _asked(words, text(together(*jobs)))
     assert done.exception is None or isinstance(done.exception, SystemExit), done.output

@@ -19,8 +19,8 @@ def test_a_job_that_claims_gets_what_the_preview_says_and_none_without_its_templ
     fleet.plugin.wait(all_whole)
     claiming = mpijob(8, name="c-train", claim=nodes.template_name(4))
     lacking = mpijob(4, name="lacking", claim="us-4-node-config")
-    lacking["metadata"]["namespace"] = "claims-evil"
-    _, (fits, waits) = previewed(inside, claiming, lacking, options=["--fit"])
+    claiming["metadata"]["namespace"], lacking["metadata"]["namespace"] = TEAMS[0], "claims-evil"
+    _, (fits, waits) = previewed(fleet.driver.plane.kubectl, claiming, lacking, options=["--fit"])
     assert fits["fit"]["fits"], fits
     why = "there is no ResourceClaimTemplate us-4-node-config in namespace claims-evil: create it"
     assert waits["fit"]["text"] == f"would wait: lacking-0-0: {why}"
