@@ -98,7 +98,8 @@ class Asker(Lister):
 def lines(asked: Asked, findings: list[Finding], fit: Fit | None) -> Iterator[str]:
     """For people: what is changed and why, by which table, what the server says, and what it would get."""
     shown, (whose, note) = asked.shown, asked.table
-    yield coloured(as_diff([shown])) + summary(shown)
+    yield coloured(as_diff([shown])).rstrip("\n")
+    yield from summary(shown)
     yield f"  table    {whose}, revision {shown.outcome.revision}{note}"
     answer = "would store something else:" if findings else "would store that"
     refusal = "would not store it:" if findings else "refuses it, as the table says"

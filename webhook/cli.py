@@ -15,10 +15,11 @@ import click
 
 from common.texts import did_you_mean
 from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
-from webhook.preview.cases import FAILURES, case_of, unreadable
-from webhook.preview.formats import FORMATS, PIPELINES
-from webhook.preview.run import preview
-from webhook.preview.terminal import beside, coloured, summary
+from webhook.preview.cases import FAILURES, Case, case_of, unreadable
+from webhook.preview.formats import FORMATS, PIPELINES, as_diff
+from webhook.preview.run import Preview, preview
+from webhook.preview.sentence import totals
+from webhook.preview.terminal import beside, coloured, headline, summary
 from webhook.rows.table import Table
 from webhook.rules.draft import ROWS, Draft
 from webhook.rules.lint_policies import notes
@@ -159,14 +160,24 @@ def preview_command(  # noqa: PLR0913 - click passes each option
     if form in PIPELINES:
         click.echo(PIPELINES[form](cases), nl=False)
     else:
-        text = FORMATS[form](shown)
-        click.echo(coloured(text) if form == "diff" else text, nl=False)
-        for item, case in zip(shown, cases, strict=True):
-            lines = [*([] if form == "why" else [summary(item)]), *beside(case)]
-            click.echo("".join(f"{line}\n" for line in lines), err=True, nl=False)
+        _say_previews(form, shown, cases)
     changed = any(part.outcome.operations for item in shown for part in item.parts)
     failed = any(case.about(*FAILURES) for case in cases)
     sys.exit(FAILED if failed else DIFFERENT if changed else SAME)
+
+
+def _say_previews(form: str, shown: list[Preview], cases: list[Case]) -> None:
+    """Previews on standard output, and beside it, for people, what the form has no place for."""
+    if form != "diff":
+        click.echo(FORMATS[form](shown), nl=False)
+    for item, case in zip(shown, cases, strict=True):
+        if form == "diff":
+            click.echo(coloured(as_diff([item])), nl=False)
+        lines = [] if form == "why" else summary(item)
+        first = [] if form in {"diff", "why"} else [headline(item)]
+        click.echo("".join(f"{line}\n" for line in (*first, *lines, *beside(case))), err=True, nl=False)
+    if len(shown) > 1 and form != "why":
+        click.echo(totals(shown), err=form != "diff")
 
 
 @main.group()

@@ -12,6 +12,7 @@ from webhook.preview.cases import FAILURES, Case
 from webhook.preview.pods import told
 from webhook.preview.report import document, explained
 from webhook.preview.run import Preview, unified
+from webhook.preview.sentence import sentence, totals
 from webhook.preview.why import as_why
 
 AFTER = "after ultraserver-webhook"
@@ -21,8 +22,17 @@ COMMANDS: Final = {**dict.fromkeys(FAILURES, "error"), "changed": "notice"}
 
 
 def as_diff(previews: Iterable[Preview]) -> str:
-    """A unified diff of the YAML of every document that would change; then one of what is in shadow."""
-    return "".join(text for item in previews for text in _diffs(item))
+    """The sentence on every document and a unified diff of its YAML; then how many have each verdict.
+
+    Of what is in shadow there is a diff of its own.
+    """
+    items = list(previews)
+    texts = [f"{_headline(item)}\n{''.join(_diffs(item))}" for item in items]
+    return "".join([*texts, f"{totals(items)}\n" if len(items) > 1 else ""])
+
+
+def _headline(item: Preview) -> str:
+    return f"{printable(item.source)}: {printable(item.title)}: {sentence(item)}"
 
 
 def _diffs(item: Preview) -> Iterator[str]:

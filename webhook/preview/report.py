@@ -6,6 +6,7 @@ from typing import Any
 from webhook.engine.outcome import Kind, Outcome, RuleOutcome, State
 from webhook.objects.tree import get
 from webhook.preview.run import Preview
+from webhook.preview.sentence import sentence, verdict
 from webhook.rows.policies import Mode
 from webhook.rows.table import Rule, Table
 
@@ -31,7 +32,8 @@ def item_of(shown: Preview) -> dict[str, Any]:
             **{key: text if isinstance(text, str) else "" for key, text in said.items()},
         },
         "outcome": outcome.kind,
-        "verdict": outcome.verdict,
+        "verdict": verdict(shown),
+        "sentence": sentence(shown),
         "reason": outcome.reason,
         "table": outcome.revision,
         "workload": facts.get("workload"),
@@ -63,7 +65,9 @@ def _pods(shown: Preview) -> dict[str, Any]:
 def explained(shown: Preview) -> Mapping[str, Any]:
     """The same as 0.1.0 printed it."""
     item, outcome = item_of(shown), shown.outcome
-    same = {key: item[key] for key in ("verdict", "reason", "table", "warnings", "denials", "patch")}
+    same = {"verdict": outcome.verdict} | {
+        key: item[key] for key in ("reason", "table", "warnings", "denials", "patch")
+    }
     said = {"facts": dict(outcome.facts), "rules": [rule._asdict() for rule in outcome.rules]}
     return {"source": shown.source, "object": shown.title, **said, **same}
 

@@ -3,17 +3,18 @@
 import click
 
 from common.texts import printable
-from webhook.engine.outcome import Outcome, State, Verdict
+from webhook.engine.outcome import Outcome
 from webhook.preview.cases import Case
 from webhook.preview.pods import told
 from webhook.preview.run import Preview
+from webhook.preview.sentence import Verdict, sentence, verdict
 
 _DIFF = {"+++": "bold", "---": "bold", "@@": "cyan", "+": "green", "-": "red"}
-_VERDICT = {Verdict.ALLOWED: "green", Verdict.WARNED: "yellow", Verdict.DENIED: "red"}
+_VERDICT = {Verdict.PLACED: "green", Verdict.NOT_PLACED: "yellow", Verdict.REFUSED: "red"}
 
 
 def coloured(diff: str) -> str:
-    """A unified diff with colours; click takes them away where nobody sees them."""
+    """A diff with its headline in bold, in colours; click takes them away where nobody sees them."""
     return "".join(_line(line) for line in diff.splitlines(keepends=True))
 
 
@@ -24,20 +25,16 @@ def _line(line: str) -> str:
     return click.style(line, fg=style) if style else line
 
 
-def summary(item: Preview) -> str:
-    """Verdict, shape, the rules that fired, warnings and denials of one document."""
-    outcome = item.outcome
-    verdict = click.style(outcome.verdict, fg=_VERDICT[outcome.verdict])
-    lines = [f"{printable(item.source)}: {printable(item.title)}: {verdict}: {outcome.reason}"]
-    if "shape" in outcome.facts:
-        size = "{shape} ({workers} workers, node config {nodeConfig})".format(**outcome.facts)
-        lines.append(f"  shape    {size}")
-    lines += [f"  fired    {rule.name}: {rule.why}" for rule in outcome.rules if rule.state is State.FIRED]
-    lines += [
-        f"  shadow   {rule.name} would fire: {rule.why}"
-        for rule in outcome.rules
-        if rule.state is State.SHADOWED
-    ]
+def headline(item: Preview) -> str:
+    """Which document it is, and the sentence on it."""
+    word, text = verdict(item), sentence(item)
+    coloured_text = click.style(word, fg=_VERDICT[word]) + text.removeprefix(word)
+    return f"{printable(item.source)}: {printable(item.title)}: {coloured_text}"
+
+
+def summary(item: Preview) -> list[str]:
+    """Policy, warnings, denials, Pods and notes of one document, a line each."""
+    outcome, lines = item.outcome, list[str]()
     if "policy" in outcome.facts:
         lines.append(f"  policy   {printable(outcome.facts['policy'])}")
     if outcome.shadow and outcome.would:
@@ -48,7 +45,7 @@ def summary(item: Preview) -> str:
         lines.append(f"  Pod      {printable(like or f'{pod.share}: {pod.outcome.kind}{by}')}")
         lines += [] if like else _messages(pod.outcome)
     lines += [f"  note     {printable(note)}" for note in item.notes]
-    return "\n".join(lines)
+    return lines
 
 
 def _messages(outcome: Outcome) -> list[str]:

@@ -9,6 +9,7 @@ from webhook.objects.tree import shown
 from webhook.preview.pods import told
 from webhook.preview.report import item_of
 from webhook.preview.run import Preview
+from webhook.preview.sentence import totals
 
 WIDEST: Final = 100
 """Characters of a value."""
@@ -16,7 +17,9 @@ WIDEST: Final = 100
 
 def as_why(previews: Iterable[Preview]) -> str:
     """What came of every document and why, and each rule with what it set, or the condition that failed."""
-    return "\n".join("".join(f"{line}\n" for line in _with_pods(each)) for each in previews)
+    items = list(previews)
+    texts = ["".join(f"{line}\n" for line in _with_pods(each)) for each in items]
+    return "\n".join([*texts, *([f"{totals(items)}\n"] if len(items) > 1 else [])])
 
 
 def _with_pods(of: Preview) -> Iterator[str]:
@@ -28,7 +31,8 @@ def _with_pods(of: Preview) -> Iterator[str]:
 
 def _lines(of: Preview) -> Iterator[str]:
     item = item_of(of)
-    yield f"{printable(of.source)}: {printable(of.title)}: {item['outcome']}: {item['reason']}"
+    yield f"{printable(of.source)}: {printable(of.title)}: {item['sentence']}"
+    yield f"  reason   {item['reason']}"
     if job := item["job"]:
         size = "{workers} workers, {nodes} nodes, node config {nodeConfig}".format(**job)
         yield f"  shape    {job['shape']} ({size})"

@@ -1,0 +1,131 @@
+"""One sentence that says what happens to an object: what every way to preview it shows first."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+from contract import keys
+from contract.place import ContractError, Place, Placer, parse
+from webhook.engine.outcome import Kind, Outcome, cut
+from webhook.objects.tree import Json
+from webhook.preview.run import Preview
+
+SERVER: Final = "neuron.amazonaws.com/ultraserver-server-id-4"
+PAIR: Final = "neuron.amazonaws.com/ultraserver-server-id-2"
+"""Labels of nodes of one UltraServer, and of the pairs that work together in one (``shared/domain.md``)."""
+
+
+class Verdict(StrEnum):
+    """What happens to an object."""
+
+    PLACED = "placed"
+    NOT_PLACED = "not placed"
+    REFUSED = "refused"
+
+
+def verdict(item: Preview) -> Verdict:
+    """Returns whether nodes are chosen for an object's Pods, or the object is refused."""
+    if item.outcome.kind is Kind.REFUSED:
+        return Verdict.REFUSED
+    return Verdict.PLACED if _place(item.outcome) else Verdict.NOT_PLACED
+
+
+def sentence(item: Preview) -> str:
+    """Returns the verdict, a colon and why or where, as one printable line of bounded length."""
+    outcome, word = item.outcome, verdict(item)
+    if word is Verdict.REFUSED:
+        return cut(f"{word}: {'; '.join(outcome.denials)}")
+    place = _place(outcome)
+    if place is None:
+        return cut(f"{word}: {_why_not(item)}")
+    return cut(f"{word}: {_where(item, outcome, place)}; {_when(place)}")
+
+
+def totals(items: Iterable[Preview]) -> str:
+    """Returns how many objects have each verdict, as one line without its end."""
+    numbers = Counter(verdict(item) for item in items)
+    return ", ".join(f"{numbers[word]} {word}" for word in Verdict)
+
+
+def _why_not(item: Preview) -> str:
+    outcome = item.outcome
+    if outcome.would and outcome.shadow:
+        if outcome.would.denials:
+            return f"rules in shadow mode would refuse it: {'; '.join(outcome.would.denials)}"
+        place = _place(outcome.would)
+        if place:
+            return f"rules in shadow mode only report; enforced: {_where(item, outcome.would, place)}"
+    if "shape" in outcome.facts and outcome.warnings:
+        return outcome.warnings[0]
+    return f"{outcome.reason}. {item.hint}" if item.hint else outcome.reason
+
+
+def _where(item: Preview, outcome: Outcome, place: Place) -> str:
+    """The nodes of a job: how many, of which units, and whether others may be beside it."""
+    workers = int(outcome.facts.get("workers", place.workers))
+    each = "each group: " if place.group else ""
+    what = f"{each}{_count(workers, 'worker')}"
+    if workers != place.workers:
+        what += f" and {_count(place.workers - workers, 'other Pod')}"
+    if place.size == 1:
+        return f"{what} on {'one node' if place.workers == 1 else f'any {place.workers} nodes'}"
+    blocks = place.workers // place.size
+    units = _units(place, blocks)
+    shape = next((one for one in item.table.shapes if one.name == outcome.facts.get("shape")), None)
+    alone = ", shared with no other job" if shape and shape.apart == "required" else ""
+    if blocks == 1:
+        return f"{what} on {units}{alone}"
+    if place.placer is Placer.AFFINITY:
+        return f"{what} in blocks of {place.size}, on whole units where the scheduler finds them{alone}"
+    return f"{what} in blocks of {place.size} on {units}{alone}"
+
+
+def _units(place: Place, blocks: int) -> str:
+    number = "one" if blocks == 1 else str(blocks)
+    plural = "" if blocks == 1 else "s"
+    if place.unit == SERVER:
+        return f"{number} whole UltraServer{plural}"
+    if place.unit == PAIR:
+        return f"{number} pair{plural} of nodes of {'an UltraServer' if blocks == 1 else 'UltraServers'}"
+    return f"{number} unit{plural} of {place.unit}"
+
+
+def _when(place: Place) -> str:
+    if place.placer is Placer.KUEUE:
+        return "Kueue chooses the nodes and starts the job"
+    if place.placer is Placer.AFFINITY:
+        return "the scheduler places the Pods one by one"
+    job = "the group" if place.group else "the job"
+    if place.workers == 1:
+        return f"{job} waits until a node is free"
+    return f"{job} waits until {'both' if place.workers == 2 else f'all {place.workers}'} nodes are free"  # noqa: PLR2004
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _place(outcome: Outcome) -> Place | None:
+    """The first place that the object says afterwards; None where nothing of it is placed."""
+    # Without a shape nothing was computed, and what stands there is what the author wrote.
+    texts = _places(outcome.after) if "shape" in outcome.facts else iter(())
+    try:
+        return next(map(parse, texts), None)
+    except ContractError:
+        return None
+
+
+def _places(value: Json) -> Iterator[str]:
+    """The place of each pod template, or Pod, of an object."""
+    if not isinstance(value, dict):
+        return
+    metadata = value.get("metadata")
+    annotations: Mapping[str, Any] = (
+        metadata.get("annotations") if isinstance(metadata, dict) else None
+    ) or {}
+    if isinstance(text := annotations.get(keys.PLACE), str):
+        yield text
+    for inner in value.values():
+        for each in inner if isinstance(inner, list) else (inner,):
+            yield from _places(each)
