@@ -35,7 +35,7 @@ run: .venv/.run ## Serve previews on loopback, send one a job and show what come
 	trap 'kill $$server 2>/dev/null; wait $$server; exit 0' INT TERM; \
 	ask() { curl --noproxy '*' --silent "$$@"; }; at=http://127.0.0.1:$(PORT); \
 	{ ask --output /dev/null --retry 20 --retry-delay 1 --retry-connrefused $$at/readyz || { echo "no answer at $$at" >&2; false; } \
-	    && ask --show-error --fail-with-body --header 'Accept: text/plain' --data-binary @- $$at/v1/preview < "$(JOB)"; } \
+	    && ask --show-error --fail-with-body --header 'Accept: text/x-diff' --data-binary @- $$at/v1/preview < "$(JOB)"; } \
 	    || { echo; kill $$server 2>/dev/null; exit 1; }; \
 	printf '\nServing previews on %s. Next: make run JOB=FILE, or\ncurl --data-binary @FILE %s/v1/preview. Ctrl-C stops it.\n' $$at $$at; \
 	wait $$server

@@ -92,7 +92,7 @@ def test_a_table_in_shadow_does_nothing_to_updates_and_says_so(tmp_path: Path) -
     """Whatever it would put back."""
     (table := tmp_path / "t.yaml").write_text(f"{EXTENDS}mode: shadow\n")
     result = run(tmp_path, suspended(), old=[STORED], words=("--rules", str(table)))
-    assert (result.exit_code, "updates are let through: the rule table is not enforced" in result.stderr) == (
+    assert (result.exit_code, "updates are let through: the rule table is not enforced" in result.stdout) == (
         0,
         True,
     )

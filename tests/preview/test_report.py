@@ -133,14 +133,18 @@ def test_only_rules_for_such_an_object_are_told_unless_all_are_asked_for() -> No
 def test_people_read_who_set_what_and_which_condition_failed(ours: tuple[str, str]) -> None:
     """The text has the outcome, a rule's place above the fields that it set, and why others are skipped."""
     text = shown("why", mpijob(worker_spec={"hostname": "mine"}), mpijob(-1), options=ours)
-    job, refused = text.split("\n\n")
-    assert job.startswith("<stdin>:1: MPIJob default/train: changed: its workers ask for")
+    job, refused, totals = text.split("\n\n")
+    assert job.startswith(
+        "<stdin>:1: MPIJob default/train: not placed: its workers ask for aws.amazon.com/neuron, but no rule"
+    )
+    assert totals == "0 placed, 1 not placed, 1 refused\n"
     at = "/spec/mpiReplicaSpecs/Worker/template/spec/hostname"
     assert f'  fired    ours ({ours[1]}:7): Ours.\n           {at}: "h", was "mine"\n' in job
     assert f"  skipped  job-label ({ours[1]}:5): switched off\n" in job
     assert "shape four-node has together required, not preferred\n" in job
     assert "  no rule  the webhook's record" in job
-    assert "MPIJob default/train: refused: invalid job\n  denied   " in refused
+    assert "MPIJob default/train: refused: " in refused
+    assert "\n  reason   invalid job\n  denied   " in refused
 
 
 def test_the_old_list_stays_for_one_release() -> None:

@@ -39,7 +39,7 @@ def _mutated(obj: Any, namespace: str) -> tuple[Any, ...]:
 def _previewed(shown: Any) -> tuple[Any, ...]:
     denials = "; ".join(shown["denials"])
     fired = [row["name"] for row in shown["rules"] if row["state"] == "fired"]
-    return shown["verdict"] != "denied", shown["patch"], len(shown["warnings"]), denials, fired
+    return shown["verdict"] != "refused", shown["patch"], len(shown["warnings"]), denials, fired
 
 
 def _settled(obj: Any) -> bool:

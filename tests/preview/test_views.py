@@ -35,7 +35,7 @@ def test_a_document_is_read_as_json_or_yaml_whatever_the_content_type(client: Cl
     for content_type in ("application/json", "application/yaml", "text/plain", None):
         answer = client.post("/preview", data=form(mpijob()), content_type=content_type)
         (shown,) = answer.get_json()["items"]
-        assert (shown["verdict"], shown["job"]["shape"]) == ("allowed", "four-node")
+        assert (shown["verdict"], shown["job"]["shape"]) == ("placed", "four-node")
 
 
 def test_a_client_that_accepts_anything_gets_json_with_everything(client: Client) -> None:
@@ -44,7 +44,7 @@ def test_a_client_that_accepts_anything_gets_json_with_everything(client: Client
         assert answer.content_type == "application/json; charset=utf-8"
         (shown,) = answer.get_json()["items"]
         assert shown["source"] == {"file": "request", "line": 1}
-        assert shown["verdict"] == "allowed with warnings"
+        assert (shown["verdict"], len(shown["warnings"])) == ("placed", 1)
         assert shown["table"] == load_installed().revision
         assert shown["warnings"][0].startswith("3 nodes form no pairs")
         assert {"name": "wait-hostfilename", "state": "skipped"}.items() <= shown["rules"][
@@ -118,7 +118,7 @@ def test_a_job_that_is_denied_is_an_answer(client: Client) -> None:
     answer = ask(client, job)
     assert answer.status_code == 200
     (shown,) = answer.get_json()["items"]
-    assert shown["verdict"] == "denied"
+    assert shown["verdict"] == "refused"
     assert shown["denials"][0].endswith("the node config must be one of 4, 2, 1")
     assert shown["patch"] == []
 

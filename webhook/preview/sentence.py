@@ -52,12 +52,14 @@ def _why_not(item: Preview) -> str:
     outcome = item.outcome
     if outcome.would and outcome.shadow:
         if outcome.would.denials:
-            return f"rules in shadow mode would refuse it: {'; '.join(outcome.would.denials)}"
+            return f"{outcome.reason}. If shadow mode ended, refused: {'; '.join(outcome.would.denials)}"
         place = _place(outcome.would)
         if place:
-            return f"rules in shadow mode only report; enforced: {_where(item, outcome.would, place)}"
-    if "shape" in outcome.facts and outcome.warnings:
-        return outcome.warnings[0]
+            return f"{outcome.reason}. If shadow mode ended: {_where(item, outcome.would, place)}"
+    if "shape" in outcome.facts:
+        # The row that leaves such a job to itself warns why.
+        unlabelled = f"{outcome.reason}, but no rule of the table gives them a job label"
+        return next((text for text in outcome.warnings if "not placed" in text), unlabelled)
     return f"{outcome.reason}. {item.hint}" if item.hint else outcome.reason
 
 

@@ -33,13 +33,13 @@ def headline(item: Preview) -> str:
 
 
 def summary(item: Preview) -> list[str]:
-    """Policy, warnings, denials, Pods and notes of one document, a line each."""
+    """What the sentence leaves out, a line each: policy, shadow, warnings, Pods and notes."""
     outcome, lines = item.outcome, list[str]()
     if "policy" in outcome.facts:
         lines.append(f"  policy   {printable(outcome.facts['policy'])}")
     if outcome.shadow and outcome.would:
         lines += [f"  shadow   would be refused: {text}" for text in outcome.would.denials]
-    lines += _messages(outcome)
+    lines += _warnings(outcome)
     for pod, like in told(item.pods or ()):
         by = f" by {', '.join(pod.outcome.fired())}" if pod.outcome.fired() else ""
         lines.append(f"  Pod      {printable(like or f'{pod.share}: {pod.outcome.kind}{by}')}")
@@ -49,8 +49,11 @@ def summary(item: Preview) -> list[str]:
 
 
 def _messages(outcome: Outcome) -> list[str]:
-    warnings = [click.style(f"  warning  {text}", fg="yellow") for text in outcome.warnings]
-    return warnings + [click.style(f"  denied   {text}", fg="red") for text in outcome.denials]
+    return _warnings(outcome) + [click.style(f"  denied   {text}", fg="red") for text in outcome.denials]
+
+
+def _warnings(outcome: Outcome) -> list[str]:
+    return [click.style(f"  warning  {text}", fg="yellow") for text in outcome.warnings]
 
 
 def beside(case: Case) -> list[str]:

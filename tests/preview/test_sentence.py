@@ -1,0 +1,150 @@
+"""The sentence that every preview begins with: one case for each thing that decides its words."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from testbed.mpijob import mpijob
+from tests.preview.test_same_answer import JOBS
+from webhook.documents import dump_yaml, read_documents
+from webhook.preview.run import Preview, preview
+from webhook.preview.sentence import Verdict, sentence, totals
+from webhook.rules.load import load_installed
+
+TABLE = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
+WAITS = "the job waits until "
+ALONE = "shared with no other job"
+ONE = f"4 workers on one whole UltraServer, {ALONE}"
+
+
+def worker(obj: Any) -> Any:
+    return obj["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
+
+
+def requesting(resource: str | None, **spec: Any) -> Any:
+    obj = mpijob(4)
+    for container in worker(obj)["containers"]:
+        container["resources"] = {"limits": {resource: 16}} if resource else {}
+    worker(obj).update(spec)
+    return obj
+
+
+def annotated(obj: Any, **annotations: str) -> Any:
+    found = {f"ultraserver-webhook.io/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    obj["metadata"].setdefault("annotations", {}).update(found)
+    return obj
+
+
+def shown(obj: Any, table: str = "", folder: Path | None = None, *, placement: bool = True) -> Preview:
+    rules = None
+    if folder and table:
+        (rules := folder / "table.yaml").write_text(TABLE + table)
+    (item,) = preview(load_installed(rules, placement=placement), read_documents(dump_yaml(obj)))
+    return item
+
+
+CASES = {
+    "one node": (mpijob(1), f"placed: 1 worker on one node; {WAITS}a node is free"),
+    "a pair": (
+        mpijob(2),
+        f"placed: 2 workers on one pair of nodes of an UltraServer, {ALONE}; {WAITS}both nodes are free",
+    ),
+    "one UltraServer": (mpijob(4), f"placed: {ONE}; {WAITS}all 4 nodes are free"),
+    "pairs": (
+        mpijob(6),
+        f"placed: 6 workers in blocks of 2 on 3 pairs of nodes of UltraServers, {ALONE}; {WAITS}all 6 nodes are free",
+    ),
+    "UltraServers": (
+        mpijob(8),
+        f"placed: 8 workers in blocks of 4 on 2 whole UltraServers, {ALONE}; {WAITS}all 8 nodes are free",
+    ),
+    "no units": (mpijob(3), f"placed: 3 workers on any 3 nodes; {WAITS}all 3 nodes are free"),
+    "a claim": (mpijob(4, claim="us-4-node-config"), f"placed: {ONE}; {WAITS}all 4 nodes are free"),
+    "another scheduler": (
+        requesting("aws.amazon.com/neuron", schedulerName="mine"),
+        f"placed: {ONE}; the scheduler places the Pods one by one",
+    ),
+    "a misspelt resource": (
+        requesting("aws.amazon.com/neurons"),
+        (
+            "not placed: its workers ask for no Neuron resource and select no UltraServer instance type. "
+            "Line 24 requests aws.amazon.com/neurons; did you mean aws.amazon.com/neuron?"
+        ),
+    ),
+    "no devices": (
+        requesting(None, nodeSelector={"node.kubernetes.io/instance-type": "trn2u.48xlarge"}),
+        (
+            "not placed: its workers do not all request Neuron devices, so it is not placed: they run on any nodes "
+            "of trn2u.48xlarge; request aws.amazon.com/neuron in each worker to have whole UltraServers"
+        ),
+    ),
+    "opted out": (
+        annotated(mpijob(4), inject="false"),
+        "not placed: opted out by ultraserver-webhook.io/inject",
+    ),
+    "a forged place": (
+        annotated(mpijob(4), inject="false", place="placer=gate workers=4 size=4 unit=x"),
+        "not placed: opted out by ultraserver-webhook.io/inject",
+    ),
+    "another kind": (
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}},
+        "not placed: no workload of the rule table matches kind apps/v1/Deployment",
+    ),
+    "a number that does not fit": (
+        annotated(mpijob(6), node_config="4"),
+        (
+            'refused: /metadata/annotations/ultraserver-webhook.io/node-config is "4", but 6 workers do not fit '
+            "it: it takes 4 or multiple of 4 workers; change the number of workers, or use node config 2, 1"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_sentence_is_true(case: str) -> None:
+    obj, text = CASES[case]
+    assert sentence(shown(obj)) == text
+
+
+def test_the_sentence_names_who_chooses_nodes_without_whole_job_admission() -> None:
+    assert sentence(shown(mpijob(8), placement=False)) == (
+        f"placed: 8 workers in blocks of 4, on whole units where the scheduler finds them, {ALONE}; "
+        "the scheduler places the Pods one by one"
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "text"),
+    [
+        ('mode: "off"', "not placed: the whole rule table is switched off"),
+        (
+            "mode: shadow",
+            (
+                "not placed: the whole rule table only reports; its workers ask for aws.amazon.com/neuron. "
+                f"If shadow mode ended: {ONE}"
+            ),
+        ),
+    ],
+)
+def test_a_table_that_does_not_enforce_places_nothing(mode: str, text: str, tmp_path: Path) -> None:
+    assert sentence(shown(mpijob(4), f"{mode}\n", tmp_path)) == text
+
+
+def test_a_stored_job_is_placed_as_it_was() -> None:
+    once = shown(mpijob(4))
+    assert sentence(shown(once.outcome.after)) == sentence(once)
+
+
+def test_a_last_line_counts_every_verdict() -> None:
+    items = [shown(obj) for obj, _ in CASES.values()]
+    assert totals(items) == "8 placed, 5 not placed, 1 refused"
+
+
+@given(JOBS)
+def test_every_sentence_is_one_bounded_printable_line(obj: Any) -> None:
+    text = sentence(shown(obj))
+    assert text.isprintable()
+    assert len(text) <= 1000
+    assert text.startswith(tuple(f"{word}: " for word in Verdict))
