@@ -54,7 +54,10 @@ CASES = {
     "one UltraServer": (mpijob(4), f"placed: {ONE}; {WAITS}all 4 nodes are free"),
     "pairs": (
         mpijob(6),
-        f"placed: 6 workers in blocks of 2 on 3 pairs of nodes of UltraServers, {ALONE}; {WAITS}all 6 nodes are free",
+        (
+            f"placed: 6 workers in blocks of 2 on 3 pairs of nodes of UltraServers, {ALONE}; "
+            f"{WAITS}all 6 nodes are free"
+        ),
     ),
     "UltraServers": (
         mpijob(8),
@@ -76,8 +79,8 @@ CASES = {
     "no devices": (
         requesting(None, nodeSelector={"node.kubernetes.io/instance-type": "trn2u.48xlarge"}),
         (
-            "not placed: its workers do not all request Neuron devices, so it is not placed: they run on any nodes "
-            "of trn2u.48xlarge; request aws.amazon.com/neuron in each worker to have whole UltraServers"
+            "not placed: its workers do not all request Neuron devices, so it is not placed: they run on any "
+            "nodes of trn2u.48xlarge; request aws.amazon.com/neuron in each worker to have whole UltraServers"
         ),
     ),
     "opted out": (
@@ -95,8 +98,9 @@ CASES = {
     "a number that does not fit": (
         annotated(mpijob(6), node_config="4"),
         (
-            'refused: /metadata/annotations/ultraserver-webhook.io/node-config is "4", but 6 workers do not fit '
-            "it: it takes 4 or multiple of 4 workers; change the number of workers, or use node config 2, 1"
+            'refused: /metadata/annotations/ultraserver-webhook.io/node-config is "4", but 6 workers do not '
+            "fit it: it takes 4 or multiple of 4 workers; change the number of workers, "
+            "or use node config 2, 1"
         ),
     ),
 }

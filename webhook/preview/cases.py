@@ -8,6 +8,7 @@ from webhook.documents import Document
 from webhook.engine.outcome import cut
 from webhook.preview.hints import hints
 from webhook.preview.run import Preview
+from webhook.preview.sentence import sentence
 from webhook.rows.table import Table
 
 FAILURES: Final = ("unreadable", "refused", "not placed")
@@ -65,7 +66,7 @@ def _findings(table: Table, document: Document, shown: Preview, *, must_place: b
         yield Finding("hint", document.line_of(path), cut(text))
     yield from (Finding("note", document.line, note) for note in shown.notes)
     if shown.outcome.operations:
-        yield Finding("changed", document.line, f"would be changed by {', '.join(outcome.fired())}")
+        yield Finding("changed", document.line, sentence(shown))
 
 
 def _line(document: Document, text: str) -> int:

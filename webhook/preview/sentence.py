@@ -28,7 +28,7 @@ def verdict(item: Preview) -> Verdict:
     """Returns whether nodes are chosen for an object's Pods, or the object is refused."""
     if item.outcome.kind is Kind.REFUSED:
         return Verdict.REFUSED
-    return Verdict.PLACED if _place(item.outcome) else Verdict.NOT_PLACED
+    return Verdict.PLACED if _place(item.outcome, update=item.stored is not None) else Verdict.NOT_PLACED
 
 
 def sentence(item: Preview) -> str:
@@ -36,7 +36,7 @@ def sentence(item: Preview) -> str:
     outcome, word = item.outcome, verdict(item)
     if word is Verdict.REFUSED:
         return cut(f"{word}: {'; '.join(outcome.denials)}")
-    place = _place(outcome)
+    place = _place(outcome, update=item.stored is not None)
     if place is None:
         return cut(f"{word}: {_why_not(item)}")
     return cut(f"{word}: {_where(item, outcome, place)}; {_when(place)}")
@@ -108,10 +108,14 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _place(outcome: Outcome) -> Place | None:
-    """The first place that the object says afterwards; None where nothing of it is placed."""
-    # Without a shape nothing was computed, and what stands there is what the author wrote.
-    texts = _places(outcome.after) if "shape" in outcome.facts else iter(())
+def _place(outcome: Outcome, *, update: bool = False) -> Place | None:
+    """The first place that the object says afterwards; None where nothing of it is placed.
+
+    Without a shape nothing was computed, and what stands there is what the author wrote; but an update keeps
+    what its stored object has.
+    """
+    kept = update and outcome.kind in {Kind.CHANGED, Kind.UNCHANGED}
+    texts = _places(outcome.after) if kept or "shape" in outcome.facts else iter(())
     try:
         return next(map(parse, texts), None)
     except ContractError:
