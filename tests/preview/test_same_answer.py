@@ -14,6 +14,7 @@ from webhook.admission.views import admission_blueprint
 from webhook.app import create_app
 from webhook.cli import main
 from webhook.documents import read_documents
+from webhook.engine.outcome import LONGEST_MESSAGE
 from webhook.objects.tree import get
 from webhook.preview.views import preview_blueprint
 from webhook.rules.load import load_installed
@@ -84,3 +85,11 @@ def test_the_command_line_says_the_same_as_the_preview(obj: Any) -> None:
     text = json.dumps(obj)
     result = CliRunner().invoke(main, ["preview", "-o", "json"], input=text)
     assert json.loads(result.stdout)["items"] == [{**_shown(text), "source": {"file": "<stdin>", "line": 1}}]
+
+
+@given(JOBS)
+def test_every_sentence_is_one_bounded_printable_line(obj: Any) -> None:
+    shown = _shown(json.dumps(obj))
+    assert shown["sentence"].isprintable()
+    assert len(shown["sentence"]) <= LONGEST_MESSAGE
+    assert shown["sentence"].startswith(f"{shown['verdict']}: ")

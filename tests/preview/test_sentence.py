@@ -4,13 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
 
 from testbed.mpijob import mpijob
-from tests.preview.test_same_answer import JOBS
 from webhook.documents import dump_yaml, read_documents
 from webhook.preview.run import Preview, preview
-from webhook.preview.sentence import Verdict, sentence, totals
+from webhook.preview.sentence import sentence, totals
 from webhook.rules.load import load_installed
 
 TABLE = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
@@ -144,11 +142,3 @@ def test_a_stored_job_is_placed_as_it_was() -> None:
 def test_a_last_line_counts_every_verdict() -> None:
     items = [shown(obj) for obj, _ in CASES.values()]
     assert totals(items) == "8 placed, 5 not placed, 1 refused"
-
-
-@given(JOBS)
-def test_every_sentence_is_one_bounded_printable_line(obj: Any) -> None:
-    text = sentence(shown(obj))
-    assert text.isprintable()
-    assert len(text) <= 1000
-    assert text.startswith(tuple(f"{word}: " for word in Verdict))

@@ -74,7 +74,11 @@ def _where(item: Preview, outcome: Outcome, place: Place) -> str:
         return f"{what} on {'one node' if place.workers == 1 else f'any {place.workers} nodes'}"
     blocks = place.workers // place.size
     units = _units(place, blocks)
-    shape = next((one for one in item.table.shapes if one.name == outcome.facts.get("shape")), None)
+    name = outcome.facts.get("shape")
+    alike = (
+        one for one in item.table.shapes if (one.topology_key, one.node_config) == (place.unit, place.size)
+    )
+    shape = next((one for one in item.table.shapes if one.name == name), None) or next(alike, None)
     alone = ", shared with no other job" if shape and shape.apart == "required" else ""
     if blocks == 1:
         return f"{what} on {units}{alone}"
