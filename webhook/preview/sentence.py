@@ -1,14 +1,14 @@
 """One sentence that says what happens to an object: what every way to preview it shows first."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from contract import keys
 from contract.place import ContractError, Place, Placer, parse
 from webhook.engine.outcome import Kind, Outcome, cut
-from webhook.objects.tree import Json
+from webhook.objects.tree import Json, get
 from webhook.preview.run import Preview
 
 SERVER: Final = "neuron.amazonaws.com/ultraserver-server-id-4"
@@ -130,11 +130,7 @@ def _places(value: Json) -> Iterator[str]:
     """The place of each pod template, or Pod, of an object."""
     if not isinstance(value, dict):
         return
-    metadata = value.get("metadata")
-    annotations: Mapping[str, Any] = (
-        metadata.get("annotations") if isinstance(metadata, dict) else None
-    ) or {}
-    if isinstance(text := annotations.get(keys.PLACE), str):
+    if isinstance(text := get(value, ("metadata", "annotations", keys.PLACE)), str):
         yield text
     for inner in value.values():
         for each in inner if isinstance(inner, list) else (inner,):
