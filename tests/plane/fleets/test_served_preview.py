@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from http import HTTPStatus
 
 import pytest
 
 from testbed import chart
+from testbed.mpijob import mpijob
+from testbed.plane import nodes
 from testbed.plane.controlplane import ControlPlane, answers_ok
 from testbed.plane.jobs import together
 from testbed.plane.kubectl import Kubectl, Object
@@ -17,7 +20,7 @@ from testbed.waiting import until
 from tests.plane.fleets.test_check import address
 
 NAME = f"{chart.NAME}-preview"
-JOB = str(chart.REPOSITORY / "examples" / "four-node.yaml")
+JOB = mpijob(4)
 RAW = f"/api/v1/namespaces/{{}}/services/{NAME}:http/proxy/v1/preview"
 USER = "a-data-scientist"
 
@@ -59,31 +62,38 @@ def served(plane: ControlPlane) -> Iterator[Kubectl]:
     program = plane.programs.start("previews", command, cwd=chart.REPOSITORY)
     program.wait_ready(lambda: answers_ok(f"http://127.0.0.1:{port}/readyz"), 20)
     kubectl = plane.kubectl.create_namespace("previews")
-    service = parts["Service"]
-    service["metadata"]["namespace"] = kubectl.namespace
-    del service["spec"]["selector"]
-    points = {
+    pod = {
         "apiVersion": "v1",
-        "kind": "Endpoints",
-        "metadata": {"name": NAME},
-        "subsets": [{"addresses": [{"ip": here}], "ports": [{"name": "http", "port": port}]}],
+        "kind": "Pod",
+        "metadata": {
+            "name": "preview",
+            "labels": parts["Deployment"]["spec"]["template"]["metadata"]["labels"],
+        },
+        "spec": {
+            "nodeName": nodes.plain_nodes(1)[0]["metadata"]["name"],
+            "containers": [
+                {"name": "preview", "image": "x", "ports": [{"name": "http", "containerPort": port}]}
+            ],
+        },
     }
-    kubectl.create(together(service, points))
+    parts["Service"]["metadata"]["namespace"] = kubectl.namespace
+    kubectl.create(together(parts["Service"], pod))
+    ready = [{"type": kind, "status": "True"} for kind in ("Ready", "ContainersReady", "PodScheduled")]
+    status = {"phase": "Running", "podIP": here, "podIPs": [{"ip": here}], "conditions": ready}
+    kubectl.run("patch", "pod", "preview", "--subresource=status", "-p", json.dumps({"status": status}))
     yield kubectl
+    kubectl.delete("pod", "preview", at_once=True)
     plane.programs.stop(program)
 
 
 def test_users_reach_previews_with_their_own_rights_and_no_others(served: Kubectl) -> None:
-    """Protects from previews for anybody, and from an API server that the program does not know."""
+    """Protects from previews for anybody who reaches the API server."""
     path = RAW.format(served.namespace)
-    until(lambda: not served.run("create", "-f", JOB, "--raw", path, check=False).returncode, "an answer")
     user = served.acting_as(USER)
-    refused = user.run("create", "-f", JOB, "--raw", path, check=False)
-    assert refused.returncode
-    assert "Forbidden" in refused.stderr
+    until(lambda: served.api.send("POST", path, JOB)[0] == HTTPStatus.OK, "the endpoint of the Service")
+    assert user.api.send("POST", path, JOB)[0] == HTTPStatus.FORBIDDEN
     served.create(proxy_role(str(served.namespace)))
-    until(
-        lambda: not user.run("create", "-f", JOB, "--raw", path, check=False).returncode, "the user's right"
-    )
-    answer = json.loads(user.run("create", "-f", JOB, "--raw", path).stdout)
-    assert [item["outcome"] for item in answer["items"]] == ["changed"]
+    until(lambda: user.api.send("POST", path, JOB)[0] == HTTPStatus.OK, "the user's right")
+    _, answer = user.api.send("POST", path, JOB)
+    (item,) = answer["items"]
+    assert "ultraserver-webhook.io/whole-job" in json.dumps(item["patch"]), "by the installed table"
