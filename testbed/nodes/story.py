@@ -70,7 +70,8 @@ def serves(kubectl: Kubectl) -> Kubectl:
         NotYetError: a Deployment is not there in time, or does not place jobs.
     """
     own = kubectl.in_namespace(NAMESPACE)
-    for name in ("ultraserver-webhook-certs", "ultraserver-webhook", "ultraserver-placement"):
+    webhook = "ultraserver-webhook"
+    for name in (f"{webhook}-certs", webhook, "ultraserver-placement", f"{webhook}-preview"):
         rolled_out(own, name)
     until(lambda: places(kubectl.kubeconfig, "default"), "a job that the webhook places")
     return own

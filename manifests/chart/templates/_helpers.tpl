@@ -104,7 +104,7 @@ spec:
 {{- end }}
 {{/* The Deployment of a program, but for what comes last in its pods: (list ROOT NAME PROGRAM). */}}
 {{- define "deployment" -}}
-{{- $v := (index . 0).Values }}{{ $program := index . 2 }}{{ $serving := eq $program "serving" -}}
+{{- $v := (index . 0).Values }}{{ $program := index . 2 }}{{ $serving := eq $program "serving" }}{{ $preview := eq $program "preview" -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata: {{ include "own" (rest .) }}
@@ -125,7 +125,7 @@ spec:
       labels: {{ include "labels" $program }}
     spec:
       serviceAccountName: {{ index . 1 }}
-      automountServiceAccountToken: {{ not $serving }}
+      automountServiceAccountToken: {{ not (or $serving $preview) }}
       enableServiceLinks: false
       {{- $tolerations := $v.tolerations }}
       {{- if $serving }}
@@ -135,7 +135,7 @@ spec:
       {{- end }}
       {{- end }}
       {{- $secrets := list }}{{ range $v.image.pullSecrets }}{{ $secrets = append $secrets (dict "name" .) }}{{ end }}
-      {{- range $key, $asked := dict "imagePullSecrets" $secrets "nodeSelector" $v.nodeSelector "priorityClassName" $v.priorityClassName "tolerations" $tolerations }}
+      {{- range $key, $asked := dict "imagePullSecrets" $secrets "nodeSelector" $v.nodeSelector "priorityClassName" ($preview | ternary "" $v.priorityClassName) "tolerations" $tolerations }}
       {{- if $asked }}{{ dict $key $asked | toYaml | nindent 6 }}{{ end }}
       {{- end }}
       securityContext: {runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, fsGroup: 65532, seccompProfile: {type: RuntimeDefault}}

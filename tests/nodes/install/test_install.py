@@ -44,7 +44,7 @@ def test_the_autoscaler_keeps_two_replicas_without_a_metrics_server(installed: I
     assert {pod["spec"]["nodeName"] for pod in pods["items"]} == set(installed.control_plane.nodes)
 
 
-@pytest.mark.parametrize("component", ["serving", "certificates", "placement"])
+@pytest.mark.parametrize("component", ["serving", "certificates", "placement", "preview"])
 def test_a_process_is_nobody_and_may_do_nothing_on_its_node(component: str, installed: Installation) -> None:
     pod = installed.pods(component)[0]
     said = installed.inside(pod, "cat", "/proc/1/status")

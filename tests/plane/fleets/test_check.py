@@ -133,7 +133,7 @@ def installed(plane: ControlPlane, nothing: Kubectl) -> Iterator[Installed]:
             "data": {"ca.crt": bundle},
         }
     )
-    pods = home.wait_for(lambda found: len(found["items"]) == 4, "pods")["items"]
+    pods = home.wait_for(lambda found: len(found["items"]) == 5, "pods")["items"]
     (pod,) = [found["metadata"]["name"] for found in pods if "serving" in str(found["metadata"]["labels"])]
     made = Installed(plane, nothing, running, tls, pod)
     for found in pods:

@@ -21,7 +21,12 @@ ROWS = "30-placement.yaml"
 def test_every_program_leaves_ultraserver_nodes_to_jobs_where_there_are_others(base: Build) -> None:
     """On real nodes, two programs that said nothing of it were put there first."""
     specs = pod_specs(base)
-    assert {*specs} == {"ultraserver-webhook", "ultraserver-webhook-certs", NAME}
+    assert {*specs} == {
+        "ultraserver-webhook",
+        "ultraserver-webhook-certs",
+        "ultraserver-webhook-preview",
+        NAME,
+    }
     for spec in specs.values():
         (preferred,) = spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
         (term,) = preferred["preference"]["matchExpressions"]
