@@ -14,8 +14,11 @@ from webhook.admission.views import admission_blueprint
 from webhook.app import create_app
 from webhook.cli import main
 from webhook.documents import read_documents
+from webhook.engine import Request, admit
 from webhook.engine.outcome import LONGEST_MESSAGE
 from webhook.objects.tree import get
+from webhook.preview.run import Preview
+from webhook.preview.sentence import Verdict, sentence
 from webhook.preview.views import preview_blueprint
 from webhook.rules.load import load_installed
 from webhook.rules.source import TableSource
@@ -27,6 +30,7 @@ def _client() -> Client:
 
 
 BOTH = _client()
+TABLE = load_installed()
 
 
 def _mutated(obj: Any, namespace: str) -> tuple[Any, ...]:
@@ -89,7 +93,8 @@ def test_the_command_line_says_the_same_as_the_preview(obj: Any) -> None:
 
 @given(JOBS)
 def test_every_sentence_is_one_bounded_printable_line(obj: Any) -> None:
-    shown = _shown(json.dumps(obj))
-    assert shown["sentence"].isprintable()
-    assert len(shown["sentence"]) <= LONGEST_MESSAGE
-    assert shown["sentence"].startswith(f"{shown['verdict']}: ")
+    outcome = admit(TABLE, Request(obj, "default", explain=True))
+    text = sentence(Preview("x:1", obj, "default", outcome, TABLE))
+    assert text.isprintable()
+    assert len(text) <= LONGEST_MESSAGE
+    assert text.startswith(tuple(f"{word}: " for word in Verdict))
