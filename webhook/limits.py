@@ -10,3 +10,6 @@ SHORT_REVIEW: Final = 64 * 1024
 
 PREVIEW: Final = 1024 * 1024
 """The body of a preview, which keeps all of its objects and their texts at a time."""
+
+PREVIEW_VALUES: Final = 10_000
+"""Maps, lists, keys and words in a text of a preview: about 300 jobs, which take a second."""
