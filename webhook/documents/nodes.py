@@ -50,7 +50,7 @@ class Reader(yaml.CSafeLoader):
     def descend_resolver(self, current_node: _Node, _: object) -> None:
         """Called before each node."""
         self._count += 1
-        if 0 < self._most < self._count:
+        if current_node and 0 < self._most < self._count:  # the first node of a document has no place yet
             message = f"more than {self._most:,} maps, lists, keys and words: split the text into several"
             raise _refused(current_node, message)
         self._depth += 1

@@ -29,6 +29,13 @@ ERROR: Final = {
     },
 }
 
+ANSWERS: Final = {
+    "json": {"$ref": "#/components/schemas/Preview"},
+    "patch": {"description": "The JSON Patch (RFC 6902) of each object, one a line.", "type": "array"},
+    "json-old": {"description": "As of 0.1.0; deprecated.", "type": "array"},
+}
+"""Format -> what is in the answer; of any other, text."""
+
 
 @cache
 def _schemas() -> dict[str, Any]:
@@ -55,7 +62,7 @@ def openapi(types: Mapping[str, str]) -> dict[str, Any]:
 
 def _operation(types: Mapping[str, str]) -> dict[str, Any]:
     text: dict[str, Any] = {"schema": {"type": "string"}}
-    answers = {kind: {"schema": _ref("Preview")} if form == "json" else text for kind, form in types.items()}
+    answers = {kind: {"schema": ANSWERS.get(form, text["schema"])} for kind, form in types.items()}
     parts = {name: {"type": "string", "description": meaning} for name, meaning in PARTS.items()}
     form = {"type": "object", "required": ["object"], "properties": parts, "additionalProperties": False}
     return {
@@ -81,13 +88,9 @@ def _operation(types: Mapping[str, str]) -> dict[str, Any]:
             **{
                 str(status): {
                     "description": meaning,
-                    "content": {"application/json": {"schema": _ref("Error")}},
+                    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
                 }
                 for status, meaning in ERRORS.items()
             },
         },
     }
-
-
-def _ref(name: str) -> dict[str, str]:
-    return {"$ref": f"#/components/schemas/{name}"}

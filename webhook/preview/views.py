@@ -94,7 +94,8 @@ def shown(table: Table, texts: Mapping[str, bytes], form: str, how: Mapping[str,
         read = {name: read_documents(text, name, limits.PREVIEW_VALUES) for name, text in texts.items()}
         old = read.pop("old", None)
         (documents,) = read.values()
-        previews = preview(table, documents, now=time.time(), old=old, **asked)
+        limit = limits.PREVIEW_PODS
+        previews = preview(table, documents, now=time.time(), old=old, most_pods=limit, **asked)
     except DocumentError as error:
         return 400, str(error)
     if not previews:
