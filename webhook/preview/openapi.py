@@ -11,10 +11,10 @@ from webhook.preview.parameters import PARAMETERS
 from webhook.preview.upload import FORM, PARTS
 
 ERRORS: Final = {
-    400: "A parameter, the form or a document is wrong; `error` names the place and the way out.",
+    400: f"A parameter, the form or a document is wrong, or has more than {limits.PREVIEW_VALUES:,} values.",
     405: "The path does not take this method.",
     406: "There is no such format.",
-    413: f"A preview takes {limits.PREVIEW} bytes at most, and {limits.PREVIEW_VALUES:,} values.",
+    413: f"A preview takes {limits.PREVIEW} bytes at most.",
     503: "Too much work is waiting; try again after `Retry-After`.",
 }
 """Statuses of what is refused."""
@@ -31,6 +31,7 @@ ERROR: Final = {
 
 ANSWERS: Final = {
     "json": {"$ref": "#/components/schemas/Preview"},
+    "yaml": {"description": "The objects as they would be stored."},
     "patch": {"description": "The JSON Patch (RFC 6902) of each object, one a line.", "type": "array"},
     "json-old": {"description": "As of 0.1.0; deprecated.", "type": "array"},
 }
