@@ -142,10 +142,10 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         """Answer a request that is refused, or that the application failed at."""
         client.forget()
         status = status_of(exc)
-        if status < HTTPStatus.INTERNAL_SERVER_ERROR:
-            self.log.warning("refused a request of %s: %s", addr, exc)
-        else:
+        if status is _FAILED:
             self.log.error("%s failed", getattr(req, "uri", "a request"), exc_info=exc)
+        else:
+            self.log.warning("refused a request of %s: %s", addr, exc)
         reason = exc.reason if isinstance(exc, RefusedError) else reason_of(status)
         client.sendall(last_response(status, reason))
 
