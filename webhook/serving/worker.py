@@ -8,6 +8,7 @@ gunicorn is named in ``tests/serving/test_gunicorn_parts.py``, which fails when 
 import io
 import json
 import os
+import ssl
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -43,9 +44,9 @@ _STATUSES: Final = {
     errors.LimitRequestHeaders: HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
     errors.ExpectationFailed: HTTPStatus.EXPECTATION_FAILED,
     errors.ForbiddenProxyRequest: HTTPStatus.FORBIDDEN,
-    errors.ParseException: HTTPStatus.BAD_REQUEST,
+    (errors.ParseException, ssl.SSLError): HTTPStatus.BAD_REQUEST,
 }
-"""Errors of gunicorn -> status; the first that fits. Anything else is the application's."""
+"""Errors of gunicorn and TLS -> status; the first that fits. Anything else is the application's."""
 
 
 class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
