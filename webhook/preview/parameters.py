@@ -96,8 +96,8 @@ def read_query(query: MultiDict[str, str]) -> dict[str, Any]:
     asked = {}
     for name, texts in query.lists():
         if name not in PARAMETERS:
-            hint = did_you_mean(name, PARAMETERS)
-            message = f"unknown parameter {_quoted(name)}{hint}; allowed are {', '.join(PARAMETERS)}"
+            allowed = ", ".join(PARAMETERS) + did_you_mean(name, PARAMETERS)
+            message = f"unknown parameter {_quoted(name)}, allowed are {allowed}"
             raise ParameterError("unknown-parameter", message)
         if len(texts) > 1:
             raise ParameterError(
