@@ -1,6 +1,7 @@
 """The API of previews: what a query and a form ask for, what is refused and how, and its description."""
 
 import json
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -105,8 +106,6 @@ def test_a_form_has_what_is_stored_beside_what_is_to_update_it(client: Client) -
 
 
 def _file(text: str) -> Any:
-    from io import BytesIO  # noqa: PLC0415
-
     return BytesIO(text.encode())
 
 
@@ -125,6 +124,7 @@ def test_an_update_of_what_is_not_stored_names_the_part(client: Client) -> None:
         ({"old": JOB}, "old"),
         ({"object": [JOB, JOB]}, "object, object"),
         ({"object": JOB, "new": JOB}, "object, new"),
+        ({"object": JOB, "n\n": JOB}, "object, n%0A"),
     ],
 )
 def test_a_form_with_other_parts_is_400(client: Client, form: dict[str, Any], names: str) -> None:
@@ -142,15 +142,18 @@ def test_a_form_that_cannot_be_read_is_400(client: Client, content_type: str) ->
     assert "curl -F" in told["error"]
 
 
-@pytest.mark.parametrize(("first", "code"), [("", 400), ("# a comment\n", 400)])
-def test_a_body_that_curl_took_the_newlines_out_of_gets_the_hint(
-    client: Client, first: str, code: int
-) -> None:
+def test_a_form_of_many_parts_is_400_before_all_are_read(client: Client) -> None:
+    answer = post(client, body={"object": [JOB] * 4}, content_type="multipart/form-data")
+    assert (answer.status_code, answer.get_json()["code"]) == (400, "unreadable-form")
+
+
+@pytest.mark.parametrize("first", ["", "# a comment\n"])
+def test_a_body_that_curl_took_the_newlines_out_of_gets_the_hint(client: Client, first: str) -> None:
     """``curl -d @FILE``; also where the first line makes a comment of all."""
     curl = "application/x-www-form-urlencoded"
     joined = (first + JOB).replace("\n", "")
     answer = post(client, body=joined, content_type=curl)
-    assert answer.status_code == code
+    assert answer.status_code == 400
     assert answer.get_json()["error"].endswith("send it with --data-binary @FILE")
     assert post(client, content_type=curl).status_code == 200
     assert post(client, body=json.dumps(mpijob()), content_type=curl).status_code == 200

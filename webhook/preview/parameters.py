@@ -63,7 +63,7 @@ class Parameter:
         """
         if self.values is not None:
             return self.values[text]
-        if not is_namespace(text):
+        if not re.fullmatch(NAMESPACE[1:-1], text):
             raise LookupError(text)
         return text
 
@@ -82,11 +82,6 @@ PARAMETERS: Final[Mapping[str, Parameter]] = {
 }
 
 
-def is_namespace(text: str) -> bool:
-    """Whether a text can be the name of a namespace."""
-    return text.isascii() and re.fullmatch(NAMESPACE[1:-1], text) is not None
-
-
 def read_query(query: MultiDict[str, str]) -> dict[str, Any]:
     """What a query asks for, by parameter; what it does not name is left out.
 
@@ -100,9 +95,8 @@ def read_query(query: MultiDict[str, str]) -> dict[str, Any]:
             message = f"unknown parameter {_quoted(name)}, allowed are {allowed}"
             raise ParameterError("unknown-parameter", message)
         if len(texts) > 1:
-            raise ParameterError(
-                "repeated-parameter", f"parameter {name} is given {len(texts)} times: give it once"
-            )
+            message = f"parameter {name} is given {len(texts)} times: give it once"
+            raise ParameterError("repeated-parameter", message)
         try:
             asked[name] = PARAMETERS[name].read(texts[0])
         except LookupError:

@@ -5,10 +5,12 @@ from io import BytesIO
 from typing import Final
 
 from flask import Request, abort
+from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.formparser import FormDataParser
 
+from common.texts import printable
 from webhook import limits
-from webhook.preview.parameters import ParameterError
+from webhook.preview.parameters import SHOWN, ParameterError
 
 FORM: Final = "multipart/form-data"
 PARTS: Final = {
@@ -40,15 +42,14 @@ def texts_of(request: Request) -> dict[str, bytes]:
     )
     try:
         _, fields, files = parser.parse(request.stream, FORM, request.content_length, request.mimetype_params)
-    except ValueError as error:
-        raise ParameterError(
-            "unreadable-form", f"the body is no {FORM}: give it its boundary, as curl -F does"
-        ) from error
+    except (ValueError, RequestEntityTooLarge) as error:
+        message = f"the body is no {FORM} with the parts {' and '.join(PARTS)}: send it as curl -F does"
+        raise ParameterError("unreadable-form", message) from error
     given = [(name, text.encode()) for name, text in fields.items(multi=True)]
     given += [(name, file.read()) for name, file in files.items(multi=True)]
     texts = dict(given)
     if "object" not in texts or len(texts) < len(given) or not texts.keys() <= PARTS.keys():
-        names = ", ".join(name for name, _ in given) or "nothing"
+        names = printable(", ".join(name for name, _ in given), SHOWN) or "nothing"
         message = f"the form has {names}; it takes object once and, for an update, old once"
         raise ParameterError("invalid-form", message)
     return texts
