@@ -49,8 +49,8 @@ def texts_of(request: Request) -> dict[str, bytes]:
     given += [(name, file.read()) for name, file in files.items(multi=True)]
     texts = dict(given)
     if "object" not in texts or len(texts) < len(given) or not texts.keys() <= PARTS.keys():
-        names = printable(", ".join(name for name, _ in given), SHOWN) or "nothing"
-        message = f"the form has {names}; it takes object once and, for an update, old once"
+        names = printable(", ".join(name or "a part without a name" for name, _ in given), SHOWN)
+        message = f"the form has {names or 'nothing'}; it takes object once and, for an update, old once"
         raise ParameterError("invalid-form", message)
     return texts
 
