@@ -1,26 +1,15 @@
 """The Flask application of a listener: its blueprints, a limit on bodies, and errors that are ours."""
 
 import logging
-import re
-from collections.abc import Callable, Mapping
-from http import HTTPStatus
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any
 
 from flask import Blueprint, Flask, Response, jsonify, request
 from werkzeug.exceptions import HTTPException
 
 from webhook import limits
+from webhook.errors import code_of, reason_of
 from webhook.work import BusyError, FailedError, TooLargeError
-
-REASONS: Final[Mapping[int, str]] = {
-    400: "the request cannot be read",
-    403: "this request is not allowed",
-    404: "there is nothing at this path",
-    405: "this path does not take the method {method}",
-    413: f"a body may have {limits.BODY} bytes at most",
-    500: "internal error, see the log of ultraserver-webhook",
-}
-"""What an error says that gives no reason of its own."""
 
 log = logging.getLogger("webhook.app")
 
@@ -59,11 +48,6 @@ def as_json(_: int, code: str, reason: str) -> Response:
     return jsonify(error=reason, code=code)
 
 
-def code_of(status: int) -> str:
-    """The code of a status: its phrase in HTTP, as ``not-found``."""
-    return re.sub(r"[^a-z]+", "-", HTTPStatus(status).phrase.lower())
-
-
 def described(error: Exception) -> tuple[int, str, dict[str, Any]]:
     """Status, reason and headers of an error; an unexpected one is logged."""
     match error:
@@ -71,7 +55,7 @@ def described(error: Exception) -> tuple[int, str, dict[str, Any]]:
             status = error.code or 500
             reason = error.description
             if not reason or reason == type(error).description:
-                reason = REASONS.get(status, HTTPStatus(status).phrase).format(method=request.method)
+                reason = reason_of(status)
             headers = {key: value for key, value in error.get_headers() if key == "Allow"}
             return status, reason, headers
         case BusyError():
@@ -83,4 +67,4 @@ def described(error: Exception) -> tuple[int, str, dict[str, Any]]:
             log.error("%s of %d bytes failed: %s", request.path, request.content_length, error)
             return 500, "it could not be evaluated, see the log of ultraserver-webhook", {}
     log.error("%s failed", request.path, exc_info=error)
-    return 500, REASONS[500], {}
+    return 500, reason_of(500), {}

@@ -25,6 +25,8 @@ from webhook.work import BusyError
 
 REVIEW_MEMORY = 64 * 1024 * 1024
 """Bytes that a review may take. To decode the longest reserves 46 MiB, of which it touches a third."""
+PREVIEW_MEMORY = 96 * 1024 * 1024
+"""Bytes that a preview may take; `limits.PREVIEW_VALUES` objects without a field take 80 MiB."""
 POLL_SECONDS = 1.0
 """Between two looks at the files of the table and the certificate."""
 
@@ -75,7 +77,7 @@ def admission_apps(state: CurrentState, *, metrics: bool) -> list[WsgiApp]:
 
 def preview_apps(source: TableSource) -> list[WsgiApp]:
     """The app of previews, made in the worker."""
-    work = LongWork(seconds=8.0)
+    work = LongWork(memory=PREVIEW_MEMORY, seconds=8.0)
     gevent.spawn(keep_fresh, partial(source.refresh, work))
     return [create_app(preview_blueprint(source, work))]
 

@@ -10,3 +10,9 @@ SHORT_REVIEW: Final = 64 * 1024
 
 PREVIEW: Final = 1024 * 1024
 """The body of a preview, which keeps all of its objects and their texts at a time."""
+
+PREVIEW_VALUES: Final = 7_500
+"""Maps, lists, keys and words in a text of a preview: about 120 jobs, which take 2 s with their Pods."""
+
+PREVIEW_PODS: Final = 5_000
+"""Pods in a preview over HTTP, which take half a second."""

@@ -7,7 +7,7 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.config import Config
 from gunicorn.http import RequestParser
 from gunicorn.http.body import ChunkedReader
-from gunicorn.util import close_graceful, write_error
+from gunicorn.util import close_graceful
 from gunicorn.workers.base_async import AsyncWorker
 from gunicorn.workers.ggevent import GeventWorker
 
@@ -39,26 +39,6 @@ def test_the_gevent_worker_has_what_the_worker_uses() -> None:
 def test_what_ends_a_connection_without_a_word_is_a_reset() -> None:
     assert "errno.ECONNRESET" in inspect.getsource(AsyncWorker.handle)
     assert parameters(close_graceful) == ["sock", "timeout", "max_drain"]
-
-
-def test_a_refusal_is_written_at_once_to_what_never_waits() -> None:
-    sink = Sink()
-    write_error(sink, 400, "Bad Request", "why")
-    assert sink.data.startswith(b"HTTP/1.1 400 Bad Request\r\nConnection: close")
-
-
-class Sink:
-    """As `webhook.serving.peers.Peer` for a writer."""
-
-    data = b""
-
-    def gettimeout(self) -> float:
-        """Never waits."""
-        return 0.0
-
-    def sendall(self, data: bytes) -> None:
-        """Keep it."""
-        self.data += data
 
 
 def parsed(raw: bytes) -> Any:

@@ -1,5 +1,6 @@
 """Keep-alive, pipelining and limits; what hides in a request is in ``tests/attack/test_framing.py``."""
 
+import json
 import socket
 from collections.abc import Callable
 
@@ -7,6 +8,7 @@ import pytest
 
 from tests.helpers import noise
 from tests.serving.conftest import Server, answer
+from webhook.errors import REASONS, code_of
 from webhook.serving.settings import API_SERVER_IDLE_SECONDS, Limits
 
 
@@ -75,21 +77,30 @@ def test_a_client_that_expects_100_continue_gets_it_once_before_its_body(
         (b"GET / HTTP/1.1\r\n" + b"X: yyyyyyyyyy\r\n" * 2000, b"431"),
         (b"POST / HTTP/1.1\r\nContent-Length: 3145729\r\n\r\n", b"413"),
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"411"),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: other\r\n\r\n", b"501"),
+        (b"POST / HTTP/1.1\r\nExpect: wonders\r\nContent-Length: 1\r\n\r\n", b"417"),
+        (b"<a> / HTTP/1.1\r\n\r\n", b"400"),
     ],
-    ids=["line", "field", "fields", "head", "body", "chunked"],
+    ids=["line", "field", "fields", "head", "body", "chunked", "encoding", "expectation", "method"],
 )
-def test_requests_outside_the_limits_are_refused_with_a_reason_and_closed(
+def test_requests_outside_the_limits_are_refused_with_a_reason_as_json_and_closed(
     server: Server, sent: bytes, status: bytes
 ) -> None:
     sock = server.tls()
     sock.sendall(sent)
-    assert answer(sock).split(b" ", 2)[1] == status
+    head, _, body = answer(sock).partition(b"\r\n\r\n")
+    told = json.loads(body)
+    assert head.split(b" ", 2)[1] == status
+    assert b"Content-Type: application/json" in head
+    assert told["code"] == code_of(int(status))
+    own = {"give a Content-Length; chunked bodies are not accepted", "the head is too long"}
+    assert told["error"] in {*REASONS.values(), *own}
 
 
 def test_an_error_in_the_application_is_a_500_without_its_text(server: Server) -> None:
     with server.client() as client:
         assert client.get("/fail") == 500
-        assert b"the application failed" not in client.content
+        assert json.loads(client.content) == {"code": "internal-server-error", "error": REASONS[500]}
         assert client.get("/") == 200
     server.wait_for("RuntimeError: the application failed")
     server.lines.clear()

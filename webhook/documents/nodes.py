@@ -35,11 +35,12 @@ def _refused(node: _Node, message: str) -> yaml.MarkedYAMLError:
 class Reader(yaml.CSafeLoader):
     """Nodes within a depth, beyond which PyYAML would crash; a MarkedYAMLError with a note is a refusal."""
 
-    _depth, _budget = 0, _MAX_ALIAS_COST
+    _depth = _count = 0
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, most: int = 0) -> None:
         super().__init__(text)
-        self._text = text
+        self._text, self._most = text, most
+        self._budget = min(_MAX_ALIAS_COST, 40 * most or _MAX_ALIAS_COST)
 
     def roots(self) -> Iterator[_Node]:
         """The node of each document, one at a time."""
@@ -48,6 +49,10 @@ class Reader(yaml.CSafeLoader):
 
     def descend_resolver(self, current_node: _Node, _: object) -> None:
         """Called before each node."""
+        self._count += 1
+        if current_node and 0 < self._most < self._count:  # the first node of a document has no place yet
+            message = f"more than {self._most:,} maps, lists, keys and words: split the text into several"
+            raise _refused(current_node, message)
         self._depth += 1
         if self._depth > _MAX_DEPTH + 1:
             raise _refused(current_node, _TOO_DEEP)

@@ -73,14 +73,19 @@ class Document:
         return self._lines().of(self.path + path)
 
 
-def read_documents(text: str | bytes, source: str = "<stdin>") -> list[Document]:
+def read_documents(text: str | bytes, source: str = "<stdin>", most: int = 0) -> list[Document]:
     """All documents of a text; empty ones are left out, Lists are not opened (see ``expand_lists``).
 
+    Args:
+        text: YAML or JSON.
+        source: what messages call it.
+        most: maps, lists, keys and words that are read; 0: any number.
+
     Raises:
-        DocumentError: if any of it cannot be read; nothing else.
+        DocumentError: if any of it cannot be read, or it holds too much; nothing else.
     """
     text = _checked(text, source)
-    reader, lines = Reader(text), cache(lambda: Lines(text))
+    reader, lines = Reader(text, most), cache(lambda: Lines(text))
     try:
         documents = [
             Document(value, source, root.start_mark.line + 1, (number,), lines)

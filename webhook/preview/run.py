@@ -2,9 +2,10 @@
 
 import difflib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from math import inf
 from typing import Final, NamedTuple
 
@@ -104,6 +105,7 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
     old: Sequence[Document] | None = None,
     pods: bool = False,
     context: str = "default",
+    most_pods: int | None = None,
 ) -> list[Preview]:
     """What the webhook would do to each document, Lists opened.
 
@@ -118,10 +120,11 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         old: what is stored, if the documents are to update that.
         pods: whether the Pods that are made of them are to be looked at as well.
         context: the namespace of documents that name none, if nobody asked for one.
+        most_pods: that are looked at, of all documents; None: any number.
 
     Raises:
-        DocumentError: if a document is not a Kubernetes object, names another namespace, or updates none that
-            is stored, or several.
+        DocumentError: if a document is not a Kubernetes object, names another namespace, updates none that
+            is stored, or several, or has more Pods.
         PatchError: if a patch does not give what it should.
     """
     there = defaultdict[str, list[Document]](list)
@@ -140,7 +143,8 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         found.append(
             Preview(source, each.value, where, outcome, table, all_rules, stored, None, None, notes, hint)
         )
-    return [_with_pods(item, now) for item in found] if pods else found
+    numbers = count() if most_pods is None else iter(range(most_pods))
+    return [_with_pods(item, now, numbers) for item in found] if pods else found
 
 
 def _hint(document: Document) -> str:
@@ -150,11 +154,14 @@ def _hint(document: Document) -> str:
     return ""
 
 
-def _with_pods(job: Preview, now: float) -> Preview:
+def _with_pods(job: Preview, now: float, numbers: Iterator[int]) -> Preview:
     """The same with its Pods, each evaluated; those that follow each other and get the same are one."""
     pods: list[Preview] = []
     every, notes = _made(job)
     for group, number, of, pod in every:
+        if next(numbers, None) is None:
+            file, _, line = job.source.rpartition(":")
+            raise DocumentError(file, int(line), 1, "too many Pods to look at: preview it without them")
         outcome = admit(job.table, Request(pod, job.namespace, UID, now=now, explain=True))
         last = pods[-1] if pods else None
         if last and last.share and last.share.group == group and _done(last.outcome) == _done(outcome):

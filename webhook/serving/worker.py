@@ -6,21 +6,25 @@ gunicorn is named in ``tests/serving/test_gunicorn_parts.py``, which fails when 
 """
 
 import io
+import json
 import os
+import ssl
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from http import HTTPStatus
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import gevent
 from gevent import socket
 from gevent.server import StreamServer
+from gunicorn.http import errors
 from gunicorn.http.body import ChunkedReader
-from gunicorn.util import write_error
 from gunicorn.workers.ggevent import GeventWorker
 
+from webhook.errors import code_of, reason_of
 from webhook.serving.peers import Peer, Peers, RefusedError, State
 from webhook.serving.settings import Listener
 
@@ -31,6 +35,18 @@ _TURN_SECONDS = 0.25
 """Deadlines are met within it, and so is gunicorn's heartbeat."""
 _ACCEPTS_A_TURN = 16
 """So that a flood of newcomers leaves time for those who are there."""
+
+_FAILED: Final = HTTPStatus.INTERNAL_SERVER_ERROR
+_STATUSES: Final = {
+    (errors.InvalidResponseHeader, errors.InvalidResponseHeaderName, errors.ConfigurationProblem): _FAILED,
+    errors.UnsupportedTransferCoding: HTTPStatus.NOT_IMPLEMENTED,
+    errors.LimitRequestLine: HTTPStatus.REQUEST_URI_TOO_LONG,
+    errors.LimitRequestHeaders: HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    errors.ExpectationFailed: HTTPStatus.EXPECTATION_FAILED,
+    errors.ForbiddenProxyRequest: HTTPStatus.FORBIDDEN,
+    (errors.ParseException, ssl.SSLError): HTTPStatus.BAD_REQUEST,
+}
+"""Errors of gunicorn and TLS -> status; the first that fits. Anything else is the application's."""
 
 
 class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
@@ -126,8 +142,29 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     def handle_error(self, req: Any, client: Peer, addr: Any, exc: BaseException) -> None:  # noqa: ANN401
         """Answer a request that is refused, or that the application failed at."""
         client.forget()
-        if isinstance(exc, RefusedError):
-            self.log.warning("refused a request of %s: %s", addr, exc)
-            write_error(client, exc.status.value, exc.status.phrase, exc.reason)
+        status = status_of(exc)
+        if status is _FAILED:
+            self.log.error("%s failed", getattr(req, "uri", "a request"), exc_info=exc)
         else:
-            super().handle_error(req, client, addr, exc)
+            self.log.warning("refused a request of %s: %s", addr, exc)
+        reason = exc.reason if isinstance(exc, RefusedError) else reason_of(status)
+        client.sendall(last_response(status, reason))
+
+
+def status_of(error: BaseException) -> HTTPStatus:
+    """The status that an error of a connection is answered with."""
+    if isinstance(error, RefusedError):
+        return error.status
+    return next((status for kinds, status in _STATUSES.items() if isinstance(error, kinds)), _FAILED)
+
+
+def last_response(status: HTTPStatus, reason: str) -> bytes:
+    """An error, as the applications answer it, before the connection is closed."""
+    body = json.dumps({"code": code_of(status), "error": reason}) + "\n"
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}",
+        "Connection: close",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+    )
+    return "\r\n".join((*head, "", body)).encode()
