@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from textwrap import fill
 from typing import Any, NoReturn
@@ -153,7 +154,7 @@ def preview_command(  # noqa: PLR0913 - click passes each option
         if how["old"]:
             source, written = read_text(how["old"])
             how["old"] = read_documents(written, source)
-        shown = preview(table, documents, now=time.time(), **how)
+        shown = preview(table, documents, now=time.time(), tell=partial(say, err=True), **how)
     except TableError as error:
         told = ((each.source, each.line, f"{each.path}: {each.message}") for each in error.problems)
         _stop(form, _refused(error), *told)

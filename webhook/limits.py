@@ -10,3 +10,9 @@ SHORT_REVIEW: Final = 64 * 1024
 
 PREVIEW: Final = 1024 * 1024
 """The body of a preview, which keeps all of its objects and their texts at a time."""
+
+TEXT: Final = 1536 * 1024
+"""One text in a file, in characters; etcd takes no object of more bytes."""
+
+PODS: Final = 10_000
+"""Pods of one job that a preview looks at, in a second or two."""

@@ -2,7 +2,7 @@
 
 import difflib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import jsonpatch
 
+from webhook import limits
 from webhook.documents import Document, DocumentError, dump_yaml, expand_lists
 from webhook.engine import Outcome, Request, admit
 from webhook.engine.changes import changes
@@ -24,6 +25,9 @@ from webhook.rows.table import Table
 
 LINES = 20
 """A text with more lines than this is cut short in a diff."""
+
+_TELL_AFTER = 2000
+"""Pods of a job, looked at in less than a second."""
 
 UID: Final = "preview"
 """Stands for the review's uid, by which a job without a name is told from others."""
@@ -104,6 +108,7 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
     old: Sequence[Document] | None = None,
     pods: bool = False,
     context: str = "default",
+    tell: Callable[[str], None] = lambda _: None,
 ) -> list[Preview]:
     """What the webhook would do to each document, Lists opened.
 
@@ -118,6 +123,7 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         old: what is stored, if the documents are to update that.
         pods: whether the Pods that are made of them are to be looked at as well.
         context: the namespace of documents that name none, if nobody asked for one.
+        tell: takes a line on what takes long, now and then.
 
     Raises:
         DocumentError: if a document is not a Kubernetes object, names another namespace, or updates none that
@@ -140,7 +146,7 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         found.append(
             Preview(source, each.value, where, outcome, table, all_rules, stored, None, None, notes, hint)
         )
-    return [_with_pods(item, now) for item in found] if pods else found
+    return [_with_pods(item, now, tell) for item in found] if pods else found
 
 
 def _hint(document: Document) -> str:
@@ -150,11 +156,16 @@ def _hint(document: Document) -> str:
     return ""
 
 
-def _with_pods(job: Preview, now: float) -> Preview:
+def _with_pods(job: Preview, now: float, tell: Callable[[str], None]) -> Preview:
     """The same with its Pods, each evaluated; those that follow each other and get the same are one."""
     pods: list[Preview] = []
     every, notes = _made(job)
-    for group, number, of, pod in every:
+    for count, (group, number, of, pod) in enumerate(every):
+        if count == limits.PODS:
+            notes = (*notes, f"it has more Pods than {limits.PODS}; the others are not looked at")
+            break
+        if count and count % _TELL_AFTER == 0:
+            tell(f"{job.title}: {count} Pods looked at")
         outcome = admit(job.table, Request(pod, job.namespace, UID, now=now, explain=True))
         last = pods[-1] if pods else None
         if last and last.share and last.share.group == group and _done(last.outcome) == _done(outcome):
