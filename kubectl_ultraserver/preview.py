@@ -23,6 +23,7 @@ from kubectl_ultraserver.terminal import listed
 from placement.claims import API
 from placement.model import Pod
 from webhook.documents import Document
+from webhook.exits import ansi
 from webhook.preview.formats import as_diff
 from webhook.preview.report import item_of
 from webhook.preview.run import preview
@@ -98,8 +99,8 @@ class Asker(Lister):
 def lines(asked: Asked, findings: list[Finding], fit: Fit | None) -> Iterator[str]:
     """For people: what is changed and why, by which table, what the server says, and what it would get."""
     shown, (whose, note) = asked.shown, asked.table
-    yield coloured(as_diff([shown])).rstrip("\n")
-    yield from summary(shown)
+    yield ansi(coloured(as_diff([shown])).rstrip("\n"))
+    yield from map(ansi, summary(shown))
     yield f"  table    {whose}, revision {shown.outcome.revision}{note}"
     answer = "would store something else:" if findings else "would store that"
     refusal = "would not store it:" if findings else "refuses it, as the table says"

@@ -7,14 +7,16 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from textwrap import fill
 from typing import Any, NoReturn
 
 import click
 
-from common.texts import did_you_mean
+from common.texts import did_you_mean, printable
 from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
+from webhook.exits import clean, say
 from webhook.preview.cases import FAILURES, Case, case_of, unreadable
 from webhook.preview.formats import FORMATS, PIPELINES, as_diff
 from webhook.preview.run import Preview, preview
@@ -57,6 +59,14 @@ class Commands(click.Group):
 
     command_class = AsKubectl
     group_class = type
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
+        """Runs a command; what is wrong with its arguments is printable."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            error.message = clean(error.message)  # type: ignore[misc]  # final in the types of click
+            raise
 
 
 @click.group(
@@ -144,21 +154,21 @@ def preview_command(  # noqa: PLR0913 - click passes each option
         if how["old"]:
             source, written = read_text(how["old"])
             how["old"] = read_documents(written, source)
-        shown = preview(table, documents, now=time.time(), **how)
+        shown = preview(table, documents, now=time.time(), tell=partial(say, err=True), **how)
     except TableError as error:
         told = ((each.source, each.line, f"{each.path}: {each.message}") for each in error.problems)
         _stop(form, _refused(error), *told)
     except DocumentError as error:
-        _stop(form, str(error), (error.source, error.line, error.message))
+        _stop(form, printable(str(error)), (error.source, error.line, error.message))
     except OSError as error:
-        message = f"{error.filename}: {error.strerror}"
+        message = printable(f"{error.filename}: {error.strerror}")
         _stop(form, message, (str(error.filename), 1, str(error.strerror)))
     if not shown:
         _stop(form, EMPTY, *((str(path), 1, EMPTY) for path in given))
     pairs = list(zip(documents, shown, strict=True))
     cases = [case_of(table, document, item, must_place=must_place) for document, item in pairs]
     if form in PIPELINES:
-        click.echo(PIPELINES[form](cases), nl=False)
+        say(PIPELINES[form](cases), nl=False, commands=form == "github")
     else:
         _say_previews(form, shown, cases)
     changed = any(part.outcome.operations for item in shown for part in item.parts)
@@ -169,15 +179,15 @@ def preview_command(  # noqa: PLR0913 - click passes each option
 def _say_previews(form: str, shown: list[Preview], cases: list[Case]) -> None:
     """Previews on standard output, and beside it, for people, what the form has no place for."""
     if form != "diff":
-        click.echo(FORMATS[form](shown), nl=False)
+        say(FORMATS[form](shown), nl=False)
     for item, case in zip(shown, cases, strict=True):
         if form == "diff":
-            click.echo(coloured(as_diff([item])), nl=False)
+            say(coloured(as_diff([item])), nl=False)
         lines = [] if form == "why" else summary(item)
         first = [] if form in {"diff", "why"} else [headline(item)]
-        click.echo("".join(f"{line}\n" for line in (*first, *lines, *beside(case))), err=True, nl=False)
+        say("".join(f"{line}\n" for line in (*first, *lines, *beside(case))), err=True, nl=False)
     if len(shown) > 1 and form != "why":
-        click.echo(totals(shown), err=form != "diff")
+        say(totals(shown), err=form != "diff")
 
 
 @main.group()
@@ -198,7 +208,7 @@ def lint(files: tuple[Path, ...], form: str, rules: tuple[Path, ...], *, placeme
     """
     linted = [_linted(path, placement=placement) for path in (*files, *rules) or (None,)]
     if form == "json":
-        click.echo(json.dumps({"tables": linted}, indent=2, default=asdict))
+        say(json.dumps({"tables": linted}, indent=2, default=asdict))
     else:
         for each in linted:
             _say_linted(**each)
@@ -218,18 +228,18 @@ def _linted(path: Path | None, *, placement: bool) -> dict[str, Any]:
         problems = [*error.problems]
     except OSError as error:
         problems = [Problem(name, 0, "", str(error.strerror))]
-    return {"table": name, **numbers, "problems": problems, "notes": noted}
+    return {"table": printable(name), **numbers, "problems": problems, "notes": noted}
 
 
 def _say_linted(table: str, problems: list[Problem], notes: list[Problem], **numbers: int | str) -> None:
     for problem in problems:
-        click.echo(str(problem), err=True)
+        say(str(problem), err=True)
     if not problems:
         counts = [f"{numbers[section]} {section}" for section in ("shapes", "rules", "policies")]
         counts = ["1 policy" if text == "1 policies" else text for text in counts if text != "0 policies"]
-        click.echo(f"{table}: {', '.join(counts)}, revision {numbers['revision']}")
+        say(f"{table}: {', '.join(counts)}, revision {numbers['revision']}")
     for note in notes:
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
 
 
 @rules.command()
@@ -244,13 +254,13 @@ def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: boo
     draft = installed_draft(_one(rules, placement=placement), placement=placement)
     if name:
         row = row_of(draft, name)
-        click.echo(row, nl=False) if row else _fail(_no_row(draft, name))
+        say(row, nl=False) if row else _fail(_no_row(draft, name))
     elif form == "table":
         # As from kubectl, a line of a pipe is a row; people at a terminal have all of it in sight.
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-        click.echo(overview(table, width), nl=False)
+        say(overview(table, width), nl=False)
     else:
-        click.echo(dump_yaml(draft.raw), nl=False)
+        say(dump_yaml(draft.raw), nl=False)
 
 
 def _no_row(draft: Draft, name: str) -> str:
@@ -283,18 +293,18 @@ def test_command(
     except CasesError as error:
         _fail(f"{error}\nthe cases cannot be run")
     except OSError as error:
-        _fail(f"{error.filename}: {error.strerror}")
-    click.echo(as_text(results))
+        _fail(printable(f"{error.filename}: {error.strerror}"))
+    say(as_text(results))
     # Packaged rules that the table leaves as they are have their cases in the package.
     idle = never_fired(table, results, load_installed() if rules else None)
-    click.echo(fill(f"never fired: {', '.join(idle) or 'no rule'}", 100, break_on_hyphens=False))
+    say(fill(f"never fired: {', '.join(idle) or 'no rule'}", 100, break_on_hyphens=False))
     sys.exit(1 if any(result.differences for result in results) else 0)
 
 
 @rules.command()
 def schema() -> None:
     """Print the JSON Schema of rule tables, for editors."""
-    click.echo(json.dumps(bundled(), indent=2))
+    say(json.dumps(bundled(), indent=2))
 
 
 def _one(rules: tuple[Path, ...], *, placement: bool) -> Path | None:
@@ -341,10 +351,10 @@ def _stop(form: str, message: str, *places: tuple[str, int, str]) -> NoReturn:
     if form not in PIPELINES:
         _fail(message)
     broken = [unreadable(*each) for each in places]
-    click.echo(PIPELINES[form](broken), nl=False)
+    say(PIPELINES[form](broken), nl=False, commands=form == "github")
     sys.exit(FAILED)
 
 
 def _fail(message: str) -> NoReturn:
-    click.echo(f"error: {message}", err=True)
+    say(f"error: {message}", err=True)
     sys.exit(FAILED)

@@ -16,3 +16,9 @@ PREVIEW_VALUES: Final = 7_500
 
 PREVIEW_PODS: Final = 5_000
 """Pods in a preview over HTTP, which take half a second."""
+
+TEXT: Final = 1536 * 1024
+"""One text in a file, in characters; etcd takes no object of more bytes."""
+
+PODS: Final = 10_000
+"""Pods of one job that a preview looks at, in a second or two."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from tests.attack import bodies, connections, files, forged
+from tests.attack import bodies, connections, files, forged, records
 from tests.attack.live import job, review
 from tests.attack.peers import Peers, post
 
@@ -51,6 +51,17 @@ ATTACKS = [
     Attack("1,000 half-open handshakes", partial(connections.half_open, count=1000, rate=200)),
     Attack("1,000 silent TCP connections", partial(connections.silent, count=1000, rate=200)),
     Attack("garbage for TLS, renegotiation", connections.garbage, connections.garbage),
+    Attack(
+        "16 bodies of 250 KB in records of a byte",
+        partial(records.sent, count=16, made=partial(records.small, size=1)),
+        partial(records.sent, count=2, made=partial(records.small, size=1)),
+    ),
+    Attack(
+        "16 bodies of 250 KB in records of 64 bytes",
+        partial(records.sent, count=16, made=partial(records.small, size=64)),
+    ),
+    Attack("16 floods of empty records", partial(records.sent, count=16, made=records.empty)),
+    Attack("16 floods of key updates", partial(records.sent, count=16, made=records.updates)),
     Attack("100 readers that take no answer", partial(connections.never_reading, count=100)),
     Attack(
         "nine bodies of 100 KB announced",

@@ -75,7 +75,7 @@ class Peers:
         self._open.add(sock)
         return sock
 
-    def tls(self) -> ssl.SSLSocket:
+    def tls(self, context: ssl.SSLContext | None = None) -> ssl.SSLSocket:
         """A TLS connection, its handshake done.
 
         Raises:
@@ -84,7 +84,7 @@ class Peers:
         raw = self.tcp()
         self._open.discard(raw)
         try:
-            sock = self._context.wrap_socket(raw, server_hostname="localhost")
+            sock = (context or self._context).wrap_socket(raw, server_hostname="localhost")
         except OSError:
             raw.close()
             raise

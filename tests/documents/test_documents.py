@@ -14,6 +14,7 @@ import re
 import pytest
 
 from tests.documents.reading import KUBECTL, paths, values
+from webhook import limits
 from webhook.documents import Document, DocumentError, dump_yaml, expand_lists, read_documents
 from webhook.objects.tree import Json, Path
 
@@ -115,6 +116,11 @@ def test_aliases_share_nothing() -> None:
             '{"a": "\\ud800"}',
             "f:1:10: found invalid Unicode character escape code, while parsing a quoted scalar: half of a",
         ),
+        (
+            "\na: " + "x" * (limits.TEXT + 1),
+            f"f:2:4: a text of {limits.TEXT + 1} characters; {limits.TEXT} are",
+        ),
+        ("a: |\n  " + "x" * limits.TEXT, f"f:1:4: a text of {limits.TEXT + 1} characters"),
         ("[" * 101 + "]" * 101, "f:1:101: nested deeper than 100 levels"),
         ('{"a":' * 101 + "1" + "}" * 101, "f:1:501: nested deeper than 100 levels"),
         ('{"a":' * 90000, "f:1:501: nested deeper than 100 levels"),

@@ -12,6 +12,7 @@ from testbed.mpijob import mpijob
 from tests.plane.kinds.jobs import job, leaderworkerset, pytorchjob, trainjob
 from tests.preview.schema import assert_as_published
 from tests.rules.tables import EXTENDS
+from webhook import limits
 from webhook.cli import main
 from webhook.documents import dump_yaml, read_documents
 
@@ -31,6 +32,16 @@ def run(*words: str, obj: Any) -> Result:
 def lines(result: Result) -> list[str]:
     """What standard error says of Pods."""
     return [line.strip() for line in result.stderr.splitlines() if line.startswith(("  Pod ", "  note "))]
+
+
+def test_of_many_pods_the_first_are_looked_at_and_it_is_said_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A job of 100,000 workers took half a minute without a word."""
+    monkeypatch.setattr(limits, "PODS", 2500)
+    result = run(obj=mpijob(100_000))
+    assert result.stderr.startswith("MPIJob default/train: 2000 Pods looked at\n")
+    assert lines(result)[-1] == "note     it has more Pods than 2500; the others are not looked at"
 
 
 def test_equal_pods_are_shown_once_and_others_by_what_differs() -> None:

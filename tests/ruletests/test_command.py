@@ -13,6 +13,8 @@ from tests.rules.tables import EXTENDS, after, extended
 from webhook.cli import main
 from webhook.documents import read_documents
 from webhook.rules.load import load_default
+from webhook.ruletests.cases import CasesError
+from webhook.ruletests.folder import write
 
 FIRED = {"rules": {"job-label": "fired"}}
 JOB = mpijob()
@@ -76,6 +78,39 @@ def test_an_update_is_what_the_cluster_does_with_one(tmp_path: Path) -> None:
     folder = files(tmp_path, a=[one, case("two", oldObject=JOB, expect={"patch": []})])
     assert ran(folder, "--update").exit_code == 0
     assert "init-script" in (folder / "a.snapshots.yaml").read_text()
+
+
+@pytest.mark.parametrize("target", [".git/hooks/pre-commit", "notes.txt"])
+def test_update_writes_through_no_link(tmp_path: Path, target: str) -> None:
+    """A link in the folder of somebody else would have a hook of git written, which then runs."""
+    folder = files(tmp_path, a=[case(expect={"snapshot": True})], b=[case("two", expect={"snapshot": True})])
+    (folder / target).parent.mkdir(parents=True, exist_ok=True)
+    (folder / target).write_text("{}")
+    (link := folder / "b.snapshots.yaml").symlink_to(target)
+    done = ran(folder, "--update")
+    assert done.exit_code == 2
+    assert f"{link}:1: /: a link to {target}: " in done.stderr
+    assert (folder / target).read_text() == "{}"
+    assert not (folder / "a.snapshots.yaml").exists()
+
+
+def test_snapshots_are_written_to_no_hidden_file_and_no_linked_folder(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "linked").symlink_to("real")
+    for name in (".git/x.snapshots.yaml", "real/.x.yaml", "linked/x.snapshots.yaml"):
+        with pytest.raises(CasesError, match=r"hidden files|a link to real"):
+            write(tmp_path, {name: {"one": JOB}})
+    assert not [*(tmp_path / "real").iterdir()]
+
+
+def test_update_replaces_a_file_and_keeps_its_mode(tmp_path: Path) -> None:
+    """Another name of the same file, which may be anywhere, keeps what was written there."""
+    (old := tmp_path / "old").write_text("{}")
+    old.chmod(0o640)
+    (kept := tmp_path / "a.snapshots.yaml").hardlink_to(old)
+    assert ran(files(tmp_path, a=[case(expect={"snapshot": True})]), "--update").exit_code == 0
+    assert (old.read_text(), kept.stat().st_mode & 0o777) == ("{}", 0o640)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.snapshots.yaml", "a.yaml", "old"]
 
 
 DIFFERENT: dict[str, tuple[dict[str, Any], list[str]]] = {

@@ -12,10 +12,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import gevent
 import pytest
 
 from testbed.waiting import until
 from tests.serving.conftest import PATIENCE, Client, Server, answer
+from webhook.serving.turns import Turns
 
 REVIEW = b"r" * 6000
 PATIENT = {"handshake_seconds": 60, "request_seconds": 60, "response_seconds": 60, "linger_seconds": 1}
@@ -148,6 +150,26 @@ def test_a_peer_that_sends_a_byte_at_a_time_is_cut_off_after_a_bounded_total_tim
     assert trickled(head).startswith(b"HTTP/1.1 408")
     assert answer(body).startswith(b"HTTP/1.1 408")
     assert answer(hello) == b""
+
+
+def test_a_body_in_too_many_small_records_is_refused(server: Server) -> None:
+    head = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Length: 250000\r\n\r\n"
+    with server.tls() as sock:
+        sock.sendall(head)
+        for _ in range(200):
+            sock.sendall(b"x")  # a record of its own
+        assert sock.recv(65536).startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize(("size", "reads"), [(1, 16), (65_536, 1)])
+def test_the_turn_of_a_peer_ends_after_some_reads_of_any_size(size: int, reads: int) -> None:
+    ran = list[int]()
+    gevent.spawn(ran.append, 1)
+    turns = Turns()
+    for _ in range(reads):
+        assert not ran
+        turns.count(size)
+    assert ran
 
 
 def trickled(sock: socket.socket) -> bytes:

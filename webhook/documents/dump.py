@@ -1,5 +1,6 @@
 """Values to YAML that looks like ``kubectl get -o yaml``."""
 
+import re
 from typing import Any
 
 import yaml
@@ -8,6 +9,10 @@ from webhook.documents.scalars import resolve
 from webhook.objects.tree import Json
 
 _STR = "tag:yaml.org,2002:str"
+_OURS = {ord("\n"): "", ord("\t"): ""}
+_UNSAFE = re.compile(r"^[ \t]*::|##\[", re.MULTILINE)
+"""What GitHub takes for a command where a line begins with it, or where it stands."""
+_WRITE: Any = yaml.SafeDumper.write_double_quoted
 _RESOLVE: Any = yaml.SafeDumper.resolve  # without types in its stubs
 
 
@@ -19,9 +24,14 @@ class _Dumper(yaml.SafeDumper):
 
     def text(self, text: str) -> yaml.ScalarNode:
         style = "|" if "\n" in text else "" if self._is_plain(text) else '"'
-        if not {"\r", "\x85", "\u2028", "\u2029"}.isdisjoint(text):  # would come back as "\n" from a block
+        if _UNSAFE.search(text) or not text.translate(_OURS).isprintable():
             style = '"'
         return self.represent_scalar(_STR, text, style=style)
+
+    def write_double_quoted(self, text: str, split: bool = True) -> None:  # noqa: FBT001, FBT002 - PyYAML's
+        self.allow_unicode = text.isprintable()
+        _WRITE(self, text, split)
+        self.allow_unicode = True
 
     def _is_plain(self, text: str) -> bool:
         try:
@@ -37,6 +47,8 @@ _Dumper.add_representer(str, _Dumper.text)
 def dump_yaml(value: Json) -> str:
     """One value as a YAML document, which gives the same value when it is read.
 
-    Keys keep their order (kubectl sorts them), long lines stay whole.
+    Keys keep their order (kubectl sorts them), long lines stay whole. Texts with signs that are not printable
+    are escaped, and so are those that GitHub would take for commands.
     """
-    return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**31))
+    text = str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**31))
+    return text.replace("##[", r"#\u0023[")  # stands in double quotes

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from webhook import limits
 from webhook.documents.scalars import resolve
 from webhook.objects.tree import Json, Path
 
@@ -87,6 +88,9 @@ class Reader(yaml.CSafeLoader):
         return self._text[node.start_mark.index : node.end_mark.index]
 
     def _scalar(self, node: _Node) -> Json:
+        if len(node.value) > limits.TEXT:
+            message = f"a text of {len(node.value)} characters; {limits.TEXT} are the most: shorten it"
+            raise _refused(node, message)
         if node.style == '"' and _SLASH.search(self._written(node)):
             raise _refused(node, r"kubectl does not know the escape \/ in YAML: write /")
         try:

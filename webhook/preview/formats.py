@@ -55,17 +55,17 @@ def as_yaml(previews: Iterable[Preview]) -> str:
 
 def as_json(previews: Iterable[Preview]) -> str:
     """Everything about every document, as ``preview.schema.json`` describes it."""
-    return json.dumps(document(previews), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(document(previews), indent=2) + "\n"
 
 
 def as_old_json(previews: Iterable[Preview]) -> str:
     """The same as it was printed by 0.1.0; deprecated."""
-    return json.dumps([explained(item) for item in previews], indent=2, ensure_ascii=False) + "\n"
+    return json.dumps([explained(item) for item in previews], indent=2) + "\n"
 
 
 def as_patch(previews: Iterable[Preview]) -> str:
     """The RFC 6902 patch of each document, one JSON list a line."""
-    return "".join(json.dumps(list(item.outcome.operations), ensure_ascii=False) + "\n" for item in previews)
+    return "".join(json.dumps(list(item.outcome.operations)) + "\n" for item in previews)
 
 
 def as_annotations(cases: Sequence[Case]) -> str:

@@ -2,7 +2,7 @@
 
 import difflib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import jsonpatch
 
+from webhook import limits
 from webhook.documents import Document, DocumentError, dump_yaml, expand_lists
 from webhook.engine import Outcome, Request, admit
 from webhook.engine.changes import changes
@@ -25,6 +26,9 @@ from webhook.rows.table import Table
 
 LINES = 20
 """A text with more lines than this is cut short in a diff."""
+
+_TELL_AFTER = 2000
+"""Pods of a job, looked at in less than a second."""
 
 UID: Final = "preview"
 """Stands for the review's uid, by which a job without a name is told from others."""
@@ -106,6 +110,7 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
     pods: bool = False,
     context: str = "default",
     most_pods: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> list[Preview]:
     """What the webhook would do to each document, Lists opened.
 
@@ -121,6 +126,7 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         pods: whether the Pods that are made of them are to be looked at as well.
         context: the namespace of documents that name none, if nobody asked for one.
         most_pods: that are looked at, of all documents; None: any number.
+        tell: takes a line on what takes long, now and then.
 
     Raises:
         DocumentError: if a document is not a Kubernetes object, names another namespace, updates none that
@@ -144,7 +150,7 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
             Preview(source, each.value, where, outcome, table, all_rules, stored, None, None, notes, hint)
         )
     numbers = count() if most_pods is None else iter(range(most_pods))
-    return [_with_pods(item, now, numbers) for item in found] if pods else found
+    return [_with_pods(item, now, numbers, tell) for item in found] if pods else found
 
 
 def _hint(document: Document) -> str:
@@ -154,14 +160,19 @@ def _hint(document: Document) -> str:
     return ""
 
 
-def _with_pods(job: Preview, now: float, numbers: Iterator[int]) -> Preview:
+def _with_pods(job: Preview, now: float, numbers: Iterator[int], tell: Callable[[str], None]) -> Preview:
     """The same with its Pods, each evaluated; those that follow each other and get the same are one."""
     pods: list[Preview] = []
     every, notes = _made(job)
-    for group, number, of, pod in every:
+    for index, (group, number, of, pod) in enumerate(every):
         if next(numbers, None) is None:
             file, _, line = job.source.rpartition(":")
             raise DocumentError(file, int(line), 1, "too many Pods to look at: preview it without them")
+        if index == limits.PODS:
+            notes = (*notes, f"it has more Pods than {limits.PODS}; the others are not looked at")
+            break
+        if index and index % _TELL_AFTER == 0:
+            tell(f"{job.title}: {index} Pods looked at")
         outcome = admit(job.table, Request(pod, job.namespace, UID, now=now, explain=True))
         last = pods[-1] if pods else None
         if last and last.share and last.share.group == group and _done(last.outcome) == _done(outcome):

@@ -1,9 +1,8 @@
 """A preview for people at a terminal: coloured diff, and a few lines on what was decided and why."""
 
-import click
-
 from common.texts import printable
 from webhook.engine.outcome import Outcome
+from webhook.exits import style
 from webhook.preview.cases import Case
 from webhook.preview.pods import told
 from webhook.preview.run import Preview
@@ -19,16 +18,16 @@ def coloured(diff: str) -> str:
 
 
 def _line(line: str) -> str:
-    style = next((value for start, value in _DIFF.items() if line.startswith(start)), None)
-    if style == "bold":
-        return click.style(line, bold=True)
-    return click.style(line, fg=style) if style else line
+    colour = next((value for start, value in _DIFF.items() if line.startswith(start)), None)
+    if colour == "bold":
+        return style(line, bold=True)
+    return style(line, fg=colour) if colour else line
 
 
 def headline(item: Preview) -> str:
     """Which document it is, and the sentence on it."""
     word, text = verdict(item), sentence(item)
-    coloured_text = click.style(word, fg=_VERDICT[word]) + text.removeprefix(word)
+    coloured_text = style(word, fg=_VERDICT[word]) + text.removeprefix(word)
     return f"{printable(item.source)}: {printable(item.title)}: {coloured_text}"
 
 
@@ -49,14 +48,14 @@ def summary(item: Preview) -> list[str]:
 
 
 def _messages(outcome: Outcome) -> list[str]:
-    return _warnings(outcome) + [click.style(f"  denied   {text}", fg="red") for text in outcome.denials]
+    return _warnings(outcome) + [style(f"  denied   {text}", fg="red") for text in outcome.denials]
 
 
 def _warnings(outcome: Outcome) -> list[str]:
-    return [click.style(f"  warning  {text}", fg="yellow") for text in outcome.warnings]
+    return [style(f"  warning  {text}", fg="yellow") for text in outcome.warnings]
 
 
 def beside(case: Case) -> list[str]:
     """What the engine does not say of a document: what was probably meant, and that it had to be placed."""
-    lines = [click.style(f"  warning  {found.text}", fg="yellow") for found in case.about("hint")]
-    return lines + [click.style(f"  failed   {found.text}", fg="red") for found in case.about("not placed")]
+    lines = [style(f"  warning  {found.text}", fg="yellow") for found in case.about("hint")]
+    return lines + [style(f"  failed   {found.text}", fg="red") for found in case.about("not placed")]

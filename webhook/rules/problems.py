@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from common.texts import printable
 from webhook.objects.tree import Path
 
 Found = Iterator[tuple[Path, str]]
@@ -26,7 +27,7 @@ class Problem:
 
     def __str__(self) -> str:
         place = f"{self.source}:{self.line}: {self.path or '/'}" if self.line else self.source
-        return f"{place}: {self.message}"
+        return printable(f"{place}: {self.message}")
 
 
 class TableError(ValueError):

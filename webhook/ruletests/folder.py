@@ -1,7 +1,9 @@
 """The folder of cases: its files read, and its snapshots written."""
 
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from webhook.documents import dump_yaml
 from webhook.objects.tree import Json
@@ -34,6 +36,39 @@ def read(folder: Path) -> Mapping[str, bytes]:
 
 
 def write(folder: Path, files: Mapping[str, Mapping[str, Json]]) -> None:
-    """Writes files of snapshots, by path from the folder."""
+    """Writes files of snapshots, by path from the folder; each is whole or as it was.
+
+    Raises:
+        CasesError: if one would be written through a link, or hidden; then none is written.
+        OSError: if a file cannot be written.
+    """
+    if problems := [problem for name in files for problem in _unfit(folder, Path(name))]:
+        raise CasesError(problems)
     for name, snapshots in files.items():
-        (folder / name).write_text(dump_yaml(dict(snapshots)), encoding="utf-8")
+        _replace(folder / name, dump_yaml(dict(snapshots)))
+
+
+def _unfit(folder: Path, name: Path) -> Iterator[Problem]:
+    """Why nothing is written to a path."""
+    for path in (name, *name.parents[:-1]):
+        if (folder / path).is_symlink():
+            target = (folder / path).readlink()
+            yield Problem(
+                str(folder / path), 1, "", f"a link to {target}: snapshots go into a file of their own"
+            )
+        elif path.name.startswith("."):
+            yield Problem(str(folder / path), 1, "", "snapshots are not written to hidden files and folders")
+
+
+def _replace(path: Path, text: str) -> None:
+    """Puts a new file in the place of a path, which may be a link by now; its mode stays."""
+    mode = stat.S_IMODE(path.lstat().st_mode) if path.is_file() else 0o644
+    with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".", delete=False) as new:
+        try:
+            new.write(text)
+            new.close()
+            Path(new.name).chmod(mode)
+            Path(new.name).replace(path)
+        except BaseException:
+            Path(new.name).unlink()
+            raise

@@ -5,18 +5,17 @@ import errno
 import time
 from collections.abc import Callable
 from http import HTTPStatus
+from types import SimpleNamespace
 from typing import Any
 
-import gevent
 from gevent import getcurrent, socket, ssl
 from gunicorn.util import close_graceful
 
 from webhook.serving.handshakes import Handshakes
 from webhook.serving.settings import Limits, Listener
+from webhook.serving.turns import Turns
 
 _CHUNK = 64 * 1024
-_TURN = 64 * 1024
-"""Bytes that one peer may send before the others have their turn."""
 _DRAIN = 4 * 1024 * 1024
 """Most bytes that are read and dropped so that a last response is not cut off by a reset."""
 
@@ -68,7 +67,7 @@ class Peer:
         self.request: Any = None
         self.requests = self.held = 0
         self.ended = self.leaving = False
-        self._out = bytearray()
+        self._out, self._turns = bytearray(), Turns()
         self.enter(State.HANDSHAKE if listener.tls else State.WAITING)
 
     def enter(self, state: State) -> None:
@@ -98,13 +97,13 @@ class Peer:
         """Take in a part of a request, for gunicorn's parser.
 
         Raises:
-            RefusedError: The head is too long.
+            RefusedError: The head is too long, or the parts are too small.
             OSError: The peer went away, or had to go.
         """
         data: bytes = self.sock.recv(min(size, _CHUNK))
         self.ended = not data
-        if (self.held + len(data)) // _TURN != self.held // _TURN:
-            gevent.sleep(0)  # who sends as fast as it is read has one turn like everyone else
+        if self._turns.count(len(data)):
+            raise RefusedError(400, "it comes in too many small parts; send 256 bytes or more at a time")
         if self.state is State.WAITING:
             self.enter(State.HEAD)
         self._peers.hold(self, len(data))
@@ -135,6 +134,7 @@ class Peer:
             OSError: The peer went away, or was too slow.
         """
         out, self._out = self._out, bytearray()
+        self._turns.renew()
         self._peers.release(self)
         self._peers.hold(self, len(out))
         self.enter(State.SENDING)
@@ -175,7 +175,18 @@ class Peer:
             self.sock.close()
         else:
             self.enter(State.CLOSING)
-            close_graceful(self.sock, self._peers.limits.linger_seconds, _DRAIN)
+            sock = SimpleNamespace(
+                shutdown=self.sock.shutdown,
+                settimeout=self.sock.settimeout,
+                recv=self._drain,
+                close=self.sock.close,
+            )
+            close_graceful(sock, self._peers.limits.linger_seconds, _DRAIN)
+
+    def _drain(self, size: int) -> bytes:
+        """Reads what is dropped, nothing more where it comes in small parts."""
+        data: bytes = self.sock.recv(size)
+        return b"" if self._turns.count(len(data)) else data
 
 
 class Peers:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +33,7 @@ from testbed.plane.webhook import NAME, RunningWebhook
 from testbed.release.pyz import write
 from testbed.waiting import until
 from tests.nodes.processes import about, processes
+from tests.plane.fleets.installed import address
 
 HOME = f"/api/v1/namespaces/{NAMESPACE}"
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
@@ -94,16 +94,6 @@ class Installed:
             own = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
             kept["metadata"] = {key: value for key, value in kept["metadata"].items() if key not in own}
             where.create(kept)
-
-
-def address() -> str:
-    """This machine's own, for the API server passes on nothing to loopback addresses; nothing is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError:
-            pytest.skip("this machine has loopback addresses only, to which the API server passes on nothing")
-        return str(probe.getsockname()[0])
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from testbed.plane.jobs import together
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.process import free_ports
 from testbed.waiting import until
-from tests.plane.fleets.test_check import address
+from tests.plane.fleets.installed import address
 
 NAME = f"{chart.NAME}-preview"
 JOB = mpijob(4)
