@@ -37,9 +37,7 @@ def clean(text: str) -> str:
     return _COMMAND.sub(r"\1\\x3a:", shown(text)).replace("##[", r"#\u0023[")
 
 
-def say(
-    text: str, *, err: bool = False, nl: bool = True, commands: bool = False, color: bool | None = None
-) -> None:
+def say(text: str, *, err: bool = False, nl: bool = True, commands: bool = False) -> None:
     """Print a text.
 
     Args:
