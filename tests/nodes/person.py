@@ -45,7 +45,7 @@ class Person:
     def serves(self) -> str:
         """The image that the release's manifest has the serving Pods run."""
         text = (self.folder / self.manifest).read_text(encoding="utf-8")
-        (found,) = re.findall(r" image: (ultraserver-webhook:.*)", text)
+        (found,) = {*re.findall(r" image: (ultraserver-webhook:.*)", text)}
         return str(found)
 
     def types(self, heading: str) -> None:
