@@ -1,6 +1,7 @@
 """Previews over HTTP: documents in, the answer out as the client accepts it."""
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -9,6 +10,7 @@ from flask import Blueprint, Response, abort, request
 
 from webhook import limits
 from webhook.documents import DocumentError, read_documents
+from webhook.preview.browser import guard
 from webhook.preview.formats import FORMATS
 from webhook.preview.run import preview
 from webhook.rows.table import Table
@@ -26,14 +28,18 @@ TYPES: Final = {
 """Media type -> format; the first is the answer to a client that takes anything."""
 
 
-def preview_blueprint(source: TableSource, work: Work = inline) -> Blueprint:
+def preview_blueprint(
+    source: TableSource, work: Work = inline, allowed_hosts: Sequence[str] = ()
+) -> Blueprint:
     """Returns ``POST /v1/preview``, and ``/preview``, its path up to 0.2.0.
 
     Args:
         source: of the rule table.
         work: where previews are made.
+        allowed_hosts: names by which people address it, beside IP addresses and localhost.
     """
     blueprint = Blueprint("preview", __name__)
+    guard(blueprint, allowed_hosts)
     for path in ("/v1/preview", "/preview"):
         blueprint.add_url_rule(path, path[1:], partial(show, source, work), methods=["POST"])
     blueprint.add_url_rule("/livez", "livez", lambda: {"status": "ok"})
