@@ -46,7 +46,9 @@ def is_allowed(host: str, allowed_hosts: Sequence[str]) -> bool:
     except ValueError:
         return False
     allowed = [pattern.lower() for pattern in ("localhost", *allowed_hosts)]
-    if any(name.endswith(pattern[1:]) if pattern.startswith("*.") else name == pattern for pattern in allowed):
+    if any(
+        name.endswith(pattern[1:]) if pattern.startswith("*.") else name == pattern for pattern in allowed
+    ):
         return True
     try:
         ip_address(name)
