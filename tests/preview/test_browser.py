@@ -28,6 +28,7 @@ def client() -> FlaskClient:
         ("a.team.example", True),
         ("team.example", False),
         ("evilteam.example", False),
+        ("evilpreview.example", False),
         ("localhost.evil.example", False),
         ("127.0.0.1.evil.example", False),
         ("[", False),
