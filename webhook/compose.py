@@ -1,7 +1,7 @@
 """What the programs that serve put together: a table, the apps that answer by it, and their listeners."""
 
 import logging.config
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -60,7 +60,7 @@ def serve_preview(settings: PreviewSettings) -> None:
     log_config = _configure_logs(settings.log_format, settings.log_level)
     source = TableSource(settings.rules, partial(load_installed, placement=settings.placement))
     listeners = [Listener(settings.host, settings.port, tls=False)]
-    apps = partial(preview_apps, source)
+    apps = partial(preview_apps, source, settings.allowed_hosts)
     Application(apps, listeners, loglevel=settings.log_level, logconfig_dict=log_config).run()
 
 
@@ -75,11 +75,11 @@ def admission_apps(state: CurrentState, *, metrics: bool) -> list[WsgiApp]:
     return apps
 
 
-def preview_apps(source: TableSource) -> list[WsgiApp]:
+def preview_apps(source: TableSource, allowed_hosts: Sequence[str] = ()) -> list[WsgiApp]:
     """The app of previews, made in the worker."""
     work = LongWork(memory=PREVIEW_MEMORY, seconds=8.0)
     gevent.spawn(keep_fresh, partial(source.refresh, work))
-    return [create_app(preview_blueprint(source, work))]
+    return [create_app(preview_blueprint(source, work, allowed_hosts))]
 
 
 def keep_fresh(refresh: Callable[[], object]) -> NoReturn:

@@ -1,7 +1,7 @@
 """Previews over HTTP: documents in, the answer out as the client accepts it."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -11,6 +11,7 @@ from flask import Blueprint, Response, abort, request
 from common.texts import printable
 from webhook import limits
 from webhook.documents import DocumentError, read_documents
+from webhook.preview.browser import guard
 from webhook.preview.formats import FORMATS
 from webhook.preview.openapi import openapi
 from webhook.preview.parameters import SHOWN, read_query, refuse_pods
@@ -32,14 +33,18 @@ TYPES: Final = {
 TYPE_OF: Final = {form: kind for kind, form in TYPES.items()}
 
 
-def preview_blueprint(source: TableSource, work: Work = inline) -> Blueprint:
+def preview_blueprint(
+    source: TableSource, work: Work = inline, allowed_hosts: Sequence[str] = ()
+) -> Blueprint:
     """Returns ``POST /v1/preview``, ``/preview``, its path up to 0.2.0, and ``/v1/openapi.json``.
 
     Args:
         source: of the rule table.
         work: where previews are made.
+        allowed_hosts: names by which people address it, beside IP addresses and localhost.
     """
     blueprint = Blueprint("preview", __name__)
+    guard(blueprint, allowed_hosts)
     for path in ("/v1/preview", "/preview"):
         blueprint.add_url_rule(path, path[1:], partial(show, source, work), methods=["POST"])
     blueprint.add_url_rule("/v1/openapi.json", "openapi", partial(openapi, TYPES))

@@ -1,0 +1,57 @@
+"""Which hosts and origins previews answer, and the headers of each answer."""
+
+import pytest
+from flask import Blueprint
+from flask.testing import FlaskClient
+
+from webhook.app import create_app
+from webhook.preview.browser import HEADERS, guard, is_allowed
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.fixture
+def client() -> FlaskClient:
+    blueprint = Blueprint("guarded", __name__)
+    blueprint.add_url_rule("/", "echo", lambda: "ok", methods=["GET", "POST"])
+    guard(blueprint, ["preview.example"])
+    return create_app(blueprint).test_client()
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed"),
+    [
+        ("127.0.0.1:8080", True),
+        ("[::1]:8080", True),
+        ("localhost", True),
+        ("PREVIEW.example:80", True),
+        ("a.team.example", True),
+        ("team.example", False),
+        ("evilteam.example", False),
+        ("evilpreview.example", False),
+        ("localhost.evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("[", False),
+        ("", False),
+    ],
+)
+def test_hosts(host: str, allowed: bool) -> None:  # noqa: FBT001
+    assert is_allowed(host, ["preview.example", "*.team.example"]) is allowed
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Origin": "http://localhost"}, 200),
+        ({"Origin": "https://proxy.example", "Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Host": "evil.example"}, 403),
+    ],
+)
+def test_posts_of_other_sites_are_refused(client: FlaskClient, headers: dict[str, str], status: int) -> None:
+    response = client.post("/", headers=headers)
+    assert response.status_code == status
+    assert HEADERS.items() <= dict(response.headers).items()

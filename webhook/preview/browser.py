@@ -1,0 +1,63 @@
+"""What guards previews in a browser: which names and origins are answered, and the headers of each answer."""
+
+from collections.abc import Sequence
+from functools import partial
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from flask import Blueprint, Response, abort, request
+
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+def guard(blueprint: Blueprint, allowed_hosts: Sequence[str] = ()) -> None:
+    """Refuses foreign hosts and cross-site POSTs of the app (403), and adds `HEADERS` to each answer."""
+    blueprint.before_app_request(partial(refuse, allowed_hosts))
+    blueprint.after_app_request(with_headers)
+
+
+def refuse(allowed_hosts: Sequence[str]) -> None:
+    """Ends a request that a foreign page can have caused."""
+    if not is_allowed(request.headers.get("Host", ""), allowed_hosts):
+        abort(403, "this host name is not allowed; --allowed-host NAME allows one")
+    site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
+    # A proxy may change Host, and the browser knows the site: Origin decides only without Sec-Fetch-Site.
+    foreign = site in {"cross-site", "same-site"} if site else origin is not None and not is_own(origin)
+    if request.method == "POST" and foreign:
+        abort(403, "a page of another site may not ask for a preview")
+
+
+def is_own(origin: str) -> bool:
+    """Whether the origin is the host that the request names."""
+    return origin.partition("://")[2].lower() == request.headers.get("Host", "").lower()
+
+
+def is_allowed(host: str, allowed_hosts: Sequence[str]) -> bool:
+    """Whether a Host header is an IP address, localhost, or an allowed name; ``*.NAME`` is all below it."""
+    try:
+        name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    except ValueError:
+        return False
+    allowed = [pattern.lower() for pattern in ("localhost", *allowed_hosts)]
+    if any(
+        name.endswith(pattern[1:]) if pattern.startswith("*.") else name == pattern for pattern in allowed
+    ):
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def with_headers(response: Response) -> Response:
+    """The response with `HEADERS`."""
+    response.headers.update(HEADERS)
+    return response
