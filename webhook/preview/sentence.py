@@ -42,6 +42,12 @@ def sentence(item: Preview) -> str:
     return cut(f"{word}: {_where(item, outcome, place)}; {_when(place)}")
 
 
+def place_of(item: Preview) -> Place | None:
+    """Returns how the Pods of an object are placed; None where they are not, or it is refused."""
+    placed = verdict(item) is Verdict.PLACED
+    return _place(item.outcome, update=item.stored is not None) if placed else None
+
+
 def totals(items: Iterable[Preview]) -> str:
     """Returns how many objects have each verdict, as one line without its end."""
     numbers = Counter(verdict(item) for item in items)

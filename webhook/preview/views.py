@@ -14,6 +14,7 @@ from webhook.documents import DocumentError, read_documents
 from webhook.preview.browser import guard
 from webhook.preview.formats import FORMATS
 from webhook.preview.openapi import openapi
+from webhook.preview.page import add_page
 from webhook.preview.parameters import SHOWN, read_query, refuse_pods
 from webhook.preview.run import preview
 from webhook.preview.upload import hint, texts_of
@@ -43,7 +44,8 @@ def preview_blueprint(
         work: where previews are made.
         allowed_hosts: names by which people address it, beside IP addresses and localhost.
     """
-    blueprint = Blueprint("preview", __name__)
+    blueprint = Blueprint("preview", __name__, template_folder="templates", static_folder="static")
+    add_page(blueprint, source, work)
     guard(blueprint, allowed_hosts)
     for path in ("/v1/preview", "/preview"):
         blueprint.add_url_rule(path, path[1:], partial(show, source, work), methods=["POST"])

@@ -1,0 +1,108 @@
+"""The page of previews for people in a browser: a form, and what comes of it, rendered here."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any
+
+from flask import Blueprint, Response, abort, make_response, render_template, request
+from werkzeug.datastructures import MultiDict
+
+from webhook import limits
+from webhook.documents import DocumentError, dump_yaml, read_documents
+from webhook.preview.lines import diff_lines
+from webhook.preview.parameters import ParameterError, read_query
+from webhook.preview.picture import picture
+from webhook.preview.report import item_of
+from webhook.preview.run import Preview, preview
+from webhook.preview.sentence import totals
+from webhook.rows.table import Table
+from webhook.rules.source import TableSource
+from webhook.work import Work
+
+EXAMPLE = files("webhook.preview").joinpath("static/example.yaml").read_text(encoding="utf-8")
+"""The job that the page offers to somebody who has none at hand."""
+
+
+def add_page(blueprint: Blueprint, source: TableSource, work: Work) -> None:
+    """Adds ``GET /`` and ``POST /``, which take a form and need no JavaScript."""
+    blueprint.add_url_rule("/", "page", partial(page, source, work), methods=["GET", "POST"])
+
+
+def page(source: TableSource, work: Work) -> Response:
+    """The form; after a POST, or with ``?example``, the previews of its documents as well."""
+    form = given()
+    if not form["object"].strip():
+        return rendered(form, {"items": []}, HTTPStatus.OK)
+    table = source.table()
+    size = len(form["object"]) + len(form["old"])
+    status, text = work(size, answer, table, form)
+    return rendered(form, json.loads(text), HTTPStatus(status))
+
+
+def given() -> dict[str, Any]:
+    """What the form holds; texts are the content of a file where one was sent."""
+    if (request.content_length or 0) > 2 * limits.PREVIEW:
+        abort(413, f"a preview takes {limits.PREVIEW} bytes at most")
+    request.max_form_memory_size = 2 * limits.PREVIEW
+    form: dict[str, Any] = {name: request.form.get(name, "") for name in ("object", "old", "namespace")}
+    form["pods"] = "pods" in request.form
+    if "example" in request.args:
+        form["object"] = EXAMPLE
+    file = request.files.get("file")
+    if file and (content := file.read()):
+        form["object"] = content.decode("utf-8", "replace")
+    return form
+
+
+def answer(table: Table, form: Mapping[str, Any]) -> tuple[int, str]:
+    """Status and JSON of the previews of a form: ``items``, ``totals``, or ``error``."""
+    try:
+        documents, old = (
+            read_documents(form[name], name, limits.PREVIEW_VALUES) for name in ("object", "old")
+        )
+        asked = {"namespace": form["namespace"].strip()}
+        namespace = read_query(MultiDict({key: text for key, text in asked.items() if text})).get("namespace")
+        items = preview(
+            table,
+            documents,
+            namespace,
+            time.time(),
+            old=old or None,
+            pods=form["pods"],
+            most_pods=limits.PREVIEW_PODS,
+        )
+    except (DocumentError, ParameterError) as error:
+        reason = error.description if isinstance(error, ParameterError) else str(error)
+        return 400, json.dumps({"items": [], "error": reason})
+    found = {"items": [shown(item) for item in items], "totals": totals(items) if len(items) > 1 else ""}
+    return 200, json.dumps(found if items else found | {"error": "the text holds no document"})
+
+
+def shown(item: Preview) -> dict[str, Any]:
+    """What the page shows of one preview."""
+    drawn = picture(item)
+    more: dict[str, Any] = {
+        "title": item.title,
+        "lines": list(diff_lines(item)),
+        "picture": drawn and {"units": [unit._asdict() for unit in drawn.units], "more": drawn.more},
+        "yaml": dump_yaml(item.outcome.after),
+        "patch_text": json.dumps(list(item.outcome.operations), indent=2),
+        "made": [shown(pod) | {"title": str(pod.share)} for pod in item.pods or ()],
+    }
+    return item_of(item) | more
+
+
+def rendered(form: Mapping[str, Any], found: Mapping[str, Any], status: HTTPStatus) -> Response:
+    """The page with a form and the previews of it."""
+    return make_response(render_template("page.html", form=form, **found), status)
+
+
+def error_page(as_json: Callable[[int, str, str], Response], status: int, code: str, reason: str) -> Response:
+    """An error as HTML for a browser that asked for the page, and else as JSON."""
+    if request.path == "/" and request.accept_mimetypes.best == "text/html":
+        return make_response(render_template("error.html", status=status, reason=reason))
+    return as_json(status, code, reason)
