@@ -37,7 +37,7 @@ run: .venv/.run ## Serve previews on loopback, send one a job and show what come
 	{ ask --output /dev/null --retry 20 --retry-delay 1 --retry-connrefused $$at/readyz || { echo "no answer at $$at" >&2; false; } \
 	    && ask --show-error --fail-with-body --header 'Accept: text/x-diff' --data-binary @- $$at/v1/preview < "$(JOB)"; } \
 	    || { echo; kill $$server 2>/dev/null; exit 1; }; \
-	printf '\nServing previews on %s. Next: make run JOB=FILE, or\ncurl --data-binary @FILE %s/v1/preview. Ctrl-C stops it.\n' $$at $$at; \
+	printf '\nOpen %s in a browser. Next: make run JOB=FILE, or\ncurl --data-binary @FILE %s/v1/preview. Ctrl-C stops it.\n' $$at $$at; \
 	wait $$server
 
 .PHONY: coverage

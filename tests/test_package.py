@@ -25,6 +25,8 @@ CARRIED = (
     "webhook/rules/default.yaml",
     "webhook/rules/placement.yaml",
     "webhook/rules/podtemplate.schema.json",
+    "webhook/preview/static/page.css",
+    "webhook/preview/templates/page.html",
     "webhook/initscript/common.sh",
     "webhook/initscript/wait.sh",
     "webhook/initscript/init.sh",

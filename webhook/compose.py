@@ -13,6 +13,7 @@ from common import logs
 from webhook.admission.views import admission_blueprint
 from webhook.app import create_app
 from webhook.metrics import Metrics
+from webhook.preview.page import error_page
 from webhook.preview.views import preview_blueprint
 from webhook.rules.load import load_installed
 from webhook.rules.source import TableSource
@@ -79,7 +80,7 @@ def preview_apps(source: TableSource, allowed_hosts: Sequence[str] = ()) -> list
     """The app of previews, made in the worker."""
     work = LongWork(memory=PREVIEW_MEMORY, seconds=8.0)
     gevent.spawn(keep_fresh, partial(source.refresh, work))
-    return [create_app(preview_blueprint(source, work, allowed_hosts))]
+    return [create_app(preview_blueprint(source, work, allowed_hosts), render_error=error_page)]
 
 
 def keep_fresh(refresh: Callable[[], object]) -> NoReturn:

@@ -42,7 +42,7 @@ def diff_lines(item: Preview) -> Iterator[Line]:
 
 
 def _rules(item: Preview) -> Callable[[int], str]:
-    """Returns what gives the rule of a line of the object afterwards: of the change there, or of the next one."""
+    """Returns what gives the rule of a line afterwards: of the change there, or else of the next one."""
     (document,) = read_documents(dump_yaml(abridged(item.outcome.after)), "after")
     spans = []
     for change in item.changes:
@@ -50,12 +50,14 @@ def _rules(item: Preview) -> Callable[[int], str]:
             path = tuple(int(key) if key.isdecimal() else key for key in parse_pointer(change.path))
             first = document.line_of(path)
             length = len(dump_yaml(abridged(change.after)).splitlines())
-            spans.append((first + length, first, change.rule or "the webhook's own record"))
+            # A map or list below a key begins on the line after it, but an item on the line of its dash.
+            below = isinstance(change.after, dict | list) and change.after and not isinstance(path[-1], int)
+            spans.append((first + length - (not below), change.rule or "the webhook's own record"))
     spans.sort()
-    ends = [end for end, *_ in spans]
+    ends = [end for end, _ in spans]
 
     def rule(line: int) -> str:
         at = bisect_left(ends, line)
-        return spans[at][2] if at < len(spans) else ""
+        return spans[at][1] if at < len(spans) else ""
 
     return rule

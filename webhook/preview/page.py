@@ -2,13 +2,13 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
 
-from flask import Blueprint, Response, abort, make_response, render_template, request
+from flask import Blueprint, Response, abort, jsonify, make_response, render_template, request
 from werkzeug.datastructures import MultiDict
 
 from webhook import limits
@@ -78,8 +78,10 @@ def answer(table: Table, form: Mapping[str, Any]) -> tuple[int, str]:
     except (DocumentError, ParameterError) as error:
         reason = error.description if isinstance(error, ParameterError) else str(error)
         return 400, json.dumps({"items": [], "error": reason})
-    found = {"items": [shown(item) for item in items], "totals": totals(items) if len(items) > 1 else ""}
-    return 200, json.dumps(found if items else found | {"error": "the text holds no document"})
+    if not items:
+        return 400, json.dumps({"items": [], "error": "the text holds no document"})
+    last = totals(items) if len(items) > 1 else ""
+    return 200, json.dumps({"items": [shown(item) for item in items], "totals": last})
 
 
 def shown(item: Preview) -> dict[str, Any]:
@@ -101,8 +103,8 @@ def rendered(form: Mapping[str, Any], found: Mapping[str, Any], status: HTTPStat
     return make_response(render_template("page.html", form=form, **found), status)
 
 
-def error_page(as_json: Callable[[int, str, str], Response], status: int, code: str, reason: str) -> Response:
+def error_page(status: int, code: str, reason: str) -> Response:
     """An error as HTML for a browser that asked for the page, and else as JSON."""
     if request.path == "/" and request.accept_mimetypes.best == "text/html":
         return make_response(render_template("error.html", status=status, reason=reason))
-    return as_json(status, code, reason)
+    return jsonify(error=reason, code=code)

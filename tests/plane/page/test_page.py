@@ -1,0 +1,145 @@
+"""What people see and do on the page: in a real browser, with hostile texts as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_core_python.selenium import Axe
+from selenium.webdriver import ActionChains, Chrome, Keys
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
+
+from testbed import chart
+from testbed.mpijob import mpijob
+from webhook.documents import dump_yaml
+
+PLACED = (
+    "placed: 4 workers on one whole UltraServer, shared with no other job; "
+    "the job waits until all 4 nodes are free"
+)
+EXAMPLE = (chart.REPOSITORY / "examples" / "four-node.yaml").read_text(encoding="utf-8")
+FILL = "arguments[0].value = arguments[1]"
+DROP = """
+const transfer = new DataTransfer();
+transfer.items.add(new File([arguments[1]], "job.yaml"));
+arguments[0].dispatchEvent(new DragEvent("drop", {dataTransfer: transfer, bubbles: true, cancelable: true}));
+"""
+
+
+def ask(browser: Chrome, site: str, text: str) -> None:
+    """Fills the field, asks, and waits for the page that comes back."""
+    browser.get(site)
+    field = browser.find_element(By.ID, "object")
+    browser.execute_script(FILL, field, text)
+    answered(browser, lambda: browser.find_element(By.CSS_SELECTOR, "button[type=submit]").click())
+
+
+def answered(browser: Chrome, act: Callable[[], object]) -> None:
+    """Acts, and waits until another page is loaded."""
+    before = browser.find_element(By.TAG_NAME, "html")
+    act()
+    WebDriverWait(browser, 10).until(lambda _: browser.find_element(By.TAG_NAME, "html") != before)
+    WebDriverWait(browser, 10).until(
+        lambda _: browser.execute_script("return document.readyState") == "complete"
+    )
+
+
+def press(browser: Chrome, key: str) -> None:
+    """Presses a key, wherever the focus is."""
+    ActionChains(browser).send_keys(key).perform()
+
+
+def sentences(browser: Chrome) -> list[str]:
+    return [found.text for found in browser.find_elements(By.CSS_SELECTOR, ".sentence, .error")]
+
+
+def console(browser: Chrome) -> list[Any]:
+    """What the browser complains of since the last look: errors of scripts, and reports of the CSP."""
+    return [
+        entry["message"] for entry in browser.get_log("browser") if entry["level"] in {"SEVERE", "WARNING"}
+    ]
+
+
+def violations(browser: Chrome) -> list[tuple[str, Any]]:
+    return [(found["id"], found["nodes"][0]["html"]) for found in Axe().run(browser)["violations"]]
+
+
+def test_a_job_that_is_pasted_is_explained(browser: Chrome, site: str, pictures: Path) -> None:
+    """Protects the first minute of a user: sentence, picture, diff with rules, and what can be copied."""
+    ask(browser, site, EXAMPLE)
+    assert sentences(browser) == [PLACED]
+    assert len(browser.find_elements(By.CSS_SELECTOR, "svg .worker")) == 4
+    rows = browser.find_elements(By.CSS_SELECTOR, "tr.added")
+    found = {row.text.strip() for row in rows}
+    assert "ultraserver-nodes + nodeSelector:" in {" ".join(text.split()) for text in found}
+    assert violations(browser) == []
+    assert console(browser) == []
+    browser.save_screenshot(str(pictures / "page.png"))
+
+
+def test_a_file_that_is_dropped_is_explained(browser: Chrome, site: str) -> None:
+    browser.get(site)
+    field = browser.find_element(By.ID, "object")
+    answered(browser, lambda: browser.execute_script(DROP, field, dump_yaml(mpijob(8))))
+    assert sentences(browser)[0].startswith("placed: 8 workers in blocks of 4 on 2 whole UltraServers")
+
+
+def test_the_keyboard_is_enough(browser: Chrome, site: str) -> None:
+    """From the address: the field is reached by Tab, and Enter on the button asks."""
+    browser.get(site)
+    press(browser, Keys.TAB)
+    assert browser.switch_to.active_element.get_attribute("id") == "object"
+    browser.execute_script(FILL, browser.switch_to.active_element, EXAMPLE)
+    for _ in range(10):
+        press(browser, Keys.TAB)
+        if browser.switch_to.active_element.get_attribute("type") == "submit":
+            break
+    answered(browser, lambda: press(browser, Keys.ENTER))
+    assert sentences(browser) == [PLACED]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_telephone(browser: Chrome, site: str, scheme: str, pictures: Path) -> None:
+    """At 320 px nothing but the diff scrolls sideways; contrast is enough in both schemes."""
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    narrow = {"width": 320, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
+    try:
+        ask(browser, site, EXAMPLE)
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 320
+        assert violations(browser) == []
+        browser.save_screenshot(str(pictures / f"page-320-{scheme}.png"))
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+HOSTILE = {
+    "markup in a name": dump_yaml(mpijob(4, name="<img src=x onerror=alert(1)>")),
+    "the end of the field": f"# </textarea><script>document.title='fell'</script>\n{EXAMPLE}",
+    "markup in a value": EXAMPLE.replace("default", "\"</pre><script>document.title='fell'</script>\""),
+    "bidirectional controls": f"# \u202e\u2066 reversed\n{EXAMPLE}",
+    "a bomb of aliases": "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b]\n",
+    "no text at all": "\x00\x01\x02PNG",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_texts_stay_texts(browser: Chrome, site: str, text: str) -> None:
+    """Protects a person who opens a file of somebody else: nothing in it becomes part of the page."""
+    ask(browser, site, text)
+    assert sentences(browser)
+    assert browser.title != "fell"
+    assert not browser.find_elements(By.CSS_SELECTOR, "article img, article script, form script")
+    assert [line for line in console(browser) if "status of 400" not in line] == []
+
+
+@pytest.mark.limit(30, "a mebibyte goes to the page and comes back")
+def test_the_largest_text_is_answered(browser: Chrome, site: str) -> None:
+    comment = f"# {'x' * 97}\n"
+    ask(browser, site, EXAMPLE + comment * ((1024 * 1024 - len(EXAMPLE)) // len(comment)))
+    assert sentences(browser) == [PLACED]

@@ -1,0 +1,113 @@
+"""The page without a browser: its order, its escaping, its errors and what it is made of."""
+
+import re
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from werkzeug.test import Client, TestResponse
+
+from testbed import chart
+from testbed.mpijob import mpijob
+from webhook.app import create_app
+from webhook.documents import dump_yaml
+from webhook.preview.page import EXAMPLE, error_page
+from webhook.preview.views import preview_blueprint
+from webhook.rules.load import load_installed
+from webhook.rules.source import TableSource
+
+STATIC = chart.REPOSITORY / "webhook" / "preview" / "static"
+ORDER = (
+    'class="sentence',
+    "<svg",
+    "The same as a table",
+    'class="diff"',
+    "Rules that do not apply",
+    "YAML as it is",
+)
+
+
+@pytest.fixture(scope="module")
+def client() -> Client:
+    return Client(create_app(preview_blueprint(TableSource(load=load_installed)), render_error=error_page))
+
+
+def ask(client: Client, **form: str) -> TestResponse:
+    return client.post("/", data=form)
+
+
+def test_the_page_begins_with_the_sentence_and_ends_with_what_can_be_copied(client: Client) -> None:
+    text = client.get("/?example").get_data(as_text=True)
+    places = [text.index(each) for each in ORDER]
+    assert places == sorted(places)
+    assert "placed: 4 workers on one whole UltraServer" in text
+
+
+def test_the_example_is_that_of_the_documents() -> None:
+    assert (chart.REPOSITORY / "examples" / "four-node.yaml").read_text(encoding="utf-8") == EXAMPLE
+
+
+def test_each_added_line_names_the_rule_that_sets_it(client: Client) -> None:
+    """Parents of what is set belong to the first rule below them."""
+    text = client.get("/?example").get_data(as_text=True)
+    rows = re.findall(r'class="added"><td>(.*?)</td><td><code>\+ +(.*?)</code>', text)
+    assert all(rule for rule, _ in rows)
+    assert ("ultraserver-nodes", "nodeSelector:") in rows
+    assert ("together-required", "podAffinity:") in rows
+    assert [rule for rule, line in rows if line == "schedulingGates:"] == [
+        "whole-job-launcher",
+        "whole-job-workers",
+    ]
+
+
+def test_an_update_and_the_pods_of_a_job_are_shown(client: Client) -> None:
+    stored = dump_yaml(mpijob(4))
+    answer = ask(client, object=stored, old=stored, pods="true").get_data(as_text=True)
+    assert "Pod launcher" in answer
+    assert 'class="sentence' in answer
+
+
+def test_a_file_counts_more_than_the_field(client: Client) -> None:
+    file = (BytesIO(dump_yaml(mpijob(8)).encode()), "job.yaml")
+    answer = client.post("/", data={"object": "kind: x", "file": file}).get_data(as_text=True)
+    assert "placed: 8 workers in blocks of 4" in answer
+
+
+@pytest.mark.parametrize(
+    ("form", "reason"),
+    [
+        ({"object": "kind: ["}, "object:2:"),
+        ({"object": "# nothing"}, "the text holds no document"),
+        ({"object": EXAMPLE, "namespace": "No_Name"}, "parameter namespace is &#39;No_Name&#39;"),
+    ],
+)
+def test_what_cannot_be_shown_is_said_above_the_form(
+    client: Client, form: dict[str, str], reason: str
+) -> None:
+    answer = ask(client, **form)
+    text = answer.get_data(as_text=True)
+    assert 'role="alert">' in text
+    assert reason in text.partition("<form")[0]
+    assert answer.status_code == 400
+
+
+def test_a_browser_that_is_refused_gets_a_page_and_a_program_gets_json(client: Client) -> None:
+    foreign = {"Host": "evil.example"}
+    page = client.get("/", headers=foreign | {"Accept": "text/html,*/*;q=0.8"})
+    assert (page.status_code, page.mimetype) == (403, "text/html")
+    assert "this host name is not allowed" in page.get_data(as_text=True)
+    assert client.get("/", headers=foreign | {"Accept": "*/*"}).get_json()["code"] == "forbidden"
+
+
+def test_nothing_is_loaded_from_elsewhere_and_the_script_is_short() -> None:
+    """Protects the policy of the page: no address of another site, no script or style in its text."""
+    sources = [path.read_text(encoding="utf-8") for path in _sources()]
+    assert not [text for text in sources if re.search(r"https?://|style=|<script>|onclick", text)]
+    assert len((STATIC / "page.js").read_text(encoding="utf-8").splitlines()) <= 200
+
+
+def _sources() -> Iterator[Path]:
+    folder = STATIC.parent
+    yield from (folder / "templates").glob("*.html")
+    yield from (path for path in STATIC.iterdir() if path.suffix in {".js", ".css"})
