@@ -18,10 +18,10 @@ from common.texts import did_you_mean, printable
 from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
 from webhook.exits import clean, say
 from webhook.preview.cases import FAILURES, Case, case_of, unreadable
-from webhook.preview.formats import FORMATS, PIPELINES, as_diff
+from webhook.preview.formats import FORMATS, PIPELINES, as_diff, headline
 from webhook.preview.run import Preview, preview
 from webhook.preview.sentence import totals
-from webhook.preview.terminal import beside, coloured, headline, summary
+from webhook.preview.terminal import beside, coloured, painted, summary
 from webhook.rows.table import Table
 from webhook.rules.draft import ROWS, Draft
 from webhook.rules.lint_policies import notes
@@ -184,7 +184,7 @@ def _say_previews(form: str, shown: list[Preview], cases: list[Case]) -> None:
         if form == "diff":
             say(coloured(as_diff([item])), nl=False)
         lines = [] if form == "why" else summary(item)
-        first = [] if form in {"diff", "why"} else [headline(item)]
+        first = [] if form in {"diff", "why"} else [headline(item, painted)]
         say("".join(f"{line}\n" for line in (*first, *lines, *beside(case))), err=True, nl=False)
     if len(shown) > 1 and form != "why":
         say(totals(shown), err=form != "diff")

@@ -12,7 +12,7 @@ from webhook.preview.cases import FAILURES, Case
 from webhook.preview.pods import told
 from webhook.preview.report import document, explained
 from webhook.preview.run import Preview, unified
-from webhook.preview.sentence import sentence, totals
+from webhook.preview.sentence import Verdict, sentence, totals, verdict
 from webhook.preview.why import as_why
 
 AFTER = "after ultraserver-webhook"
@@ -27,12 +27,14 @@ def as_diff(previews: Iterable[Preview]) -> str:
     Of what is in shadow there is a diff of its own.
     """
     items = list(previews)
-    texts = [f"{_headline(item)}\n{''.join(_diffs(item))}" for item in items]
+    texts = [f"{headline(item)}\n{''.join(_diffs(item))}" for item in items]
     return "".join([*texts, f"{totals(items)}\n" if len(items) > 1 else ""])
 
 
-def _headline(item: Preview) -> str:
-    return f"{printable(item.source)}: {printable(item.title)}: {sentence(item)}"
+def headline(item: Preview, paint: Callable[[Verdict], str] = str) -> str:
+    """Which document it is, and the sentence on it, whose verdict may be painted."""
+    word, text = verdict(item), sentence(item)
+    return f"{printable(item.source)}: {printable(item.title)}: {paint(word)}{text.removeprefix(word)}"
 
 
 def _diffs(item: Preview) -> Iterator[str]:

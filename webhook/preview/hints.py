@@ -15,9 +15,6 @@ from webhook.rules.schema import pod_template
 CLOSE: Final = 0.85
 """How alike two names are of which one is the other misspelt; `minReplicas`, `maxReplicas` are less so."""
 
-RESOURCES: Final = ("aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice")
-"""What the Neuron device plugin offers."""
-
 Schema = dict[str, Any]
 """Of a JSON Schema the words ``properties``, ``items`` and ``$ref``."""
 
@@ -45,18 +42,18 @@ def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
         yield from _fields(obj, _shape(rows), ())
 
 
-def misspelt_resources(value: Json, path: Path) -> Iterator[tuple[Path, str, str]]:
-    """Place and name of each requested resource that is nearly one of Neuron's, and the name that is."""
+def misspelt_resources(value: Json, known: Sequence[str], path: Path = ()) -> Iterator[tuple[Path, str, str]]:
+    """Place and name of each requested resource that is nearly a known one, and the known name."""
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from misspelt_resources(item, (*path, index))
+            yield from misspelt_resources(item, known, (*path, index))
     elif isinstance(value, dict):
         for key, inner in value.items():
             if path and path[-1] in {"limits", "requests"} and isinstance(key, str):
-                meant = nearest(key, RESOURCES)
+                meant = nearest(key, known)
                 if meant and meant != key:
                     yield (*path, key), key, meant
-            yield from misspelt_resources(inner, (*path, key))
+            yield from misspelt_resources(inner, known, (*path, key))
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

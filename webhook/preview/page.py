@@ -1,4 +1,4 @@
-"""The page of previews for people in a browser: a form, and what comes of it, rendered here."""
+"""The page of previews for people in a browser: a form and its previews, rendered on the server."""
 
 import json
 import time
@@ -8,10 +8,11 @@ from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
 
-from flask import Blueprint, Response, abort, jsonify, make_response, render_template, request
+from flask import Blueprint, Response, abort, make_response, render_template, request
 from werkzeug.datastructures import MultiDict
 
 from webhook import limits
+from webhook.app import as_json
 from webhook.documents import DocumentError, dump_yaml, read_documents
 from webhook.preview.lines import diff_lines
 from webhook.preview.parameters import ParameterError, read_query
@@ -107,4 +108,4 @@ def error_page(status: int, code: str, reason: str) -> Response:
     """An error as HTML for a browser that asked for the page, and else as JSON."""
     if request.path == "/" and request.accept_mimetypes.best == "text/html":
         return make_response(render_template("error.html", status=status, reason=reason))
-    return jsonify(error=reason, code=code)
+    return as_json(status, code, reason)

@@ -135,27 +135,27 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
     """
     there = defaultdict[str, list[Document]](list)
     for each in expand_lists(old or ()):
-        there[_identity(each, namespace, context)].append(each)
+        there[_identity(each, _namespace(each, namespace, context))].append(each)
     found = []
     for each in expand_lists(documents):
         where = _namespace(each, namespace, context)
-        stored = None if old is None else _stored(each, _identity(each, namespace, context), there)
+        stored = None if old is None else _stored(each, _identity(each, where), there)
         outcome = admit(table, Request(each.value, where, UID, now=now, explain=True), stored)
         verify(each.value, outcome)
         source = f"{each.source}:{each.line}"
         note = not_sent(each.value, where, outcome)
         notes = (note,) if note else ()
-        hint = _hint(each) if outcome.kind is Kind.NO_CANDIDATE else ""
+        hint = _hint(table, each) if outcome.kind is Kind.NO_CANDIDATE else ""
         found.append(
-            Preview(source, each.value, where, outcome, table, all_rules, stored, None, None, notes, hint)
+            Preview(source, each.value, where, outcome, table, all_rules, stored, notes=notes, hint=hint)
         )
     numbers = count() if most_pods is None else iter(range(most_pods))
     return [_with_pods(item, now, numbers, tell) for item in found] if pods else found
 
 
-def _hint(document: Document) -> str:
-    """The first resource that is nearly one of Neuron's, and its line."""
-    for path, name, meant in misspelt_resources(document.value, ()):
+def _hint(table: Table, document: Document) -> str:
+    """The first resource that is nearly one of the table's, and its line."""
+    for path, name, meant in misspelt_resources(document.value, table.candidates.requests):
         return f"Line {document.line_of(path)} requests {cut(name)}; did you mean {meant}?"
     return ""
 
@@ -228,11 +228,9 @@ def _namespace(document: Document, given: str | None, context: str) -> str:
     return own
 
 
-def _identity(document: Document, namespace: str | None, context: str) -> str:
+def _identity(document: Document, namespace: str) -> str:
     obj = document.value
-    return (
-        f"{kind_of(obj)} {_namespace(document, namespace, context)}/{get(obj, ('metadata', 'name')) or '*'}"
-    )
+    return f"{kind_of(obj)} {namespace}/{get(obj, ('metadata', 'name')) or '*'}"
 
 
 def _stored(document: Document, identity: str, there: Mapping[str, Sequence[Document]]) -> Json:

@@ -26,26 +26,30 @@ class Verdict(StrEnum):
 
 def verdict(item: Preview) -> Verdict:
     """Returns whether nodes are chosen for an object's Pods, or the object is refused."""
-    if item.outcome.kind is Kind.REFUSED:
-        return Verdict.REFUSED
-    return Verdict.PLACED if _place(item.outcome, update=item.stored is not None) else Verdict.NOT_PLACED
+    return _judged(item)[0]
 
 
 def sentence(item: Preview) -> str:
     """Returns the verdict, a colon and why or where, as one printable line of bounded length."""
-    outcome, word = item.outcome, verdict(item)
+    word, place = _judged(item)
     if word is Verdict.REFUSED:
-        return cut(f"{word}: {'; '.join(outcome.denials)}")
-    place = _place(outcome, update=item.stored is not None)
+        return cut(f"{word}: {'; '.join(item.outcome.denials)}")
     if place is None:
         return cut(f"{word}: {_why_not(item)}")
-    return cut(f"{word}: {_where(item, outcome, place)}; {_when(place)}")
+    return cut(f"{word}: {_where(item, item.outcome, place)}; {_when(place)}")
 
 
 def place_of(item: Preview) -> Place | None:
     """Returns how the Pods of an object are placed; None where they are not, or it is refused."""
-    placed = verdict(item) is Verdict.PLACED
-    return _place(item.outcome, update=item.stored is not None) if placed else None
+    return _judged(item)[1]
+
+
+def _judged(item: Preview) -> tuple[Verdict, Place | None]:
+    """The verdict, and the place of what is placed."""
+    if item.outcome.kind is Kind.REFUSED:
+        return Verdict.REFUSED, None
+    place = _place(item.outcome, update=item.stored is not None)
+    return (Verdict.PLACED if place else Verdict.NOT_PLACED), place
 
 
 def totals(items: Iterable[Preview]) -> str:

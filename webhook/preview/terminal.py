@@ -6,7 +6,7 @@ from webhook.exits import style
 from webhook.preview.cases import Case
 from webhook.preview.pods import told
 from webhook.preview.run import Preview
-from webhook.preview.sentence import Verdict, sentence, verdict
+from webhook.preview.sentence import Verdict
 
 _DIFF = {"+++": "bold", "---": "bold", "@@": "cyan", "+": "green", "-": "red"}
 _VERDICT = {Verdict.PLACED: "green", Verdict.NOT_PLACED: "yellow", Verdict.REFUSED: "red"}
@@ -24,11 +24,9 @@ def _line(line: str) -> str:
     return style(line, fg=colour) if colour else line
 
 
-def headline(item: Preview) -> str:
-    """Which document it is, and the sentence on it."""
-    word, text = verdict(item), sentence(item)
-    coloured_text = style(word, fg=_VERDICT[word]) + text.removeprefix(word)
-    return f"{printable(item.source)}: {printable(item.title)}: {coloured_text}"
+def painted(word: Verdict) -> str:
+    """A verdict in its colour."""
+    return style(word, fg=_VERDICT[word])
 
 
 def summary(item: Preview) -> list[str]:
