@@ -28,6 +28,7 @@ from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
 from webhook.cli import files_of, read_text
 from webhook.documents import DocumentError, read_documents
+from webhook.preview.run import EMPTY
 
 WHOLE, NOT_WHOLE, FAILED = 0, 1, 2
 """Exit codes of ``verify`` and, in its words, of ``preview``; the others but ``check`` have 0 and 2 only."""
@@ -131,7 +132,7 @@ def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: 
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}")
     if not found:
-        _fail("no objects to look at")
+        _fail(EMPTY)
     if form == "json":
         _json({"items": [report(*each) for each in found]})
     else:

@@ -24,7 +24,7 @@ from testbed.mpijob import mpijob
 from tests.rules.tables import EXTENDS, HEAD
 from webhook.cli import main
 from webhook.documents import dump_yaml, read_documents
-from webhook.preview.run import unified
+from webhook.preview.lines import unified
 from webhook.rules.load import default_draft, installed_draft, load_file, load_installed
 
 GOOD = EXTENDS + "values: {waitSeconds: '60'}\n"

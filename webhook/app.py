@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 
-from flask import Blueprint, Flask, Response, jsonify, request
+from flask import Blueprint, Flask, Request, Response, jsonify, request
 from werkzeug.exceptions import HTTPException
 
 from webhook import limits
@@ -17,6 +18,13 @@ Render = Callable[[int, str, str], Response]
 """Status, code and reason of an error -> its response."""
 
 
+class InMemoryRequest(Request):
+    """A request of which no part goes to a file: the root of a container cannot be written."""
+
+    def _get_file_stream(self, *_: Any, **__: Any) -> BytesIO:  # noqa: ANN401 - werkzeug's
+        return BytesIO()
+
+
 def create_app(*blueprints: Blueprint, render_error: Render | None = None) -> Flask:
     """Returns the application of a listener.
 
@@ -25,6 +33,7 @@ def create_app(*blueprints: Blueprint, render_error: Render | None = None) -> Fl
         render_error: renders errors; JSON by default: ``{"error": REASON, "code": CODE}``.
     """
     app = Flask("webhook", static_folder=None)
+    app.request_class = InMemoryRequest
     app.config.update(MAX_CONTENT_LENGTH=limits.BODY, PROVIDE_AUTOMATIC_OPTIONS=False)
     app.url_map.merge_slashes = False
     for blueprint in blueprints:

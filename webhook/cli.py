@@ -18,8 +18,8 @@ from common.texts import did_you_mean, printable
 from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
 from webhook.exits import clean, say
 from webhook.preview.cases import FAILURES, Case, case_of, unreadable
-from webhook.preview.formats import FORMATS, PIPELINES, as_diff, headline
-from webhook.preview.run import Preview, preview
+from webhook.preview.formats import FORMATS, PIPELINES, WITHOUT_PODS, as_diff, headline
+from webhook.preview.run import EMPTY, Preview, preview
 from webhook.preview.sentence import totals
 from webhook.preview.terminal import beside, coloured, painted, summary
 from webhook.rows.table import Table
@@ -43,7 +43,6 @@ from webhook.settings import (
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
 """Exit codes of ``preview``, as ``kubectl diff`` has them (greater than 1 is an error)."""
-EMPTY = "no objects to look at"
 
 
 class AsKubectl(click.Command):
@@ -144,7 +143,7 @@ def preview_command(  # noqa: PLR0913 - click passes each option
     """
     if must_place and how["old"]:
         raise click.UsageError("--must-place is for what is created, and --old for updates")
-    if how["pods"] and form in {"patch", "json-old"}:
+    if how["pods"] and form in WITHOUT_PODS:
         raise click.UsageError(f"-o {form} has no Pods: ask for -o json")
     given = (*files, *more) or (Path("-"),)
     try:
@@ -250,8 +249,11 @@ def _say_linted(table: str, problems: list[Problem], notes: list[Problem], **num
 @table_options("-f", "--filename", "--rules")
 def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: bool) -> None:
     """Show a rule table in short, or with `extends` resolved; or the row NAME and where it is written."""
-    table = _table(rules, placement=placement)
-    draft = installed_draft(_one(rules, placement=placement), placement=placement)
+    try:
+        draft = installed_draft(_one(rules, placement=placement), placement=placement)
+        table = build(draft)
+    except TableError as error:
+        _fail(_refused(error))
     if name:
         row = row_of(draft, name)
         say(row, nl=False) if row else _fail(_no_row(draft, name))

@@ -16,7 +16,7 @@ from webhook import limits
 from webhook.app import create_app
 from webhook.documents import dump_yaml
 from webhook.preview.formats import FORMATS
-from webhook.preview.views import preview_blueprint
+from webhook.preview.views import TYPES, preview_blueprint
 from webhook.rules.load import load_installed
 from webhook.rules.source import TableSource
 
@@ -137,7 +137,7 @@ def test_a_form_with_other_parts_is_400(client: Client, form: dict[str, Any], na
 def test_a_form_that_cannot_be_read_is_400(client: Client, content_type: str) -> None:
     answer = post(client, content_type=content_type)
     told = answer.get_json()
-    assert (answer.status_code, told["code"]) == (400, "unreadable-form")
+    assert (answer.status_code, told["code"]) == (400, "invalid-form")
     assert "curl -F" in told["error"]
 
 
@@ -157,7 +157,7 @@ def test_a_part_is_named_as_far_as_it_can_be(client: Client, head: str, names: s
 
 def test_a_form_of_many_parts_is_400_before_all_are_read(client: Client) -> None:
     answer = post(client, body={"object": [JOB] * 4}, content_type="multipart/form-data")
-    assert (answer.status_code, answer.get_json()["code"]) == (400, "unreadable-form")
+    assert (answer.status_code, answer.get_json()["code"]) == (400, "invalid-form")
 
 
 @pytest.mark.parametrize("first", ["", "# a comment\n"])
@@ -211,6 +211,16 @@ def test_an_error_of_the_framework_is_in_our_words(
     answer = client.open(path, method=method)
     assert (answer.status_code, answer.get_json()["code"]) == (status, code)
     assert answer.get_json()["error"].startswith(("there is nothing", "this path does not take"))
+
+
+def test_the_description_names_every_format_and_limit(client: Client) -> None:
+    """Protects openapi.yaml, which is written by hand, from a format or a limit that changes in Python."""
+    told = client.get("/v1/openapi.json").get_json()["paths"]["/v1/preview"]["post"]
+    (form,) = (each for each in told["parameters"] if each["name"] == "format")
+    assert form["schema"]["enum"] == [*FORMATS]
+    assert {*told["responses"]["200"]["content"]} == {*TYPES}
+    assert f"{limits.PREVIEW_VALUES:,} values" in told["responses"]["400"]["description"]
+    assert limits.PREVIEW == 1024 * 1024, "as the description of 413 says"
 
 
 DESCRIBED = schemathesis.openapi.from_wsgi("/v1/openapi.json", APP)["/v1/preview"]["POST"]

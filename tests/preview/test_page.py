@@ -78,7 +78,7 @@ def test_a_file_counts_more_than_the_field(client: Client) -> None:
     ("form", "reason"),
     [
         ({"object": "kind: ["}, "object:2:"),
-        ({"object": "# nothing"}, "the text holds no document"),
+        ({"object": "# nothing"}, "no objects to look at"),
         ({"object": EXAMPLE, "namespace": "No_Name"}, "parameter namespace is &#39;No_Name&#39;"),
     ],
 )

@@ -124,7 +124,7 @@ def test_a_job_that_is_denied_is_an_answer(client: Client) -> None:
 
 
 BAD: dict[str, tuple[bytes, str]] = {
-    "nothing": (b"", "the body holds no document"),
+    "nothing": (b"", "no objects to look at"),
     "no YAML": (b"a: 1\nb: [\n", "request:3:"),
     "not UTF-8": (b"a: 1\nb: \xff\n", "request:2:"),
     "a text": (b"\nhello\n", "request:2:1: a Kubernetes object is a map"),

@@ -9,9 +9,10 @@ from common.junit import as_xml, testcase
 from common.texts import printable
 from webhook.documents import dump_yaml
 from webhook.preview.cases import FAILURES, Case
+from webhook.preview.lines import unified
 from webhook.preview.pods import told
 from webhook.preview.report import document, explained
-from webhook.preview.run import Preview, unified
+from webhook.preview.run import Preview
 from webhook.preview.sentence import Verdict, sentence, totals, verdict
 from webhook.preview.why import as_why
 
@@ -118,6 +119,9 @@ FORMATS: Final[Mapping[str, Callable[[Iterable[Preview]], str]]] = {
     "patch": as_patch,
 }
 """What a preview is shown as."""
+
+WITHOUT_PODS: Final = frozenset({"patch", "json-old"})
+"""Formats that have no place for the Pods of a job."""
 
 PIPELINES: Final[Mapping[str, Callable[[Sequence[Case]], str]]] = {
     "github": as_annotations,

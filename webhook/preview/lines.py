@@ -1,16 +1,18 @@
-"""A diff line by line, each added line with the rule that set it."""
+"""The diff of an object as YAML: as text, and line by line with the rule that set each added line."""
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from difflib import SequenceMatcher
+from difflib import unified_diff
 from typing import Final, NamedTuple
 
 from common.pointers import parse_pointer
 from webhook.documents import dump_yaml, read_documents
-from webhook.preview.run import Preview, abridged
+from webhook.objects.tree import Json, digest
+from webhook.preview.run import Preview
 
-CONTEXT: Final = 3
-"""Unchanged lines around what is changed."""
+LINES: Final = 20
+"""A text with more lines than this is cut short in a diff."""
 
 
 class Line(NamedTuple):
@@ -27,18 +29,37 @@ class Line(NamedTuple):
     rule: str = ""
 
 
+def unified(before: Json, after: Json, source: str = "", target: str = "") -> str:
+    """A unified diff of two objects as YAML, long texts abridged; empty where they are the same."""
+    old, new = (dump_yaml(abridged(obj)).splitlines(keepends=True) for obj in (before, after))
+    return "".join(unified_diff(old, new, source, target))
+
+
 def diff_lines(item: Preview) -> Iterator[Line]:
-    """Yields the diff of an object as YAML; nothing where it is not changed."""
-    before, after = (dump_yaml(abridged(value)).splitlines() for value in (item.object, item.outcome.after))
-    rules = _rules(item)
-    for group in SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(CONTEXT):
-        yield Line("@", f"line {group[0][3] + 1}")
-        for tag, old, old_end, new, new_end in group:
-            if tag == "equal":
-                yield from (Line(" ", text) for text in after[new:new_end])
-                continue
-            yield from (Line("-", text) for text in before[old:old_end])
-            yield from (Line("+", after[at], rules(at + 1)) for at in range(new, new_end))
+    """Yields the diff of an object; nothing where it is not changed."""
+    rules, at = _rules(item), 0
+    for text in unified(item.object, item.outcome.after).splitlines()[2:]:
+        if place := re.match(r"@@ -\S+ \+(\d+)", text):
+            at = int(place[1])
+            yield Line("@", f"line {at}")
+            continue
+        yield Line(text[0], text[1:], rules(at) if text[0] == "+" else "")
+        at += text[0] != "-"
+
+
+def abridged(value: Json) -> Json:
+    """A value with every text of many lines cut short; the digest tells two such texts apart.
+
+    A script of 300 lines does not answer "what would be changed"; ``-o yaml`` has all of it.
+    """
+    if isinstance(value, dict):
+        return {key: abridged(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [abridged(item) for item in value]
+    if not isinstance(value, str) or value.count("\n") <= LINES:
+        return value
+    first, _, rest = value.partition("\n")
+    return f"{first}\n... {rest.count(chr(10))} more lines ({digest(value)}), -o yaml shows them\n"
 
 
 def _rules(item: Preview) -> Callable[[int], str]:

@@ -1,26 +1,24 @@
 """The page of previews for people in a browser: a form and its previews, rendered on the server."""
 
 import json
-import time
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterable
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
 
-from flask import Blueprint, Response, abort, make_response, render_template, request
+from flask import Response, make_response, render_template, request
 from werkzeug.datastructures import MultiDict
 
 from webhook import limits
 from webhook.app import as_json
-from webhook.documents import DocumentError, dump_yaml, read_documents
+from webhook.documents import dump_yaml
 from webhook.preview.lines import diff_lines
 from webhook.preview.parameters import ParameterError, read_query
 from webhook.preview.picture import picture
 from webhook.preview.report import item_of
-from webhook.preview.run import Preview, preview
+from webhook.preview.run import Preview
 from webhook.preview.sentence import totals
-from webhook.rows.table import Table
+from webhook.preview.upload import answer, refuse_longer
 from webhook.rules.source import TableSource
 from webhook.work import Work
 
@@ -28,78 +26,52 @@ EXAMPLE = files("webhook.preview").joinpath("static/example.yaml").read_text(enc
 """The job that the page offers to somebody who has none at hand."""
 
 
-def add_page(blueprint: Blueprint, source: TableSource, work: Work) -> None:
-    """Adds ``GET /`` and ``POST /``, which take a form and need no JavaScript."""
-    blueprint.add_url_rule("/", "page", partial(page, source, work), methods=["GET", "POST"])
-
-
 def page(source: TableSource, work: Work) -> Response:
     """The form; after a POST, or with ``?example``, the previews of its documents as well."""
     form = given()
-    if not form["object"].strip():
-        return rendered(form, {"items": []}, HTTPStatus.OK)
-    table = source.table()
-    size = len(form["object"]) + len(form["old"])
-    status, text = work(size, answer, table, form)
-    return rendered(form, json.loads(text), HTTPStatus(status))
+    texts = {name: form[name] for name in ("object", "old") if form[name].strip()}
+    if "object" not in texts:
+        return rendered(form)
+    try:
+        how = read_query(MultiDict({key: form[key] for key in ("namespace", "pods") if form[key]}))
+    except ParameterError as error:
+        return rendered(form, HTTPStatus.BAD_REQUEST, error=error.description)
+    status, text = work(sum(map(len, texts.values())), answer, source.table(), texts, how, as_items)
+    return rendered(form, status, **(json.loads(text) if status == HTTPStatus.OK else {"error": text}))
 
 
-def given() -> dict[str, Any]:
-    """What the form holds; texts are the content of a file where one was sent."""
-    if (request.content_length or 0) > 2 * limits.PREVIEW:
-        abort(413, f"a preview takes {limits.PREVIEW} bytes at most")
-    request.max_form_memory_size = 2 * limits.PREVIEW
-    form: dict[str, Any] = {name: request.form.get(name, "") for name in ("object", "old", "namespace")}
-    form["pods"] = "pods" in request.form
+def given() -> dict[str, str]:
+    """What the form holds; a file that was sent counts more than the text."""
+    refuse_longer(2 * limits.PREVIEW)
+    form = {name: request.form.get(name, "") for name in ("object", "old", "namespace", "pods")}
+    form["namespace"] = form["namespace"].strip()
     if "example" in request.args:
         form["object"] = EXAMPLE
-    file = request.files.get("file")
-    if file and (content := file.read()):
+    if content := request.files["file"].read() if "file" in request.files else b"":
         form["object"] = content.decode("utf-8", "replace")
     return form
 
 
-def answer(table: Table, form: Mapping[str, Any]) -> tuple[int, str]:
-    """Status and JSON of the previews of a form: ``items``, ``totals``, or ``error``."""
-    try:
-        documents, old = (
-            read_documents(form[name], name, limits.PREVIEW_VALUES) for name in ("object", "old")
-        )
-        asked = {"namespace": form["namespace"].strip()}
-        namespace = read_query(MultiDict({key: text for key, text in asked.items() if text})).get("namespace")
-        items = preview(
-            table,
-            documents,
-            namespace,
-            time.time(),
-            old=old or None,
-            pods=form["pods"],
-            most_pods=limits.PREVIEW_PODS,
-        )
-    except (DocumentError, ParameterError) as error:
-        reason = error.description if isinstance(error, ParameterError) else str(error)
-        return 400, json.dumps({"items": [], "error": reason})
-    if not items:
-        return 400, json.dumps({"items": [], "error": "the text holds no document"})
+def as_items(previews: Iterable[Preview]) -> str:
+    """Previews as the page shows them, in JSON."""
+    items = list(previews)
     last = totals(items) if len(items) > 1 else ""
-    return 200, json.dumps({"items": [shown(item) for item in items], "totals": last})
+    return json.dumps({"items": [shown(item) for item in items], "totals": last})
 
 
 def shown(item: Preview) -> dict[str, Any]:
     """What the page shows of one preview."""
-    drawn = picture(item)
-    more: dict[str, Any] = {
+    return item_of(item) | {
         "title": item.title,
         "lines": list(diff_lines(item)),
-        "picture": drawn and {"units": [unit._asdict() for unit in drawn.units], "more": drawn.more},
+        "picture": picture(item),
         "yaml": dump_yaml(item.outcome.after),
         "patch_text": json.dumps(list(item.outcome.operations), indent=2),
         "made": [shown(pod) | {"title": str(pod.share)} for pod in item.pods or ()],
     }
-    return item_of(item) | more
 
 
-def rendered(form: Mapping[str, Any], found: Mapping[str, Any], status: HTTPStatus) -> Response:
+def rendered(form: dict[str, str], status: int = HTTPStatus.OK, **found: Any) -> Response:  # noqa: ANN401
     """The page with a form and the previews of it."""
     return make_response(render_template("page.html", form=form, **found), status)
 

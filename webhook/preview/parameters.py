@@ -1,24 +1,24 @@
-"""What a preview over HTTP may be asked for: read from a query, and told in refusals and in OpenAPI."""
+"""What a preview over HTTP may be asked for: ``openapi.yaml``, by which queries are read."""
 
+import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any, Final
 
 from werkzeug.datastructures import MultiDict
 from werkzeug.exceptions import BadRequest
 
 from common.texts import did_you_mean, printable
-from webhook.preview.formats import FORMATS
+from webhook.documents import read_documents
 
-WITHOUT_PODS: Final = frozenset({"patch", "json-old"})
-"""Formats that have no place for the Pods of a job."""
-SHOWN = 60
+SHOWN: Final = 60
 """Characters of a value that a refusal repeats."""
+NAMESPACE: Final = "a name of 1 to 63 characters a-z, 0-9 and '-' that begins and ends with a letter or digit"
 
 
 class ParameterError(BadRequest):
-    """A query that is refused.
+    """A query or a form that is refused.
 
     Attributes:
         code_name: what is wrong, for programs.
@@ -29,91 +29,52 @@ class ParameterError(BadRequest):
         self.code_name = code_name
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter of a query.
-
-    Attributes:
-        meaning: what it does.
-        values: each text that it takes and what that means; None: names of namespaces.
-    """
-
-    meaning: str
-    values: Mapping[str, Any] | None = None
-
-    @property
-    def allowed(self) -> str:
-        """What it takes, for people."""
-        if self.values is None:
-            return "a name of 1 to 63 characters a-z, 0-9 and '-' that begins and ends with a letter or digit"
-        return ", ".join(self.values)
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """What it takes, as JSON Schema."""
-        if self.values is None:
-            return {"type": "string", "pattern": NAMESPACE, "maxLength": 63}
-        return {"type": "boolean"} if self.values is FLAG else {"type": "string", "enum": [*self.values]}
-
-    def read(self, text: str) -> Any:  # noqa: ANN401 - whatever it means
-        """What a text means.
-
-        Raises:
-            LookupError: if it is not allowed.
-        """
-        if self.values is not None:
-            return self.values[text]
-        if not re.fullmatch(NAMESPACE[1:-1], text):
-            raise LookupError(text)
-        return text
+@cache
+def openapi() -> dict[str, Any]:
+    """Returns the OpenAPI document, with the published schema of previews."""
+    folder = files("webhook.preview")
+    (document,) = read_documents(folder.joinpath("openapi.yaml").read_bytes())
+    described: dict[str, Any] = document.value
+    text = folder.joinpath("preview.schema.json").read_text("utf-8")
+    schema = json.loads(text.replace("#/$defs/", "#/components/schemas/"))
+    shown = {key: schema[key] for key in schema if key not in {"$schema", "$id", "$defs"}}
+    described["components"]["schemas"] |= {"Preview": shown, **schema["$defs"]}
+    return described
 
 
-NAMESPACE: Final = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
-"""A label of DNS (RFC 1123)."""
-FLAG: Final = {"true": True, "false": False}
-
-PARAMETERS: Final[Mapping[str, Parameter]] = {
-    "namespace": Parameter("Is the namespace of documents that name none; those that do name the same."),
-    "format": Parameter(
-        "Is the format of the answer, whatever `Accept` says.", {key: key for key in FORMATS}
-    ),
-    "all-rules": Parameter("Tells of rules for other kinds of objects as well.", FLAG),
-    "pods": Parameter("Shows the Pods made of a job, and what they get, as well.", FLAG),
-}
+@cache
+def schemas() -> dict[str, dict[str, Any]]:
+    """Returns the JSON Schema of each parameter by its name."""
+    declared = openapi()["paths"]["/v1/preview"]["post"]["parameters"]
+    return {each["name"]: dict(each["schema"]) for each in declared}
 
 
 def read_query(query: MultiDict[str, str]) -> dict[str, Any]:
-    """What a query asks for, by parameter; what it does not name is left out.
+    """Returns what a query asks for, by the names that `preview` has; what it does not name is left out.
 
     Raises:
         ParameterError: if a parameter is unknown, given twice or wrong.
     """
-    asked = {}
+    asked, known = {}, schemas()
     for name, texts in query.lists():
-        if name not in PARAMETERS:
-            allowed = ", ".join(PARAMETERS) + did_you_mean(name, PARAMETERS)
+        if name not in known:
+            allowed = ", ".join(known) + did_you_mean(name, known)
             message = f"unknown parameter {_quoted(name)}, allowed are {allowed}"
             raise ParameterError("unknown-parameter", message)
         if len(texts) > 1:
             message = f"parameter {name} is given {len(texts)} times: give it once"
             raise ParameterError("repeated-parameter", message)
-        try:
-            asked[name] = PARAMETERS[name].read(texts[0])
-        except LookupError:
-            message = f"parameter {name} is {_quoted(texts[0])}; allowed is {PARAMETERS[name].allowed}"
-            raise ParameterError("invalid-parameter", message) from None
+        asked[name.replace("-", "_")] = _value(name, texts[0], known[name])
     return asked
 
 
-def refuse_pods(form: str, *, pods: bool) -> None:
-    """Refuses Pods in a format that has none.
-
-    Raises:
-        ParameterError: if the format has no place for them.
-    """
-    if pods and form in WITHOUT_PODS:
-        message = f"parameter pods is 'true', but format {form} has no Pods: ask for format json"
+def _value(name: str, text: str, schema: dict[str, Any]) -> str | bool:
+    values = schema.get("enum", ["true", "false"])
+    allowed = NAMESPACE if "pattern" in schema else ", ".join(values)
+    if not (re.fullmatch(schema["pattern"], text) if "pattern" in schema else text in values):
+        message = f"parameter {name} is {_quoted(text)}; allowed is {allowed}"
         raise ParameterError("invalid-parameter", message)
+    return text == "true" if schema["type"] == "boolean" else text
 
 
 def _quoted(text: str) -> str:

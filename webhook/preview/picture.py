@@ -1,6 +1,6 @@
 """Where the workers of a job run, as values that a page draws and lists."""
 
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 from contract.place import Place
 from webhook.preview.run import Preview
@@ -12,44 +12,25 @@ MOST: Final = 12
 """Units that are drawn; the others are counted."""
 
 
-class Unit(NamedTuple):
-    """One UltraServer, pair or node, and what is on it.
+def picture(item: Preview) -> dict[str, Any] | None:
+    """Returns the first ``units`` of a job, or of one group of it, and how many ``more`` there are.
 
-    Attributes:
-        name: for people.
-        nodes: by place, the number of the worker there; None where another job may be.
+    A unit has a ``name`` and ``nodes``: by place the number of the worker there, or None where another job
+    may be. None where nothing is placed.
     """
-
-    name: str
-    nodes: tuple[int | None, ...]
-
-
-class Picture(NamedTuple):
-    """The units of a job.
-
-    Attributes:
-        units: the first ones, at most `MOST`.
-        more: how many others there are.
-    """
-
-    units: tuple[Unit, ...]
-    more: int
-
-
-def picture(item: Preview) -> Picture | None:
-    """Returns the units of a job, or of one group of it; None where nothing is placed."""
     place = place_of(item)
     if place is None:
         return None
     blocks = max(1, place.workers // place.size)
-    return Picture(tuple(_unit(place, number) for number in range(min(blocks, MOST))), max(0, blocks - MOST))
+    units = [_unit(place, number) for number in range(min(blocks, MOST))]
+    return {"units": units, "more": max(0, blocks - MOST)}
 
 
-def _unit(place: Place, number: int) -> Unit:
+def _unit(place: Place, number: int) -> dict[str, Any]:
     first = number * place.size
-    workers: tuple[int | None, ...] = tuple(range(first, min(first + place.size, place.workers)))
-    if place.unit == SERVER:
-        return Unit(f"UltraServer {number + 1}", workers)
+    nodes: list[int | None] = [*range(first, min(first + place.size, place.workers))]
     if place.unit == PAIR:
-        return Unit(f"pair {number + 1}", (*workers, *[None] * (NODES - len(workers))))
-    return Unit(f"{'node' if place.size == 1 else 'unit'} {number + 1}", workers)
+        nodes += [None] * (NODES - len(nodes))
+    names = {SERVER: "UltraServer", PAIR: "pair"}
+    name = names.get(place.unit, "node" if place.size == 1 else "unit")
+    return {"name": f"{name} {number + 1}", "nodes": nodes}

@@ -1,6 +1,5 @@
 """A dry run: the function the cluster calls, and its answer as people and tools want to read it."""
 
-import difflib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,23 +11,23 @@ from typing import Final, NamedTuple
 import jsonpatch
 
 from webhook import limits
-from webhook.documents import Document, DocumentError, dump_yaml, expand_lists
+from webhook.documents import Document, DocumentError, expand_lists
 from webhook.engine import Outcome, Request, admit
 from webhook.engine.changes import changes
 from webhook.engine.evaluate import kind_of, opened
 from webhook.engine.jobs import is_pod
-from webhook.engine.outcome import Change, JobError, Kind, cut
+from webhook.engine.outcome import Change, JobError, cut
 from webhook.engine.pods import pods_of
-from webhook.objects.tree import Json, WrongTypeError, digest, get
+from webhook.objects.tree import Json, WrongTypeError, get
 from webhook.preview.hints import misspelt_resources
 from webhook.preview.sent import not_sent
 from webhook.rows.table import Table
 
-LINES = 20
-"""A text with more lines than this is cut short in a diff."""
-
 _TELL_AFTER = 2000
 """Pods of a job, looked at in less than a second."""
+
+EMPTY: Final = "no objects to look at"
+"""What is wrong with a text without documents."""
 
 UID: Final = "preview"
 """Stands for the review's uid, by which a job without a name is told from others."""
@@ -64,7 +63,7 @@ class Preview:
         share: the Pods of a job for which this one stands; None for what was read.
         pods: that are made of it; None if nobody asks.
         notes: on those that cannot be shown.
-        hint: where it requests no device: what it requests instead that is probably misspelt, with the line.
+        hint: what it requests that is probably a misspelt device, with the line.
     """
 
     source: str
@@ -145,10 +144,8 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         source = f"{each.source}:{each.line}"
         note = not_sent(each.value, where, outcome)
         notes = (note,) if note else ()
-        hint = _hint(table, each) if outcome.kind is Kind.NO_CANDIDATE else ""
-        found.append(
-            Preview(source, each.value, where, outcome, table, all_rules, stored, notes=notes, hint=hint)
-        )
+        item = Preview(source, each.value, where, outcome, table, all_rules, stored, notes=notes)
+        found.append(replace(item, hint=_hint(table, each)))
     numbers = count() if most_pods is None else iter(range(most_pods))
     return [_with_pods(item, now, numbers, tell) for item in found] if pods else found
 
@@ -257,24 +254,3 @@ def verify(received: Json, outcome: Outcome) -> None:
         raise PatchError("the patch gives another object than the engine")
     if outcome.would:
         verify(received, outcome.would)
-
-
-def unified(before: Json, after: Json, source: str, target: str) -> str:
-    """A unified diff of two objects as YAML, long texts abridged; empty where they are the same."""
-    old, new = (dump_yaml(abridged(obj)).splitlines(keepends=True) for obj in (before, after))
-    return "".join(difflib.unified_diff(old, new, source, target))
-
-
-def abridged(value: Json) -> Json:
-    """A value with every text of many lines cut short; the digest tells two such texts apart.
-
-    A script of 300 lines does not answer "what would be changed"; ``-o yaml`` has all of it.
-    """
-    if isinstance(value, dict):
-        return {key: abridged(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [abridged(item) for item in value]
-    if not isinstance(value, str) or value.count("\n") <= LINES:
-        return value
-    first, _, rest = value.partition("\n")
-    return f"{first}\n... {rest.count(chr(10))} more lines ({digest(value)}), -o yaml shows them\n"

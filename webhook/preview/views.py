@@ -1,24 +1,18 @@
 """Previews over HTTP: documents in, the answer out as the client accepts it."""
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from flask import Blueprint, Response, abort, request
 
 from common.texts import printable
-from webhook import limits
-from webhook.documents import DocumentError, read_documents
 from webhook.preview.browser import guard
-from webhook.preview.formats import FORMATS
-from webhook.preview.openapi import openapi
-from webhook.preview.page import add_page
-from webhook.preview.parameters import SHOWN, read_query, refuse_pods
-from webhook.preview.run import preview
-from webhook.preview.upload import hint, texts_of
-from webhook.rows.table import Table
+from webhook.preview.formats import FORMATS, WITHOUT_PODS
+from webhook.preview.page import page
+from webhook.preview.parameters import SHOWN, ParameterError, openapi, read_query
+from webhook.preview.upload import answer, hint, texts_of
 from webhook.rules.source import TableSource
 from webhook.work import Work, inline
 
@@ -37,7 +31,7 @@ TYPE_OF: Final = {form: kind for kind, form in TYPES.items()}
 def preview_blueprint(
     source: TableSource, work: Work = inline, allowed_hosts: Sequence[str] = ()
 ) -> Blueprint:
-    """Returns ``POST /v1/preview``, ``/preview``, its path up to 0.2.0, and ``/v1/openapi.json``.
+    """Returns the page, ``POST /v1/preview``, ``/preview``, its path up to 0.2.0, and ``/v1/openapi.json``.
 
     Args:
         source: of the rule table.
@@ -45,11 +39,11 @@ def preview_blueprint(
         allowed_hosts: names by which people address it, beside IP addresses and localhost.
     """
     blueprint = Blueprint("preview", __name__, template_folder="templates", static_folder="static")
-    add_page(blueprint, source, work)
     guard(blueprint, allowed_hosts)
+    blueprint.add_url_rule("/", "page", partial(page, source, work), methods=["GET", "POST"])
     for path in ("/v1/preview", "/preview"):
         blueprint.add_url_rule(path, path[1:], partial(show, source, work), methods=["POST"])
-    blueprint.add_url_rule("/v1/openapi.json", "openapi", partial(openapi, TYPES))
+    blueprint.add_url_rule("/v1/openapi.json", "openapi", openapi)
     blueprint.add_url_rule("/livez", "livez", lambda: {"status": "ok"})
     blueprint.add_url_rule("/readyz", "readyz", partial(ready, source))
     return blueprint
@@ -63,18 +57,20 @@ def ready(source: TableSource) -> dict[str, str]:
 
 
 def show(source: TableSource, work: Work) -> Response:
-    """Documents previewed, YAML or JSON, up to `limits.PREVIEW`, as `PARAMETERS` ask.
+    """Documents previewed, YAML or JSON, up to `limits.PREVIEW`, as ``openapi.yaml`` says.
 
     A job that is denied is an answer (200); a text that cannot be read is 400.
     """
     how = read_query(request.args)
     kind = TYPE_OF[how.pop("format")] if "format" in how else accepted()
-    refuse_pods(TYPES[kind], pods=how.get("pods", False))
-    texts = texts_of(request)
-    size = sum(map(len, texts.values()))
-    status, text = work(size, shown, source.table(), texts, TYPES[kind], how)
+    form = TYPES[kind]
+    if how.get("pods") and form in WITHOUT_PODS:
+        message = f"parameter pods is 'true', but format {form} has no Pods: ask for format json"
+        raise ParameterError("invalid-parameter", message)
+    texts = texts_of()
+    status, text = work(sum(map(len, texts.values())), answer, source.table(), texts, how, FORMATS[form])
     if status != HTTPStatus.OK:
-        abort(status, text + hint(request, texts))
+        abort(status, text + hint(texts))
     return Response(text, content_type=f"{kind}; charset=utf-8")
 
 
@@ -85,26 +81,3 @@ def accepted() -> str:
         given = printable(request.headers["Accept"], SHOWN)
         abort(406, f"cannot answer as {given}; can as {', '.join(TYPES)}")
     return kind
-
-
-def shown(table: Table, texts: Mapping[str, bytes], form: str, how: Mapping[str, Any]) -> tuple[int, str]:
-    """HTTP status and text of the preview of a body or of a form; the text of a refusal is its reason.
-
-    Args:
-        table: the rules.
-        texts: as of `texts_of`.
-        form: one of `FORMATS`.
-        how: parameters by name.
-    """
-    asked = {name.replace("-", "_"): value for name, value in how.items()}
-    try:
-        read = {name: read_documents(text, name, limits.PREVIEW_VALUES) for name, text in texts.items()}
-        old = read.pop("old", None)
-        (documents,) = read.values()
-        limit = limits.PREVIEW_PODS
-        previews = preview(table, documents, now=time.time(), old=old, most_pods=limit, **asked)
-    except DocumentError as error:
-        return 400, str(error)
-    if not previews:
-        return 400, "the body holds no document"
-    return 200, FORMATS[form](previews)
