@@ -70,16 +70,26 @@ CASES = {
     "a misspelt resource": (
         requesting("aws.amazon.com/neurons"),
         (
-            "not placed: its workers ask for no Neuron resource and select no UltraServer instance type. "
+            "not placed: the workers request no Neuron device. "
             "Line 24 requests aws.amazon.com/neurons; did you mean aws.amazon.com/neuron?"
         ),
     ),
     "no devices": (
         requesting(None, nodeSelector={"node.kubernetes.io/instance-type": "trn2u.48xlarge"}),
-        (
-            "not placed: its workers do not all request Neuron devices, so it is not placed: they run on any "
-            "nodes of trn2u.48xlarge; request aws.amazon.com/neuron in each worker to have whole UltraServers"
+        "not placed: the workers request no Neuron device",
+    ),
+    "a misspelt resource on UltraServers": (
+        requesting(
+            "aws.amazon.com/neurons", nodeSelector={"node.kubernetes.io/instance-type": "trn2u.48xlarge"}
         ),
+        (
+            "not placed: the workers request no Neuron device. "
+            "Line 24 requests aws.amazon.com/neurons; did you mean aws.amazon.com/neuron?"
+        ),
+    ),
+    "a misspelt resource, opted out": (
+        annotated(requesting("aws.amazon.com/neurons"), inject="false"),
+        "not placed: opted out by ultraserver-webhook.io/inject",
     ),
     "opted out": (
         annotated(mpijob(4), inject="false"),
@@ -134,6 +144,17 @@ def test_a_table_that_does_not_enforce_places_nothing(mode: str, text: str, tmp_
     assert sentence(shown(mpijob(4), f"{mode}\n", tmp_path)) == text
 
 
+def test_a_job_with_devices_and_without_a_label_is_not_placed_for_the_label(tmp_path: Path) -> None:
+    """Protects the reason from the words of a warning: what decides is how the workers get their devices."""
+    table = (
+        "rules:\n- {name: job-label, mode: off}\n"
+        "- {name: ours, reason: x, match: {role: worker}, warn: this is not placed}\n"
+    )
+    item = shown(mpijob(4), table, tmp_path)
+    assert "this is not placed" in item.outcome.warnings
+    assert sentence(item).endswith("but no rule of the table gives them a job label")
+
+
 def test_a_stored_job_is_placed_as_it_was() -> None:
     once = shown(mpijob(4))
     assert sentence(shown(once.outcome.after)) == sentence(once)
@@ -141,4 +162,4 @@ def test_a_stored_job_is_placed_as_it_was() -> None:
 
 def test_a_last_line_counts_every_verdict() -> None:
     items = [shown(obj) for obj, _ in CASES.values()]
-    assert totals(items) == "8 placed, 5 not placed, 1 refused"
+    assert totals(items) == "8 placed, 7 not placed, 1 refused"

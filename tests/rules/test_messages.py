@@ -65,7 +65,7 @@ def why(found: Outcome, name: str = "x") -> tuple[State, str]:
         (
             "",
             mpijob(resource=GPU),
-            "its workers ask for no Neuron resource and select no UltraServer instance type",
+            "the workers request no Neuron device",
         ),
         (
             "",

@@ -14,7 +14,7 @@ from webhook.objects.merge import Additions, Conflict, Merge, OnConflict
 from webhook.objects.templates import has_volume, mounts_otherwise
 from webhook.objects.tree import Json, Path, get, same, shown
 from webhook.rows.placeholders import render
-from webhook.rows.table import Rule
+from webhook.rows.table import Devices, Rule
 
 MOST_KEYS: Final = 10
 """Keys of two elements that a message about their difference names."""
@@ -81,8 +81,12 @@ class _Ready(NamedTuple):
             yield path, rule.fragment(known) if rule.fragment else rule.add
 
 
-def apply_rules(subject: Subject, values: Values, progress: Progress) -> None:
-    """Says what the shape says and applies every rule that fires; the progress holds what came of each."""
+def apply_rules(subject: Subject, values: Values, progress: Progress) -> Devices:
+    """Says what the shape says and applies every rule that fires; the progress holds what came of each.
+
+    Returns:
+        How the workers get their devices, those that a rule gives them included.
+    """
     shape = subject.shape
     if shape and shape.warn:
         progress.warnings.append(render(shape.warn, values()))
@@ -115,6 +119,7 @@ def apply_rules(subject: Subject, values: Values, progress: Progress) -> None:
                 )
         else:
             _fire(ready, progress)
+    return subject.devices
 
 
 def _mount_taken(ready: _Ready) -> str | None:

@@ -1,6 +1,7 @@
 """Whether a job is one for UltraServers: its opt-in or opt-out, its resources, its nodes."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from contract import keys
 from webhook.engine.claims import Claim, claimed_node, claims, left_alone
@@ -10,6 +11,8 @@ from webhook.objects.templates import admits, matches, takes
 from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown, text_of
 from webhook.rows.table import Devices, Table
 from webhook.rows.workloads import DEVICES, WORKER, Candidates
+
+NO_DEVICE: Final = "the workers request no Neuron device"
 
 
 def candidacy(table: Table, job: OpenJob, *, opted: bool) -> tuple[bool, str]:
@@ -56,7 +59,7 @@ def _by_content(wanted: Candidates, job: OpenJob) -> tuple[bool, str]:
         return True, "its workers select an UltraServer instance type"
     if why := next(filter(None, (left_alone(wanted, template) for template in templates)), None):
         return False, f"{cut(why)}; {keys.INJECT} opts it in"
-    return False, "its workers ask for no Neuron resource and select no UltraServer instance type"
+    return False, NO_DEVICE
 
 
 def _elsewhere(wanted: Candidates, job: OpenJob) -> str | None:

@@ -126,7 +126,7 @@ class Outcome:
         operations: RFC 6902, against the received object, in order.
         warnings: one a line, for the person who applied it.
         denials: why the job is refused; none where it is not.
-        facts: what the webhook found out about the job (workload, shape, node config, workers, id).
+        facts: what the webhook found out about the job (workload, shape, node config, workers, id, devices).
         refusing: names of the rules and shapes that refuse it.
         would: what it would be if what is in shadow were enforced; None where nothing is in shadow.
         untouched: its kind where nothing is done to it; ``UNCHANGED`` says that it is a candidate.

@@ -1,12 +1,13 @@
 """One sentence that says what happens to an object: what every way to preview it shows first."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final
 
 from contract import keys
 from contract.place import ContractError, Place, Placer, parse
+from webhook.engine.candidates import NO_DEVICE
 from webhook.engine.outcome import Kind, Outcome, cut
 from webhook.objects.tree import Json, get
 from webhook.preview.run import Preview
@@ -14,6 +15,13 @@ from webhook.preview.run import Preview
 SERVER: Final = "neuron.amazonaws.com/ultraserver-server-id-4"
 PAIR: Final = "neuron.amazonaws.com/ultraserver-server-id-2"
 """Labels of nodes of one UltraServer, and of the pairs that work together in one (``shared/domain.md``)."""
+
+WITHOUT_DEVICES: Final[Mapping[str, str]] = {
+    "none": NO_DEVICE,
+    "some": "some workers request no Neuron device",
+    "unknown": "the workers request no Neuron device of their own",
+}
+"""How workers get devices, where the job is not placed for it, and what is to be said then."""
 
 
 class Verdict(StrEnum):
@@ -66,11 +74,12 @@ def _why_not(item: Preview) -> str:
         place = _place(outcome.would)
         if place:
             return f"{outcome.reason}. If shadow mode ended: {_where(item, outcome.would, place)}"
-    if "shape" in outcome.facts:
-        # The row that leaves such a job to itself warns why.
-        unlabelled = f"{outcome.reason}, but no rule of the table gives them a job label"
-        return next((text for text in outcome.warnings if "not placed" in text), unlabelled)
-    return f"{outcome.reason}. {item.hint}" if item.hint else outcome.reason
+    lacking = WITHOUT_DEVICES.get(outcome.facts.get("devices", ""))
+    if "shape" in outcome.facts and not lacking:
+        return f"{outcome.reason}, but no rule of the table gives them a job label"
+    reason = lacking or outcome.reason
+    wants_device = lacking or outcome.kind is Kind.NO_CANDIDATE
+    return f"{reason}. {item.hint}" if wants_device and item.hint else reason
 
 
 def _where(item: Preview, outcome: Outcome, place: Place) -> str:
