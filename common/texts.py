@@ -4,9 +4,11 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
-from textwrap import TextWrapper
+from textwrap import TextWrapper, fill
 from typing import Final
 
+WIDTH: Final = 100
+"""Columns of a line for people."""
 NARROWEST: Final = 10
 """Characters of a column that is not made narrower."""
 
@@ -24,6 +26,18 @@ def printable(text: str, longest: int = 0) -> str:
     if not kept.isprintable():
         kept = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in kept)
     return f"{kept[: longest - 1]}…" if 0 < longest < len(kept) else kept
+
+
+def folded(text: str, first: str = "") -> str:
+    """A text behind the first words of its line, in lines of at most `WIDTH` columns, indented alike."""
+    return fill(
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=" " * len(first),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

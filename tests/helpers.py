@@ -1,6 +1,7 @@
 """What tests of several packages share: requests, and how many examples of a property are enough."""
 
 import random
+import re
 from typing import Any
 
 from hypothesis import settings
@@ -23,6 +24,11 @@ def requested(
 def load_text(text: str | bytes, source: str) -> Table:
     """The table of one text."""
     return load_texts([(source, text)], source)
+
+
+def unfolded(text: str) -> str:
+    """What a preview says of warnings, Pods and notes, its folded lines whole again."""
+    return re.sub(r"\n {11}(?=\S)", " ", text)
 
 
 def noise(size: int, seed: int = 17) -> bytes:

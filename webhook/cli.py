@@ -9,18 +9,17 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from textwrap import fill
 from typing import Any, NoReturn
 
 import click
 
-from common.texts import did_you_mean, printable
+from common.texts import did_you_mean, folded, printable
 from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
 from webhook.exits import clean, say
 from webhook.preview.cases import FAILURES, Case, case_of, unreadable
-from webhook.preview.formats import FORMATS, PIPELINES, WITHOUT_PODS, as_diff, headline
+from webhook.preview.formats import FORMATS, PIPELINES, WITHOUT_PODS, as_diff
 from webhook.preview.run import EMPTY, Preview, preview
-from webhook.preview.sentence import totals
+from webhook.preview.sentence import headline, totals
 from webhook.preview.terminal import beside, coloured, painted, summary
 from webhook.rows.table import Table
 from webhook.rules.draft import ROWS, Draft
@@ -299,7 +298,7 @@ def test_command(
     say(as_text(results))
     # Packaged rules that the table leaves as they are have their cases in the package.
     idle = never_fired(table, results, load_installed() if rules else None)
-    say(fill(f"never fired: {', '.join(idle) or 'no rule'}", 100, break_on_hyphens=False))
+    say(folded(f"never fired: {', '.join(idle) or 'no rule'}"))
     sys.exit(1 if any(result.differences for result in results) else 0)
 
 

@@ -77,7 +77,7 @@ def test_the_longest_namespace_is_taken(client: Client) -> None:
 def test_the_format_of_the_query_counts_more_than_accept(client: Client) -> None:
     answer = post(client, "format=diff", headers={"Accept": "text/html"})
     assert answer.mimetype == "text/x-diff"
-    assert answer.get_data(as_text=True).startswith("request:1: MPIJob default/train: placed: ")
+    assert answer.get_data(as_text=True).startswith("request:1: MPIJob default/train\n  placed: ")
 
 
 def test_the_pods_of_a_job_are_shown_if_the_query_asks(client: Client) -> None:

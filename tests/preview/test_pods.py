@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from contract import keys
 from testbed.mpijob import mpijob
+from tests.helpers import unfolded
 from tests.plane.kinds.jobs import job, leaderworkerset, pytorchjob, trainjob
 from tests.preview.schema import assert_as_published
 from tests.rules.tables import EXTENDS
@@ -31,7 +32,11 @@ def run(*words: str, obj: Any) -> Result:
 
 def lines(result: Result) -> list[str]:
     """What standard error says of Pods."""
-    return [line.strip() for line in result.stderr.splitlines() if line.startswith(("  Pod ", "  note "))]
+    return [
+        line.strip()
+        for line in unfolded(result.stderr).splitlines()
+        if line.startswith(("  Pod ", "  note "))
+    ]
 
 
 def test_of_many_pods_the_first_are_looked_at_and_it_is_said_meanwhile(

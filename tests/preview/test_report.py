@@ -135,7 +135,8 @@ def test_people_read_who_set_what_and_which_condition_failed(ours: tuple[str, st
     text = shown("why", mpijob(worker_spec={"hostname": "mine"}), mpijob(-1), options=ours)
     job, refused, totals = text.split("\n\n")
     assert job.startswith(
-        "<stdin>:1: MPIJob default/train: not placed: its workers ask for aws.amazon.com/neuron, but no rule"
+        "<stdin>:1: MPIJob default/train\n"
+        "  not placed: its workers ask for aws.amazon.com/neuron, but no rule of the table"
     )
     assert totals == "0 placed, 1 not placed, 1 refused\n"
     at = "/spec/mpiReplicaSpecs/Worker/template/spec/hostname"
@@ -143,7 +144,7 @@ def test_people_read_who_set_what_and_which_condition_failed(ours: tuple[str, st
     assert f"  skipped  job-label ({ours[1]}:5): switched off\n" in job
     assert "shape four-node has together required, not preferred\n" in job
     assert "  no rule  the webhook's record" in job
-    assert "MPIJob default/train: refused: " in refused
+    assert "MPIJob default/train\n  refused: " in refused
     assert "\n  reason   invalid job\n  denied   " in refused
 
 

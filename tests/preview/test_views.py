@@ -1,12 +1,16 @@
 """POST /preview: documents in, what the webhook would do out, in the form that the client accepts."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from werkzeug.test import Client, TestResponse
 
+from common.texts import WIDTH
+from testbed.chart import REPOSITORY
 from testbed.mpijob import mpijob
 from webhook import limits
 from webhook.app import create_app
@@ -16,6 +20,7 @@ from webhook.preview.views import preview_blueprint
 from webhook.rules.load import load_installed
 from webhook.rules.source import TableSource
 
+FILES = [*REPOSITORY.glob("examples/**/*.yaml"), *REPOSITORY.glob("tests/data/*/*.yaml")]
 LABEL = "ultraserver-webhook.io/job"
 
 
@@ -83,6 +88,21 @@ def test_a_form_that_there_is_not_is_406_naming_those_there_are(client: Client) 
         "cannot answer as text/html; can as application/json, application/yaml, text/x-diff, "
         "application/json-patch+json, text/plain, application/vnd.ultraserver-webhook.preview-old+json"
     )
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_no_line_for_people_is_wider_than_100_columns(
+    client: Client, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects people from long lines, of the command as of ``make run``; every document has its sentence."""
+    monkeypatch.chdir(REPOSITORY)
+    printed = CliRunner().invoke(main, ["preview", str(file.relative_to(REPOSITORY))]).output
+    served = ask(client, file.read_bytes(), "text/x-diff").get_data(as_text=True)
+    for text in (printed, served):
+        assert [line for line in text.splitlines() if len(line) > WIDTH] == []
+        assert len(re.findall("(?m)^  (placed|not placed|refused): ", text)) == len(
+            read_documents(file.read_bytes())
+        )
 
 
 def test_many_documents_are_answered_each_with_its_line(client: Client) -> None:

@@ -6,14 +6,14 @@ from typing import Final
 from xml.etree.ElementTree import SubElement
 
 from common.junit import as_xml, testcase
-from common.texts import printable
+from common.texts import WIDTH, printable
 from webhook.documents import dump_yaml
 from webhook.preview.cases import FAILURES, Case
 from webhook.preview.lines import unified
 from webhook.preview.pods import told
 from webhook.preview.report import document, explained
 from webhook.preview.run import Preview
-from webhook.preview.sentence import Verdict, sentence, totals, verdict
+from webhook.preview.sentence import headline, totals
 from webhook.preview.why import as_why
 
 AFTER = "after ultraserver-webhook"
@@ -32,21 +32,23 @@ def as_diff(previews: Iterable[Preview]) -> str:
     return "".join([*texts, f"{totals(items)}\n" if len(items) > 1 else ""])
 
 
-def headline(item: Preview, paint: Callable[[Verdict], str] = str) -> str:
-    """Which document it is, and the sentence on it, whose verdict may be painted."""
-    word, text = verdict(item), sentence(item)
-    return f"{printable(item.source)}: {printable(item.title)}: {paint(word)}{text.removeprefix(word)}"
-
-
 def _diffs(item: Preview) -> Iterator[str]:
     after, title = item.outcome.after, printable(f"{item.source} ({item.title})")
-    yield unified(item.object, after, title, AFTER)
+    yield _cut(unified(item.object, after, title, AFTER))
     if item.outcome.would:
-        yield unified(
+        enforced = unified(
             after, item.outcome.would.after, f"{title} {AFTER}", "if what is in shadow were enforced"
         )
+        yield _cut(enforced)
     for pod, like in told(item.pods or ()):
         yield from () if like else _diffs(pod)
+
+
+def _cut(diff: str) -> str:
+    """A diff with lines of at most `WIDTH` columns below its head; an ellipsis ends those that are cut."""
+    lines = diff.splitlines()
+    cut = [line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…" for line in lines[2:]]
+    return "".join(f"{line}\n" for line in (*lines[:2], *cut))
 
 
 def as_yaml(previews: Iterable[Preview]) -> str:

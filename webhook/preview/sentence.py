@@ -1,10 +1,11 @@
 """One sentence that says what happens to an object: what every way to preview it shows first."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final
 
+from common.texts import folded, printable
 from contract import keys
 from contract.place import ContractError, Place, Placer, parse
 from webhook.engine.candidates import NO_DEVICE
@@ -45,6 +46,13 @@ def sentence(item: Preview) -> str:
     if place is None:
         return cut(f"{word}: {_why_not(item)}")
     return cut(f"{word}: {_where(item, item.outcome, place)}; {_when(place)}")
+
+
+def headline(item: Preview, paint: Callable[[Verdict], str] = str) -> str:
+    """Which document it is and, indented below, the sentence on it, whose verdict may be painted."""
+    word, text = verdict(item), folded(sentence(item), "  ")
+    where = f"{printable(item.source)}: {printable(item.title)}"
+    return f"{where}\n  {paint(word)}{text.removeprefix(f'  {word}')}"
 
 
 def place_of(item: Preview) -> Place | None:

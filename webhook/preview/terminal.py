@@ -1,7 +1,8 @@
 """A preview for people at a terminal: coloured diff, and a few lines on what was decided and why."""
 
-from common.texts import printable
-from webhook.engine.outcome import Outcome
+from collections.abc import Iterable
+
+from common.texts import folded, printable
 from webhook.exits import style
 from webhook.preview.cases import Case
 from webhook.preview.pods import told
@@ -30,30 +31,31 @@ def painted(word: Verdict) -> str:
 
 
 def summary(item: Preview) -> list[str]:
-    """What the sentence leaves out, a line each: policy, shadow, warnings, Pods and notes."""
+    """What the sentence leaves out: policy, shadow, warnings, Pods and notes."""
     outcome, lines = item.outcome, list[str]()
     if "policy" in outcome.facts:
-        lines.append(f"  policy   {printable(outcome.facts['policy'])}")
+        lines.append(_row("policy", outcome.facts["policy"]))
     if outcome.shadow and outcome.would:
-        lines += [f"  shadow   would be refused: {text}" for text in outcome.would.denials]
-    lines += _warnings(outcome)
+        lines += [_row("shadow", f"would be refused: {text}") for text in outcome.would.denials]
+    lines += _warnings(outcome.warnings)
     for pod, like in told(item.pods or ()):
         by = f" by {', '.join(pod.outcome.fired())}" if pod.outcome.fired() else ""
-        lines.append(f"  Pod      {printable(like or f'{pod.share}: {pod.outcome.kind}{by}')}")
-        lines += [] if like else _messages(pod.outcome)
-    lines += [f"  note     {printable(note)}" for note in item.notes]
-    return lines
-
-
-def _messages(outcome: Outcome) -> list[str]:
-    return _warnings(outcome) + [style(f"  denied   {text}", fg="red") for text in outcome.denials]
-
-
-def _warnings(outcome: Outcome) -> list[str]:
-    return [style(f"  warning  {text}", fg="yellow") for text in outcome.warnings]
+        lines.append(_row("Pod", like or f"{pod.share}: {pod.outcome.kind}{by}"))
+        if not like:
+            lines += _warnings(pod.outcome.warnings)
+            lines += [style(_row("denied", text), fg="red") for text in pod.outcome.denials]
+    return lines + [_row("note", note) for note in item.notes]
 
 
 def beside(case: Case) -> list[str]:
     """What the engine does not say of a document: what was probably meant, and that it had to be placed."""
-    lines = [style(f"  warning  {found.text}", fg="yellow") for found in case.about("hint")]
-    return lines + [style(f"  failed   {found.text}", fg="red") for found in case.about("not placed")]
+    lines = _warnings(found.text for found in case.about("hint"))
+    return lines + [style(_row("failed", found.text), fg="red") for found in case.about("not placed")]
+
+
+def _warnings(texts: Iterable[str]) -> list[str]:
+    return [style(_row("warning", text), fg="yellow") for text in texts]
+
+
+def _row(name: str, text: str) -> str:
+    return folded(printable(text), f"  {name:8} ")

@@ -9,7 +9,7 @@ from webhook.objects.tree import shown
 from webhook.preview.pods import told
 from webhook.preview.report import item_of
 from webhook.preview.run import Preview
-from webhook.preview.sentence import totals
+from webhook.preview.sentence import headline, totals
 
 WIDEST: Final = 100
 """Characters of a value."""
@@ -31,7 +31,7 @@ def _with_pods(of: Preview) -> Iterator[str]:
 
 def _lines(of: Preview) -> Iterator[str]:
     item = item_of(of)
-    yield f"{printable(of.source)}: {printable(of.title)}: {item['sentence']}"
+    yield headline(of)
     yield f"  reason   {item['reason']}"
     if job := item["job"]:
         size = "{workers} workers, {nodes} nodes, node config {nodeConfig}".format(**job)
