@@ -19,6 +19,7 @@ from certs.decide import Action, NextStep
 from certs.options import cluster_options, option, rotator
 from certs.rotate import PassResult
 from common import logs
+from common.exits import Program, say
 from kube.api import ApiError
 from kube.election import Elector
 from kube.loop import Loop
@@ -30,7 +31,7 @@ _FAILURES = (ApiError, CertificateError, OSError)
 _log = logging.getLogger("certs")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """Make and renew the certificates that the webhook serves with."""
 
@@ -82,13 +83,13 @@ def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
         stored = replace(looking.read(), replicas=looking.replicas())
         decision = looking.next(stored)
     except _FAILURES as error:
-        click.echo(f"error: {error}", err=True)
+        say(f"error: {error}", err=True)
         sys.exit(2)
     for line in status.describe(stored, decision):
-        click.echo(line)
+        say(line)
     wrong = status.problems(stored)
     for problem in wrong:
-        click.echo(f"wrong: {problem}", err=True)
+        say(f"wrong: {problem}", err=True)
     sys.exit(1 if wrong else 0)
 
 
@@ -143,7 +144,7 @@ def dev(directory: Path, hosts: tuple[str, ...]) -> None:
     """Make certificates for localhost, 127.0.0.1, ::1 and every --host."""
     with _failing():
         expires = development.make(directory, (*development.DEFAULT_HOSTS, *hosts), datetime.now(UTC))
-    click.echo(f"made {directory / 'tls.crt'}; valid until {expires:%Y-%m-%d %H:%M} UTC")
+    say(f"made {directory / 'tls.crt'}; valid until {expires:%Y-%m-%d %H:%M} UTC")
 
 
 @contextlib.contextmanager
@@ -156,7 +157,7 @@ def _failing() -> Iterator[None]:
 
 
 def _step(decision: NextStep) -> None:
-    click.echo(f"{decision.action.value}: {decision.why}")
+    say(f"{decision.action.value}: {decision.why}")
 
 
 def _log_step(decision: NextStep) -> None:
@@ -167,7 +168,7 @@ def _log_step(decision: NextStep) -> None:
 def _tell(outcome: PassResult) -> None:
     _step(outcome.last)
     for note in outcome.notes():
-        click.echo(f"note: {note}")
+        say(f"note: {note}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import functools
 import io
 import json
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable
@@ -14,6 +13,7 @@ from typing import Any, NoReturn
 
 import click
 
+from common.exits import Program, say
 from common.texts import printable
 from kube.api import ApiError, ForbiddenError
 from kubectl_ultraserver.check.gather import Gatherer, look
@@ -71,7 +71,7 @@ def _parsed(_context: object, _option: object, job: str | None) -> JobName | Non
         raise click.UsageError(str(error)) from error
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="ultraserver-webhook")
 def main() -> None:
     """Show where jobs run on UltraServers, why others wait, and whether the installation works."""
@@ -159,7 +159,7 @@ def topology(lister: Lister, form: str, job: JobName | None, **flags: bool) -> N
     else:
         _lines(drawn(found, shutil.get_terminal_size().columns))
     if fleet.unseen:
-        click.echo(f"note: {printable(fleet.unseen)}", err=True)
+        say(f"note: {printable(fleet.unseen)}", err=True)
 
 
 @main.command()
@@ -181,23 +181,22 @@ def check(lister: Lister, form: str, *, pre: bool) -> NoReturn:
     if form == "json":
         _json({"lines": [asdict(line) for line in lines], **count})
     else:
-        click.echo("{pass} passed, {warn} warnings, {fail} failures".format(**count))
+        say("{pass} passed, {warn} warnings, {fail} failures".format(**count))
     sys.exit(BROKEN if count["fail"] else 0)
 
 
 def _fail(message: str) -> NoReturn:
-    click.echo(f"error: {printable(message)}", err=True)
+    say(f"error: {printable(message)}", err=True)
     sys.exit(FAILED)
 
 
 def _lines(lines: Iterable[str]) -> None:
-    plain = False if os.environ.get("NO_COLOR") else None
     for line in lines:
-        click.echo(line, color=plain)
+        say(line)
 
 
 def _json(found: object) -> None:
-    click.echo(json.dumps(found, indent=2))
+    say(json.dumps(found, indent=2))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """What the API server has, listed in pages and kept as little of as is needed."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -9,8 +8,7 @@ from functools import cached_property
 from typing import Final, TypeVar
 from urllib.parse import quote
 
-import click
-
+from common.exits import progress
 from kube.api import ForbiddenError, Object, leases
 from kube.rest import RestApi
 from kubectl_ultraserver.findings import Case
@@ -219,15 +217,9 @@ class Lister:
             with _needs(f"list {what}"):
                 for number, page in enumerate(self.api.pages(path), 1):
                     yield from maps(page, "items")
-                    _show(f"listing {what}, page {number}")
+                    progress(f"listing {what}, page {number}")
         finally:
-            _show("")
-
-
-def _show(progress: str) -> None:
-    """Show whoever looks how far a list is, in place of what was shown before."""
-    if sys.stderr.isatty():
-        click.echo(f"\r\033[K{progress}", err=True, nl=False)
+            progress("")
 
 
 def _sends(registration: Object, resources: set[str]) -> bool:

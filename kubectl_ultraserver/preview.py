@@ -8,8 +8,7 @@ from functools import cached_property
 from http import HTTPStatus
 from urllib.parse import quote
 
-import click
-
+from common.exits import style
 from common.texts import printable
 from kube.api import ForbiddenError, Object
 from kubectl_ultraserver.asked import Asked, explain
@@ -23,7 +22,6 @@ from kubectl_ultraserver.terminal import listed
 from placement.claims import API
 from placement.model import Pod
 from webhook.documents import Document
-from webhook.exits import ansi
 from webhook.preview.formats import as_diff
 from webhook.preview.report import item_of
 from webhook.preview.run import preview
@@ -99,15 +97,15 @@ class Asker(Lister):
 def lines(asked: Asked, findings: list[Finding], fit: Fit | None) -> Iterator[str]:
     """For people: what is changed and why, by which table, what the server says, and what it would get."""
     shown, (whose, note) = asked.shown, asked.table
-    yield ansi(coloured(as_diff([shown])).rstrip("\n"))
-    yield from map(ansi, summary(shown))
+    yield coloured(as_diff([shown])).rstrip("\n")
+    yield from summary(shown)
     yield f"  table    {whose}, revision {shown.outcome.revision}{note}"
     answer = "would store something else:" if findings else "would store that"
     refusal = "would not store it:" if findings else "refuses it, as the table says"
     yield f"  server   {answer if asked.stored else refusal}"
     yield from (f"  {line}" for line in listed(findings))
     if fit:
-        yield click.style(f"  fit      {printable(fit.text)}", fg="green" if fit.fits else "yellow")
+        yield style(f"  fit      {printable(fit.text)}", fg="green" if fit.fits else "yellow")
         yield from (f"    {printable(line)}" for line in fit.details)
 
 

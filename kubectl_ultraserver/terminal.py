@@ -1,11 +1,10 @@
-"""What people see at a terminal. Colours are taken away by `click.echo` where nobody sees them."""
+"""What people see at a terminal. Colours are taken away where nobody sees them."""
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-import click
-
+from common.exits import style
 from common.texts import columns, printable
 from kubectl_ultraserver.check.line import Line, Status
 from kubectl_ultraserver.findings import Finding
@@ -54,44 +53,44 @@ def verified(verdict: Verification) -> Iterator[str]:
         table.append([printable(value) or "-" for value in values])
     yield from columns(table)
     yield ""
-    text = click.style(printable(verdict.text), fg="green" if verdict.whole else "red")
+    text = style(printable(verdict.text), fg="green" if verdict.whole else "red")
     yield f"{printable(verdict.title)}: {text}"
     for problem in verdict.problems:
         yield f"  {printable(problem.text)}"
     if verdict.unseen:
-        yield click.style(f"note: {printable(verdict.unseen)}", fg="yellow")
+        yield style(f"note: {printable(verdict.unseen)}", fg="yellow")
 
 
 def explained(title: str, findings: Sequence[Finding], unseen: str) -> Iterator[str]:
     """What a job waits for."""
     title = printable(title)
     if not findings:
-        yield f"{title}: {click.style('waits for nothing', fg='green')}: its workers have their nodes"
+        yield f"{title}: {style('waits for nothing', fg='green')}: its workers have their nodes"
     else:
         yield f"{title}:"
     yield from listed(findings)
     if unseen:
-        yield click.style(f"note: {printable(unseen)}", fg="yellow")
+        yield style(f"note: {printable(unseen)}", fg="yellow")
 
 
 def listed(findings: Iterable[Finding]) -> Iterator[str]:
     """Findings, each with its details and what to do."""
     for finding in findings:
-        name = click.style(printable(f"{finding.kind} {finding.name}"), bold=True)
+        name = style(printable(f"{finding.kind} {finding.name}"), bold=True)
         yield f"* {name}: {printable(finding.text)}"
         yield from (f"    {printable(line)}" for line in finding.details[:LISTED])
         if len(finding.details) > LISTED:
             yield f"    and {len(finding.details) - LISTED} more: --output json has all"
         if finding.remedy:
-            yield f"  {click.style('try', fg='green')} {printable(finding.remedy)}"
+            yield f"  {style('try', fg='green')} {printable(finding.remedy)}"
 
 
 def checked(line: Line) -> Iterator[str]:
     """A result of a check, with the way out."""
-    status = click.style(f"[{line.status}]", fg=STATES[line.status])
+    status = style(f"[{line.status}]", fg=STATES[line.status])
     yield f"{status} {line.check}: {printable(line.text)}"
     if line.remedy:
-        yield f"       {click.style('hint', fg='green')}: {printable(line.remedy)}"
+        yield f"       {style('hint', fg='green')}: {printable(line.remedy)}"
     if line.link:
         yield f"       see {line.link}"
 
@@ -103,10 +102,10 @@ def cut(text: str, width: int) -> str:
 
 def _sign(spot: Spot, letters: dict[str, str]) -> str:
     if not spot.tenants:
-        return click.style(SIGNS[spot.state], fg="green" if spot.free else "red")
+        return style(SIGNS[spot.state], fg="green" if spot.free else "red")
     tenant = spot.tenants[0]
     letter = letters[tenant]
     if not spot.healthy:
-        return click.style(letter.lower(), fg="red")
+        return style(letter.lower(), fg="red")
     colour = COLOURS[zlib.crc32(tenant.encode()) % len(COLOURS)]  # the same in every run
-    return click.style(letter, fg=colour)
+    return style(letter, fg=colour)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 
 from common import logs
+from common.exits import Program, say
 from kube.api import ApiError
 from kube.command import connect, options_of, own_namespace
 from kube.election import Elector
@@ -44,7 +45,7 @@ kubeconfig_option = option(
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """Admit all pods of a job together, onto whole UltraServers."""
 
@@ -137,10 +138,10 @@ def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  
         try:
             write.patch(api, pod, write.release(pod))
         except ApiError as error:
-            click.echo(f"{name}: {error}", err=True)
+            say(f"{name}: {error}", err=True)
             failed += 1
         else:
-            click.echo(f"admitted {name}")
+            say(f"admitted {name}")
     if failed:
         raise click.ClickException(f"{failed} pods were not admitted")
     if not waiting:

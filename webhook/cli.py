@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 
 import click
 
+from common.exits import Program, say
 from common.texts import did_you_mean, folded, printable
 from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
-from webhook.exits import clean, say
 from webhook.preview.cases import FAILURES, Case, case_of, unreadable
 from webhook.preview.formats import FORMATS, PIPELINES, WITHOUT_PODS, as_diff
 from webhook.preview.run import EMPTY, Preview, preview
@@ -52,19 +52,10 @@ class AsKubectl(click.Command):
         return super().parse_args(ctx, [re.sub(r"^(-[a-zA-Z])=", r"\1", word) for word in args])
 
 
-class Commands(click.Group):
+class Commands(Program):
     """A group of such commands."""
 
     command_class = AsKubectl
-    group_class = type
-
-    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
-        """Runs a command; what is wrong with its arguments is printable."""
-        try:
-            return super().invoke(ctx)
-        except click.ClickException as error:
-            error.message = clean(error.message)  # type: ignore[misc]  # final in the types of click
-            raise
 
 
 @click.group(

@@ -6,8 +6,10 @@ import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import click
 from click.testing import CliRunner
 
+from common.exits import ESCAPE
 from contract import keys
 from contract.keys import GATE, JOB, PLACE
 from kubectl_ultraserver import __main__ as cli
@@ -176,6 +178,11 @@ def event(kind: str, name: str, reason: str, message: str, component: str = "", 
         "metadata": {"creationTimestamp": "2026-11-21T11:59:00Z"},
         **more,
     }
+
+
+def plain(line: str) -> str:
+    """A line as those see it who see no colours."""
+    return click.unstyle(line.replace(ESCAPE, "\x1b"))
 
 
 def run(*words: str, **options: Any) -> tuple[int, str, str]:

@@ -163,7 +163,7 @@ def test_a_list_tells_how_far_it_is_where_somebody_looks(
     Lister(api, NAMESPACE).fleet()
     assert capsys.readouterr().err == ""
     terminal = SimpleNamespace(stderr=SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr("kubectl_ultraserver.listing.sys", terminal)
+    monkeypatch.setattr("common.exits.sys", terminal)
     Lister(api, NAMESPACE).fleet()
     said = capsys.readouterr()
     assert said.out == ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +18,7 @@ from kubectl_ultraserver.why import why
 from placement.model import Node
 from testbed.plane.nodes import INSTANCE_TYPE, TRN2U
 from tests.helpers import examples
-from tests.kubectl_ultraserver.build import THREE, case, fleet, unscheduled, work, workers
+from tests.kubectl_ultraserver.build import THREE, case, fleet, plain, unscheduled, work, workers
 from tests.placement.world import changed
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def busy() -> Fleet:
 
 
 def lines(found: list[Server], width: int = 80) -> list[str]:
-    return [click.unstyle(line) for line in drawn(found, width)]
+    return [plain(line) for line in drawn(found, width)]
 
 
 def test_nodes_stand_by_their_number_with_who_is_there_and_what_is_wrong() -> None:
@@ -104,7 +103,7 @@ NAMES = st.text(max_size=80)
     )
 )
 def test_whatever_names_there_are_lines_are_printable(found: list[Server]) -> None:
-    assert all(click.unstyle(line).isprintable() for line in drawn(found, 60))
+    assert all(plain(line).isprintable() for line in drawn(found, 60))
 
 
 HOSTILE = "\x1b[2J\x1b]0;mine\x07\r\nyours\u202e\x9b1m"
@@ -123,4 +122,4 @@ def test_what_others_write_commands_nothing_of_a_terminal() -> None:
         *verified(verdict),
     ]
     assert sum("yours" in line for line in shown) > len(pods)
-    assert all(click.unstyle(line).isprintable() for line in shown), shown
+    assert all(plain(line).isprintable() for line in shown), shown

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from common.exits import style
 from common.texts import folded, printable
-from webhook.exits import style
 from webhook.preview.cases import Case
 from webhook.preview.pods import told
 from webhook.preview.run import Preview

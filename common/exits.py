@@ -1,0 +1,67 @@
+"""Where text leaves a program for people: nothing that somebody wrote commands a terminal or a pipeline."""
+
+import os
+import re
+import secrets
+import sys
+from typing import Any, Final
+
+import click
+
+from common.texts import printable
+
+ESCAPE: Final = f"\0{secrets.token_hex(8)}"
+"""Stands for the escape character of our colours until the text leaves: no file can contain it."""
+_NOT_OURS = re.compile(r"[^\n\t]+")
+_COMMAND = re.compile(r"^([ \t]*)::", re.MULTILINE)
+
+
+class Program(click.Group):
+    """The commands of a program."""
+
+    group_class = type
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
+        """Runs a command; what click says of an error is printable."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            error.message = clean(error.message)  # type: ignore[misc]  # final in the types of click
+            raise
+
+
+def shown(text: str) -> str:
+    """The text made printable, its line ends and tabs kept."""
+    return _NOT_OURS.sub(lambda part: printable(part[0]), text)
+
+
+def style(text: str, **how: Any) -> str:  # noqa: ANN401 - click's
+    """The text made printable, with colours as `click.style` has them, for `say`."""
+    return click.style(shown(text), **how).replace("\x1b", ESCAPE)
+
+
+def clean(text: str) -> str:
+    """The text without anything that is not printable but line ends and tabs, and without GitHub's commands.
+
+    It stands there as Python escapes it. JSON in ASCII and YAML of `dump_yaml` stay as they are.
+    """
+    return _COMMAND.sub(r"\1\\x3a:", shown(text)).replace("##[", r"#\u0023[")
+
+
+def say(text: str, *, err: bool = False, nl: bool = True, commands: bool = False) -> None:
+    """Print a text, in colours where somebody sees them and ``NO_COLOR`` is not set.
+
+    Args:
+        text: May contain anything.
+        err: Whether it goes to standard error.
+        nl: Whether a line end follows.
+        commands: Whether its lines are commands for GitHub, of which every part is escaped.
+    """
+    cleaned = map(shown if commands else clean, text.split(ESCAPE))
+    click.echo("\x1b".join(cleaned), err=err, nl=nl, color=False if os.environ.get("NO_COLOR") else None)
+
+
+def progress(text: str) -> None:
+    """Shows a line at a terminal, in place of what was shown before, until the next one."""
+    if sys.stderr.isatty():
+        click.echo(f"\r\033[K{printable(text)}", err=True, nl=False)
