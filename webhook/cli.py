@@ -5,7 +5,6 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -31,14 +30,7 @@ from webhook.rules.show import overview, row_of
 from webhook.ruletests.cases import CasesError, cases_of
 from webhook.ruletests.folder import read, write
 from webhook.ruletests.run import as_junit, as_text, never_fired, outdated, run
-from webhook.settings import (
-    ENVIRONMENT,
-    PreviewSettings,
-    Settings,
-    serve_options,
-    serve_preview_options,
-    table_options,
-)
+from webhook.settings import ENVIRONMENT, serve_options, serve_preview_options, table_options
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
 """Exit codes of ``preview``, as ``kubectl diff`` has them (greater than 1 is an error)."""
@@ -69,26 +61,24 @@ def main() -> None:
 
 @main.command()
 @serve_options
-def serve(**options: Any) -> None:  # noqa: ANN401 - click passes what settings.py names
+def serve(**given: Any) -> None:  # noqa: ANN401 - click passes what settings.py names
     """Serve admission reviews over TLS."""
-    # Imported here: gunicorn and Flask cost a quarter of a second that other commands need not pay.
-    from webhook import compose  # noqa: PLC0415
-
-    _serve(compose.serve, Settings(**options))
+    _serve("serve", given)
 
 
 @main.command("serve-preview")
 @serve_preview_options
-def serve_preview_command(**options: Any) -> None:  # noqa: ANN401 - as above
+def serve_preview_command(**given: Any) -> None:  # noqa: ANN401 - as above
     """Serve previews over plain HTTP: a page for people, and an API."""
-    from webhook import compose  # noqa: PLC0415 - as above
-
-    _serve(compose.serve_preview, PreviewSettings(**options))
+    _serve("serve_preview", given)
 
 
-def _serve(program: Callable[[Any], None], settings: Settings | PreviewSettings) -> None:
+def _serve(program: str, given: dict[str, Any]) -> None:
+    # Imported here: gunicorn and Flask cost a quarter of a second that other commands need not pay.
+    from webhook import compose  # noqa: PLC0415
+
     try:
-        program(settings)
+        getattr(compose, program)(**given)
     except TableError as error:
         _fail(_refused(error))
     except ValueError as error:

@@ -3,6 +3,7 @@
 import logging.config
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 
 import gevent
@@ -20,7 +21,6 @@ from webhook.rules.source import TableSource
 from webhook.server import Application, Listener, TlsFiles
 from webhook.serving.longwork import LongWork
 from webhook.serving.worker import WsgiApp
-from webhook.settings import PreviewSettings, Settings
 from webhook.state import CurrentState
 from webhook.work import BusyError
 
@@ -34,35 +34,47 @@ POLL_SECONDS = 1.0
 log = logging.getLogger("webhook.serve")
 
 
-def serve(settings: Settings) -> None:
+def serve(  # noqa: PLR0913 - the options of the command
+    *,
+    host: str,
+    port: int,
+    tls_cert: Path,
+    tls_key: Path,
+    rules: Path | None,
+    metrics_port: int | None,
+    log_level: str,
+    log_format: str,
+) -> None:
     """Serves admission reviews until it is asked to stop.
 
     Raises:
         TableError: if the rule table is wrong.
         ValueError: if a setting or the certificate cannot be used.
     """
-    log_config = _configure_logs(settings.log_format, settings.log_level)
-    tls = TlsFiles(settings.tls_cert, settings.tls_key)
-    state = CurrentState(TableSource(settings.rules), tls)
-    listeners = [Listener(settings.host, settings.port)]
-    if settings.metrics_port is not None:
-        listeners.append(Listener(settings.host, settings.metrics_port, tls=False))
-    apps = partial(admission_apps, state, metrics=settings.metrics_port is not None)
-    Application(apps, listeners, tls, loglevel=settings.log_level, logconfig_dict=log_config).run()
+    logging_as = _configure_logs(log_format, log_level)
+    tls = TlsFiles(tls_cert, tls_key)
+    listeners = [Listener(host, port)]
+    if metrics_port is not None:
+        listeners.append(Listener(host, metrics_port, tls=False))
+    apps = partial(admission_apps, CurrentState(TableSource(rules), tls), metrics=metrics_port is not None)
+    Application(apps, listeners, tls, **logging_as).run()
 
 
-def serve_preview(settings: PreviewSettings) -> None:
-    """Serves previews over plain HTTP until it is asked to stop.
-
-    Raises:
-        TableError: if the rule table is wrong.
-        ValueError: if a setting cannot be used.
-    """
-    log_config = _configure_logs(settings.log_format, settings.log_level)
-    source = TableSource(settings.rules, partial(load_installed, placement=settings.placement))
-    listeners = [Listener(settings.host, settings.port, tls=False)]
-    apps = partial(preview_apps, source, settings.allowed_hosts)
-    Application(apps, listeners, loglevel=settings.log_level, logconfig_dict=log_config).run()
+def serve_preview(  # noqa: PLR0913 - the options of the command
+    *,
+    host: str,
+    port: int,
+    allowed_hosts: Sequence[str],
+    rules: Path | None,
+    placement: bool,
+    log_level: str,
+    log_format: str,
+) -> None:
+    """Serves previews over plain HTTP until it is asked to stop; errors as of `serve`."""
+    logging_as = _configure_logs(log_format, log_level)
+    source = TableSource(rules, partial(load_installed, placement=placement))
+    apps = partial(preview_apps, source, allowed_hosts)
+    Application(apps, [Listener(host, port, tls=False)], **logging_as).run()
 
 
 def admission_apps(state: CurrentState, *, metrics: bool) -> list[WsgiApp]:
@@ -96,8 +108,9 @@ def keep_fresh(refresh: Callable[[], object]) -> NoReturn:
 
 
 def _configure_logs(form: str, level: str) -> dict[str, Any]:
-    # gunicorn installs handlers of its own unless its loggers are named.
+    """Configures logging; returns what gunicorn is to be told of it."""
+    # It installs handlers of its own unless its loggers are named.
     gunicorn = {"handlers": ["stderr"], "level": level.upper(), "propagate": False}
     log_config = logs.config(form, level, {"gunicorn.error": gunicorn})
     logging.config.dictConfig(log_config)
-    return log_config
+    return {"loglevel": level, "logconfig_dict": log_config}

@@ -1,7 +1,7 @@
 """What the command line and the environment may say to the programs that serve, in one place."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -33,22 +33,26 @@ WITHOUT_PLACEMENT = click.option(
 )
 
 
+def options(*parts: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Returns a decorator that adds options to a command, in the order of its help."""
+    return lambda command: reduce(lambda made, part: part(made), reversed(parts), command)
+
+
 def table_options(*names: str, exists: bool = True) -> Callable[[Command], Command]:
     """Adds what a command for people takes as the table: ``rules`` by these names, and ``placement``."""
     path = click.Path(exists=exists, path_type=Path)
     text = (
         "Rule table of an installation: a file, laid over the packaged rows; or a directory of all its files."
     )
-    files = click.option(*names, "rules", type=path, multiple=True, help=text)
-    return lambda command: files(WITHOUT_PLACEMENT(command))
+    return options(click.option(*names, "rules", type=path, multiple=True, help=text), WITHOUT_PLACEMENT)
 
 
-_LOGS = (
+_logs = options(
     click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True),
     click.option("--log-format", type=click.Choice(FORMS), default="json", show_default=True),
 )
 
-_SERVE = (
+serve_options = options(
     click.option("--host", default="0.0.0.0", show_default=True, help="Address to listen on."),  # noqa: S104
     click.option("--port", type=_PORT, default=8443, show_default=True, help="Port for the API server."),
     click.option(
@@ -57,10 +61,10 @@ _SERVE = (
     click.option("--tls-key", type=_FILE, required=True, help="PEM private key of it."),
     RULES,
     click.option("--metrics-port", type=_PORT, help="Serve GET /metrics over plain HTTP on this port."),
-    *_LOGS,
+    _logs,
 )
 
-_SERVE_PREVIEW = (
+serve_preview_options = options(
     click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
     click.option("--port", type=_PORT, default=8080, show_default=True, help="Port, plain HTTP."),
     click.option(
@@ -72,48 +76,5 @@ _SERVE_PREVIEW = (
     ),
     RULES,
     WITHOUT_PLACEMENT,
-    *_LOGS,
+    _logs,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the options of ``serve`` said; the help of each says what it means."""
-
-    host: str
-    port: int
-    tls_cert: Path
-    tls_key: Path
-    rules: Path | None
-    metrics_port: int | None
-    log_level: str
-    log_format: str
-
-
-@dataclass(frozen=True, slots=True)
-class PreviewSettings:
-    """What the options of ``serve-preview`` said; the help of each says what it means."""
-
-    host: str
-    port: int
-    allowed_hosts: tuple[str, ...]
-    rules: Path | None
-    placement: bool
-    log_level: str
-    log_format: str
-
-
-def serve_options(command: Command) -> Command:
-    """Adds every option of ``serve``, in the order of its help."""
-    return _with_options(_SERVE, command)
-
-
-def serve_preview_options(command: Command) -> Command:
-    """Adds every option of ``serve-preview``, in the order of its help."""
-    return _with_options(_SERVE_PREVIEW, command)
-
-
-def _with_options(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:
-    for option in reversed(options):
-        command = option(command)
-    return command

@@ -1,6 +1,7 @@
 """What guards previews in a browser: which names and origins are answered, and the headers of each answer."""
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from ipaddress import ip_address
 from typing import Final
@@ -43,14 +44,8 @@ def is_allowed(host: str, allowed_hosts: Sequence[str]) -> bool:
     """Whether a Host header is an IP address, localhost, or an allowed name; ``*.NAME`` is all below it."""
     try:
         name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
-    except ValueError:
-        return False
-    allowed = [pattern.lower() for pattern in ("localhost", *allowed_hosts)]
-    if any(
-        name.endswith(pattern[1:]) if pattern.startswith("*.") else name == pattern for pattern in allowed
-    ):
-        return True
-    try:
+        if any(fnmatchcase(name, pattern.lower()) for pattern in ("localhost", *allowed_hosts)):
+            return True
         ip_address(name)
     except ValueError:
         return False

@@ -4,7 +4,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from difflib import unified_diff
-from typing import Final, NamedTuple
+from typing import Final
 
 from common.pointers import parse_pointer
 from webhook.documents import dump_yaml, read_documents
@@ -15,35 +15,24 @@ LINES: Final = 20
 """A text with more lines than this is cut short in a diff."""
 
 
-class Line(NamedTuple):
-    """One line of a diff.
-
-    Attributes:
-        sign: ``+``, ``-``, a space, or ``@`` for lines that are left out.
-        text: the line.
-        rule: that set it; empty where none did.
-    """
-
-    sign: str
-    text: str
-    rule: str = ""
-
-
 def unified(before: Json, after: Json, source: str = "", target: str = "") -> str:
     """A unified diff of two objects as YAML, long texts abridged; empty where they are the same."""
     old, new = (dump_yaml(abridged(obj)).splitlines(keepends=True) for obj in (before, after))
     return "".join(unified_diff(old, new, source, target))
 
 
-def diff_lines(item: Preview) -> Iterator[Line]:
-    """Yields the diff of an object; nothing where it is not changed."""
+def diff_lines(item: Preview) -> Iterator[tuple[str, str, str]]:
+    """Yields each line of an object's diff: sign, text and the rule that set it; nothing without a change.
+
+    The sign is ``+``, ``-``, a space, or ``@`` for lines that are left out; the rule is empty where none is.
+    """
     rules, at = _rules(item), 0
     for text in unified(item.object, item.outcome.after).splitlines()[2:]:
         if place := re.match(r"@@ -\S+ \+(\d+)", text):
             at = int(place[1])
-            yield Line("@", f"line {at}")
+            yield "@", f"line {at}", ""
             continue
-        yield Line(text[0], text[1:], rules(at) if text[0] == "+" else "")
+        yield text[0], text[1:], rules(at) if text[0] == "+" else ""
         at += text[0] != "-"
 
 
