@@ -19,8 +19,7 @@ from webhook.preview.cases import FAILURES, Case, case_of, unreadable
 from webhook.preview.formats import FORMATS, PIPELINES, WITHOUT_PODS, as_diff
 from webhook.preview.run import EMPTY, Preview, preview
 from webhook.preview.sentence import headline, totals
-from webhook.preview.terminal import beside, coloured, painted, summary
-from webhook.rows.table import Table
+from webhook.preview.terminal import beside, coloured, summary
 from webhook.rules.draft import ROWS, Draft
 from webhook.rules.lint_policies import notes
 from webhook.rules.load import build, installed_draft, load_installed
@@ -45,9 +44,22 @@ class AsKubectl(click.Command):
 
 
 class Commands(Program):
-    """A group of such commands."""
+    """A group of such commands, of which every one says what is wrong with tables, cases and files."""
 
     command_class = AsKubectl
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
+        """Runs a command; exits with 2 if something that it reads is wrong."""
+        try:
+            return super().invoke(ctx)
+        except TableError as error:
+            _fail(_refused(error))
+        except CasesError as error:
+            _fail(f"{error}\nthe cases cannot be run")
+        except OSError as error:
+            if not error.filename:
+                raise
+            _fail(printable(f"{error.filename}: {error.strerror}"))
 
 
 @click.group(
@@ -79,9 +91,9 @@ def _serve(program: str, given: dict[str, Any]) -> None:
 
     try:
         getattr(compose, program)(**given)
-    except TableError as error:
-        _fail(_refused(error))
     except ValueError as error:
+        if isinstance(error, TableError):
+            raise
         _fail(str(error))
 
 
@@ -163,7 +175,7 @@ def _say_previews(form: str, shown: list[Preview], cases: list[Case]) -> None:
         if form == "diff":
             say(coloured(as_diff([item])), nl=False)
         lines = [] if form == "why" else summary(item)
-        first = [] if form in {"diff", "why"} else [headline(item, painted)]
+        first = [] if form in {"diff", "why"} else [coloured(headline(item))]
         say("".join(f"{line}\n" for line in (*first, *lines, *beside(case))), err=True, nl=False)
     if len(shown) > 1 and form != "why":
         say(totals(shown), err=form != "diff")
@@ -229,11 +241,8 @@ def _say_linted(table: str, problems: list[Problem], notes: list[Problem], **num
 @table_options("-f", "--filename", "--rules")
 def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: bool) -> None:
     """Show a rule table in short, or with `extends` resolved; or the row NAME and where it is written."""
-    try:
-        draft = installed_draft(_one(rules, placement=placement), placement=placement)
-        table = build(draft)
-    except TableError as error:
-        _fail(_refused(error))
+    draft = installed_draft(_one(rules, placement=placement), placement=placement)
+    table = build(draft)
     if name:
         row = row_of(draft, name)
         say(row, nl=False) if row else _fail(_no_row(draft, name))
@@ -264,18 +273,13 @@ def test_command(
 
     Exits with 0 if all pass, 1 if one fails, 2 if there is none or something is wrong with one.
     """
-    table = _table(rules, placement=placement)
-    try:
+    table = load_installed(_one(rules, placement=placement), placement=placement)
+    results = run(table, cases_of(read(folder), str(folder)))
+    if update:
+        write(folder, outdated(results))
         results = run(table, cases_of(read(folder), str(folder)))
-        if update:
-            write(folder, outdated(results))
-            results = run(table, cases_of(read(folder), str(folder)))
-        if junit:
-            junit.write_text(as_junit(results), encoding="utf-8")
-    except CasesError as error:
-        _fail(f"{error}\nthe cases cannot be run")
-    except OSError as error:
-        _fail(printable(f"{error.filename}: {error.strerror}"))
+    if junit:
+        junit.write_text(as_junit(results), encoding="utf-8")
     say(as_text(results))
     # Packaged rules that the table leaves as they are have their cases in the package.
     idle = never_fired(table, results, load_installed() if rules else None)
@@ -299,13 +303,6 @@ def _one(rules: tuple[Path, ...], *, placement: bool) -> Path | None:
             f"--without-placement is for a file: take the rows out of the directory {path}"
         )
     return path
-
-
-def _table(rules: tuple[Path, ...], *, placement: bool) -> Table:
-    try:
-        return load_installed(_one(rules, placement=placement), placement=placement)
-    except TableError as error:
-        _fail(_refused(error))
 
 
 def _refused(error: TableError) -> str:

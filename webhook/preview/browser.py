@@ -30,14 +30,10 @@ def refuse(allowed_hosts: Sequence[str]) -> None:
         abort(403, "this host name is not allowed; --allowed-host NAME allows one")
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
     # A proxy may change Host, and the browser knows the site: Origin decides only without Sec-Fetch-Site.
-    foreign = site in {"cross-site", "same-site"} if site else origin is not None and not is_own(origin)
+    other = origin is not None and origin.partition("://")[2].lower() != request.host.lower()
+    foreign = site in {"cross-site", "same-site"} if site else other
     if request.method == "POST" and foreign:
         abort(403, "a page of another site may not ask for a preview")
-
-
-def is_own(origin: str) -> bool:
-    """Whether the origin is the host that the request names."""
-    return origin.partition("://")[2].lower() == request.headers.get("Host", "").lower()
 
 
 def is_allowed(host: str, allowed_hosts: Sequence[str]) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from common.pointers import pointer
 from webhook.engine.evaluate import kind_of
 from webhook.objects.paths import ObjectPath, Select
-from webhook.objects.tree import Json, Path
+from webhook.objects.tree import Json, Path, nodes
 from webhook.rows.table import Table
 from webhook.rows.workloads import Workload
 from webhook.rules.schema import pod_template
@@ -42,18 +42,12 @@ def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
         yield from _fields(obj, _shape(rows), ())
 
 
-def misspelt_resources(value: Json, known: Sequence[str], path: Path = ()) -> Iterator[tuple[Path, str, str]]:
+def misspelt_resources(obj: Json, known: Sequence[str]) -> Iterator[tuple[Path, str, str]]:
     """Place and name of each requested resource that is nearly a known one, and the known name."""
-    if isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from misspelt_resources(item, known, (*path, index))
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            if path and path[-1] in {"limits", "requests"} and isinstance(key, str):
-                meant = nearest(key, known)
-                if meant and meant != key:
-                    yield (*path, key), key, meant
-            yield from misspelt_resources(inner, known, (*path, key))
+    for path, _ in nodes(obj):
+        name = path[-1] if path[-2:-1] in {("limits",), ("requests",)} else ""
+        if isinstance(name, str) and name and (meant := nearest(name, known)) and meant != name:
+            yield path, name, meant
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -12,13 +12,12 @@ from werkzeug.datastructures import MultiDict
 from webhook import limits
 from webhook.app import as_json
 from webhook.documents import dump_yaml
+from webhook.preview.inputs import ParameterError, answer, read_query, refuse_longer
 from webhook.preview.lines import diff_lines
-from webhook.preview.parameters import ParameterError, read_query
 from webhook.preview.picture import picture
 from webhook.preview.report import item_of
 from webhook.preview.run import Preview
 from webhook.preview.sentence import totals
-from webhook.preview.upload import answer, refuse_longer
 from webhook.rules.source import TableSource
 from webhook.work import Work
 
@@ -73,11 +72,11 @@ def shown(item: Preview) -> dict[str, Any]:
 
 def rendered(form: dict[str, str], status: int = HTTPStatus.OK, **found: Any) -> Response:  # noqa: ANN401
     """The page with a form and the previews of it."""
-    return make_response(render_template("page.html", form=form, **found), status)
+    return make_response(render_template("page.html", form=form, status=status, **found), status)
 
 
 def error_page(status: int, code: str, reason: str) -> Response:
     """An error as HTML for a browser that asked for the page, and else as JSON."""
     if request.path == "/" and request.accept_mimetypes.best == "text/html":
-        return make_response(render_template("error.html", status=status, reason=reason))
+        return rendered({}, status, error=reason)
     return as_json(status, code, reason)

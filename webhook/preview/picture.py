@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from contract.place import Place
 from webhook.preview.run import Preview
-from webhook.preview.sentence import PAIR, SERVER, place_of
+from webhook.preview.sentence import PAIR, SERVER, judged
 
 NODES: Final = 4
 """Nodes of an UltraServer."""
@@ -18,7 +18,7 @@ def picture(item: Preview) -> dict[str, Any] | None:
     A unit has a ``name`` and ``nodes``: by place the number of the worker there, or None where another job
     may be. None where nothing is placed.
     """
-    place = place_of(item)
+    _, place = judged(item)
     if place is None:
         return None
     blocks = max(1, place.workers // place.size)

@@ -6,7 +6,7 @@ from typing import Any
 from webhook.engine.outcome import Kind, Outcome, RuleOutcome, State
 from webhook.objects.tree import get
 from webhook.preview.run import Preview
-from webhook.preview.sentence import sentence, verdict
+from webhook.preview.sentence import judged, sentence
 from webhook.rows.policies import Mode
 from webhook.rows.table import Rule, Table
 
@@ -32,7 +32,7 @@ def item_of(shown: Preview) -> dict[str, Any]:
             **{key: text if isinstance(text, str) else "" for key, text in said.items()},
         },
         "outcome": outcome.kind,
-        "verdict": verdict(shown),
+        "verdict": judged(shown)[0],
         "sentence": sentence(shown),
         "reason": outcome.reason,
         "table": outcome.revision,

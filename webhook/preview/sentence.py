@@ -1,7 +1,7 @@
 """One sentence that says what happens to an object: what every way to preview it shows first."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -10,12 +10,17 @@ from contract import keys
 from contract.place import ContractError, Place, Placer, parse
 from webhook.engine.candidates import NO_DEVICE
 from webhook.engine.outcome import Kind, Outcome, cut
-from webhook.objects.tree import Json, get
+from webhook.objects.tree import nodes
 from webhook.preview.run import Preview
 
 SERVER: Final = "neuron.amazonaws.com/ultraserver-server-id-4"
 PAIR: Final = "neuron.amazonaws.com/ultraserver-server-id-2"
 """Labels of nodes of one UltraServer, and of the pairs that work together in one (``shared/domain.md``)."""
+UNITS: Final = {
+    SERVER: ("one whole UltraServer", "whole UltraServers"),
+    PAIR: ("one pair of nodes of an UltraServer", "pairs of nodes of UltraServers"),
+}
+"""By label: one unit, and several."""
 
 WITHOUT_DEVICES: Final[Mapping[str, str]] = {
     "none": NO_DEVICE,
@@ -33,14 +38,9 @@ class Verdict(StrEnum):
     REFUSED = "refused"
 
 
-def verdict(item: Preview) -> Verdict:
-    """Returns whether nodes are chosen for an object's Pods, or the object is refused."""
-    return _judged(item)[0]
-
-
 def sentence(item: Preview) -> str:
     """Returns the verdict, a colon and why or where, as one printable line of bounded length."""
-    word, place = _judged(item)
+    word, place = judged(item)
     if word is Verdict.REFUSED:
         return cut(f"{word}: {'; '.join(item.outcome.denials)}")
     if place is None:
@@ -48,20 +48,13 @@ def sentence(item: Preview) -> str:
     return cut(f"{word}: {_where(item, item.outcome, place)}; {_when(place)}")
 
 
-def headline(item: Preview, paint: Callable[[Verdict], str] = str) -> str:
-    """Which document it is and, indented below, the sentence on it, whose verdict may be painted."""
-    word, text = verdict(item), folded(sentence(item), "  ")
-    where = f"{printable(item.source)}: {printable(item.title)}"
-    return f"{where}\n  {paint(word)}{text.removeprefix(f'  {word}')}"
+def headline(item: Preview) -> str:
+    """Which document it is and, indented below, the sentence on it."""
+    return f"{printable(item.source)}: {printable(item.title)}\n{folded(sentence(item), '  ')}"
 
 
-def place_of(item: Preview) -> Place | None:
-    """Returns how the Pods of an object are placed; None where they are not, or it is refused."""
-    return _judged(item)[1]
-
-
-def _judged(item: Preview) -> tuple[Verdict, Place | None]:
-    """The verdict, and the place of what is placed."""
+def judged(item: Preview) -> tuple[Verdict, Place | None]:
+    """Returns what happens to an object, and the place of one that is placed."""
     if item.outcome.kind is Kind.REFUSED:
         return Verdict.REFUSED, None
     place = _place(item.outcome, update=item.stored is not None)
@@ -70,7 +63,7 @@ def _judged(item: Preview) -> tuple[Verdict, Place | None]:
 
 def totals(items: Iterable[Preview]) -> str:
     """Returns how many objects have each verdict, as one line without its end."""
-    numbers = Counter(verdict(item) for item in items)
+    numbers = Counter(judged(item)[0] for item in items)
     return ", ".join(f"{numbers[word]} {word}" for word in Verdict)
 
 
@@ -100,28 +93,18 @@ def _where(item: Preview, outcome: Outcome, place: Place) -> str:
     if place.size == 1:
         return f"{what} on {'one node' if place.workers == 1 else f'any {place.workers} nodes'}"
     blocks = place.workers // place.size
-    units = _units(place, blocks)
-    name = outcome.facts.get("shape")
-    alike = (
-        one for one in item.table.shapes if (one.topology_key, one.node_config) == (place.unit, place.size)
-    )
-    shape = next((one for one in item.table.shapes if one.name == name), None) or next(alike, None)
-    alone = ", shared with no other job" if shape and shape.apart == "required" else ""
+    one, several = UNITS.get(place.unit, (f"one unit of {place.unit}", f"units of {place.unit}"))
+    name, like = outcome.facts.get("shape"), (place.unit, place.size)
+    shapes = item.table.shapes
+    alike = [
+        row for row in shapes if (row.name == name if name else (row.topology_key, row.node_config) == like)
+    ]
+    alone = ", shared with no other job" if alike and alike[0].apart == "required" else ""
     if blocks == 1:
-        return f"{what} on {units}{alone}"
+        return f"{what} on {one}{alone}"
     if place.placer is Placer.AFFINITY:
         return f"{what} in blocks of {place.size}, on whole units where the scheduler finds them{alone}"
-    return f"{what} in blocks of {place.size} on {units}{alone}"
-
-
-def _units(place: Place, blocks: int) -> str:
-    number = "one" if blocks == 1 else str(blocks)
-    plural = "" if blocks == 1 else "s"
-    if place.unit == SERVER:
-        return f"{number} whole UltraServer{plural}"
-    if place.unit == PAIR:
-        return f"{number} pair{plural} of nodes of {'an UltraServer' if blocks == 1 else 'UltraServers'}"
-    return f"{number} unit{plural} of {place.unit}"
+    return f"{what} in blocks of {place.size} on {blocks} {several}{alone}"
 
 
 def _when(place: Place) -> str:
@@ -146,19 +129,11 @@ def _place(outcome: Outcome, *, update: bool = False) -> Place | None:
     what its stored object has.
     """
     kept = update and outcome.kind in {Kind.CHANGED, Kind.UNCHANGED}
-    texts = _places(outcome.after) if kept or "shape" in outcome.facts else iter(())
+    if not kept and "shape" not in outcome.facts:
+        return None
+    annotation = ("metadata", "annotations", keys.PLACE)
+    found = (value for path, value in nodes(outcome.after) if path[-3:] == annotation)
     try:
-        return next(map(parse, texts), None)
+        return next((parse(text) for text in found if isinstance(text, str)), None)
     except ContractError:
         return None
-
-
-def _places(value: Json) -> Iterator[str]:
-    """The place of each pod template, or Pod, of an object."""
-    if not isinstance(value, dict):
-        return
-    if isinstance(text := get(value, ("metadata", "annotations", keys.PLACE)), str):
-        yield text
-    for inner in value.values():
-        for each in inner if isinstance(inner, list) else (inner,):
-            yield from _places(each)

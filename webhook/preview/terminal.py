@@ -1,6 +1,7 @@
 """A preview for people at a terminal: coloured diff, and a few lines on what was decided and why."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from common.exits import style
 from common.texts import folded, printable
@@ -9,25 +10,28 @@ from webhook.preview.pods import told
 from webhook.preview.run import Preview
 from webhook.preview.sentence import Verdict
 
-_DIFF = {"+++": "bold", "---": "bold", "@@": "cyan", "+": "green", "-": "red"}
-_VERDICT = {Verdict.PLACED: "green", Verdict.NOT_PLACED: "yellow", Verdict.REFUSED: "red"}
+_STYLES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "+++": {"bold": True},
+    "---": {"bold": True},
+    "@@": {"fg": "cyan"},
+    "+": {"fg": "green"},
+    "-": {"fg": "red"},
+    f"  {Verdict.PLACED}": {"fg": "green"},
+    f"  {Verdict.NOT_PLACED}": {"fg": "yellow"},
+    f"  {Verdict.REFUSED}": {"fg": "red"},
+}
+"""How lines of a diff are shown, and verdicts, by their beginning."""
 
 
-def coloured(diff: str) -> str:
-    """A diff with its headline in bold, in colours; click takes them away where nobody sees them."""
-    return "".join(_line(line) for line in diff.splitlines(keepends=True))
+def coloured(text: str) -> str:
+    """A sentence, or a diff with it, in colours; `say` takes them away where nobody sees them."""
+    return "".join(_line(line) for line in text.splitlines(keepends=True))
 
 
 def _line(line: str) -> str:
-    colour = next((value for start, value in _DIFF.items() if line.startswith(start)), None)
-    if colour == "bold":
-        return style(line, bold=True)
-    return style(line, fg=colour) if colour else line
-
-
-def painted(word: Verdict) -> str:
-    """A verdict in its colour."""
-    return style(word, fg=_VERDICT[word])
+    start = next((start for start in _STYLES if line.startswith(start)), "")
+    length = len(start) if start.startswith(" ") else len(line)
+    return style(line[:length], **_STYLES[start]) + line[length:] if start else line
 
 
 def summary(item: Preview) -> list[str]:

@@ -10,9 +10,8 @@ from flask import Blueprint, Response, abort, request
 from common.texts import printable
 from webhook.preview.browser import guard
 from webhook.preview.formats import FORMATS, WITHOUT_PODS
+from webhook.preview.inputs import SHOWN, ParameterError, answer, openapi, read_query, texts_of
 from webhook.preview.page import page
-from webhook.preview.parameters import SHOWN, ParameterError, openapi, read_query
-from webhook.preview.upload import answer, hint, texts_of
 from webhook.rules.source import TableSource
 from webhook.work import Work, inline
 
@@ -25,6 +24,9 @@ TYPES: Final = {
     "application/vnd.ultraserver-webhook.preview-old+json": "json-old",
 }
 """Media type -> format; the first is the answer to a client that takes anything."""
+CURL: Final = "application/x-www-form-urlencoded"
+"""What curl says of a body, whatever it is, unless somebody says something else."""
+JOINED: Final = "; curl's -d takes newlines out of a file: send it with --data-binary @FILE"
 TYPE_OF: Final = {form: kind for kind, form in TYPES.items()}
 
 
@@ -70,7 +72,8 @@ def show(source: TableSource, work: Work) -> Response:
     texts = texts_of()
     status, text = work(sum(map(len, texts.values())), answer, source.table(), texts, how, FORMATS[form])
     if status != HTTPStatus.OK:
-        abort(status, text + hint(texts))
+        joined = request.mimetype == CURL and b"\n" not in texts["request"]
+        abort(status, text + JOINED if joined else text)
     return Response(text, content_type=f"{kind}; charset=utf-8")
 
 

@@ -3,7 +3,7 @@
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import TemporaryDirectory
 
 from webhook.documents import dump_yaml
 from webhook.objects.tree import Json
@@ -63,12 +63,8 @@ def _unfit(folder: Path, name: Path) -> Iterator[Problem]:
 def _replace(path: Path, text: str) -> None:
     """Puts a new file in the place of a path, which may be a link by now; its mode stays."""
     mode = stat.S_IMODE(path.lstat().st_mode) if path.is_file() else 0o644
-    with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".", delete=False) as new:
-        try:
-            new.write(text)
-            new.close()
-            Path(new.name).chmod(mode)
-            Path(new.name).replace(path)
-        except BaseException:
-            Path(new.name).unlink()
-            raise
+    with TemporaryDirectory(dir=path.parent, prefix=".") as folder:
+        new = Path(folder, path.name)
+        new.write_text(text, encoding="utf-8")
+        new.chmod(mode)
+        new.replace(path)

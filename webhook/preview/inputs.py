@@ -1,0 +1,145 @@
+"""What a preview over HTTP is asked: its query, as ``openapi.yaml`` has it, its texts, and its answer."""
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from flask import abort, request
+from werkzeug.datastructures import MultiDict
+from werkzeug.exceptions import BadRequest, RequestEntityTooLarge
+
+from common.texts import did_you_mean, printable
+from webhook import limits
+from webhook.documents import DocumentError, read_documents
+from webhook.preview.run import EMPTY, Preview, preview
+from webhook.rows.table import Table
+
+SHOWN: Final = 60
+"""Characters of a value that a refusal repeats."""
+FORM: Final = "multipart/form-data"
+PARTS: Final = {"object", "old"}
+"""Parts of a form: the documents, and the stored objects that they update."""
+
+
+class ParameterError(BadRequest):
+    """A query or a form that is refused.
+
+    Attributes:
+        code_name: what is wrong, for programs.
+    """
+
+    def __init__(self, code_name: str, reason: str) -> None:
+        super().__init__(reason)
+        self.code_name = code_name
+
+
+@cache
+def openapi() -> dict[str, Any]:
+    """Returns the OpenAPI document, with the published schema of previews."""
+    folder = files("webhook.preview")
+    (document,) = read_documents(folder.joinpath("openapi.yaml").read_bytes())
+    described: dict[str, Any] = document.value
+    text = folder.joinpath("preview.schema.json").read_text("utf-8")
+    schema = json.loads(text.replace("#/$defs/", "#/components/schemas/"))
+    shown = {key: schema[key] for key in schema if key not in {"$schema", "$id", "$defs"}}
+    described["components"]["schemas"] |= {"Preview": shown, **schema["$defs"]}
+    return described
+
+
+@cache
+def schemas() -> dict[str, dict[str, Any]]:
+    """Returns the JSON Schema of each parameter by its name."""
+    declared = openapi()["paths"]["/v1/preview"]["post"]["parameters"]
+    return {each["name"]: dict(each["schema"]) for each in declared}
+
+
+def read_query(query: MultiDict[str, str]) -> dict[str, Any]:
+    """Returns what a query asks for, by the names that `preview` has; what it does not name is left out.
+
+    Raises:
+        ParameterError: if a parameter is unknown, given twice or wrong.
+    """
+    asked, known = {}, schemas()
+    for name, texts in query.lists():
+        if name not in known:
+            allowed = ", ".join(known) + did_you_mean(name, known)
+            message = f"unknown parameter {_quoted(name)}, allowed are {allowed}"
+            raise ParameterError("unknown-parameter", message)
+        if len(texts) > 1:
+            message = f"parameter {name} is given {len(texts)} times: give it once"
+            raise ParameterError("repeated-parameter", message)
+        asked[name.replace("-", "_")] = _value(name, texts[0], known[name])
+    return asked
+
+
+def _value(name: str, text: str, schema: dict[str, Any]) -> str | bool:
+    values = schema.get("enum", ["true", "false"])
+    allowed = schema.get("description") or ", ".join(values)
+    if not (re.fullmatch(schema["pattern"], text) if "pattern" in schema else text in values):
+        message = f"parameter {name} is {_quoted(text)}; allowed is {allowed}"
+        raise ParameterError("invalid-parameter", message)
+    return text == "true" if schema["type"] == "boolean" else text
+
+
+def _quoted(text: str) -> str:
+    return repr(printable(text, SHOWN))
+
+
+def answer(
+    table: Table,
+    texts: Mapping[str, str | bytes],
+    how: Mapping[str, Any],
+    render: Callable[[list[Preview]], str],
+) -> tuple[int, str]:
+    """Returns HTTP status and text of the previews of documents; the text of a refusal is its reason.
+
+    Args:
+        table: the rules.
+        texts: of the documents and, as ``old``, of what is stored, by their names in messages.
+        how: what else `preview` takes.
+        render: makes the text of previews.
+    """
+    try:
+        read = {name: read_documents(text, name, limits.PREVIEW_VALUES) for name, text in texts.items()}
+        old = read.pop("old", None)
+        (documents,) = read.values()
+        items = preview(table, documents, now=time.time(), old=old, most_pods=limits.PREVIEW_PODS, **how)
+    except DocumentError as error:
+        return 400, str(error)
+    return (200, render(items)) if items else (400, EMPTY)
+
+
+def refuse_longer(most: int) -> None:
+    """Ends a request that is longer than so many bytes, before it is read."""
+    if (request.content_length or 0) > most:
+        abort(413, f"a preview takes {limits.PREVIEW} bytes at most")
+    request.max_form_memory_size = most
+
+
+def texts_of() -> dict[str, bytes]:
+    """Returns the texts of the request: ``request``, its body; or the parts of a form.
+
+    Raises:
+        HTTPException: if it is too large, or another form.
+    """
+    refuse_longer(limits.PREVIEW)
+    if request.mimetype != FORM:
+        return {"request": request.get_data(cache=False)}
+    request.max_form_parts = len(PARTS) + 1
+    try:
+        given = [(name, text.encode()) for name, text in request.form.items(multi=True)]
+        given += [(name, file.read()) for name, file in request.files.items(multi=True)]
+    except RequestEntityTooLarge:
+        raise ParameterError(
+            "invalid-form", "the form has too many parts: object once, and old once"
+        ) from None
+    texts = dict(given)
+    if "object" not in texts or len(texts) < len(given) or not texts.keys() <= PARTS:
+        names = printable(", ".join(name or "a part without a name" for name, _ in given), SHOWN)
+        message = f"the form has {names or 'nothing'}; it takes object once and, for an update, old once"
+        raise ParameterError("invalid-form", f"{message}: send it as curl -F does")
+    return texts
