@@ -137,12 +137,8 @@ class Cluster:
             for value in {node.labels.get(key, "") for node in nodes}:
                 terms = self._apart.get((key, value), {}).items()
                 theirs = (whose for (own, term), whose in terms if self._meets(own, term, job))
-                ours = (
-                    whose
-                    for term in job.apart
-                    if term.key == key and (whose := self._avoids(term, value, job))
-                )
-                for whose in chain(theirs, ours):
+                ours = (self._avoids(term, value, job) for term in job.apart if term.key == key)
+                for whose in chain(theirs, filter(None, ours)):
                     if is_pod(whose) or not always:
                         return Cause("repelled", f"kept off by anti-affinity and {shown(whose)}")
         return None

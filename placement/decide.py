@@ -17,18 +17,7 @@ from placement.believe import believed, planned
 from placement.cluster import Cluster
 from placement.jobs import Job, jobs_of
 from placement.model import Ended, JobKey, Pod, Taken
-from placement.plan import (
-    REMEMBERED,
-    Decision,
-    Deletion,
-    Failure,
-    Keeping,
-    Memory,
-    Opening,
-    Tuning,
-    Unsettled,
-    Waiting,
-)
+from placement.plan import Decision, Deletion, Failure, Keeping, Memory, Opening, Tuning, Unsettled, Waiting
 from placement.reasons import LONGEST, explain
 from placement.topology import Topology
 
@@ -69,7 +58,7 @@ class _Round:
 
     def __init__(self, cluster: Cluster, now: datetime, tuning: Tuning, memory: Memory) -> None:
         self._cluster, self._now, self._tuning, self._memory = cluster, now, tuning, memory
-        self._doubtful = {name: at for name, at in memory.doubtful.items() if now - at < REMEMBERED}
+        self._doubtful = memory.doubtful_at(now)
         self._allocator = Allocator(cluster, self._doubtful)
         self._openings: list[Opening] = []
         self._deletions: list[Deletion] = []

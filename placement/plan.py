@@ -120,6 +120,10 @@ class Memory:
     keeping: Keeping | None = None
     doubtful: Mapping[str, datetime] = field(default_factory=dict)
 
+    def doubtful_at(self, now: datetime) -> dict[str, datetime]:
+        """The doubtful nodes that are remembered still."""
+        return {name: at for name, at in self.doubtful.items() if now - at < REMEMBERED}
+
     def refused(self, job: JobKey, why: str, now: datetime) -> Self:
         """The same, and that a write to a job's pods was refused."""
         before = self.failures.get(job, Failure(0, now, frozenset()))

@@ -225,10 +225,7 @@ def read_apart(spec: Object) -> tuple[Apart, ...]:
 
 
 def _apart(*said: Any) -> Apart:  # noqa: ANN401 - as the fields of one
-    known = _aparts.get(said)
-    if known is None:
-        known = _aparts[said] = Apart(*said)
-    return known
+    return _aparts.setdefault(said, Apart(*said))
 
 
 def _selector(found: Object | None) -> tuple[Expression, ...] | None:

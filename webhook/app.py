@@ -18,6 +18,11 @@ Render = Callable[[int, str, str], Response]
 """Status, code and reason of an error -> its response."""
 
 
+def as_json(_: int, code: str, reason: str) -> Response:
+    """An error as JSON."""
+    return jsonify(error=reason, code=code)
+
+
 class InMemoryRequest(Request):
     """A request of which no part goes to a file: the root of a container cannot be written."""
 
@@ -25,36 +30,25 @@ class InMemoryRequest(Request):
         return BytesIO()
 
 
-def create_app(*blueprints: Blueprint, render_error: Render | None = None) -> Flask:
-    """Returns the application of a listener.
-
-    Args:
-        blueprints: what it serves.
-        render_error: renders errors; JSON by default: ``{"error": REASON, "code": CODE}``.
-    """
+def create_app(*blueprints: Blueprint, render_error: Render = as_json) -> Flask:
+    """Returns the application of a listener; errors are ``{"error": REASON, "code": CODE}`` by default."""
     app = Flask("webhook", static_folder=None)
     app.request_class = InMemoryRequest
     app.config.update(MAX_CONTENT_LENGTH=limits.BODY, PROVIDE_AUTOMATIC_OPTIONS=False)
     app.url_map.merge_slashes = False
     for blueprint in blueprints:
         app.register_blueprint(blueprint)
-    render = render_error or as_json
 
     def answer(error: Exception) -> Response:
         status, reason, headers = described(error)
         code = getattr(error, "code_name", None) or code_of(status)
-        response = render(status, code, reason)
+        response = render_error(status, code, reason)
         response.status_code = status
         response.headers.update(headers)
         return response
 
     app.register_error_handler(Exception, answer)
     return app
-
-
-def as_json(_: int, code: str, reason: str) -> Response:
-    """An error as JSON."""
-    return jsonify(error=reason, code=code)
 
 
 def described(error: Exception) -> tuple[int, str, dict[str, Any]]:

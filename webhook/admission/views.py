@@ -39,11 +39,7 @@ def admission_blueprint(
 ) -> Blueprint:
     """Returns what the API server and the kubelet call: reviews, ``/livez`` and ``/readyz``.
 
-    Args:
-        state: the rule table and the certificate in use.
-        metrics: what counts reviews.
-        long_reviews: does what is longer than `limits.SHORT_REVIEW`.
-        checks: checks rule tables.
+    Reviews longer than `limits.SHORT_REVIEW` are ``long_reviews``, and rule tables ``checks``.
     """
     blueprint = Blueprint("admission", __name__)
     counted = metrics or Metrics(state)

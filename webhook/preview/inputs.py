@@ -97,11 +97,7 @@ def answer(
 ) -> tuple[int, str]:
     """Returns HTTP status and text of the previews of documents; the text of a refusal is its reason.
 
-    Args:
-        table: the rules.
-        texts: of the documents and, as ``old``, of what is stored, by their names in messages.
-        how: what else `preview` takes.
-        render: makes the text of previews.
+    The texts are the documents and, as ``old``, what is stored; they have the names that messages give them.
     """
     try:
         read = {name: read_documents(text, name, limits.PREVIEW_VALUES) for name, text in texts.items()}

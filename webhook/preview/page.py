@@ -4,25 +4,29 @@ import json
 from collections.abc import Iterable
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 from flask import Response, make_response, render_template, request
 from werkzeug.datastructures import MultiDict
 
+from contract.place import Place
 from webhook import limits
 from webhook.app import as_json
 from webhook.documents import dump_yaml
 from webhook.preview.inputs import ParameterError, answer, read_query, refuse_longer
 from webhook.preview.lines import diff_lines
-from webhook.preview.picture import picture
 from webhook.preview.report import item_of
 from webhook.preview.run import Preview
-from webhook.preview.sentence import totals
+from webhook.preview.sentence import PAIR, SERVER, judged, totals
 from webhook.rules.source import TableSource
 from webhook.work import Work
 
 EXAMPLE = files("webhook.preview").joinpath("static/example.yaml").read_text(encoding="utf-8")
 """The job that the page offers to somebody who has none at hand."""
+NODES: Final = 4
+"""Nodes of an UltraServer."""
+MOST: Final = 12
+"""Units that are drawn; the others are counted."""
 
 
 def page(source: TableSource, work: Work) -> Response:
@@ -68,6 +72,30 @@ def shown(item: Preview) -> dict[str, Any]:
         "patch_text": json.dumps(list(item.outcome.operations), indent=2),
         "made": [shown(pod) | {"title": str(pod.share)} for pod in item.pods or ()],
     }
+
+
+def picture(item: Preview) -> dict[str, Any] | None:
+    """Returns the first ``units`` of a job, or of one group of it, and how many ``more`` there are.
+
+    A unit has a ``name`` and ``nodes``: by place the number of the worker there, or None where another job
+    may be. None where nothing is placed.
+    """
+    _, place = judged(item)
+    if place is None:
+        return None
+    blocks = max(1, place.workers // place.size)
+    units = [_unit(place, number) for number in range(min(blocks, MOST))]
+    return {"units": units, "more": max(0, blocks - MOST)}
+
+
+def _unit(place: Place, number: int) -> dict[str, Any]:
+    first = number * place.size
+    nodes: list[int | None] = [*range(first, min(first + place.size, place.workers))]
+    if place.unit == PAIR:
+        nodes += [None] * (NODES - len(nodes))
+    names = {SERVER: "UltraServer", PAIR: "pair"}
+    name = names.get(place.unit, "node" if place.size == 1 else "unit")
+    return {"name": f"{name} {number + 1}", "nodes": nodes}
 
 
 def rendered(form: dict[str, str], status: int = HTTPStatus.OK, **found: Any) -> Response:  # noqa: ANN401

@@ -35,10 +35,7 @@ def preview_blueprint(
 ) -> Blueprint:
     """Returns the page, ``POST /v1/preview``, ``/preview``, its path up to 0.2.0, and ``/v1/openapi.json``.
 
-    Args:
-        source: of the rule table.
-        work: where previews are made.
-        allowed_hosts: names by which people address it, beside IP addresses and localhost.
+    ``allowed_hosts`` are names by which people address it, beside IP addresses and localhost.
     """
     blueprint = Blueprint("preview", __name__, template_folder="templates", static_folder="static")
     guard(blueprint, allowed_hosts)

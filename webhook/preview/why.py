@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from common.texts import printable
-from webhook.engine.outcome import State
+from webhook.engine.outcome import Outcome, State
 from webhook.objects.tree import shown
 from webhook.preview.pods import told
 from webhook.preview.report import item_of
@@ -22,6 +22,16 @@ def as_why(previews: Iterable[Preview]) -> str:
     return "\n".join([*texts, *([f"{totals(items)}\n"] if len(items) > 1 else [])])
 
 
+def messages(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    """What an outcome says to people beside its reason, each with what it is."""
+    if "policy" in outcome.facts:
+        yield "policy", outcome.facts["policy"]
+    if outcome.shadow and outcome.would:
+        yield from (("shadow", f"would be refused: {text}") for text in outcome.would.denials)
+    yield from (("warning", text) for text in outcome.warnings)
+    yield from (("denied", text) for text in outcome.denials)
+
+
 def _with_pods(of: Preview) -> Iterator[str]:
     yield from _lines(of)
     for pod, like in told(of.pods or ()):
@@ -36,11 +46,7 @@ def _lines(of: Preview) -> Iterator[str]:
     if job := item["job"]:
         size = "{workers} workers, {nodes} nodes, node config {nodeConfig}".format(**job)
         yield f"  shape    {job['shape']} ({size})"
-    if item["policy"]:
-        yield f"  policy   {printable(item['policy'])}"
-    yield from (f"  warning  {text}" for text in item["warnings"])
-    yield from (f"  denied   {text}" for text in item["denials"])
-    yield from (f"  shadow   would be refused: {text}" for text in (item["shadow"] or {}).get("denials", ()))
+    yield from (f"  {name:8} {printable(text)}" for name, text in messages(of.outcome))
     fields: dict[str, list[str]] = {}
     for change in item["changes"]:
         fields.setdefault(change["rule"]["name"] if change["rule"] else "", []).append(_field(change))

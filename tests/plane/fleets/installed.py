@@ -6,6 +6,7 @@ import base64
 import contextlib
 import socket
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from testbed.plane.webhook import RunningWebhook
 from testbed.waiting import until
 
 KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+MERGE = "application/merge-patch+json"
 AWAY = "https://127.0.0.1:1"
 """Where nobody listens."""
 
@@ -69,6 +71,22 @@ def _refused(inside: Kubectl) -> bool:
     except KubectlError:
         return True
     return False
+
+
+def runs(namespace: Kubectl, pod: str) -> None:
+    """Says of a Pod what a kubelet says once its containers run, here at the address of this machine.
+
+    The API server takes it a moment after a webhook is gone.
+    """
+    here = address()
+    ready = [{"type": kind, "status": "True"} for kind in ("Ready", "ContainersReady", "PodScheduled")]
+    status = {"phase": "Running", "podIP": here, "podIPs": [{"ip": here}], "conditions": ready}
+    path = f"/api/v1/namespaces/{namespace.namespace}/pods/{pod}/status"
+
+    def taken() -> bool:
+        return namespace.api.send("PATCH", path, {"status": status}, MERGE)[0] == HTTPStatus.OK
+
+    until(taken, f"the status of Pod {pod}")
 
 
 def address() -> str:

@@ -33,11 +33,10 @@ from testbed.plane.webhook import NAME, RunningWebhook
 from testbed.release.pyz import write
 from testbed.waiting import until
 from tests.nodes.processes import about, processes
-from tests.plane.fleets.installed import address
+from tests.plane.fleets.installed import MERGE, runs
 
 HOME = f"/api/v1/namespaces/{NAMESPACE}"
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
-MERGE = "application/merge-patch+json"
 SCALED = "HorizontalPodAutoscaler"
 """Left out: it would make a second replica after a while."""
 
@@ -127,7 +126,7 @@ def installed(plane: ControlPlane, nothing: Kubectl) -> Iterator[Installed]:
     (pod,) = [found["metadata"]["name"] for found in pods if "serving" in str(found["metadata"]["labels"])]
     made = Installed(plane, nothing, running, tls, pod)
     for found in pods:
-        runs(made, found["metadata"]["name"])
+        runs(home, found["metadata"]["name"])
     program = placement.start(plane, "leader")
     webhook.asked(nothing, {f"mpijobs.{NAME}.io"}, webhook.PROBE)
     yield made
@@ -139,14 +138,6 @@ def installed(plane: ControlPlane, nothing: Kubectl) -> Iterator[Installed]:
     home.delete("validatingadmissionpolicybindings,validatingadmissionpolicies")
     home.delete("deployments")
     end(home, "pods")
-
-
-def runs(made: Installed, pod: str) -> None:
-    """What a kubelet says of a pod whose containers have started."""
-    ready = [{"type": kind, "status": "True"} for kind in ("Ready", "ContainersReady", "PodScheduled")]
-    made.patch(
-        f"{HOME}/pods/{pod}/status", {"status": {"phase": "Running", "podIP": address(), "conditions": ready}}
-    )
 
 
 def test_a_cluster_is_looked_at_before(nothing: Kubectl, plane: ControlPlane, tmp_path: Path) -> None:
@@ -191,7 +182,7 @@ def unpulled(made: Installed) -> Iterator[None]:
     made.patch(f"{HOME}/pods/{made.pod}/status", {"status": change})
     yield
     made.patch(f"{HOME}/pods/{made.pod}/status", {"status": {"containerStatuses": None}})
-    runs(made, made.pod)
+    runs(made.plane.kubectl.in_namespace(NAMESPACE), made.pod)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from testbed.plane.jobs import together
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.process import free_ports
 from testbed.waiting import until
-from tests.plane.fleets.installed import address
+from tests.plane.fleets.installed import runs
 
 NAME = f"{chart.NAME}-preview"
 JOB = mpijob(4)
@@ -53,7 +53,7 @@ def proxy_role(namespace: str) -> Object:
 @pytest.fixture
 def served(plane: ControlPlane) -> Iterator[Kubectl]:
     """The chart's Service and command, where a kubelet would run them: on an address of this machine."""
-    here, (port,) = address(), free_ports(1)
+    (port,) = free_ports(1)
     parts = {part["kind"]: part for part in chart.objects() if part["metadata"]["name"] == NAME}
     (container,) = parts["Deployment"]["spec"]["template"]["spec"]["containers"]
     own = ("--port=", "--rules=")
@@ -78,9 +78,7 @@ def served(plane: ControlPlane) -> Iterator[Kubectl]:
     }
     parts["Service"]["metadata"]["namespace"] = kubectl.namespace
     kubectl.create(together(parts["Service"], pod))
-    ready = [{"type": kind, "status": "True"} for kind in ("Ready", "ContainersReady", "PodScheduled")]
-    status = {"phase": "Running", "podIP": here, "podIPs": [{"ip": here}], "conditions": ready}
-    kubectl.run("patch", "pod", "preview", "--subresource=status", "-p", json.dumps({"status": status}))
+    runs(kubectl, "preview")
     yield kubectl
     kubectl.delete("pod", "preview", at_once=True)
     plane.programs.stop(program)
