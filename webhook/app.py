@@ -14,9 +14,6 @@ from webhook.work import BusyError, FailedError, TooLargeError
 
 log = logging.getLogger("webhook.app")
 
-Render = Callable[[int, str, str], Response]
-"""Status, code and reason of an error -> its response."""
-
 
 def as_json(_: int, code: str, reason: str) -> Response:
     """An error as JSON."""
@@ -30,8 +27,8 @@ class InMemoryRequest(Request):
         return BytesIO()
 
 
-def create_app(*blueprints: Blueprint, render_error: Render = as_json) -> Flask:
-    """Returns the application of a listener; errors are ``{"error": REASON, "code": CODE}`` by default."""
+def create_app(*blueprints: Blueprint, render_error: Callable[[int, str, str], Response] = as_json) -> Flask:
+    """Returns the application of a listener; errors are rendered of status, code and reason."""
     app = Flask("webhook", static_folder=None)
     app.request_class = InMemoryRequest
     app.config.update(MAX_CONTENT_LENGTH=limits.BODY, PROVIDE_AUTOMATIC_OPTIONS=False)
@@ -41,8 +38,7 @@ def create_app(*blueprints: Blueprint, render_error: Render = as_json) -> Flask:
 
     def answer(error: Exception) -> Response:
         status, reason, headers = described(error)
-        code = getattr(error, "code_name", None) or code_of(status)
-        response = render_error(status, code, reason)
+        response = render_error(status, getattr(error, "code_name", code_of(status)), reason)
         response.status_code = status
         response.headers.update(headers)
         return response

@@ -1,6 +1,7 @@
 """The page without a browser: its order, its escaping, its errors and what it is made of."""
 
 import re
+import tempfile
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -72,6 +73,17 @@ def test_a_file_counts_more_than_the_field(client: Client) -> None:
     file = (BytesIO(dump_yaml(mpijob(8)).encode()), "job.yaml")
     answer = client.post("/", data={"object": "kind: x", "file": file}).get_data(as_text=True)
     assert "placed: 8 workers in blocks of 4" in answer
+
+
+def test_a_large_file_is_read_where_no_file_can_be_written(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects containers, whose root cannot be written: uploads of 500 KB went to a temporary file."""
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    head = 'Content-Disposition: form-data; name="file"; filename="job.yaml"'
+    body = f"--x\r\n{head}\r\n\r\n{dump_yaml(mpijob(8))}{'#' * 600_000}\r\n--x--\r\n"
+    answer = client.post("/", data=body.encode(), content_type="multipart/form-data; boundary=x")
+    assert "placed: 8 workers" in answer.get_data(as_text=True)
 
 
 @pytest.mark.parametrize(

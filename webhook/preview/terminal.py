@@ -33,7 +33,7 @@ def _line(line: str) -> str:
     if start is None:
         return line
     length, colour = len(start) if start.startswith(" ") else len(line), _COLOURS[start]
-    return style(line[:length], fg=colour, bold=colour is None) + line[length:]
+    return style(line[:length], fg=colour, bold=not colour or None) + line[length:]
 
 
 def summary(item: Preview) -> list[str]:

@@ -36,9 +36,9 @@ ALONE = (
 
 
 @cache
-def load_default() -> Table:
-    """The packaged table."""
-    return build(default_draft())
+def load_default(*, placement: bool = False) -> Table:
+    """The packaged table, with or without the rows of whole-job admission."""
+    return build(installed_draft(placement=placement))
 
 
 def load_installed(path: FilePath | None = None, *, placement: bool = True) -> Table:
@@ -48,7 +48,7 @@ def load_installed(path: FilePath | None = None, *, placement: bool = True) -> T
         TableError: with every problem of the table.
         OSError: if a file cannot be read.
     """
-    return build(installed_draft(path, placement=placement)) if path else _chart_default(placement)
+    return build(installed_draft(path, placement=placement)) if path else load_default(placement=placement)
 
 
 def installed_draft(path: FilePath | None = None, *, placement: bool = True) -> Draft:
@@ -98,11 +98,6 @@ def placement_draft() -> Draft:
     """The packaged table with the rows of whole-job admission; not to be changed, either."""
     rows = files("webhook.rules").joinpath(PLACEMENT).read_bytes()
     return draft_of([(PLACEMENT_SOURCE, rows)], PLACEMENT_SOURCE)
-
-
-@cache
-def _chart_default(placement: bool) -> Table:  # noqa: FBT001 - for `cache`
-    return build(installed_draft(placement=placement))
 
 
 def draft_of(texts: Sequence[Text], where: str, below: Draft | None = None) -> Draft:
