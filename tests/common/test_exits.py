@@ -22,14 +22,16 @@ WRITE = {
     *(f"click.{name}" for name in ("echo", "secho", "style", "confirm", "prompt", "echo_via_pager")),
     *(f"sys.{name}.{how}" for name in ("stdout", "stderr") for how in ("write", "writelines", "buffer")),
 }
+LAST = {name.rpartition(".")[2] for name in WRITE}
 HOSTILE = "x\x1b[2J\u202e\x9b2J\n::error::y ##[group]"
 
 
 def written(path: Path) -> Iterator[str]:
     """Where a module names what writes to a terminal or a pipe."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Attribute | ast.Name) and ast.unparse(node) in WRITE:
-            yield f"{path}:{node.lineno}: {ast.unparse(node)}"
+        last = getattr(node, "attr", getattr(node, "id", ""))
+        if last in LAST and ast.unparse(node) in WRITE:
+            yield f"{path}:{node.lineno}: {last}"
         if isinstance(node, ast.ImportFrom):
             yield from (
                 f"{path}:{node.lineno}: {alias.name}"
