@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import socket
 from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from certs.objects import webhook_configuration
 from kube.client import connect
@@ -69,13 +66,3 @@ def _refused(inside: Kubectl) -> bool:
     except KubectlError:
         return True
     return False
-
-
-def address() -> str:
-    """This machine's own, for the API server passes on nothing to loopback addresses; nothing is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError:
-            pytest.skip("this machine has loopback addresses only, to which the API server passes on nothing")
-        return str(probe.getsockname()[0])

@@ -33,7 +33,7 @@ from testbed.plane.webhook import NAME, RunningWebhook
 from testbed.release.pyz import write
 from testbed.waiting import until
 from tests.nodes.processes import about, processes
-from tests.plane.fleets.installed import address
+from tests.plane.served import address
 
 HOME = f"/api/v1/namespaces/{NAMESPACE}"
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
