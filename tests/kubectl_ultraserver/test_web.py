@@ -17,6 +17,7 @@ from kube.api import ApiError
 from kubectl_ultraserver import web
 from kubectl_ultraserver.proxy import ProxiedApi, Reply
 from tests.kubectl_ultraserver.build import run
+from webhook.limits import BODY
 
 PAGE = "default-src 'none'"
 
@@ -156,7 +157,7 @@ def test_a_form_goes_on_with_its_length_and_its_origin_and_without_the_cookie(
 
 
 def test_a_body_without_a_length_or_too_long_is_refused(page: web.Web, api: FakeProxy) -> None:
-    for length in ("", "-1", str(web.BODY + 1)):
+    for length in ("", "-1", str(BODY + 1)):
         assert ask(page, "/", "POST", b"", Cookie=page.cookie, Content_Length=length).status == 413
     assert not api.asked
 

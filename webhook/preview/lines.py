@@ -29,9 +29,10 @@ class Line(NamedTuple):
 
 def diff_lines(item: Preview) -> Iterator[Line]:
     """Yields the diff of an object as YAML; nothing where it is not changed."""
-    before, after = (dump_yaml(abridged(value)).splitlines() for value in (item.object, item.outcome.after))
-    rules = _rules(item)
-    for group in SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(CONTEXT):
+    texts = [dump_yaml(abridged(value)) for value in (item.object, item.outcome.after)]
+    before, after = (text.splitlines() for text in texts)
+    rules = _rules(item, texts[1])
+    for group in SequenceMatcher(None, before, after).get_grouped_opcodes(CONTEXT):
         yield Line("@", f"line {group[0][3] + 1}")
         for tag, old, old_end, new, new_end in group:
             if tag == "equal":
@@ -41,9 +42,9 @@ def diff_lines(item: Preview) -> Iterator[Line]:
             yield from (Line("+", after[at], rules(at + 1)) for at in range(new, new_end))
 
 
-def _rules(item: Preview) -> Callable[[int], str]:
+def _rules(item: Preview, after: str) -> Callable[[int], str]:
     """Returns what gives the rule of a line afterwards: of the change there, or else of the next one."""
-    (document,) = read_documents(dump_yaml(abridged(item.outcome.after)), "after")
+    (document,) = read_documents(after, "after")
     spans = []
     for change in item.changes:
         if change.after is not None:

@@ -17,15 +17,17 @@ from webhook.documents import DocumentError, dump_yaml, read_documents
 from webhook.preview.lines import diff_lines
 from webhook.preview.parameters import ParameterError, read_query
 from webhook.preview.picture import picture
-from webhook.preview.report import item_of
+from webhook.preview.report import rules_of
 from webhook.preview.run import Preview, preview
-from webhook.preview.sentence import totals
+from webhook.preview.sentence import sentence, totals, verdict
 from webhook.rows.table import Table
 from webhook.rules.source import TableSource
 from webhook.work import Work
 
 EXAMPLE = files("webhook.preview").joinpath("static/example.yaml").read_text(encoding="utf-8")
 """The job that the page offers to somebody who has none at hand."""
+WHOLE = 25
+"""Documents shown with their changes; a page of all 120 that a text may hold takes a browser 5 s."""
 
 
 def add_page(blueprint: Blueprint, source: TableSource, work: Work) -> None:
@@ -51,11 +53,13 @@ def given() -> dict[str, Any]:
     request.max_form_memory_size = 2 * limits.PREVIEW
     form: dict[str, Any] = {name: request.form.get(name, "") for name in ("object", "old", "namespace")}
     form["pods"] = "pods" in request.form
+    form["first"] = request.form.get("first", 0, int)
     if "example" in request.args:
         form["object"] = EXAMPLE
-    file = request.files.get("file")
-    if file and (content := file.read()):
-        form["object"] = content.decode("utf-8", "replace")
+    for name in ("object", "old"):
+        file = request.files.get(f"{name}-file")
+        if file and (content := file.read()):
+            form[name] = content.decode("utf-8", "replace")
     return form
 
 
@@ -82,26 +86,33 @@ def answer(table: Table, form: Mapping[str, Any]) -> tuple[int, str]:
     if not items:
         return 400, json.dumps({"items": [], "error": "the text holds no document"})
     last = totals(items) if len(items) > 1 else ""
-    return 200, json.dumps({"items": [shown(item) for item in items], "totals": last})
+    whole = range(form["first"], form["first"] + WHOLE)
+    found = [answer_of(item) | (changes(item) if index in whole else {}) for index, item in enumerate(items)]
+    return 200, json.dumps({"items": found, "totals": last})
 
 
-def shown(item: Preview) -> dict[str, Any]:
-    """What the page shows of one preview."""
+def answer_of(item: Preview) -> dict[str, Any]:
+    """What the page shows of every preview."""
+    said = {"title": item.title, "verdict": verdict(item), "sentence": sentence(item)}
+    return said | {"warnings": list(item.outcome.warnings), "notes": list(item.notes)}
+
+
+def changes(item: Preview) -> dict[str, Any]:
+    """What the page shows of `WHOLE` previews besides."""
     drawn = picture(item)
-    more: dict[str, Any] = {
-        "title": item.title,
+    return {
         "lines": list(diff_lines(item)),
         "picture": drawn and {"units": [unit._asdict() for unit in drawn.units], "more": drawn.more},
+        "rules": [row._asdict() for row in rules_of(item)],
         "yaml": dump_yaml(item.outcome.after),
         "patch_text": json.dumps(list(item.outcome.operations), indent=2),
-        "made": [shown(pod) | {"title": str(pod.share)} for pod in item.pods or ()],
+        "made": [{"title": str(pod.share), "lines": list(diff_lines(pod))} for pod in item.pods or ()],
     }
-    return item_of(item) | more
 
 
 def rendered(form: Mapping[str, Any], found: Mapping[str, Any], status: HTTPStatus) -> Response:
     """The page with a form and the previews of it."""
-    return make_response(render_template("page.html", form=form, **found), status)
+    return make_response(render_template("page.html", form=form, whole=WHOLE, **found), status)
 
 
 def error_page(status: int, code: str, reason: str) -> Response:
