@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import click
 
@@ -21,10 +21,11 @@ from kubectl_ultraserver.check.line import Status
 from kubectl_ultraserver.listing import Lister, UnknownJobError
 from kubectl_ultraserver.names import JobName, parse
 from kubectl_ultraserver.preview import Asker, lines, report
-from kubectl_ultraserver.proxy import connect_as_user
+from kubectl_ultraserver.proxy import ProxiedApi, connect_as_user
 from kubectl_ultraserver.servers import is_selected, servers
 from kubectl_ultraserver.terminal import checked, drawn, explained, verified
 from kubectl_ultraserver.verify import verify
+from kubectl_ultraserver.web import serve
 from kubectl_ultraserver.why import why
 from webhook.cli import files_of, read_text
 from webhook.documents import DocumentError, read_documents
@@ -111,16 +112,20 @@ def why_command(lister: Lister, job: JobName, form: str) -> None:
 
 
 @main.command("preview")
-@click.option(
-    "-f", "--filename", "files", multiple=True, required=True, help="File or directory; - is stdin."
-)
+@click.option("-f", "--filename", "files", multiple=True, help="File or directory; - is stdin.")
 @click.option("--fit", "fits", is_flag=True, help="Say which UltraServers it would get now, or why it waits.")
+@click.option("--web", is_flag=True, help="Open the installation's page of previews, until Ctrl-C.")
 @connected
-def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: bool) -> NoReturn:
+def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: bool, web: bool) -> None:
     """Show what the cluster would make of objects, also by a dry run.
 
     Exits with 0 if both say the same (and --fit finds nodes), 1 if not, 2 if one is refused or not read.
     """
+    if web is bool(files):
+        raise click.UsageError("one of --filename and --web is needed")
+    if web:
+        serve(cast("ProxiedApi", lister.api), say)
+        return
     try:
         texts = [read_text(file) for path in files for file in files_of(Path(path))]
         documents = [each for source, text in texts for each in read_documents(text, source)]

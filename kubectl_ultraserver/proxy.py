@@ -11,8 +11,10 @@ import shutil
 import socket
 import subprocess
 import tempfile
+from collections.abc import Mapping
+from email.message import Message
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from kube.api import ApiError
 from kube.rest import Answer, RestApi, TooLongError
@@ -25,17 +27,25 @@ _WITH_US: Final = (
 """Ends a command when standard input ends, as it does with whoever holds its other end."""
 
 
+class Reply(NamedTuple):
+    """What came back of a request that was passed on."""
+
+    status: int
+    headers: Message
+    data: bytes
+
+
 class _Connection(http.client.HTTPConnection):
     """HTTP on a socket of this machine."""
 
     def __init__(self, path: str) -> None:
         super().__init__("localhost", timeout=TIMEOUT_SECONDS)
-        self._path = path
+        self.path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
+        self.sock.connect(self.path)
 
 
 class ProxiedApi(RestApi):
@@ -61,6 +71,20 @@ class ProxiedApi(RestApi):
             self._connection.close()
             raise TooLongError
         return response.status, data
+
+    def pass_on(self, verb: str, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+        """Send a request as it is, on a connection of its own: several threads may.
+
+        Raises:
+            ApiError: There is no answer.
+        """
+        try:
+            with contextlib.closing(_Connection(self._connection.path)) as connection:
+                connection.request(verb, path, body, dict(headers))
+                response = connection.getresponse()
+                return Reply(response.status, response.headers, response.read())
+        except (http.client.HTTPException, OSError) as error:
+            raise ApiError(f"{verb} {path}: {error}") from error
 
 
 def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[ProxiedApi, str]:

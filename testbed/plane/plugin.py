@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -18,21 +20,48 @@ from kube.client import KubernetesApi, connect
 from kubectl_ultraserver.__main__ import FAILED, main
 from testbed.plane.jobs import text, together
 from testbed.plane.kubectl import Kubectl, Object
-from testbed.waiting import NotYetError, until
+from testbed.waiting import PATIENCE, NotYetError, until
 
 
 def plugin(inside: Kubectl, *words: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Runs ``kubectl ultraserver WORDS`` with a namespace given as in any kubectl command."""
-    found = [str(inside.binary.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
     where = ["-n", inside.namespace] if inside.namespace else []
-    return subprocess.run(
-        [str(inside.binary), "ultraserver", *words, *where],
-        env=os.environ
-        | {"KUBECONFIG": str(kubeconfig or inside.kubeconfig), "PATH": ":".join(found), "KUBERC": "off"},
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    command, env = _command(inside, [*words, *where], kubeconfig)
+    return subprocess.run(command, env=env, check=False, capture_output=True, text=True)
+
+
+@contextlib.contextmanager
+def page(inside: Kubectl, kubeconfig: Path | None = None) -> Iterator[str]:
+    """The address that ``kubectl ultraserver preview --web`` prints; it gets Ctrl-C and must end."""
+    command, env = _command(inside, ["preview", "--web"], kubeconfig)
+    env["BROWSER"] = "true"
+    with subprocess.Popen(
+        command, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            assert process.stdout
+            first = process.stdout.readline()
+            yield first.split()[1]
+        finally:
+            os.killpg(process.pid, signal.SIGINT)
+            code = process.wait(PATIENCE)
+    assert code == 0, "it ends well"
+    until(lambda: not _has_processes(process.pid), "the end of its children")
+
+
+def _has_processes(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _command(inside: Kubectl, words: list[str], kubeconfig: Path | None) -> tuple[list[str], dict[str, str]]:
+    """The command line of the plugin, and its environment."""
+    path = [str(inside.binary.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    own = {"KUBECONFIG": str(kubeconfig or inside.kubeconfig), "PATH": ":".join(path), "KUBERC": "off"}
+    return [str(inside.binary), "ultraserver", *words], os.environ | own
 
 
 def _asked(words: list[str], given: str | None = None) -> Result:

@@ -30,7 +30,7 @@ def written(path: Path) -> Iterator[str]:
     """Where a module names what writes to a terminal or a pipe."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         last = getattr(node, "attr", getattr(node, "id", ""))
-        if last in LAST and ast.unparse(node) in WRITE:
+        if isinstance(node, ast.expr) and last in LAST and ast.unparse(node) in WRITE:
             yield f"{path}:{node.lineno}: {last}"
         if isinstance(node, ast.ImportFrom):
             yield from (

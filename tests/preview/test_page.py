@@ -3,6 +3,8 @@
 import re
 import tempfile
 from collections.abc import Iterator
+from cProfile import Profile
+from html import unescape
 from io import BytesIO
 from pathlib import Path
 
@@ -12,8 +14,10 @@ from werkzeug.test import Client, TestResponse
 from testbed import chart
 from testbed.mpijob import mpijob
 from webhook.app import create_app
-from webhook.documents import dump_yaml
+from webhook.documents import dump_yaml, read_documents
+from webhook.preview.lines import diff_lines
 from webhook.preview.page import EXAMPLE, error_page
+from webhook.preview.run import preview
 from webhook.preview.views import preview_blueprint
 from webhook.rules.load import load_installed
 from webhook.rules.source import TableSource
@@ -71,7 +75,7 @@ def test_an_update_and_the_pods_of_a_job_are_shown(client: Client) -> None:
 
 def test_a_file_counts_more_than_the_field(client: Client) -> None:
     file = (BytesIO(dump_yaml(mpijob(8)).encode()), "job.yaml")
-    answer = client.post("/", data={"object": "kind: x", "file": file}).get_data(as_text=True)
+    answer = client.post("/", data={"object": "kind: x", "object-file": file}).get_data(as_text=True)
     assert "placed: 8 workers in blocks of 4" in answer
 
 
@@ -80,7 +84,7 @@ def test_a_large_file_is_read_where_no_file_can_be_written(
 ) -> None:
     """Protects containers, whose root cannot be written: uploads of 500 KB went to a temporary file."""
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
-    head = 'Content-Disposition: form-data; name="file"; filename="job.yaml"'
+    head = 'Content-Disposition: form-data; name="object-file"; filename="job.yaml"'
     body = f"--x\r\n{head}\r\n\r\n{dump_yaml(mpijob(8))}{'#' * 600_000}\r\n--x--\r\n"
     answer = client.post("/", data=body.encode(), content_type="multipart/form-data; boundary=x")
     assert "placed: 8 workers" in answer.get_data(as_text=True)
@@ -123,3 +127,40 @@ def _sources() -> Iterator[Path]:
     folder = STATIC.parent
     yield from (folder / "templates").glob("*.html")
     yield from (path for path in STATIC.iterdir() if path.suffix in {".js", ".css"})
+
+
+def test_a_text_of_many_lines_is_kept_out_of_the_field(client: Client) -> None:
+    """Protects a user from a browser that takes ten seconds for a field of 300,000 lines."""
+    long = EXAMPLE + "#\n" * 30_000
+    answer = client.post("/", data={"object-file": (BytesIO(long.encode()), "job.yaml")})
+    form = answer.get_data(as_text=True).partition("<form")[2]
+    assert 'id="object"' not in form
+    (kept,) = re.findall(r'<input type="hidden" name="object" value="([^"]*)">', form)
+    assert unescape(kept) == long
+
+
+def test_of_many_documents_some_show_their_changes_and_a_button_shows_those_of_others(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects a user who previews a whole folder from a page of 65,000 elements."""
+    monkeypatch.setattr("webhook.preview.page.WHOLE", 2)
+    text = "---\n".join(dump_yaml(mpijob(4, name=f"job-{number}")) for number in range(3))
+    first = ask(client, object=text).get_data(as_text=True)
+    assert first.count('class="sentence') == 3
+    assert first.count('class="diff"') == 2
+    assert 'value="2">Changes of 3 to 3<' in first
+    assert ask(client, object=text, first="2").get_data(as_text=True).count('class="diff"') == 1
+    assert ask(client, object=text, first="x").get_data(as_text=True).count('class="diff"') == 2
+
+
+def test_equal_lines_cost_a_diff_no_more_than_others() -> None:
+    """Protects from a list of equal words, each of which a careful diff compares with each."""
+    calls = []
+    for words in ([f"word {number}" for number in range(500)], ["a"] * 500):
+        job = mpijob(4)
+        job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["args"] = words
+        (item,) = preview(load_installed(), read_documents(dump_yaml(job), "job"), None, 0)
+        profile = Profile()
+        profile.runcall(lambda item=item: list(diff_lines(item)))
+        calls.append(sum(entry.callcount for entry in profile.getstats()))
+    assert calls[1] < 1.5 * calls[0]

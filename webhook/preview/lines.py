@@ -17,7 +17,11 @@ LINES: Final = 20
 
 def unified(before: Json, after: Json, source: str = "", target: str = "") -> str:
     """A unified diff of two objects as YAML, long texts abridged; empty where they are the same."""
-    old, new = (dump_yaml(abridged(obj)).splitlines(keepends=True) for obj in (before, after))
+    return _unified(dump_yaml(abridged(before)), dump_yaml(abridged(after)), source, target)
+
+
+def _unified(before: str, after: str, source: str = "", target: str = "") -> str:
+    old, new = (text.splitlines(keepends=True) for text in (before, after))
     return "".join(unified_diff(old, new, source, target))
 
 
@@ -26,8 +30,9 @@ def diff_lines(item: Preview) -> Iterator[tuple[str, str, str]]:
 
     The sign is ``+``, ``-``, a space, or ``@`` for lines that are left out; the rule is empty where none is.
     """
-    rules, at = _rules(item), 0
-    for text in unified(item.object, item.outcome.after).splitlines()[2:]:
+    before, after = (dump_yaml(abridged(obj)) for obj in (item.object, item.outcome.after))
+    rules, at = _rules(item, after), 0
+    for text in _unified(before, after).splitlines()[2:]:
         if place := re.match(r"@@ -\S+ \+(\d+)", text):
             at = int(place[1])
             yield "@", f"line {at}", ""
@@ -51,9 +56,9 @@ def abridged(value: Json) -> Json:
     return f"{first}\n... {rest.count(chr(10))} more lines ({digest(value)}), -o yaml shows them\n"
 
 
-def _rules(item: Preview) -> Callable[[int], str]:
+def _rules(item: Preview, after: str) -> Callable[[int], str]:
     """Returns what gives the rule of a line afterwards: of the change there, or else of the next one."""
-    (document,) = read_documents(dump_yaml(abridged(item.outcome.after)), "after")
+    (document,) = read_documents(after, "after")
     spans = []
     for change in item.changes:
         if change.after is not None:

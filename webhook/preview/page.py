@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, Final
@@ -15,9 +16,9 @@ from webhook.app import as_json
 from webhook.documents import dump_yaml
 from webhook.preview.inputs import ParameterError, answer, read_query, refuse_longer
 from webhook.preview.lines import diff_lines
-from webhook.preview.report import item_of
+from webhook.preview.report import rules_of
 from webhook.preview.run import Preview
-from webhook.preview.sentence import PAIR, SERVER, judged, totals
+from webhook.preview.sentence import PAIR, SERVER, judged, sentence, totals
 from webhook.rules.source import TableSource
 from webhook.work import Work
 
@@ -27,6 +28,8 @@ NODES: Final = 4
 """Nodes of an UltraServer."""
 MOST: Final = 12
 """Units that are drawn; the others are counted."""
+WHOLE: Final = 25
+"""Documents shown with their changes; a page of all 120 that a text may hold takes a browser 5 s."""
 
 
 def page(source: TableSource, work: Work) -> Response:
@@ -39,38 +42,59 @@ def page(source: TableSource, work: Work) -> Response:
         how = read_query(MultiDict({key: form[key] for key in ("namespace", "pods") if form[key]}))
     except ParameterError as error:
         return rendered(form, HTTPStatus.BAD_REQUEST, error=error.description)
-    status, text = work(sum(map(len, texts.values())), answer, source.table(), texts, how, as_items)
+    render = partial(as_items, first=form["first"])
+    status, text = work(sum(map(len, texts.values())), answer, source.table(), texts, how, render)
     return rendered(form, status, **(json.loads(text) if status == HTTPStatus.OK else {"error": text}))
 
 
-def given() -> dict[str, str]:
+def given() -> dict[str, Any]:
     """What the form holds; a file that was sent counts more than the text."""
     refuse_longer(2 * limits.PREVIEW)
-    form = {name: request.form.get(name, "") for name in ("object", "old", "namespace", "pods")}
+    form: dict[str, Any] = {
+        name: request.form.get(name, "") for name in ("object", "old", "namespace", "pods")
+    }
     form["namespace"] = form["namespace"].strip()
+    form["first"] = request.form.get("first", 0, int)
     if "example" in request.args:
         form["object"] = EXAMPLE
-    if content := request.files["file"].read() if "file" in request.files else b"":
-        form["object"] = content.decode("utf-8", "replace")
+    for name in ("object", "old"):
+        file = request.files.get(f"{name}-file")
+        if file and (content := file.read()):
+            form[name] = content.decode("utf-8", "replace")
     return form
 
 
-def as_items(previews: Iterable[Preview]) -> str:
-    """Previews as the page shows them, in JSON."""
+def as_items(previews: Iterable[Preview], first: int) -> str:
+    """Previews as the page shows them, in JSON; some from the first on with their changes."""
     items = list(previews)
     last = totals(items) if len(items) > 1 else ""
-    return json.dumps({"items": [shown(item) for item in items], "totals": last})
+    changed = range(first, first + WHOLE)
+    shown = [
+        answer_of(item) | (changes(item) if index in changed else {}) for index, item in enumerate(items)
+    ]
+    return json.dumps({"items": shown, "totals": last})
 
 
-def shown(item: Preview) -> dict[str, Any]:
-    """What the page shows of one preview."""
-    return item_of(item) | {
+def answer_of(item: Preview) -> dict[str, Any]:
+    """What the page shows of every preview."""
+    return {
         "title": item.title,
+        "verdict": judged(item)[0],
+        "sentence": sentence(item),
+        "warnings": list(item.outcome.warnings),
+        "notes": list(item.notes),
+    }
+
+
+def changes(item: Preview) -> dict[str, Any]:
+    """What the page shows of `WHOLE` previews besides."""
+    return {
         "lines": list(diff_lines(item)),
         "picture": picture(item),
+        "rules": [row._asdict() for row in rules_of(item)],
         "yaml": dump_yaml(item.outcome.after),
         "patch_text": json.dumps(list(item.outcome.operations), indent=2),
-        "made": [shown(pod) | {"title": str(pod.share)} for pod in item.pods or ()],
+        "made": [{"title": str(pod.share), "lines": list(diff_lines(pod))} for pod in item.pods or ()],
     }
 
 
@@ -100,7 +124,7 @@ def _unit(place: Place, number: int) -> dict[str, Any]:
 
 def rendered(form: dict[str, str], status: int = HTTPStatus.OK, **found: Any) -> Response:  # noqa: ANN401
     """The page with a form and the previews of it."""
-    return make_response(render_template("page.html", form=form, status=status, **found), status)
+    return make_response(render_template("page.html", form=form, whole=WHOLE, status=status, **found), status)
 
 
 def error_page(status: int, code: str, reason: str) -> Response:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import PurePath
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
+from testbed.plane.plugin import page
 from tests.nodes.install.installation import INSTALL, MUTATING, NAMESPACE, SERVING, VALIDATING, Installation
 from tests.nodes.replicas import REPLICAS, ready
 
@@ -53,6 +55,16 @@ def test_a_process_is_nobody_and_may_do_nothing_on_its_node(component: str, inst
     assert (int(status["CapEff"], 16), int(status["CapBnd"], 16), status["NoNewPrivs"]) == (0, 0, "1")
     touch = ("exec", pod["metadata"]["name"], "--", "touch", "/opt/x")
     assert "Read-only file system" in installed.own.run(*touch, check=False).stderr
+
+
+def test_users_open_the_page_of_the_previews_that_are_installed(installed: Installation) -> None:
+    """Protects the way from the plugin through the API server's service proxy to a Pod on a real node."""
+    installed.own.run("rollout", "status", "deployment/ultraserver-webhook-preview")
+    with page(installed.own) as address:
+        browser = build_opener(HTTPCookieProcessor())
+        assert b"What will happen to this job?" in browser.open(address).read()
+        shown = browser.open(f"{address.partition('?')[0]}?example", data=b"").read()
+        assert b"placed: 4 workers on one whole UltraServer" in shown
 
 
 def test_serving_pods_get_no_token_and_never_the_authoritys_key(installed: Installation) -> None:

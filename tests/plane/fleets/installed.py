@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import socket
 from collections.abc import Iterator
-from http import HTTPStatus
 from typing import Any
-
-import pytest
 
 from certs.objects import webhook_configuration
 from kube.client import connect
@@ -71,29 +67,3 @@ def _refused(inside: Kubectl) -> bool:
     except KubectlError:
         return True
     return False
-
-
-def runs(namespace: Kubectl, pod: str) -> None:
-    """Says of a Pod what a kubelet says once its containers run, here at the address of this machine.
-
-    The API server takes it a moment after a webhook is gone.
-    """
-    here = address()
-    ready = [{"type": kind, "status": "True"} for kind in ("Ready", "ContainersReady", "PodScheduled")]
-    status = {"phase": "Running", "podIP": here, "podIPs": [{"ip": here}], "conditions": ready}
-    path = f"/api/v1/namespaces/{namespace.namespace}/pods/{pod}/status"
-
-    def taken() -> bool:
-        return namespace.api.send("PATCH", path, {"status": status}, MERGE)[0] == HTTPStatus.OK
-
-    until(taken, f"the status of Pod {pod}")
-
-
-def address() -> str:
-    """This machine's own, for the API server passes on nothing to loopback addresses; nothing is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError:
-            pytest.skip("this machine has loopback addresses only, to which the API server passes on nothing")
-        return str(probe.getsockname()[0])

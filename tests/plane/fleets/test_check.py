@@ -33,7 +33,8 @@ from testbed.plane.webhook import NAME, RunningWebhook
 from testbed.release.pyz import write
 from testbed.waiting import until
 from tests.nodes.processes import about, processes
-from tests.plane.fleets.installed import MERGE, runs
+from tests.plane.fleets.installed import MERGE
+from tests.plane.served import runs
 
 HOME = f"/api/v1/namespaces/{NAMESPACE}"
 HOOKS = "/apis/admissionregistration.k8s.io/v1"

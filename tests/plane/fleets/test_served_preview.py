@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from http import HTTPStatus
 
 import pytest
 
-from testbed import chart
 from testbed.mpijob import mpijob
-from testbed.plane import nodes
-from testbed.plane.controlplane import ControlPlane, answers_ok
+from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import together
 from testbed.plane.kubectl import Kubectl, Object
-from testbed.plane.process import free_ports
 from testbed.waiting import until
-from tests.plane.fleets.installed import runs
+from tests.plane.served import NAME, previews
 
-NAME = f"{chart.NAME}-preview"
 JOB = mpijob(4)
 RAW = f"/api/v1/namespaces/{{}}/services/{NAME}:http/proxy/v1/preview"
 USER = "a-data-scientist"
@@ -52,36 +47,9 @@ def proxy_role(namespace: str) -> Object:
 
 @pytest.fixture
 def served(plane: ControlPlane) -> Iterator[Kubectl]:
-    """The chart's Service and command, where a kubelet would run them: on an address of this machine."""
-    (port,) = free_ports(1)
-    parts = {part["kind"]: part for part in chart.objects() if part["metadata"]["name"] == NAME}
-    (container,) = parts["Deployment"]["spec"]["template"]["spec"]["containers"]
-    own = ("--port=", "--rules=")
-    options = [option for option in container["args"] if not option.startswith(own)]
-    command = [sys.executable, "-m", "webhook", container["command"][1], *options, f"--port={port}"]
-    program = plane.programs.start("previews", command, cwd=chart.REPOSITORY)
-    program.wait_ready(lambda: answers_ok(f"http://127.0.0.1:{port}/readyz"), 20)
-    kubectl = plane.kubectl.create_namespace("previews")
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": "preview",
-            "labels": parts["Deployment"]["spec"]["template"]["metadata"]["labels"],
-        },
-        "spec": {
-            "nodeName": nodes.plain_nodes(1)[0]["metadata"]["name"],
-            "containers": [
-                {"name": "preview", "image": "x", "ports": [{"name": "http", "containerPort": port}]}
-            ],
-        },
-    }
-    parts["Service"]["metadata"]["namespace"] = kubectl.namespace
-    kubectl.create(together(parts["Service"], pod))
-    runs(kubectl, "preview")
-    yield kubectl
-    kubectl.delete("pod", "preview", at_once=True)
-    plane.programs.stop(program)
+    """The chart's previews, in a namespace of this test."""
+    with previews(plane, "previews") as inside:
+        yield inside
 
 
 def test_users_reach_previews_with_their_own_rights_and_no_others(served: Kubectl) -> None:

@@ -1,20 +1,34 @@
 "use strict";
 
-// A file that is dropped on a field becomes its text.
+// A browser takes seconds to show a field of so many lines, so a text that is longer is sent as a file.
+const LINES = 10000;
+
+function send(field, file) {
+  const transfer = new DataTransfer();
+  transfer.items.add(file);
+  document.getElementById(`${field.id}-file`).files = transfer.files;
+  field.form.requestSubmit();
+}
+
+// A file that is dropped on a field is sent.
 for (const field of document.querySelectorAll("textarea")) {
   field.addEventListener("dragover", (event) => {
     event.preventDefault();
     field.classList.add("dropping");
   });
   field.addEventListener("dragleave", () => field.classList.remove("dropping"));
-  field.addEventListener("drop", async (event) => {
+  field.addEventListener("drop", (event) => {
     field.classList.remove("dropping");
     const [file] = event.dataTransfer.files;
     if (!file) return;
     event.preventDefault();
-    const text = await file.text();
-    field.value = text;
-    field.form.requestSubmit();
+    send(field, file);
+  });
+  field.addEventListener("paste", (event) => {
+    const text = event.clipboardData.getData("text");
+    if (text.split("\n").length <= LINES) return;
+    event.preventDefault();
+    send(field, new File([text], "pasted.yaml"));
   });
 }
 

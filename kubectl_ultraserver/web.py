@@ -1,0 +1,159 @@
+"""``preview --web``: the installation's page of previews, on loopback, for the browser of one user.
+
+Requests go through ``kubectl proxy`` and the API server's service proxy, so the API server checks the user's
+rights. ``kubectl port-forward`` would open one more port, for which other people need no token.
+"""
+
+import re
+import secrets
+import sys
+import threading
+import webbrowser
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Final
+from urllib.parse import parse_qs
+
+from kube.api import ApiError
+from kube.rest import decoded
+from kubectl_ultraserver.objects import NAME
+from kubectl_ultraserver.proxy import ProxiedApi, Reply
+from webhook.limits import BODY
+
+SERVICE: Final = f"/api/v1/namespaces/{NAME}/services/{NAME}-preview:http/proxy"
+PATHS: Final = re.compile(r"/(static/[a-z]+\.(css|js))?")
+"""What is passed on: dots could lead out of the service, to anything that the user may read."""
+POLICY: Final = "Content-Security-Policy"
+"""A header that every answer of the page has, and no answer of the API server."""
+_ASKED: Final = ("Accept", "Content-Type", "Origin", "Sec-Fetch-Site")
+_HEADERS: Final = {
+    "Content-Type": "text/plain; charset=utf-8",
+    POLICY: "default-src 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+_REMEDIES: Final = {
+    403: "an administrator can give you the Role of docs/preview.md",
+    404: "install the chart with the value preview: true",
+    503: f"see kubectl --namespace {NAME} get deployment {NAME}-preview",
+}
+_REMEDY: Final = f"try kubectl --namespace {NAME} port-forward service/{NAME}-preview 8080:http"
+
+
+class Web(ThreadingHTTPServer):
+    """Serves the page at `url`, which works once: it gives the cookie that every other request needs."""
+
+    def __init__(self, api: ProxiedApi) -> None:
+        """Listen at a random port."""
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.api, self.host = api, f"127.0.0.1:{self.server_port}"
+        self._token, self._spending = secrets.token_urlsafe(), threading.Lock()
+        self.url = f"http://{self.host}/?token={self._token}"
+        # A browser sends cookies to all ports of a host, so the port is in the name.
+        self.cookie = f"preview-{self.server_port}={secrets.token_urlsafe()}"
+
+    def spend(self, token: str) -> bool:
+        """Whether this is the token; the first time only."""
+        with self._spending:
+            valid = bool(self._token) and _same(token, self._token)
+            self._token = "" if valid else self._token
+        return valid
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a browser that closes its connection."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Web
+    timeout = 30
+
+    def do_GET(self) -> None:
+        path, _, query = self.path.partition("?")
+        tokens = parse_qs(query).get("token")
+        cookies = self.headers.get("Cookie", "").split(";")
+        length = self.headers.get("Content-Length", "0" if self.command == "GET" else "")
+        if self.headers.get_all("Host") != [self.server.host]:
+            self._say(HTTPStatus.FORBIDDEN, "this host name is not allowed")
+        elif tokens:
+            self._exchange(tokens[0])
+        elif not any(_same(cookie.strip(), self.server.cookie) for cookie in cookies):
+            self._say(HTTPStatus.FORBIDDEN, "open the address that kubectl ultraserver preview --web prints")
+        elif not PATHS.fullmatch(path):
+            self._say(HTTPStatus.NOT_FOUND, "there is no such page")
+        elif not (length.isdecimal() and int(length) <= BODY):
+            self._say(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has a length of at most {BODY} bytes")
+        else:
+            self._pass_on(f"{SERVICE}{path}?{query}", self.rfile.read(int(length)))
+
+    do_POST = do_GET  # noqa: N815 - the name that http.server calls
+
+    def _exchange(self, token: str) -> None:
+        if not self.server.spend(token):
+            self._say(
+                HTTPStatus.FORBIDDEN, "this address worked once: run kubectl ultraserver preview --web again"
+            )
+            return
+        cookie = f"{self.server.cookie}; Path=/; HttpOnly; SameSite=Strict"
+        self._answer(HTTPStatus.SEE_OTHER, _HEADERS | {"Location": "/", "Set-Cookie": cookie})
+
+    def _pass_on(self, path: str, body: bytes) -> None:
+        asked = {name: self.headers[name] for name in _ASKED if name in self.headers}
+        try:
+            reply = self.server.api.pass_on(self.command, path, body, asked)
+        except ApiError as error:
+            self._say(HTTPStatus.BAD_GATEWAY, str(error))
+            return
+        if POLICY in reply.headers:
+            own = {name: reply.headers[name] for name in _HEADERS if name in reply.headers}
+            self._answer(reply.status, own, reply.data)
+        else:
+            self._say(reply.status, reason(reply))
+
+    def _say(self, status: int, text: str) -> None:
+        self._answer(status, _HEADERS, f"{text}\n".encode())
+
+    def _answer(self, status: int, headers: Mapping[str, str], data: bytes = b"") -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(data))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing: the terminal shows the address."""
+
+
+def reason(reply: Reply) -> str:
+    """Returns why a reply is not the page, and what to do."""
+    _, answer = decoded(reply.status, reply.data)
+    if POLICY in reply.headers:
+        remedy = "an administrator can add the name of the API server to the chart's value previewHosts"
+        return f"the preview service refuses ({reply.status}): {answer.get('error')}; {remedy}"
+    remedy = _REMEDIES.get(reply.status, _REMEDY)
+    return f"the API server answers {reply.status}: {answer.get('message')}; {remedy}"
+
+
+def _same(given: str, secret: str) -> bool:
+    return secrets.compare_digest(given.encode(errors="replace"), secret.encode())
+
+
+def serve(api: ProxiedApi, say: Callable[[str], object]) -> None:
+    """Serve the page until Ctrl-C, and open it in the browser.
+
+    Raises:
+        ApiError: The user cannot use the page; the message says why, and what to do.
+    """
+    with Web(api) as web, suppress(KeyboardInterrupt):
+        for verb in ("GET", "POST"):
+            reply = api.pass_on(verb, f"{SERVICE}/", b"", {})
+            if reply.status != HTTPStatus.OK:
+                raise ApiError(reason(reply))
+        say(f"Open {web.url} in a browser; the address works once, and Ctrl-C ends the page.")
+        # A browser of the terminal returns only when the user closes it.
+        threading.Thread(target=webbrowser.open, args=(web.url,), daemon=True).start()
+        web.serve_forever()

@@ -1,0 +1,214 @@
+"""``preview --web`` without a cluster: who gets the page, what is passed on, and the sentences of errors."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from email.message import Message
+from typing import NamedTuple, cast
+
+import pytest
+
+from kube.api import ApiError
+from kubectl_ultraserver import web
+from kubectl_ultraserver.proxy import ProxiedApi, Reply
+from tests.kubectl_ultraserver.build import run
+from webhook.limits import BODY
+
+PAGE = "default-src 'none'"
+
+
+class Asked(NamedTuple):
+    """A request that was passed on."""
+
+    verb: str
+    path: str
+    body: bytes
+    headers: dict[str, str]
+
+
+class FakeProxy:
+    """Answers in place of ``kubectl proxy``; ``reply`` is the next answer, an error if it is one."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.reply: Reply | ApiError = reply_of(200, b"<p>page", {web.POLICY: PAGE})
+
+    def pass_on(self, verb: str, path: str, body: bytes, headers: dict[str, str]) -> Reply:
+        """As `ProxiedApi`."""
+        self.asked.append(Asked(verb, path, body, headers))
+        if isinstance(self.reply, ApiError):
+            raise self.reply
+        return self.reply
+
+
+class Got(NamedTuple):
+    """An answer."""
+
+    status: int
+    headers: Message
+    text: str
+
+
+def reply_of(status: int, data: bytes, headers: dict[str, str] | None = None) -> Reply:
+    message = Message()
+    for name, value in ({"Content-Type": "text/html", "Server": "gunicorn"} | (headers or {})).items():
+        message[name] = value
+    return Reply(status, message, data)
+
+
+def refusal(status: int, message: str) -> Reply:
+    """As the API server refuses."""
+    return reply_of(status, json.dumps({"kind": "Status", "message": message}).encode())
+
+
+@pytest.fixture
+def api() -> FakeProxy:
+    return FakeProxy()
+
+
+@pytest.fixture
+def page(api: FakeProxy) -> Iterator[web.Web]:
+    with web.Web(cast("ProxiedApi", api)) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def ask(page: web.Web, path: str, verb: str = "GET", body: bytes | None = None, **headers: str) -> Got:
+    """Sends a request; ``headers`` have ``_`` for ``-``."""
+    with closing(http.client.HTTPConnection(page.host, timeout=5)) as connection:
+        connection.request(verb, path, body, {name.replace("_", "-"): text for name, text in headers.items()})
+        response = connection.getresponse()
+        return Got(response.status, response.headers, response.read().decode())
+
+
+def token_of(page: web.Web) -> str:
+    return page.url.partition(page.host)[2]
+
+
+def test_the_token_becomes_a_cookie_once(page: web.Web, api: FakeProxy) -> None:
+    """Protects the page from people who see the address later: in a history, a log or a list of processes."""
+    first = ask(page, token_of(page))
+    assert (first.status, first.headers["Location"]) == (303, "/")
+    cookie, *flags = first.headers["Set-Cookie"].split("; ")
+    assert {*flags} == {"Path=/", "HttpOnly", "SameSite=Strict"}
+    assert token_of(page).partition("=")[2] not in cookie
+    assert ask(page, token_of(page)).status == 403
+    assert ask(page, token_of(page), Cookie=cookie).status == 403
+    assert not api.asked
+    got = ask(page, "/?example", Cookie=f"other=1; {cookie}")
+    assert (got.status, got.text) == (200, "<p>page")
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/", {}),
+        ("/static/page.js", {"Cookie": "preview=x; \xe4"}),
+        ("/?token=", {}),
+        ("/?token=wrong", {}),
+        ("/?token=%ff", {}),
+    ],
+)
+def test_without_token_or_cookie_nothing_is_passed_on(
+    page: web.Web, api: FakeProxy, path: str, headers: dict[str, str]
+) -> None:
+    assert ask(page, path, **headers).status == 403
+    assert not api.asked
+    assert ask(page, token_of(page)).status == 303, "a wrong token spends nothing"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost:{port}", "127.0.0.1", "127.0.0.1:1"])
+def test_a_foreign_host_gets_nothing_and_spends_no_token(page: web.Web, host: str) -> None:
+    """Protects from a page whose name is made to resolve to loopback."""
+    foreign = {"Host": host.format(port=page.server_port)}
+    assert ask(page, token_of(page), **foreign).status == 403
+    assert ask(page, "/", Cookie=page.cookie, **foreign).status == 403
+    assert ask(page, token_of(page)).status == 303
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/../../../secrets", "/static/../..", "/static/%2e%2e/x.js", "/..%2f..%2fsecrets", "//x", "/v1/preview"],
+)
+def test_no_path_leads_out_of_the_service(page: web.Web, api: FakeProxy, path: str) -> None:
+    """Protects all else that the user may read from a script in the page."""
+    assert ask(page, path, Cookie=page.cookie).status == 404
+    assert not api.asked
+
+
+def test_a_form_goes_on_with_its_length_and_its_origin_and_without_the_cookie(
+    page: web.Web, api: FakeProxy
+) -> None:
+    """The page's server needs the length, and decides by the others whether another site asks."""
+    sent = {"Origin": "null", "Sec-Fetch-Site": "same-origin", "Content-Type": "multipart/form-data"}
+    got = ask(page, "/", "POST", b"object=x", Cookie=page.cookie, **sent)
+    assert got.status == 200
+    assert api.asked == [Asked("POST", f"{web.SERVICE}/?", b"object=x", sent)]
+    assert got.headers[web.POLICY] == PAGE
+    assert "gunicorn" not in got.headers["Server"]
+
+
+def test_a_body_without_a_length_or_too_long_is_refused(page: web.Web, api: FakeProxy) -> None:
+    for length in ("", "-1", str(BODY + 1)):
+        assert ask(page, "/", "POST", b"", Cookie=page.cookie, Content_Length=length).status == 413
+    assert not api.asked
+
+
+@pytest.mark.parametrize(
+    ("reply", "status", "said"),
+    [
+        (ApiError("POST /x: Connection refused"), 502, "Connection refused"),
+        (refusal(403, 'User "ada" cannot get services/proxy'), 403, 'answers 403: User "ada" cannot'),
+        (refusal(503, "no endpoints available"), 503, "no endpoints available"),
+        (reply_of(504, b"<b>gateway"), 504, "port-forward"),
+    ],
+)
+def test_what_is_not_the_page_becomes_a_sentence(
+    page: web.Web, api: FakeProxy, reply: Reply | ApiError, status: int, said: str
+) -> None:
+    """A right that is taken away, or a Pod or proxy that ends, while the page is open."""
+    api.reply = reply
+    got = ask(page, "/", Cookie=page.cookie)
+    assert got.status == status
+    assert said in got.text
+    assert got.headers.get_content_type() == "text/plain"
+    assert "frame-ancestors 'none'" in got.headers[web.POLICY]
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (refusal(403, "no right"), "answers 403: no right; an administrator can give you the Role"),
+        (refusal(404, "no service"), "install the chart with the value preview: true"),
+        (refusal(503, "no endpoints"), "get deployment ultraserver-webhook-preview"),
+        (
+            reply_of(403, b'{"error": "this host name is not allowed"}', {web.POLICY: PAGE}),
+            "this host name is not allowed; an administrator can add the name of the API server",
+        ),
+    ],
+)
+def test_where_there_is_no_page_the_command_says_what_to_do(
+    api: FakeProxy, monkeypatch: pytest.MonkeyPatch, reply: Reply, said: str
+) -> None:
+    monkeypatch.setattr("kubectl_ultraserver.__main__.connect_as_user", lambda *_: (api, "team"))
+    api.reply = reply
+    code, out, err = run("preview", "--web")
+    assert (code, out) == (2, "")
+    assert re.match("error: [^\n]*\n$", err)
+    assert said in err
+
+
+def test_files_and_the_page_exclude_each_other(api: FakeProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kubectl_ultraserver.__main__.connect_as_user", lambda *_: (api, "team"))
+    for words in ([], ["--web", "-f", "x"]):
+        code, _, err = run("preview", *words)
+        assert code == 2
+        assert "one of --filename and --web is needed" in err
