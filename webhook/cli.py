@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from common.texts import did_you_mean, printable
+from webhook import limits
 from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
 from webhook.exits import clean, say
 from webhook.preview.cases import FAILURES, Case, case_of, unreadable
@@ -154,7 +155,8 @@ def preview_command(  # noqa: PLR0913 - click passes each option
         if how["old"]:
             source, written = read_text(how["old"])
             how["old"] = read_documents(written, source)
-        shown = preview(table, documents, now=time.time(), tell=partial(say, err=True), **how)
+        how |= {"most_pods": limits.PODS_OF_ALL, "tell": partial(say, err=True)}
+        shown = preview(table, documents, now=time.time(), **how)
     except TableError as error:
         told = ((each.source, each.line, f"{each.path}: {each.message}") for each in error.problems)
         _stop(form, _refused(error), *told)

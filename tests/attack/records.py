@@ -6,6 +6,7 @@ import socket
 import ssl
 import struct
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -48,7 +49,8 @@ class Client:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         context.minimum_version = context.maximum_version = version
         context.set_ciphers("ECDHE+AES256+AESGCM")
-        self._log = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed with the client
+        self._log = tempfile.NamedTemporaryFile()  # noqa: SIM115 - see the next line
+        weakref.finalize(self, self._log.close)
         context.keylog_filename = self._log.name
         self._old = version is ssl.TLSVersion.TLSv1_2
         self._in, self._out, self._hello = ssl.MemoryBIO(), ssl.MemoryBIO(), b""
