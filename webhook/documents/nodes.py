@@ -51,7 +51,7 @@ class Reader(yaml.CSafeLoader):
         while self.check_node():
             yield self.get_node()
 
-    def read(self, size: int) -> str:  # type: ignore[override]  # PyYAML's own parser has one, too
+    def read(self, size: int = 16_384, /) -> str:
         """Called for more of the text, of which libyaml keeps all that belongs to one node."""
         by_lines = self._since_node < size  # so that the line of a node is known
         end = by_lines and self._text.find("\n", self._at, self._at + size) + 1
