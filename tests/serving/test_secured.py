@@ -1,7 +1,7 @@
 """Records without data, of which OpenSSL takes any number in one call, leave others their turns."""
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import gevent
 import pytest
@@ -78,9 +78,8 @@ def secured(wire: Wire, turns: Turns, files: Files) -> Iterator[Secured]:
     others.kill()
 
 
-def step(do: object) -> BaseException | None:
+def step(do: Callable[[], object]) -> BaseException | None:
     """Do a step of the handshake in this thread."""
-    assert callable(do)
     try:
         do()
     except OSError as error:
