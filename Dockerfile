@@ -51,9 +51,11 @@ RUN python -m pip --python $INTO $LOCKED --report /tmp/report.json --requirement
  && /opt/ultraserver-webhook/bin/python -m placement run --help > /dev/null
 
 FROM ${BASE} AS runtime
-# Nothing is installed at run time, so pip goes; a compiler the slim image never had.
+# Nothing is installed at run time, so pip goes; a compiler the slim image never had. Programs that run as their owner go,
+# too: su, mount and nine more of the base.
 RUN python -m pip uninstall --yes --root-user-action ignore pip \
- && rm -rf /usr/local/lib/python3*/ensurepip
+ && rm -rf /usr/local/lib/python3*/ensurepip \
+ && find / -xdev -type f -perm /6000 -delete
 ENV PATH=/opt/ultraserver-webhook/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1

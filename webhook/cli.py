@@ -14,6 +14,7 @@ import click
 
 from common.exits import Program, say
 from common.texts import did_you_mean, folded, printable
+from webhook import limits
 from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
 from webhook.preview.cases import FAILURES, Case, case_of, unreadable
 from webhook.preview.formats import FORMATS, PIPELINES, WITHOUT_PODS, as_diff
@@ -145,7 +146,8 @@ def preview_command(  # noqa: PLR0913 - click passes each option
         if how["old"]:
             source, written = read_text(how["old"])
             how["old"] = read_documents(written, source)
-        shown = preview(table, documents, now=time.time(), tell=partial(say, err=True), **how)
+        how |= {"most_pods": limits.PODS_OF_ALL, "tell": partial(say, err=True)}
+        shown = preview(table, documents, now=time.time(), **how)
     except TableError as error:
         told = ((each.source, each.line, f"{each.path}: {each.message}") for each in error.problems)
         _stop(form, _refused(error), *told)

@@ -22,3 +22,6 @@ TEXT: Final = 1536 * 1024
 
 PODS: Final = 10_000
 """Pods of one job that a preview looks at, in a second or two."""
+
+PODS_OF_ALL: Final = 50_000
+"""Pods of all jobs of a preview on the command line, in about 15 seconds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +20,13 @@ class Layer:
         digest: by which layers of several images are the same.
         files: the size in bytes of every regular file, by its path without a leading slash.
         gone: the paths that it takes away from the layers below.
+        modes: the mode of every regular file.
     """
 
     digest: str
     files: dict[str, int]
     gone: frozenset[str]
+    modes: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,13 @@ class Image:
             seen |= layer.files
         return seen
 
+    def with_rights_of_their_owner(self) -> set[str]:
+        """The files that a container sees and that run as their owner or group, whoever starts them."""
+        modes: dict[str, int] = {}
+        for layer in self.layers:
+            modes |= layer.modes
+        return {path for path in self.files() if modes[path] & (stat.S_ISUID | stat.S_ISGID)}
+
 
 def diff_ids(archive: Path) -> list[str]:
     """The digests of an image's layers, as they are unpacked; the lowest first."""
@@ -93,7 +103,7 @@ def _member(tar: tarfile.TarFile, name: str) -> Any:
 
 
 def _layer(digest: str, content: Any) -> Layer:
-    files, gone = {}, set()
+    files, gone, modes = {}, set(), {}
     with tarfile.open(fileobj=content) as tar:
         for member in tar:
             path = member.name.removeprefix("./").strip("/")
@@ -101,5 +111,5 @@ def _layer(digest: str, content: Any) -> Layer:
             if name.startswith(".wh."):
                 gone.add(f"{folder}/{name.removeprefix('.wh.')}".strip("/"))
             elif member.isfile():
-                files[path] = member.size
-    return Layer(digest, files, frozenset(gone))
+                files[path], modes[path] = member.size, member.mode
+    return Layer(digest, files, frozenset(gone), modes)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from ssl import TLSVersion
 
 from tests.attack import bodies, connections, files, forged, records
 from tests.attack.live import job, review
@@ -62,6 +63,14 @@ ATTACKS = [
     ),
     Attack("16 floods of empty records", partial(records.sent, count=16, made=records.empty)),
     Attack("16 floods of key updates", partial(records.sent, count=16, made=records.updates)),
+    Attack(
+        "16 floods of key updates to be answered",
+        partial(records.sent, count=16, made=records.answered_updates),
+    ),
+    Attack(
+        "16 floods of renegotiations, TLS 1.2",
+        partial(records.sent, count=16, made=records.hellos, version=TLSVersion.TLSv1_2),
+    ),
     Attack("100 readers that take no answer", partial(connections.never_reading, count=100)),
     Attack(
         "nine bodies of 100 KB announced",

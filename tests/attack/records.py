@@ -1,11 +1,12 @@
-"""TLS 1.3 records that no library sends: of a byte, of nothing, and updates of keys."""
+"""TLS records that no library sends: of a byte, of nothing, updates of keys, and new handshakes."""
 
 import contextlib
-import os
+import hmac
 import socket
 import ssl
 import struct
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tests.attack.live import job, review
 from tests.attack.peers import Peers, post
 
 HANDSHAKE, DATA = 22, 23
-UPDATE_KEYS = b"\x18\x00\x00\x01\x00"
+UPDATE_KEYS = b"\x18\x00\x00\x01"
 
 
 def expanded(secret: bytes, label: bytes, length: int) -> bytes:
@@ -27,25 +28,55 @@ def expanded(secret: bytes, label: bytes, length: int) -> bytes:
     return HKDFExpand(SHA384(), length, info).derive(secret)
 
 
-class Records:
-    """A connection of which every record is made here, once its handshake is done by the library."""
+def derived(secret: bytes, seed: bytes, length: int) -> bytes:
+    """The pseudorandom function of TLS 1.2 (RFC 5246, section 5)."""
+    made, chained = b"", seed
+    while len(made) < length:
+        chained = hmac.digest(secret, chained, "sha384")
+        made += hmac.digest(secret, chained + seed, "sha384")
+    return made[:length]
 
-    def __init__(self, peers: Peers) -> None:
+
+class Client:
+    """A client of which every record is made here, once its handshake is done by the library.
+
+    Attributes:
+        ready: Whether the handshake is done.
+    """
+
+    def __init__(self, version: ssl.TLSVersion) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        with tempfile.NamedTemporaryFile() as log:
-            context.keylog_filename = log.name
-            self.sock = peers.tls(context)
-            lines = Path(log.name).read_text(encoding="ascii").splitlines()
-        cipher = self.sock.cipher()
-        assert cipher
-        assert cipher[0] == "TLS_AES_256_GCM_SHA384"
-        secrets = dict(line.rpartition(" ")[::2] for line in lines if not line.startswith("#"))
-        secret = next(value for key, value in secrets.items() if key.startswith("CLIENT_TRAFFIC_SECRET_0"))
-        self.raw = socket.socket(fileno=os.dup(self.sock.fileno()))
-        self.raw.settimeout(10)
-        self._use(bytes.fromhex(secret))
+        context.minimum_version = context.maximum_version = version
+        context.set_ciphers("ECDHE+AES256+AESGCM")
+        self._log = tempfile.NamedTemporaryFile()  # noqa: SIM115 - see the next line
+        weakref.finalize(self, self._log.close)
+        context.keylog_filename = self._log.name
+        self._old = version is ssl.TLSVersion.TLSv1_2
+        self._in, self._out, self._hello = ssl.MemoryBIO(), ssl.MemoryBIO(), b""
+        self._tls = context.wrap_bio(self._in, self._out, server_hostname="localhost")
+        self.ready = False
+
+    def answer(self, data: bytes) -> bytes:
+        """What the client sends after data of the server; its first message after none."""
+        self._hello = self._hello or data
+        self._in.write(data)
+        with contextlib.suppress(ssl.SSLWantReadError):
+            self._tls.do_handshake()
+            self._find_keys()
+            self.ready = True
+        return self._out.read()
+
+    def _find_keys(self) -> None:
+        lines = Path(self._log.name).read_text(encoding="ascii").splitlines()
+        found = {line.split()[0]: line.split()[1:] for line in lines if not line.startswith("#")}
+        if self._old:
+            random, secret = map(bytes.fromhex, found["CLIENT_RANDOM"])
+            seed = b"key expansion" + self._hello[11:43] + random
+            keys = derived(secret, seed, 2 * 32 + 2 * 4)
+            self._key, self._salt, self._number = AESGCM(keys[:32]), keys[64:68], 1
+        else:
+            self._use(bytes.fromhex(found["CLIENT_TRAFFIC_SECRET_0"][1]))
 
     def _use(self, secret: bytes) -> None:
         self._secret, self._number = secret, 0
@@ -54,16 +85,37 @@ class Records:
 
     def record(self, data: bytes, kind: int = DATA) -> bytes:
         """One record with that in it."""
-        head = struct.pack("!BHH", DATA, 0x0303, len(data) + 1 + 16)
-        sealed = self._key.encrypt((self._start ^ self._number).to_bytes(12), data + bytes([kind]), head)
+        number = self._number.to_bytes(8)
         self._number += 1
-        return head + sealed
+        if self._old:
+            sealed = self._key.encrypt(
+                self._salt + number, data, number + struct.pack("!BHH", kind, 0x0303, len(data))
+            )
+            return struct.pack("!BHH", kind, 0x0303, len(number) + len(sealed)) + number + sealed
+        head = struct.pack("!BHH", DATA, 0x0303, len(data) + 1 + 16)
+        nonce = (self._start ^ int.from_bytes(number)).to_bytes(12)
+        return head + self._key.encrypt(nonce, data + bytes([kind]), head)
 
-    def update(self) -> bytes:
-        """A record that says that the next ones are of new keys."""
-        told = self.record(UPDATE_KEYS, HANDSHAKE)
+    def update(self, *, answered: bool = False) -> bytes:
+        """A record that says that the next ones are of new keys, and may ask the same of the server."""
+        told = self.record(UPDATE_KEYS + bytes([answered]), HANDSHAKE)
         self._use(expanded(self._secret, b"traffic upd", 48))
         return told
+
+    def hello(self) -> bytes:
+        """A record, of TLS 1.2, with the shortest beginning of a new handshake that OpenSSL knows as one."""
+        return self.record(b"\x01\0\0\0", HANDSHAKE)
+
+
+class Records(Client):
+    """Such a client with a connection, which is ``raw``."""
+
+    def __init__(self, sock: socket.socket, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> None:
+        super().__init__(version)
+        self.raw = sock
+        sock.sendall(self.answer(b""))
+        while not self.ready:
+            sock.sendall(self.answer(sock.recv(65536)))
 
 
 def small(records: Records, size: int) -> Iterator[bytes]:
@@ -79,6 +131,18 @@ def updates(records: Records) -> Iterator[bytes]:
         yield records.update()
 
 
+def answered_updates(records: Records) -> Iterator[bytes]:
+    """Updates of keys that the server has to answer."""
+    for _ in range(20_000):
+        yield records.update(answered=True)
+
+
+def hellos(records: Records) -> Iterator[bytes]:
+    """Beginnings of new handshakes, in TLS 1.2."""
+    for _ in range(20_000):
+        yield records.hello()
+
+
 def empty(records: Records) -> Iterator[bytes]:
     """A byte of a request now and then, and as many records of nothing between as OpenSSL takes."""
     for byte in post(review(job("empty", 250_000)))[:4000]:
@@ -86,16 +150,20 @@ def empty(records: Records) -> Iterator[bytes]:
         yield records.record(bytes([byte]))
 
 
-def sent(peers: Peers, count: int, made: Callable[[Records], Iterable[bytes]]) -> None:
+def sent(
+    peers: Peers,
+    count: int,
+    made: Callable[[Records], Iterable[bytes]],
+    version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
+) -> None:
     """Records that are made before and sent at once, by so many connections, again and again."""
 
     def send() -> None:
         with contextlib.suppress(OSError):
-            records = Records(peers)
-            data = b"".join(made(records))
-            with records.raw:
-                records.raw.sendall(data)
-                records.raw.recv(1)
-            peers.close(records.sock)
+            records = Records(peers.tcp(), version)
+            records.raw.sendall(b"".join(made(records)))
+            while records.raw.recv(65536):
+                pass  # tickets, and what it says of the records
+            peers.close(records.raw)
 
     peers.together(count, send)

@@ -60,6 +60,10 @@ def headers() -> dict[str, bytes]:
         "no colon": b"Content-Length " + SIZE,
         "length and chunked": length + b"\r\nTransfer-Encoding: chunked",
         "chunked and length": b"Transfer-Encoding: chunked\r\n" + length,
+        "length with an underscore": b"Content_Length: 0\r\n" + length,
+        "expected, and chunked": b"Expect: 100-continue\r\nTransfer-Encoding: chunked",
+        "a trailer announced": b"Trailer: Content-Length\r\nTE: trailers\r\nTransfer-Encoding: chunked",
+        "expected, and too long": b"Expect: 100-continue\r\nContent-Length: 4000000",
         "zero and chunked": b"Content-Length: 0\r\nTransfer-Encoding: chunked",
     }
 
@@ -98,6 +102,12 @@ def chunks() -> dict[str, bytes]:
         "plain": CHUNKED,
         "no line end behind the data": b"%x\r\n" % len(HIDDEN) + HIDDEN + b"xx0\r\n\r\n",
         "request for a trailer": b"0\r\n" + HIDDEN,
+        "extension": CHUNKED.replace(b"\r\n", b";a=b\r\n", 1),
+        "extension with a bare LF": b"2;\nxx\r\n" + CHUNKED,
+        "size with a prefix": b"0x" + CHUNKED,
+        "size below zero": b"-1\r\n" + HIDDEN,
+        "size beyond 64 bits": b"f" * 20 + b"\r\n" + HIDDEN,
+        "lines that end with LF": CHUNKED.replace(b"\r\n", b"\n"),
     }
 
 
@@ -138,6 +148,17 @@ def test_a_request_that_hides_in_a_body_of_doubtful_coding_is_not_answered(
 @pytest.mark.parametrize("body", chunks().values(), ids=chunks())
 def test_a_request_that_hides_among_chunks_is_not_answered(subject: Subject, body: bytes) -> None:
     one_at_most(subject, HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + body)
+
+
+def test_what_follows_a_body_that_is_too_long_is_not_answered(subject: Subject) -> None:
+    """Protects from a reader that refuses a body and goes on with the next request in the midst of it."""
+    one_at_most(subject, HEAD + b"Content-Length: 4000000\r\n\r\n" + HIDDEN * (4_200_000 // len(HIDDEN)))
+
+
+def test_version_1_0_hides_no_request_among_chunks(subject: Subject) -> None:
+    """Protects from a reader that knows no chunks in HTTP/1.0 and keeps the connection."""
+    head = HEAD.replace(b"1.1", b"1.0") + b"Connection: keep-alive\r\nContent-Length: 5\r\n"
+    one_at_most(subject, head + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED)
 
 
 @pytest.mark.parametrize("end", [b"\n\n", b"\r\r", b"\n\r\n", b"\r\n\n", b"\r\n \r\n", b"\r\n\x00\r\n"])

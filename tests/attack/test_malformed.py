@@ -66,6 +66,9 @@ def fields() -> dict[str, bytes]:
         "a range": b"Range: bytes=0-99999999999999999999",
         "a proxy's words": b"X-Forwarded-Proto: http\r\nForwarded: for=unknown",
         "a connection of everything": b"Connection: close, keep-alive, Content-Length, Host",
+        "names without an end": b"A" * 1_000_000,
+        "fields without an end": b"X: y\r\n" * 100_000 + b"X: y",
+        "another method in a field": b"X-HTTP-Method-Override: GET",
         "a length beyond the limit": b"Content-Length: 5000000",
     }
     return {

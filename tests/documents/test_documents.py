@@ -91,6 +91,19 @@ def test_aliases_share_nothing() -> None:
     assert value == {"a": {"b": [1]}, "c": {"b": [1, 2]}, "d": {"b": [1, 3]}}
 
 
+LONG = "x" * 5_000_000
+ENDLESS = [
+    ("a: 1\nb: " + LONG, 2),
+    ("a: 1\nb:\n  c: '" + LONG, 3),
+    ("a: |\n" + "  x\n" * 1_500_000, 2),
+    ("a: |\n" + "\n" * 5_000_000, 2),
+    ("a: 1\n\n" + LONG + ": 1\n", 3),
+    ("- a\n- 1\n\n# " + LONG, 4),
+    ("a: \u00e9\n---\nb: 2\n---\n" + LONG, 5),
+]
+"""Texts that are refused before all of them is parsed, each with the line where what is too long begins."""
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -121,6 +134,10 @@ def test_aliases_share_nothing() -> None:
             f"f:2:4: a text of {limits.TEXT + 1} characters; {limits.TEXT} are",
         ),
         ("a: |\n  " + "x" * limits.TEXT, f"f:1:4: a text of {limits.TEXT + 1} characters"),
+        *(
+            (text, f"f:{line}:1: more than {2 * limits.TEXT} characters of one text")
+            for text, line in ENDLESS
+        ),
         ("[" * 101 + "]" * 101, "f:1:101: nested deeper than 100 levels"),
         ('{"a":' * 101 + "1" + "}" * 101, "f:1:501: nested deeper than 100 levels"),
         ('{"a":' * 90000, "f:1:501: nested deeper than 100 levels"),

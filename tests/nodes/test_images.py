@@ -77,3 +77,8 @@ def test_no_image_has_a_second_python(image: Image, base: Image) -> None:
 
 def test_an_image_runs_as_its_own_user_by_number(image: Image) -> None:
     assert image.config["config"]["User"] == "65532:65532"
+
+
+def test_no_program_of_an_image_runs_as_its_owner(image: Image) -> None:
+    """Protects a container that may gain rights, as one without the chart's security context: su, mount."""
+    assert image.with_rights_of_their_owner() == set()

@@ -91,7 +91,9 @@ def test_more_pods_than_can_be_looked_at_in_time_are_refused(client: Client) -> 
     half = dump_yaml(mpijob(limits.PREVIEW_PODS // 2))
     answer = post(client, "pods=true", f"{half}---\n{half}")
     assert answer.status_code == 400
-    assert answer.get_json()["error"].startswith(f"request:{half.count(chr(10)) + 2}:1: too many Pods")
+    assert answer.get_json()["error"].startswith(
+        f"request:{half.count(chr(10)) + 2}:1: with its Pods there are too many"
+    )
 
 
 def test_a_form_has_what_is_stored_beside_what_is_to_update_it(client: Client) -> None:

@@ -49,6 +49,16 @@ def test_of_many_pods_the_first_are_looked_at_and_it_is_said_meanwhile(
     assert lines(result)[-1] == "note     it has more Pods than 2500; the others are not looked at"
 
 
+def test_pods_of_all_jobs_have_a_limit_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Protects a pipeline from a file of many jobs, each of them below the limit for one."""
+    monkeypatch.setattr(limits, "PODS_OF_ALL", 20)
+    jobs = {"apiVersion": "v1", "kind": "List", "items": [mpijob(12), mpijob(12)]}
+    result = run(obj=jobs)
+    assert result.exit_code == 2
+    assert "with its Pods there are too many to look at: preview fewer jobs, or without Pods" in result.stderr
+    assert run(obj=mpijob(12)).exit_code == 1
+
+
 def test_equal_pods_are_shown_once_and_others_by_what_differs() -> None:
     """A diff of the launcher and of the first block; the other blocks are a line."""
     result = run(obj=mpijob(12))

@@ -8,14 +8,17 @@ them would fail. Attacks in greater numbers, for longer, and on the program as a
 import socket
 import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import gevent
 import pytest
 
 from testbed.waiting import until
+from tests.attack import records
+from tests.attack.records import Records
 from tests.serving.conftest import PATIENCE, Client, Server, answer
 from webhook.serving.turns import Turns
 
@@ -159,6 +162,26 @@ def test_a_body_in_too_many_small_records_is_refused(server: Server) -> None:
         for _ in range(200):
             sock.sendall(b"x")  # a record of its own
         assert sock.recv(65536).startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize(
+    ("made", "version"),
+    [
+        (records.updates, ssl.TLSVersion.TLSv1_3),
+        (records.answered_updates, ssl.TLSVersion.TLSv1_3),
+        (records.empty, ssl.TLSVersion.TLSv1_3),
+        (records.hellos, ssl.TLSVersion.TLSv1_2),
+    ],
+)
+def test_a_peer_of_too_many_records_without_data_is_refused(
+    server: Server, made: Callable[[Records], Iterator[bytes]], version: ssl.TLSVersion
+) -> None:
+    """Protects the loop from records that cost it time and never become a request."""
+    peer = Records(server.tcp(), version)
+    with suppress(OSError):  # closed before all of it is sent
+        peer.raw.sendall(b"".join(made(peer)))
+    answer(peer.raw)  # ends when the server closes
+    assert " 400" in server.log() or "without data" in server.log()
 
 
 @pytest.mark.parametrize(("size", "reads"), [(1, 16), (65_536, 1)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import stat
 import subprocess
 import sys
 import tarfile
@@ -84,6 +85,34 @@ def test_it_runs_without_site_packages_and_has_no_compiled_files(release: Path, 
         done.stderr
         == "error: kubectl is not on the PATH, and calls to the API server go through it: install it\n"
     )
+
+
+@SLOW
+def test_nothing_of_the_folder_in_which_it_is_called_runs(release: Path, tmp_path: Path) -> None:
+    """Protects a person in a folder that others write into, from modules and programs with known names."""
+    folder = tmp_path / "shared"
+    folder.mkdir(mode=0o777)
+    names = {*sys.stdlib_module_names, "click", "kubectl_ultraserver", "orjson", "sitecustomize", "yaml"}
+    for name in names:
+        (folder / f"{name}.py").write_text("print('of the folder')\n", encoding="utf-8")
+    (folder / "kubectl").write_text("#!/bin/sh\necho of the folder\n", encoding="utf-8")
+    (folder / "kubectl").chmod(0o755)
+    command = [sys.executable, release / write.NAME, "verify", "train"]  # as a shell starts it, not isolated
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, cwd=folder, env={"PATH": str(tmp_path)}
+    )
+    assert "of the folder" not in done.stdout + done.stderr
+    assert "kubectl is not on the PATH" in done.stderr
+
+
+def test_its_archive_holds_plain_files_with_names_of_their_own(release: Path) -> None:
+    """Protects who unpacks it: no link, no name that leads out of the folder, no name twice, no odd mode."""
+    with zipfile.ZipFile(release / write.NAME) as archive:
+        entries = archive.infolist()
+    assert {entry.external_attr >> 16 for entry in entries} == {stat.S_IFREG | 0o644}
+    names = [entry.filename for entry in entries]
+    assert len(names) == len(set(names))
+    assert not [name for name in names if name.startswith("/") or ".." in Path(name).parts or "\\" in name]
 
 
 @SLOW

@@ -21,6 +21,9 @@ _TOO_DEEP = f"nested deeper than {_MAX_DEPTH} levels, or within itself: no Kuber
 _MAX_ALIAS_COST = 4_000_000
 """What aliases may add to a text, in characters; a value counts 40. About 100,000 values."""
 
+_MAX_WITHOUT_NODE = 2 * limits.TEXT
+"""Characters between two nodes: a text may be indented."""
+
 # libyaml does away with the tag "!" and resolves the word after it; go-yaml makes it text.
 _TAG = re.compile(r"(?:&\S+(?:\s|#[^\n]*\n)+)?!")
 _SLASH = re.compile(r"(?<!\\)(?:\\\\)*\\/")
@@ -36,11 +39,11 @@ def _refused(node: _Node, message: str) -> yaml.MarkedYAMLError:
 class Reader(yaml.CSafeLoader):
     """Nodes within a depth, beyond which PyYAML would crash; a MarkedYAMLError with a note is a refusal."""
 
-    _depth = _count = 0
+    _depth = _count = _at = _line = _node_line = _since_node = 0
 
     def __init__(self, text: str, most: int = 0) -> None:
-        super().__init__(text)
         self._text, self._most = text, most
+        super().__init__(self)
         self._budget = min(_MAX_ALIAS_COST, 40 * most or _MAX_ALIAS_COST)
 
     def roots(self) -> Iterator[_Node]:
@@ -48,9 +51,24 @@ class Reader(yaml.CSafeLoader):
         while self.check_node():
             yield self.get_node()
 
+    def read(self, size: int = 16_384, /) -> str:
+        """Called for more of the text, of which libyaml keeps all that belongs to one node."""
+        by_lines = self._since_node < size  # so that the line of a node is known
+        end = by_lines and self._text.find("\n", self._at, self._at + size) + 1
+        part = self._text[self._at : end or self._at + size]
+        self._at += len(part)
+        self._line += part.count("\n")
+        self._since_node += len(part)
+        if self._since_node > _MAX_WITHOUT_NODE:
+            mark = yaml.Mark("", 0, self._node_line, 0, None, 0)
+            message = f"more than {_MAX_WITHOUT_NODE} characters of one text, or comment, follow: shorten it"
+            raise yaml.MarkedYAMLError(problem_mark=mark, note=message)
+        return part
+
     def descend_resolver(self, current_node: _Node, _: object) -> None:
         """Called before each node."""
         self._count += 1
+        self._since_node, self._node_line = 0, self._line
         if current_node and 0 < self._most < self._count:  # the first node of a document has no place yet
             message = f"more than {self._most:,} maps, lists, keys and words: split the text into several"
             raise _refused(current_node, message)

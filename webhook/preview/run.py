@@ -164,7 +164,8 @@ def _with_pods(job: Preview, now: float, numbers: Iterator[int], tell: Callable[
     for index, (group, number, of, pod) in enumerate(every):
         if next(numbers, None) is None:
             file, _, line = job.source.rpartition(":")
-            raise DocumentError(file, int(line), 1, "too many Pods to look at: preview it without them")
+            message = "with its Pods there are too many to look at: preview fewer jobs, or without Pods"
+            raise DocumentError(file, int(line), 1, message)
         if index == limits.PODS:
             notes = (*notes, f"it has more Pods than {limits.PODS}; the others are not looked at")
             break

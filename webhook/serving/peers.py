@@ -2,16 +2,18 @@
 
 import enum
 import errno
+import ssl
 import time
 from collections.abc import Callable
 from http import HTTPStatus
 from types import SimpleNamespace
 from typing import Any
 
-from gevent import getcurrent, socket, ssl
+from gevent import getcurrent
 from gunicorn.util import close_graceful
 
 from webhook.serving.handshakes import Handshakes
+from webhook.serving.secured import Secured
 from webhook.serving.settings import Limits, Listener
 from webhook.serving.turns import Turns
 
@@ -75,22 +77,14 @@ class Peer:
         self.state = state
         self.deadline = time.monotonic() + self._peers.seconds[state]
 
-    def secure(self, context: Any) -> None:  # noqa: ANN401 - gevent's SSLContext
+    def secure(self, context: ssl.SSLContext) -> None:
         """Do the TLS handshake, its steps in threads: OpenSSL signs for about a millisecond, without the GIL.
 
         Raises:
             OSError: The peer speaks no TLS, or went away, or was too slow.
         """
-        self.sock = context.wrap_socket(self.sock, server_side=True, do_handshake_on_connect=False)
-        self.sock.settimeout(0.0)  # a step never waits, so that a thread can do it
-        while error := self._peers.handshakes.do(self.sock.do_handshake):
-            if isinstance(error, ssl.SSLWantReadError):
-                socket.wait_read(self.sock.fileno())
-            elif isinstance(error, ssl.SSLWantWriteError):
-                socket.wait_write(self.sock.fileno())
-            else:
-                raise error
-        self.sock.settimeout(None)
+        self.sock = Secured(self.sock, context, self._turns)
+        self.sock.do_handshake(self._peers.handshakes.do)
         self.enter(State.WAITING)
 
     def recv(self, size: int) -> bytes:

@@ -1,16 +1,14 @@
 """The listener's TLS context, kept until the certificate files hold another pair that can serve."""
 
 import logging
+import ssl
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import wraps
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from cryptography import x509
-from gevent import ssl
 
 from common.times import stamp
 from webhook.watched import UnusableError, Watched
@@ -34,49 +32,20 @@ class Served:
         return self.begins <= now < self.expires
 
 
-_FORGETS = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-"""Makes TLS objects: Python empties OpenSSL's queue of the thread whenever it makes one."""
-
-
-def _forgetting(operation: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(operation)
-    def done(*args: Any, **named: Any) -> Any:  # noqa: ANN401 - gevent's
-        try:
-            return operation(*args, **named)
-        except OSError:
-            _FORGETS.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)
-            raise
-
-    return done
-
-
-class Socket(ssl.SSLSocket):  # type: ignore[misc]  # gevent has no types
-    """A TLS socket whose failure is its own.
-
-    OpenSSL keeps errors in a queue of the thread, and every wait of a socket is told from an error by that
-    queue. Python leaves an error of the operating system in it (CPython issue 148594; seen with Python 3.13.5
-    and OpenSSL 3.5): a peer that goes away right after its handshake would end the connections of others.
-    """
-
-    read = _forgetting(ssl.SSLSocket.read)
-    send = _forgetting(ssl.SSLSocket.send)  # and so sendall
-
-
 def new_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Make a server's TLS context; its sockets wait without holding up others (gevent).
+    """Make a server's TLS context.
 
     Args:
         certificate: PEM file with the certificate and its chain.
         key: PEM file with the private key, not encrypted.
 
     Returns:
-        TLS 1.2 or later, ALPN ``http/1.1``, session tickets; its sockets are `Socket`.
+        TLS 1.2 or later, ALPN ``http/1.1``, session tickets.
 
     Raises:
         UnusableError: A file cannot be read, or they do not match.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.sslsocket_class = Socket
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
     context.set_ciphers(TLS12_CIPHERS)

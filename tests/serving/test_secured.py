@@ -1,0 +1,131 @@
+"""Records without data, of which OpenSSL takes any number in one call, leave others their turns."""
+
+import ssl
+from collections.abc import Callable, Iterator
+
+import gevent
+import pytest
+
+from tests.attack.pairs import Files
+from tests.attack.records import Client
+from webhook.serving.secured import Secured
+from webhook.serving.tls import new_context
+from webhook.serving.turns import Turns
+
+PIECE = 8192
+"""Bytes for which OpenSSL takes 5 to 9 milliseconds, if they are updates of keys."""
+RECORD = 16_384
+MOST_READS = 128
+
+
+class Wire:
+    """In the place of a server's socket: what a client has sent waits here, and nothing ever comes late.
+
+    Attributes:
+        sent: What waits.
+        taken: Bytes that the server has taken; ``longest`` of them without a turn for others.
+    """
+
+    def __init__(self, version: ssl.TLSVersion) -> None:
+        self.client = Client(version)
+        self.sent = self.client.answer(b"")
+        self.settimeout = self.shutdown = self.close = None
+        self.longest = self.taken = self._since = 0
+
+    def recv(self, size: int) -> bytes:
+        """Take what waits."""
+        data, self.sent = self.sent[:size], self.sent[size:]
+        self.taken += len(data)
+        self.longest = max(self.longest, self.taken - self._since)
+        return data
+
+    def sendall(self, data: bytes) -> None:
+        """Take what the server sends."""
+        if not self.client.ready:
+            self.sent += self.client.answer(data)
+
+    def watch(self) -> None:
+        """Be the others: note when there is a turn."""
+        while True:
+            self._since = self.taken
+            gevent.sleep(0)
+
+
+@pytest.fixture(params=[ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_2], ids=["1.3", "1.2"])
+def version(request: pytest.FixtureRequest) -> ssl.TLSVersion:
+    chosen: ssl.TLSVersion = request.param
+    return chosen
+
+
+@pytest.fixture
+def wire(version: ssl.TLSVersion) -> Wire:
+    return Wire(version)
+
+
+@pytest.fixture
+def turns() -> Turns:
+    return Turns()
+
+
+@pytest.fixture
+def secured(wire: Wire, turns: Turns, files: Files) -> Iterator[Secured]:
+    """The server's side of a connection, its handshake done, beside others who want turns."""
+    made = Secured(wire, new_context(files.certificate, files.key), turns)
+    made.do_handshake(step)
+    others = gevent.spawn(wire.watch)
+    gevent.sleep(0)
+    yield made
+    others.kill()
+
+
+def step(do: Callable[[], object]) -> BaseException | None:
+    """Do a step of the handshake in this thread."""
+    try:
+        do()
+    except OSError as error:
+        return error
+    return None
+
+
+def without_data(client: Client, version: ssl.TLSVersion) -> bytes:
+    """A record of which OpenSSL takes any number: an update of keys, or the beginning of a handshake."""
+    return client.update(answered=True) if version is ssl.TLSVersion.TLSv1_3 else client.hello()
+
+
+def test_records_without_data_get_a_piece_a_turn_and_end_the_connection(
+    wire: Wire, secured: Secured, version: ssl.TLSVersion
+) -> None:
+    """Protects others from key updates and renegotiations, which OpenSSL takes thousands of in one call."""
+    wire.sent = b"".join(without_data(wire.client, version) for _ in range(5000))
+    before = wire.taken
+    with pytest.raises(ssl.SSLError, match="without data"):
+        secured.recv(RECORD)
+    assert wire.longest <= PIECE
+    assert wire.taken - before <= 5 * PIECE
+
+
+def test_records_without_data_count_as_reads_when_a_byte_comes_between(
+    wire: Wire, secured: Secured, version: ssl.TLSVersion, turns: Turns
+) -> None:
+    """Protects the count of reads from a byte now and then, which would begin it from zero."""
+    parts = [without_data(wire.client, version) for _ in range(MOST_READS // 2)]
+    wire.sent = b"".join(
+        [*parts, wire.client.record(b"a"), *(without_data(wire.client, version) for _ in parts)]
+    )
+    wire.sent += wire.client.record(b"b")
+    counted = [(data := secured.recv(RECORD), turns.count(len(data))) for _ in range(2)]
+    assert counted == [(b"a", False), (b"b", True)]
+    assert wire.longest <= PIECE
+
+
+def test_data_comes_as_it_was_sent_whatever_its_pieces(wire: Wire, secured: Secured, turns: Turns) -> None:
+    """Protects large records and small reads: what OpenSSL holds of a record is not counted as records."""
+    sent = b"".join(bytes([at % 251]) * (RECORD if at % 2 else 1024) for at in range(40))
+    wire.sent = b"".join(wire.client.record(sent[at : at + RECORD]) for at in range(0, len(sent), RECORD))
+    taken = b""
+    while len(taken) < len(sent):
+        data = secured.recv(4096)
+        taken += data
+        assert not turns.count(len(data))
+    assert taken == sent
+    assert secured.recv(4096) == b""
