@@ -184,7 +184,7 @@ class Cluster:
             near = self.topology.units_by(term.key).get(value)
             pods = chain.from_iterable(self._marked.get(name, ()) for name in (near.names if near else ()))
             found = self._selected(term, job.key[0], pods)
-            self._near[key] = found and found.key
+            self._near[key] = found.key if found else None
         return self._near[key]
 
     def _selected(self, term: Apart, own: str, pods: Iterable[Pod]) -> Pod | None:

@@ -135,7 +135,7 @@ def read_pod(found: Object) -> Pod | None:
         number=number,
         problem=problem,
         gates=gates[:MOST_GATES],
-        demand=read_demand(spec, conditions=bool(place) and not problem),
+        demand=read_demand(spec, status, conditions=bool(place) and not problem),
         claims=tuple(
             (
                 item.get("name", ""),
@@ -190,7 +190,7 @@ def read_place(found: Object) -> tuple[Place | None, int]:
     return place, number or 0  # others stay off the unit that it is in, whichever number it has
 
 
-def read_demand(spec: Object, *, conditions: bool = True) -> Demand:
+def read_demand(spec: Object, status: Object | None = None, *, conditions: bool = True) -> Demand:
     """What a pod asks of a node; the same object for every pod that asks for the same.
 
     Without ``conditions`` its node selector, node affinity and tolerations are not kept.
@@ -202,7 +202,7 @@ def read_demand(spec: Object, *, conditions: bool = True) -> Demand:
         Toleration(*(item.get(key) or "" for key in ("key", "operator", "value", "effect")))
         for item in said.get("tolerations") or ()
     )
-    asked = {name: amount for name, amount in requests(spec).items() if amount}
+    asked = {name: amount for name, amount in requests(spec, status).items() if amount}
     if len(asked) > MOST_RESOURCES:  # no node has so many
         asked = {name: amount for name, amount in asked.items() if name in CORE}
     asked |= ports(spec)
