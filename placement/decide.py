@@ -169,7 +169,7 @@ class _Round:
             return
         late = self._late(job)
         why = job.trouble() or self._pause(job) if job.gated else None
-        if late and job.key not in self._cluster.resting:
+        if late and not self._was_refused(job):
             self._give_up(job, late, why or "not every worker got a node")
         elif why is not None:
             self._waiting.append(Waiting(job, why))
@@ -184,15 +184,24 @@ class _Round:
         """The workers of a job that was opened and did not get its nodes in time, as far as none started."""
         if job.settled or not any(pod.opened for pod in job.workers):
             return ()
-        unplaced = frozenset(pod.uid for pod in job.workers if not pod.node)
-        state = self._memory.unsettled.get(job.key)
-        if state is None or state.pods != unplaced:
-            state = Unsettled(self._now, unplaced)
-        self._unsettled[job.key] = state
+        unplaced = frozenset((pod.number, pod.uid) for pod in job.workers if not pod.node)
+        before = self._memory.unsettled.get(job.key)
+        since = before.since if before and not self._goes_on(job, before, unplaced) else self._now
+        self._unsettled[job.key] = Unsettled(since, unplaced)
         # Those that are not there get no node by taking it from others, which may still pull their images.
-        if not unplaced or self._now - state.since < self._tuning.bound:
+        if not unplaced or self._now - since < self._tuning.bound:
             return ()
         return tuple(pod for pod in job.workers if pod.opened and not pod.started)
+
+    def _goes_on(self, job: Job, before: Unsettled, unplaced: frozenset[tuple[int, str]]) -> bool:
+        """Whether its time begins again: one that waited got a node, or it is at work and lacks others.
+
+        Before it is at work, a pod in place of another gives no time: whoever deletes theirs would have a
+        unit for ever, and use nothing of it.
+        """
+        if any(pod.started for pod in job.workers):
+            return before.pods != unplaced
+        return any(pod.node and pod.number in dict(before.pods) for pod in job.workers)
 
     def _give_up(self, job: Job, pods: tuple[Pod, ...], why: str) -> None:
         seconds = int(self._tuning.bound.total_seconds())
@@ -221,6 +230,12 @@ class _Round:
             else f"admitted {failure.count} times without getting its nodes"
         )
         return f"{what}; tried again at {again:%H:%M:%S} UTC"
+
+    def _was_refused(self, job: Job) -> bool:
+        """Whether a write to its pods was refused just now: it holds nodes no longer than others for that."""
+        failure = self._memory.failures.get(job.key)
+        resting = job.key in self._cluster.resting
+        return resting and failure is not None and self._now - failure.at < self._tuning.bound
 
     def _is_patient(self, job: Job) -> bool:
         """Whether others may pass a job: while it is young and stands nowhere, and after it had its turn."""

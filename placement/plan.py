@@ -46,10 +46,10 @@ class Tuning:
 
 
 class Unsettled(NamedTuple):
-    """Since when an opened job has lacked a node for the same workers, and their uids."""
+    """Since when an opened job has lacked a node for the same workers; their numbers and the pods' uids."""
 
     since: datetime
-    pods: frozenset[str]
+    pods: frozenset[tuple[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
