@@ -70,6 +70,7 @@ class _Round:
     def __init__(self, cluster: Cluster, now: datetime, tuning: Tuning, memory: Memory) -> None:
         self._cluster, self._now, self._tuning, self._memory = cluster, now, tuning, memory
         self._doubtful = {name: at for name, at in memory.doubtful.items() if now - at < REMEMBERED}
+        self._vain = {name: at for name, at in memory.vain.items() if now - at < REMEMBERED}
         self._allocator = Allocator(cluster, self._doubtful)
         self._openings: list[Opening] = []
         self._deletions: list[Deletion] = []
@@ -97,14 +98,18 @@ class _Round:
             self._explained(),
             tuple(Waiting(job, printable(job.pods[0].problem, LONGEST)) for job in doubted),
             tuple(self._errors),
-            Memory(self._unsettled, failures, self._keeping(), self._doubtful),
+            Memory(self._unsettled, failures, self._keeping(), self._doubtful, self._vain),
             self._cluster,
             self._tuning.units,
         )
 
-    def _turn(self, job: Job) -> tuple[bool, int, datetime, JobKey]:
-        """Whose turn it is: first of what has begun, then by priority and since when it waits."""
-        return not self._goes_first(job), job.order[0], self._since(job), job.key
+    def _turn(self, job: Job) -> tuple[bool, int, datetime, datetime, JobKey]:
+        """Whose turn it is: first of what has begun, then by priority and since when it waits.
+
+        An admission in vain costs all jobs of its namespace their age: else one after the other has a unit.
+        """
+        since = max(self._since(job), self._vain.get(job.key[0], job.created))
+        return not self._goes_first(job), job.order[0], since, job.created, job.key
 
     def _since(self, job: Job) -> datetime:
         """Since when a job waits: who was admitted in vain, since then."""
@@ -206,7 +211,7 @@ class _Round:
     def _give_up(self, job: Job, pods: tuple[Pod, ...], why: str) -> None:
         seconds = int(self._tuning.bound.total_seconds())
         units = frozenset(unit for unit in map(self._cluster.unit_of, pods) if unit is not None)
-        before = self._failures.get(job.key)
+        before, self._vain[job.key[0]] = self._failures.get(job.key), self._now
         for pod in (pod for pod in pods if not pod.node and pod.place):
             unit = self._cluster.topology.unit(job.place.unit, pod.pin)
             self._doubtful |= dict.fromkeys(unit.names if unit else (), self._now)

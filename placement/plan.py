@@ -113,12 +113,14 @@ class Memory:
     Attributes:
         keeping: The turn that lasts, or was last.
         doubtful: Nodes where a job was admitted in vain, by name, and when the last was.
+        vain: Namespaces of such jobs, and when the last was.
     """
 
     unsettled: Mapping[JobKey, Unsettled] = field(default_factory=dict)
     failures: Mapping[JobKey, Failure] = field(default_factory=dict)
     keeping: Keeping | None = None
     doubtful: Mapping[str, datetime] = field(default_factory=dict)
+    vain: Mapping[str, datetime] = field(default_factory=dict)
 
     def refused(self, job: JobKey, why: str, now: datetime) -> Self:
         """The same, and that a write to a job's pods was refused."""

@@ -653,6 +653,19 @@ def test_a_job_that_was_evicted_loses_its_age() -> None:
     assert placed(ask(ONE.values(), waits, memory)) == {"b": "us-01"}
 
 
+def test_an_admission_in_vain_costs_all_jobs_of_its_namespace_their_age() -> None:
+    """Whoever has a hundred that cannot start would else have a unit for a hundred times two minutes."""
+    evil = {"namespace": "evil", "age": HOUR}
+    vain = [opened(pinned(pod, SERVER_4, "us-01")) for pod in job("evil", 4, **evil)]
+    memory = remembered(vain, 2 * MINUTE, ("evil", "evil.evil"))
+    memory = ask(ONE.values(), [*vain, *job("next", 4, **evil)], memory).memory
+    waits = [*job("next", 4, **evil), *job("a", 4)]
+    assert placed(ask(ONE.values(), waits, memory)) == {"a": "us-01"}
+    # Among themselves they keep their order, and come before whoever comes later.
+    later = [*job("b", 4, age=-MINUTE), *job("first", 4, namespace="evil", age=2 * HOUR)]
+    assert placed(ask(ONE.values(), [*job("next", 4, **evil), *later], memory)) == {"evil/first": "us-01"}
+
+
 def test_a_jobs_priority_is_the_lowest_of_its_workers() -> None:
     """A launcher takes no node, and neither a quota on devices nor one on nodes pays for its class."""
     low, *others, launcher = job("a", 4, priority=9, launcher=True)
