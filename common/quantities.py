@@ -43,27 +43,30 @@ def amounts(quantities: object) -> dict[str, int]:
     return {name: thousandths(str(text)) for name, text in found if isinstance(text, str | int | float)}
 
 
-def requests(spec: dict[str, Any]) -> dict[str, int]:
+def requests(spec: dict[str, Any], status: dict[str, Any] | None = None) -> dict[str, int]:
     """What a pod takes of its node, in thousandths, by resource; of a spec of whatever content.
 
     As ``PodRequests`` in ``k8s.io/component-helpers/resource``: containers and sidecars run together, an
     init container runs beside the sidecars before it, requests of the whole pod win, and the overhead
-    is added.
+    is added. Of a pod that was resized the status says what it has: until a kubelet has made it smaller it
+    takes that, and what a kubelet found infeasible it does not take.
     """
     total: dict[str, int] = {}
+    having = _having(status or {})
     for container in _maps(spec.get("containers")):
-        _add(total, _requested(container))
+        _add(total, _standing(container, having))
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in _maps(spec.get("initContainers")):
-        asked = _requested(container)
+        sidecar = container.get("restartPolicy") == "Always"
+        asked = _standing(container, having) if sidecar else _requested(container)
         _add(asked, sidecars)
-        if container.get("restartPolicy") == "Always":
+        if sidecar:
             sidecars = asked
         _raise(peak, asked)
     _add(total, sidecars)
     _raise(total, peak)
-    total.update(_requested(spec))
+    total.update(_standing({**spec, "name": ""}, having))
     _add(total, amounts(spec.get("overhead")))
     return total
 
@@ -78,6 +81,31 @@ def _requested(owner: dict[str, Any]) -> dict[str, int]:
         return {}
     # What is limited only is requested: the API server writes that into stored pods.
     return amounts(resources.get("limits")) | amounts(resources.get("requests"))
+
+
+def _having(status: dict[str, Any]) -> dict[str, tuple[dict[str, int], bool]]:
+    """What containers have by their name, and the whole pod by none; and whether they get no more."""
+    pending = (each for each in _maps(status.get("conditions")) if each.get("type") == "PodResizePending")
+    infeasible = any(each.get("reason") == "Infeasible" for each in pending)
+    kinds = ("containerStatuses", "initContainerStatuses")
+    parts = [item for kind in kinds for item in _maps(status.get(kind))] + [{**status, "name": ""}]
+    found: dict[str, tuple[dict[str, int], bool]] = {}
+    for part in parts:
+        resources = part.get("resources")
+        if isinstance(resources, dict):
+            has = amounts(resources.get("requests"))
+            _raise(has, amounts(part.get("allocatedResources")))
+            found[str(part.get("name"))] = has, infeasible
+    return found
+
+
+def _standing(owner: dict[str, Any], having: dict[str, tuple[dict[str, int], bool]]) -> dict[str, int]:
+    has, infeasible = having.get(str(owner.get("name")), ({}, False))
+    if infeasible:
+        return dict(has)
+    asked = _requested(owner)
+    _raise(asked, has)
+    return asked
 
 
 def _add(total: dict[str, int], more: dict[str, int]) -> None:

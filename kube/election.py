@@ -12,10 +12,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from kube.api import ConflictError, Object, leases
 from kube.rest import RestApi
+
+LONGEST: Final = 600
+"""Seconds that a silent holder is waited for, whatever it promised: a stolen Lease may say 68 years."""
 
 
 @dataclass(slots=True)
@@ -78,7 +81,8 @@ class Elector:
         if seen != self._seen:
             self._seen, self._seen_at = seen, self.watch()
         # By the duration its holder promised to renew in, which may have other settings than this one.
-        return self.watch() - self._seen_at > (spec.get("leaseDurationSeconds") or self.duration)
+        promised = spec.get("leaseDurationSeconds") or self.duration
+        return self.watch() - self._seen_at > min(promised, max(LONGEST, self.duration))
 
     def _claim(self, lease: Object) -> Object:
         old, now = _spec(lease), _now()

@@ -325,10 +325,11 @@ class Inventory:
         For so long after it was opened a pod counts as having what it claims: the watch that shows its node
         may be ahead of the one that shows its devices. After that only devices count.
         """
-        having = {uid for claim in self.claims.values() if claim.neuron for uid in claim.users}
+        claims = self.claims.items()
+        having = {(there, uid) for (there, _), claim in claims if claim.neuron for uid in claim.users}
         found = []
         for pod in pods:
-            if pod.uid in having:
+            if (pod.namespace, pod.uid) in having:
                 found.append(replace(pod, claimed=True))
             elif pod.claims and (not pod.node or (pod.opened and abs(now - pod.opened) < bound)):
                 found.append(self._asking(pod))

@@ -1,16 +1,22 @@
 """Who holds which nodes, and why a unit cannot be used."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
 from functools import lru_cache
 from itertools import chain
 from typing import Final
 
-from contract.keys import DEVICES, SERVER_4
+from contract.keys import DEVICES
 from placement.fit import Cause, lacking, selects
 from placement.jobs import Job
 from placement.model import CLAIMED, MARKS, Apart, Demand, JobKey, Node, Pod, Taken, is_pod
 from placement.topology import SIZES, Topology, Unit, Units
+
+MOST_TERMS: Final = 200
+"""Terms of anti-affinity of one namespace's pods that are looked at where nodes share a label's value."""
+
+MOST_COMPARED: Final = 200_000
+"""Pods that one namespace's terms are compared with in a decision; what is beyond counts for nothing."""
 
 MOST: Final = 10_000
 """More devices than a node has."""
@@ -41,13 +47,18 @@ class Cluster:
         self.kept_inside = False
         self.resting = resting
         self._given: set[tuple[JobKey, str]] = set()
-        self._apart: defaultdict[tuple[str, str], dict[tuple[str, Apart], JobKey]] = defaultdict(dict)
-        """By node label and its value: terms of pods there, each with their namespace, and whose they are."""
+        self._apart: defaultdict[tuple[str, str, str], dict[tuple[str, Apart], JobKey]] = defaultdict(dict)
+        """By node label, its value and the namespace that they are about, empty for several: terms of pods
+        there, each with their namespace, and whose they are."""
+        self._terms: Counter[tuple[str, str, str]] = Counter()
+        """How many there are by node label, its value and the namespace of the pods."""
         self._keys: set[str] = set()
         """The node labels of these."""
         self._marked: defaultdict[str, list[Pod]] = defaultdict(list)
         """The pods of each node that terms may select."""
         self._met: dict[tuple[str, Apart, JobKey], bool] = {}
+        self._compared: Counter[str] = Counter()
+        """With how many pods the terms of a namespace were compared."""
         self._near: dict[tuple[JobKey, Apart, str], JobKey | None] = {}
 
     def stand(self, pod: Pod) -> None:
@@ -65,11 +76,6 @@ class Cluster:
                 self.lodgers[pod.node].add(pod.key[0])
             if pod.neuron and (place is not None or self._has_devices(pod)):
                 self._held(pod.node, pod.key, place.size if place else 1)
-                # The anti-affinity of a loose pod keeps all jobs off its UltraServer (row loose-pod).
-                node = self.topology.nodes.get(pod.node) if pod.loose else None
-                if node and (server := self.topology.unit(SERVER_4, node.unit(SERVER_4))):
-                    for name in server.names:
-                        self._held(name, pod.key, SIZES[SERVER_4])
         # Of those that wait, most are nowhere yet; without devices it takes no unit.
         there = pod.node or (pod.pin and not (pod.gated and pod.key in self.resting))
         if place is None or not there or not pod.neuron or pod.deleting or (place.size == 1 and pod.node):
@@ -135,8 +141,8 @@ class Cluster:
         """
         for key in self._keys | {term.key for term in job.apart}:
             for value in {node.labels.get(key, "") for node in nodes}:
-                terms = self._apart.get((key, value), {}).items()
-                theirs = (whose for (own, term), whose in terms if self._meets(own, term, job))
+                terms = (self._apart.get((key, value, about), {}).items() for about in ("", job.key[0]))
+                theirs = (whose for (own, term), whose in chain(*terms) if self._meets(own, term, job))
                 ours = (self._avoids(term, value, job) for term in job.apart if term.key == key)
                 for whose in chain(theirs, filter(None, ours)):
                     if is_pod(whose) or not always:
@@ -150,15 +156,19 @@ class Cluster:
         node = self.topology.nodes.get(pod.node)
         for term in pod.apart if node else ():
             if node and (value := node.labels.get(term.key)) is not None:
-                self._keys.add(term.key)
-                self._apart[term.key, value][pod.namespace, term] = pod.key
+                several = term.spaces is not None or len(term.namespaces) > 1
+                about = "" if several else next(iter(term.namespaces), pod.namespace)
+                known, own = self._apart[term.key, value, about], (term.key, value, pod.namespace)
+                if (pod.namespace, term) not in known and self._terms[own] < MOST_TERMS:
+                    self._keys.add(term.key)
+                    self._terms[own] += 1
+                    known[pod.namespace, term] = pod.key
 
     def _meets(self, own: str, term: Apart, job: Job) -> bool:
         """Whether a term of a pod of a namespace is about any worker of a job that has no node yet."""
         key = (own, term, job.key)
         if key not in self._met:
-            labels = (pod.labels for pod in job.coming)
-            self._met[key] = any(selects(term, own, job.key[0], each) for each in labels)
+            self._met[key] = self._selected(term, own, job.coming) is not None
         return self._met[key]
 
     def _avoids(self, term: Apart, value: str, job: Job) -> JobKey | None:
@@ -169,10 +179,19 @@ class Cluster:
         if key not in self._near:
             near = self.topology.units_by(term.key).get(value)
             pods = chain.from_iterable(self._marked.get(name, ()) for name in (near.names if near else ()))
-            own = job.key[0]
-            there = (pod.key for pod in pods if selects(term, own, pod.namespace, pod.labels))
-            self._near[key] = next(there, None)
+            found = self._selected(term, job.key[0], pods)
+            self._near[key] = found.key if found else None
         return self._near[key]
+
+    def _selected(self, term: Apart, own: str, pods: Iterable[Pod]) -> Pod | None:
+        """The first pod that a term of a namespace's pods selects."""
+        for pod in pods:
+            if self._compared[own] >= MOST_COMPARED:
+                return None
+            self._compared[own] += 1
+            if selects(term, own, pod.namespace, pod.labels):
+                return pod
+        return None
 
     def can_become_free(self, unit: Unit, size: int, demands: Iterable[Demand]) -> bool:
         """Whether a job could have a unit that suits its pods, once other jobs have ended."""

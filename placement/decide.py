@@ -17,7 +17,18 @@ from placement.believe import believed, planned
 from placement.cluster import Cluster
 from placement.jobs import Job, jobs_of
 from placement.model import Ended, JobKey, Pod, Taken
-from placement.plan import Decision, Deletion, Failure, Keeping, Memory, Opening, Tuning, Unsettled, Waiting
+from placement.plan import (
+    Decision,
+    Deletion,
+    Failure,
+    Keeping,
+    Memory,
+    Opening,
+    Tuning,
+    Unsettled,
+    Waiting,
+    remembered,
+)
 from placement.reasons import LONGEST, explain
 from placement.topology import Topology
 
@@ -58,7 +69,7 @@ class _Round:
 
     def __init__(self, cluster: Cluster, now: datetime, tuning: Tuning, memory: Memory) -> None:
         self._cluster, self._now, self._tuning, self._memory = cluster, now, tuning, memory
-        self._doubtful = memory.doubtful_at(now)
+        self._doubtful, self._vain = (remembered(times, now) for times in (memory.doubtful, memory.vain))
         self._allocator = Allocator(cluster, self._doubtful)
         self._openings: list[Opening] = []
         self._deletions: list[Deletion] = []
@@ -86,14 +97,18 @@ class _Round:
             self._explained(),
             tuple(Waiting(job, printable(job.pods[0].problem, LONGEST)) for job in doubted),
             tuple(self._errors),
-            Memory(self._unsettled, failures, self._keeping(), self._doubtful),
+            Memory(self._unsettled, failures, self._keeping(), self._doubtful, self._vain),
             self._cluster,
             self._tuning.units,
         )
 
-    def _turn(self, job: Job) -> tuple[bool, int, datetime, JobKey]:
-        """Whose turn it is: first of what has begun, then by priority and since when it waits."""
-        return not self._goes_first(job), job.order[0], self._since(job), job.key
+    def _turn(self, job: Job) -> tuple[bool, int, datetime, datetime, JobKey]:
+        """Whose turn it is: first of what has begun, then by priority and since when it waits.
+
+        An admission in vain costs all jobs of its namespace their age: else one after the other has a unit.
+        """
+        since = max(self._since(job), self._vain.get(job.key[0], job.created))
+        return not self._goes_first(job), job.order[0], since, job.created, job.key
 
     def _since(self, job: Job) -> datetime:
         """Since when a job waits: who was admitted in vain, since then."""
@@ -158,7 +173,7 @@ class _Round:
             return
         late = self._late(job)
         why = job.trouble() or self._pause(job) if job.gated else None
-        if late and job.key not in self._cluster.resting:
+        if late and not self._was_refused(job):
             self._give_up(job, late, why or "not every worker got a node")
         elif why is not None:
             self._waiting.append(Waiting(job, why))
@@ -173,20 +188,29 @@ class _Round:
         """The workers of a job that was opened and did not get its nodes in time, as far as none started."""
         if job.settled or not any(pod.opened for pod in job.workers):
             return ()
-        unplaced = frozenset(pod.uid for pod in job.workers if not pod.node)
-        state = self._memory.unsettled.get(job.key)
-        if state is None or state.pods != unplaced:
-            state = Unsettled(self._now, unplaced)
-        self._unsettled[job.key] = state
+        unplaced = frozenset((pod.number, pod.uid) for pod in job.workers if not pod.node)
+        before = self._memory.unsettled.get(job.key)
+        since = before.since if before and not self._goes_on(job, before, unplaced) else self._now
+        self._unsettled[job.key] = Unsettled(since, unplaced)
         # Those that are not there get no node by taking it from others, which may still pull their images.
-        if not unplaced or self._now - state.since < self._tuning.bound:
+        if not unplaced or self._now - since < self._tuning.bound:
             return ()
         return tuple(pod for pod in job.workers if pod.opened and not pod.started)
+
+    def _goes_on(self, job: Job, before: Unsettled, unplaced: frozenset[tuple[int, str]]) -> bool:
+        """Whether its time begins again: one that waited got a node, or it is at work and lacks others.
+
+        Before it is at work, a pod in place of another gives no time: whoever deletes theirs would have a
+        unit for ever, and use nothing of it.
+        """
+        if any(pod.started for pod in job.workers):
+            return before.pods != unplaced
+        return any(pod.node and pod.number in dict(before.pods) for pod in job.workers)
 
     def _give_up(self, job: Job, pods: tuple[Pod, ...], why: str) -> None:
         seconds = int(self._tuning.bound.total_seconds())
         units = frozenset(unit for unit in map(self._cluster.unit_of, pods) if unit is not None)
-        before = self._failures.get(job.key)
+        before, self._vain[job.key[0]] = self._failures.get(job.key), self._now
         for pod in (pod for pod in pods if not pod.node and pod.place):
             unit = self._cluster.topology.unit(job.place.unit, pod.pin)
             self._doubtful |= dict.fromkeys(unit.names if unit else (), self._now)
@@ -210,6 +234,12 @@ class _Round:
             else f"admitted {failure.count} times without getting its nodes"
         )
         return f"{what}; tried again at {again:%H:%M:%S} UTC"
+
+    def _was_refused(self, job: Job) -> bool:
+        """Whether a write to its pods was refused just now: it holds nodes no longer than others for that."""
+        failure = self._memory.failures.get(job.key)
+        resting = job.key in self._cluster.resting
+        return resting and failure is not None and self._now - failure.at < self._tuning.bound
 
     def _is_patient(self, job: Job) -> bool:
         """Whether others may pass a job: while it is young and stands nowhere, and after it had its turn."""

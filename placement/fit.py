@@ -11,13 +11,10 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from placement.model import PORT, Apart, Demand, Expression, Node, Taint, Term, Toleration, unmet
+from placement.model import NAMESPACE, PORT, Apart, Demand, Expression, Node, Taint, Term, Toleration, unmet
 
 HARD: Final = ("NoSchedule", "NoExecute")
 """The effects of taints that keep pods off a node."""
-
-NAMESPACE: Final = "kubernetes.io/metadata.name"
-"""The label of each namespace that says its name."""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
@@ -94,7 +91,7 @@ def selects(term: Apart, own: str, namespace: str, labels: Mapping[str, str]) ->
     if term.spaces is None:
         return not term.namespaces and namespace == own
     known = {NAMESPACE: namespace}
-    return all(_holds_of(known, item) for item in term.spaces if item.key == NAMESPACE)
+    return all(_holds_of(known, item) for item in term.spaces)
 
 
 def _holds(term: Term, node: Node) -> bool:

@@ -28,6 +28,9 @@ from contract.place import Place
 COMPONENT: Final = "ultraserver-placement"
 """The program: its Lease, its Deployment, and what its Events come from."""
 
+NAMESPACE: Final = "kubernetes.io/metadata.name"
+"""The label of each namespace that says its name."""
+
 PORT: Final = "host port"
 """A resource of this name stands for very many host ports, one whose name begins so for one of them."""
 
@@ -112,7 +115,8 @@ class Apart:
         key: The node label by whose value nodes are near each other.
         labels: What it selects pods by; None where it selects none.
         namespaces: Of these pods, by name; empty where only `spaces` says.
-        spaces: The same by labels of namespaces; None where only `namespaces` says.
+        spaces: The same by labels of namespaces, as far as it is by their names; None where only
+            `namespaces` says.
     """
 
     key: str

@@ -46,10 +46,10 @@ class Tuning:
 
 
 class Unsettled(NamedTuple):
-    """Since when an opened job has lacked a node for the same workers, and their uids."""
+    """Since when an opened job has lacked a node for the same workers; their numbers and the pods' uids."""
 
     since: datetime
-    pods: frozenset[str]
+    pods: frozenset[tuple[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,11 @@ class Keeping:
         return self.over(now, tuning) and now - self.since < tuning.keeping + tuning.patience
 
 
+def remembered(times: Mapping[str, datetime], now: datetime) -> dict[str, datetime]:
+    """Returns those of the times that are remembered still."""
+    return {name: at for name, at in times.items() if now - at < REMEMBERED}
+
+
 @dataclass(frozen=True)
 class Memory:
     """What one decision tells the next; a leader that knows nothing of it decides well, if later.
@@ -113,16 +118,14 @@ class Memory:
     Attributes:
         keeping: The turn that lasts, or was last.
         doubtful: Nodes where a job was admitted in vain, by name, and when the last was.
+        vain: Namespaces of such jobs, and when the last was.
     """
 
     unsettled: Mapping[JobKey, Unsettled] = field(default_factory=dict)
     failures: Mapping[JobKey, Failure] = field(default_factory=dict)
     keeping: Keeping | None = None
     doubtful: Mapping[str, datetime] = field(default_factory=dict)
-
-    def doubtful_at(self, now: datetime) -> dict[str, datetime]:
-        """The doubtful nodes that are remembered still."""
-        return {name: at for name, at in self.doubtful.items() if now - at < REMEMBERED}
+    vain: Mapping[str, datetime] = field(default_factory=dict)
 
     def refused(self, job: JobKey, why: str, now: datetime) -> Self:
         """The same, and that a write to a job's pods was refused."""

@@ -20,6 +20,7 @@ from contract.place import ContractError, Place, Placer
 from kube.api import Object
 from placement.model import (
     MARKS,
+    NAMESPACE,
     PORT,
     Apart,
     Ask,
@@ -63,11 +64,17 @@ MOST_PORTS: Final = 16
 MOST_APART: Final = 16
 """Terms of a pod's required anti-affinity; the guard accepts no more from anybody."""
 
+MOST_APART_TEXT: Final = 1024
+"""Characters of these together, of a pod without a place: bound ones are kept, whosever they are."""
+
 MOST_CLAIMS: Final = 8
 """Entries of one worker's `resourceClaims`."""
 
 MOST_GATES: Final = 16
 """Scheduling gates of one pod."""
+
+_POSITIVE: Final = ("In", "Exists")
+"""Operators that hold of pods which have the label."""
 
 _KINDS: Final = ("matchExpressions", "matchFields")
 """Of expressions in a node selector term."""
@@ -112,7 +119,7 @@ def read_pod(found: Object) -> Pod | None:
         problem = _excess(spec) or _unwritable(metadata, gates) or _labelled(labels) if place else ""
     except ContractError as error:
         problem = str(error)
-    claims = spec.get("resourceClaims") or () if place else ()
+    claims, node = spec.get("resourceClaims") or () if place else (), spec.get("nodeName") or ""
     opened, plan = _opened(metadata, place, spec)
     if len(claims) > MOST_CLAIMS:
         problem = problem or f"it has {len(claims)} resourceClaims: at most {MOST_CLAIMS} are looked at"
@@ -128,7 +135,7 @@ def read_pod(found: Object) -> Pod | None:
         number=number,
         problem=problem,
         gates=gates[:MOST_GATES],
-        demand=read_demand(spec, conditions=bool(place) and not problem),
+        demand=read_demand(spec, status, conditions=bool(place) and not problem),
         claims=tuple(
             (
                 item.get("name", ""),
@@ -138,8 +145,9 @@ def read_pod(found: Object) -> Pod | None:
             for item in claims[:MOST_CLAIMS]
         ),
         labels={key: value for key, value in labels.items() if place or key in MARKS},
-        apart=read_apart(spec),
-        node=spec.get("nodeName") or "",
+        # One without a place or a node keeps nobody off yet.
+        apart=read_apart(spec, MOST_TEXT if place else MOST_APART_TEXT) if place or node else (),
+        node=node,
         opened=opened,
         plan=plan,
         started=_started(status),
@@ -182,7 +190,7 @@ def read_place(found: Object) -> tuple[Place | None, int]:
     return place, number or 0  # others stay off the unit that it is in, whichever number it has
 
 
-def read_demand(spec: Object, *, conditions: bool = True) -> Demand:
+def read_demand(spec: Object, status: Object | None = None, *, conditions: bool = True) -> Demand:
     """What a pod asks of a node; the same object for every pod that asks for the same.
 
     Without ``conditions`` its node selector, node affinity and tolerations are not kept.
@@ -194,34 +202,41 @@ def read_demand(spec: Object, *, conditions: bool = True) -> Demand:
         Toleration(*(item.get(key) or "" for key in ("key", "operator", "value", "effect")))
         for item in said.get("tolerations") or ()
     )
-    asked = {name: amount for name, amount in requests(spec).items() if amount}
+    asked = {name: amount for name, amount in requests(spec, status).items() if amount}
     if len(asked) > MOST_RESOURCES:  # no node has so many
         asked = {name: amount for name, amount in asked.items() if name in CORE}
     asked |= ports(spec)
     return _demand(said.get("nodeSelector") or {}, terms, tolerations, asked)
 
 
-def read_apart(spec: Object) -> tuple[Apart, ...]:
+def read_apart(spec: Object, most: int = MOST_TEXT) -> tuple[Apart, ...]:
     """The terms of a pod's required anti-affinity.
 
-    Of one that has more, or longer ones, than are looked at, each counts as one about all pods.
+    Longer ones than so many characters are about all pods that have one of the labels they select by, in no
+    more namespaces. Of a pod that has more than are looked at, each is about all pods.
     """
     affinity: Object = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
     if not terms:
         return ()
-    if len(terms) > MOST_APART or len(str(terms)) > MOST_TEXT:
+    if len(terms) > MOST_APART:
         keys = sorted({str(term.get("topologyKey") or "")[:MOST_TEXT] for term in terms})
         return tuple(_apart(key, (), frozenset(), ()) for key in keys[:MOST_TEXT])
-    return tuple(
-        _apart(
-            term.get("topologyKey") or "",
-            _selector(term.get("labelSelector")),
-            frozenset(term.get("namespaces") or ()),
-            _selector(term.get("namespaceSelector")),
-        )
-        for term in terms
-    )
+    long = len(str(terms)) > most
+    return tuple(dict.fromkeys(_read_term(term, long=long) for term in terms))
+
+
+def _read_term(term: Object, *, long: bool) -> Apart:
+    labels, spaces = _selector(term.get("labelSelector")), _selector(term.get("namespaceSelector"))
+    names = frozenset(term.get("namespaces") or ())
+    spaces = spaces and tuple(item for item in spaces if item.key == NAMESPACE)
+    if long:
+        positive = (Expression(item.key, "Exists", ()) for item in labels or () if item.operator in _POSITIVE)
+        labels = labels and tuple(positive)[:1]
+        spaces = spaces and tuple(item for item in spaces if len(item.values) == 1)[:1]
+        if len(names) > 1:
+            names, spaces = frozenset(), ()
+    return _apart(term.get("topologyKey") or "", labels, names, spaces)
 
 
 def _apart(*said: Any) -> Apart:  # noqa: ANN401 - as the fields of one

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import sys
 import tempfile
 from pathlib import Path
 
 from testbed.experiment import hostile
+from testbed.experiment.beside import TENANTS, beside
 from testbed.experiment.experiment import burst, one_by_one, summary
 from testbed.experiment.stage import PLACING, POLICIES, make_sick, staged
 from testbed.kits.progress import say
@@ -27,6 +29,8 @@ def main() -> int:
     )
     parser.add_argument("--ultraservers", type=int, default=24)
     parser.add_argument("--hostile", type=int, default=0, help="Pods of somebody who would stop the fleet")
+    parser.add_argument("--beside", nargs="*", choices=TENANTS, default=[], help="tenants who attack")
+    parser.add_argument("--bound", type=float, default=120.0, help="seconds until an admission was in vain")
     options = parser.parse_args()
     chance = random.Random(options.seed)  # noqa: S311 - an experiment that can be had again
     try:
@@ -36,16 +40,21 @@ def main() -> int:
         ):
             make_sick(stage, options.sick, chance)
             taken = hostile.fill(stage, options.hostile) if options.hostile else 0
-            program = stage.start_program() if options.policy in PLACING else None
-            if options.mode == "burst":
-                run = burst(stage, chance, say)
-            else:
-                run = one_by_one(stage, options.jobs, chance, say)
-            beside = hostile.outcome(stage, taken, program).lines() if options.hostile else []
+            program = None
+            if options.policy in PLACING:
+                program = stage.start_program(bound_seconds=options.bound)
+            with contextlib.ExitStack() as attacked:
+                writes = attacked.enter_context(beside(stage, options.beside)) if options.beside else []
+                if options.mode == "burst":
+                    run = burst(stage, chance, say)
+                else:
+                    run = one_by_one(stage, options.jobs, chance, say)
+            told = [f"their writes, refused and done: {writes}"] if writes else []
+            told += hostile.outcome(stage, taken, program).lines() if options.hostile else []
     except (ClusterError, TimeoutError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    for line in [*beside, *summary(run), run.line()]:
+    for line in [*told, *summary(run), run.line()]:
         print(line)  # noqa: T201
     return 0
 

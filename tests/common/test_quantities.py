@@ -1,8 +1,10 @@
 """Amounts of resources as Kubernetes writes them."""
 
+from typing import Any
+
 import pytest
 
-from common.quantities import thousandths
+from common.quantities import requests, thousandths
 
 
 @pytest.mark.parametrize(
@@ -29,3 +31,25 @@ from common.quantities import thousandths
 )
 def test_quantities(text: str, amount: int) -> None:
     assert thousandths(text) == amount
+
+
+def resized(asked: str, has: dict[str, Any], reason: str = "", kind: str = "containers") -> int:
+    """The cores of a pod that asks for so many after it was resized, and what its status says it has."""
+    part = {"name": "c", "restartPolicy": "Always", "resources": {"requests": {"cpu": asked}}}
+    statuses = {"containers": "containerStatuses", "initContainers": "initContainerStatuses"}
+    status: dict[str, Any] = has if kind == "pod" else {statuses[kind]: [{"name": "c", **has}]}
+    conditions = [{"type": "PodResizePending", "reason": reason}] if reason else []
+    spec = part if kind == "pod" else {kind: [part]}
+    return requests(spec, status | {"conditions": conditions})["cpu"] // 1000
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers", "pod"])
+def test_a_pod_that_is_resized_takes_what_the_scheduler_counts(kind: str) -> None:
+    """Who asks for more than a node has would else keep it from all others."""
+    actuated = {"resources": {"requests": {"cpu": "8"}}}
+    allocated = {"allocatedResources": {"cpu": "9"}, "resources": {}}
+    assert resized("190", actuated, "Infeasible", kind) == 8
+    assert resized("190", actuated, "Deferred", kind) == 190
+    assert resized("1", actuated, kind=kind) == 8
+    assert resized("1", actuated | allocated, "Infeasible", kind) == 9
+    assert resized("1", {}, "Infeasible", kind) == 1

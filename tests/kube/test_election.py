@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kube.api import leases
-from kube.election import Elector
+from kube.election import LONGEST, Elector
 from tests.kube.fake import FakeApi
 
 NAMESPACE = "hooks"
@@ -51,6 +51,20 @@ def test_a_silent_holder_is_followed_after_the_time_it_promised_and_not_before()
     watch.seconds += 1
     assert two.lead()
     assert api.objects[PATH]["spec"]["leaseTransitions"] == 1
+
+
+def test_a_holder_that_promised_years_is_followed_after_minutes() -> None:
+    """Whoever stole the program's token could else stop it for good, though the token is taken away."""
+    api, watch = FakeApi(), Watch()
+    candidate(api, "thief", watch).lead()
+    spec = api.objects[PATH]["spec"]
+    spec |= {"leaseDurationSeconds": 2**31 - 1, "renewTime": "2099-01-01T00:00:00.000000Z"}
+    two = candidate(api, "two", watch)
+    assert not two.lead()
+    watch.seconds += LONGEST
+    assert not two.lead()
+    watch.seconds += 1
+    assert two.lead()
 
 
 def test_who_starts_late_waits_however_old_the_lease_says_it_is() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 
 from contract.keys import HOSTNAME, JOB, SERVER_2, SERVER_4, TRAINING
+from placement import cluster
 from placement.decide import decide
 from placement.fit import selects
-from placement.model import Apart
+from placement.model import NAMESPACE, Apart
 from placement.read import MOST_APART, MOST_TEXT, read_apart, read_pod
 from placement.topology import Topology
 from tests.placement.world import (
@@ -160,6 +162,39 @@ def test_nothing_is_kept_where_a_pod_of_no_job_keeps_all_off() -> None:
     assert decision.cluster.kept == {}
 
 
+# ---- Cost --------------------------------------------------------------------------------------------------
+
+
+def of_application(number: int, **reach: Any) -> list[dict[str, Any]]:
+    """As many terms as the guard accepts, unlike those of another number."""
+    return [
+        {"labelSelector": {"matchLabels": {"app": f"{number}-{at}"}}, "topologyKey": SERVER_4} | reach
+        for at in range(MOST_APART)
+    ]
+
+
+def compared(*pods: Pod | list[Pod]) -> int:
+    """How many pods are compared with terms until jobs are placed, which these do not hinder."""
+    with mock.patch.object(cluster, "selects", side_effect=selects) as asked:
+        assert where(*pods, workers("a", 4), workers("b", 4)) == {"a": "us-01", "b": "us-02"}
+    return asked.call_count
+
+
+def test_terms_about_their_own_namespace_cost_others_nothing() -> None:
+    """Ten thousand Pods without devices may have sixteen each; a decision took 40 s with eight thousand."""
+    assert compared([sitting(f"s{at}", "n1-0", *of_application(at)) for at in range(50)]) == 0
+
+
+@pytest.mark.parametrize("bound", ["MOST_TERMS", "MOST_COMPARED"])
+def test_terms_about_all_namespaces_cost_no_more_than_is_looked_at(
+    bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pods = [sitting(f"s{at}", "n1-0", *of_application(at, namespaceSelector={})) for at in range(10)]
+    assert compared(pods) == 4 * 10 * MOST_APART
+    monkeypatch.setattr(cluster, bound, 20)
+    assert compared(pods) == {"MOST_TERMS": 4 * 20, "MOST_COMPARED": 20}[bound]
+
+
 # ---- Reading -----------------------------------------------------------------------------------------------
 
 
@@ -167,17 +202,47 @@ def test_equal_terms_are_one_object() -> None:
     assert terms(EVERYBODY)[0] is terms(dict(EVERYBODY))[0]
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        [of_webhook(f"team.{number}") for number in range(MOST_APART + 1)],
-        [of_webhook("x" * MOST_TEXT)],
-    ],
-)
-def test_of_more_terms_than_are_looked_at_each_is_about_all_pods(said: list[dict[str, Any]]) -> None:
-    [term] = terms(*said)
+def test_of_more_terms_than_are_looked_at_each_is_about_all_pods() -> None:
+    [term] = terms(*(of_webhook(f"team.{number}") for number in range(MOST_APART + 1)))
     assert term.key == SERVER_4
     assert selects(term, "other", "team", {})
+
+
+LONG = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["x" * MOST_TEXT]}]}
+OWN_NAME = {"matchLabels": {NAMESPACE: "other"}}
+
+
+@pytest.mark.parametrize(
+    ("term", "namespace", "labels", "counts"),
+    [
+        ({"labelSelector": LONG}, "other", {"app": "y"}, True),
+        ({"labelSelector": LONG}, "team", {"app": "y"}, False),
+        ({"labelSelector": LONG, "namespaceSelector": OWN_NAME}, "team", {"app": "y"}, False),
+        ({"labelSelector": LONG, "namespaces": ["other"]}, "team", {"app": "y"}, False),
+        ({"labelSelector": LONG, "namespaces": ["other", "team"]}, "team", {"app": "y"}, True),
+        ({"labelSelector": LONG, "namespaceSelector": {}}, "team", {}, False),
+        ({"labelSelector": {}, "namespaceSelector": LONG}, "team", {}, True),
+    ],
+)
+def test_a_long_term_keeps_off_no_namespace_and_no_label_that_it_does_not_name(
+    term: dict[str, Any], namespace: str, labels: dict[str, str], *, counts: bool
+) -> None:
+    """The guard accepts such a Pod from everybody: it is not about other namespaces."""
+    [found] = terms(term | {"topologyKey": SERVER_4})
+    assert selects(found, "other", namespace, labels) == counts
+
+
+def test_of_a_pod_that_keeps_nobody_off_yet_no_terms_are_kept() -> None:
+    """Anybody can have ten thousand of them: they need no node."""
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [EVERYBODY]}}
+    raw: dict[str, Any] = {"metadata": {"name": "p"}, "spec": {"affinity": affinity}}
+    pending = read_pod(raw)
+    assert pending
+    assert pending.apart == ()
+    raw["spec"]["nodeName"] = "n1-0"
+    there = read_pod(raw)
+    assert there
+    assert there.apart == terms(EVERYBODY)
 
 
 def test_of_a_pod_of_no_job_only_labels_that_the_table_selects_by_are_kept() -> None:

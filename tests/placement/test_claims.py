@@ -68,12 +68,14 @@ def put_template(api: FakeApi, name: str = TEMPLATE, **changes: Any) -> None:
     put(api, "resourceclaimtemplates", name, "team", spec={"spec": claim_spec(**changes)})
 
 
-def put_claim(api: FakeApi, name: str, node: str, user: str = "", **metadata: Any) -> None:
+def put_claim(
+    api: FakeApi, name: str, node: str, user: str = "", namespace: str = "team", **metadata: Any
+) -> None:
     """Stores a claim that has the node's device; its user is a pod's uid."""
     results = [{"driver": DRIVER, "pool": node, "device": "neuron-node", "request": "neurons"}]
     users = [{"resource": "pods", "name": "a", "uid": user}] if user else []
     status = {"allocation": {"devices": {"results": results}}, "reservedFor": users}
-    put(api, "resourceclaims", name, "team", spec=claim_spec(), status=status, metadata=metadata)
+    put(api, "resourceclaims", name, namespace, spec=claim_spec(), status=status, metadata=metadata)
 
 
 @pytest.fixture
@@ -206,6 +208,7 @@ def test_what_a_claim_says_of_a_pod_of_another_namespace_counts_for_nothing(api:
     for pod in store(api, claiming("a")):
         forged, name = claim_spec(request(count=2)), f"forged-{pod['metadata']['name']}"
         put(api, "resourceclaims", name, "evil", spec=forged, metadata=made_for(pod))
+        put_claim(api, f"reserved-{name}", "n3-3", pod["metadata"]["uid"], "evil")
     Program(api).run()
     assert pinned(api, "a-worker") == {"us-02"}
 

@@ -136,17 +136,10 @@ CASES = [
         {"a": "us-01: held by other/xn1-3"},
     ),
     Case(
-        "a pod that keeps jobs off its whole UltraServer",
+        "a pod that says it keeps jobs off its whole UltraServer, and has no such term",
         TWO.values(),
         [*job("a", 2), *job("b", 1), foreign("x", "n1-3", loose=True)],
-        {"a": "us-02-a", "b": "n2-2"},
-    ),
-    Case(
-        "a job that such a pod leaves no place",
-        ONE.values(),
-        [*job("b", 1), foreign("x", "n1-3", loose=True)],
-        {},
-        {"b": "held by other/x"},
+        {"a": "us-01-a", "b": "n1-2"},
     ),
     Case(
         "a pod without devices is not a tenant",
@@ -527,7 +520,7 @@ HALF = [*bound(job("a", 4)[:2], on(TWO, "n1-1", "n1-2")), *ADRIFT[2:]]
 
 def remembered(pods: Iterable[Pod], ago: Any, key: tuple[str, str] = ("team", "team.a")) -> Memory:
     """A memory of the same pods without a node, so long ago."""
-    return Memory({key: Unsettled(NOW - ago, frozenset(pod.uid for pod in pods))})
+    return Memory({key: Unsettled(NOW - ago, frozenset((pod.number, pod.uid) for pod in pods))})
 
 
 def test_a_job_that_was_opened_has_its_time_to_bind() -> None:
@@ -558,6 +551,29 @@ def test_time_begins_anew_with_every_change() -> None:
     decision = ask(SICK, HALF, remembered(ADRIFT, HOUR))
     assert not decision.deletions
     assert decision.memory.unsettled["team", "team.a"].since == NOW
+
+
+def test_a_pod_in_place_of_one_that_was_deleted_gives_a_job_no_more_time() -> None:
+    """Its author would hold the unit for ever by deleting a Pod a minute: nothing of it is used."""
+    again = replace(job("a", 4)[0], uid="again", created=NOW)
+    memory = remembered(ADRIFT, 2 * MINUTE)
+    for comes_back in ([], [again], [opened(pinned(again, SERVER_4, "us-01"))]):
+        assert deleted(ask(ONE.values(), [*ADRIFT[1:], *comes_back], memory))[-3:] == [
+            pod.name for pod in ADRIFT[1:]
+        ]
+    # One that was at work and lost a worker has the time that one takes.
+    running = bound(job("a", 4), ONE.values(), started=True)[1:]
+    lost = opened(pinned(again, SERVER_4, "us-01"))
+    assert not deleted(ask(ONE.values(), [*running, lost], memory))
+
+
+def test_a_job_whose_writes_are_refused_holds_nodes_without_using_them_no_longer_than_others() -> None:
+    """Whoever changes one of its pods all the time, when another is open, had them for half an hour."""
+    half = [*ADRIFT[:2], *job("a", 4)[2:]]
+    for ago, gone in ((2 * MINUTE, 2), (MINUTE, 0)):
+        refused = {("team", "team.a"): Failure(9, NOW - ago, frozenset(), "conflict")}
+        memory = replace(remembered(half, 2 * MINUTE), failures=refused)
+        assert len(deleted(ask(ONE.values(), half, memory))) == gone
 
 
 def test_a_leader_that_remembers_nothing_gives_the_whole_time() -> None:
@@ -635,6 +651,19 @@ def test_a_job_that_was_evicted_loses_its_age() -> None:
     memory = Memory(failures={("team", "team.a"): Failure(1, NOW - SECOND, frozenset())})
     waits = [*job("a", 4, age=HOUR), *job("b", 4, age=MINUTE)]
     assert placed(ask(ONE.values(), waits, memory)) == {"b": "us-01"}
+
+
+def test_an_admission_in_vain_costs_all_jobs_of_its_namespace_their_age() -> None:
+    """Whoever has a hundred that cannot start would else have a unit for a hundred times two minutes."""
+    evil = {"namespace": "evil", "age": HOUR}
+    vain = [opened(pinned(pod, SERVER_4, "us-01")) for pod in job("evil", 4, **evil)]
+    memory = remembered(vain, 2 * MINUTE, ("evil", "evil.evil"))
+    memory = ask(ONE.values(), [*vain, *job("next", 4, **evil)], memory).memory
+    waits = [*job("next", 4, **evil), *job("a", 4)]
+    assert placed(ask(ONE.values(), waits, memory)) == {"a": "us-01"}
+    # Among themselves they keep their order, and come before whoever comes later.
+    later = [*job("b", 4, age=-MINUTE), *job("first", 4, namespace="evil", age=2 * HOUR)]
+    assert placed(ask(ONE.values(), [*job("next", 4, **evil), *later], memory)) == {"evil/first": "us-01"}
 
 
 def test_a_jobs_priority_is_the_lowest_of_its_workers() -> None:

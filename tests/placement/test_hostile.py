@@ -171,7 +171,7 @@ def test_whatever_stands_on_pods_a_decision_comes_about_and_gives_no_node_twice(
         assert len(given_away) == len(set(given_away))
         for (pod,) in (doubted.job.pods for doubted in decision.doubted):
             held = {name for name, holders in decision.cluster.holders.items() if pod.key in holders}
-            assert held <= {pod.node} or pod.loose or pod.job
+            assert held <= {pod.node} or pod.job
         assert all(not pod.started for deletion in decision.deletions for pod in deletion.pods)
 
     tenants(holds)

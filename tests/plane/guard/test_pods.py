@@ -140,6 +140,8 @@ def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone_or_a_node_without_
     ]
     here = selecting(SERVER_4, asks=DEVICE)  # a kubelet starts it also where no plugin offers that device
     here["spec"] |= {"nodeName": "ip-172-32-10-1"}
+    claim_for_nothing = selecting()
+    claim_for_nothing["spec"]["resourceClaims"] = [{"name": "all", "resourceClaimName": "nothing"}]
     near = [
         selecting(SERVER_4, matchExpressions=among(keys.JOB, "Exists")),
         selecting(SERVER_2, matchLabels={"app": "mine"}),
@@ -148,6 +150,7 @@ def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone_or_a_node_without_
         selecting(matchLabels={JOB_NAME: "train"}),
         selecting(matchLabels={ROLE: "worker"}, asks={"requests": {NEURON: "0"}, "limits": {NEURON: "0"}}),
         selecting(matchExpressions=among("app", "Exists")),
+        claim_for_nothing,
         selecting(matchExpressions=[*among("app", "NotIn"), *among("batch.kubernetes.io/job-name")]),
         selecting(SERVER_4, asks=DEVICE),
         selecting("example.com/row", asks=DEVICE),

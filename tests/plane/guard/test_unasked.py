@@ -59,7 +59,7 @@ def test_what_places_a_jobs_pods_can_only_be_what_the_webhook_computes_for_its_s
     people.marked_job(right, "Launcher", gate=True, job=f"{ada.namespace}.train")
     pair = PLACED["place"].replace("=4", "=2").replace(SERVER_4, SERVER_2)
     two = people.marked_job(people.unplaceable(2, name="two"), place=pair)
-    rack = f"placer=gate workers=4 size=8 unit=example.com/rack index=labels/{INDEX}"
+    rack = f"placer=gate workers=4 size=2 unit=example.com/rack index=labels/{INDEX}"
     racked = people.marked_job(people.unplaceable(name="rack"), place=rack)
     # As 0.1.0 writes it, whose webhook may still serve when this guard is there.
     old = {"workers": "4", "node_config": "4", "topology_key": SERVER_4, "index": f"labels/{INDEX}"}
@@ -74,6 +74,7 @@ def test_what_places_a_jobs_pods_can_only_be_what_the_webhook_computes_for_its_s
                 ("workers=4", "workers=96"),
                 ("workers=4", "workers=5"),
                 ("size=4", "size=0"),
+                ("size=4", "size=8"),  # one worker with one device would have an UltraServer
                 (INDEX, "team"),
                 ("gate", "me"),
             )
