@@ -412,7 +412,7 @@ class Table(File):
     revision: str
     script: str = ""
     origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict, compare=False)
-    ruled_out: dict[tuple[object, ...], Sequence[tuple[Rule, str | None]]] = field(
+    ruled_out: dict[tuple[object, ...], Sequence[tuple[Rule, Any]]] = field(
         default_factory=dict, init=False, compare=False
     )
     _policies_of: dict[str, Policies] = field(default_factory=dict, init=False, compare=False)
