@@ -187,6 +187,11 @@ def _unsupported_count(match: Match, subject: Subject, path: Path) -> str | None
     return f"the {_whose(match)} asks for no number of devices that its instance type is known not to accept"
 
 
+def _single(match: Match, subject: Subject) -> str | None:
+    templates = len(subject.job.paths(match.role))
+    return None if match.single == (templates == 1) else f"the job has {templates} {match.role} templates"
+
+
 def _workers(match: Match, subject: Subject) -> str | None:
     wanted, workers = match.workers, subject.job.nodes()
     if wanted is None or wanted.at_least <= workers <= wanted.at_most:
@@ -232,6 +237,7 @@ _CHECKS: Final[Mapping[str, Callable[..., str | None]]] = {
     "volume": _volume,
     "template": _template,
     "unsupported_count": _unsupported_count,
+    "single": _single,
     "workers": _workers,
     "fields": _fields,
     "labels": lambda match, subject: _marks("label", match.labels, subject.job),

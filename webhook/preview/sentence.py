@@ -84,6 +84,8 @@ def _where(item: Preview, outcome: Outcome, place: Place) -> str:
         return f"{what} on {'one node' if place.workers == 1 else f'any {place.workers} nodes'}"
     blocks = place.workers // place.size
     units = _units(place, blocks)
+    if any("nothing keeps" in text for text in outcome.warnings):
+        return f"{what} on nodes of any units, whole or not"
     name = outcome.facts.get("shape")
     alike = (
         one for one in item.table.shapes if (one.topology_key, one.node_config) == (place.unit, place.size)
@@ -110,6 +112,8 @@ def _units(place: Place, blocks: int) -> str:
 def _when(place: Place) -> str:
     if place.placer is Placer.KUEUE:
         return "Kueue chooses the nodes and starts the job"
+    if place.placer is Placer.GANG:
+        return "the PodGroup that the job names places the Pods"
     if place.placer is Placer.AFFINITY:
         return "the scheduler places the Pods one by one"
     job = "the group" if place.group else "the job"
