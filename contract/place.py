@@ -6,7 +6,8 @@ One annotation, ``ultraserver-webhook.io/place``, of words ``KEY=VALUE`` in this
     index=labels/training.kubeflow.org/replica-index
 
 ==========  ========================================================================================
-``placer``  who finds the nodes: ``affinity`` (the scheduler, by terms), ``kueue``, or ``gate`` (placement)
+``placer``  who finds the nodes: ``affinity`` (the scheduler, by terms), ``kueue``, ``gang`` (the scheduler,
+            by a PodGroup of the author), or ``gate`` (placement)
 ``workers``  how many pods take nodes
 ``size``    how many nodes work as one unit: the node config
 ``unit``    the node label whose value the nodes of a unit share
@@ -53,6 +54,7 @@ class Placer(StrEnum):
 
     AFFINITY = "affinity"
     KUEUE = "kueue"
+    GANG = "gang"
     GATE = "gate"
 
 

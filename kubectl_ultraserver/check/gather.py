@@ -13,6 +13,7 @@ from kube.api import ApiError, ForbiddenError, Object
 from kubectl_ultraserver.check import cluster, installed
 from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, Program, program
 from kubectl_ultraserver.findings import Case
+from kubectl_ultraserver.kueue import QUEUE
 from kubectl_ultraserver.listing import HOOKS, LEASE, RULES, Lister
 from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import NAME, at, labels, maps, name_of, number, text
@@ -21,6 +22,7 @@ from placement.model import COMPONENT
 from placement.topology import Topology
 from webhook.documents import read_documents
 from webhook.engine import Request, evaluate
+from webhook.objects.tree import map_at, put
 from webhook.rows.policies import Mode
 from webhook.rules.load import load_texts
 from webhook.rules.problems import TableError
@@ -153,6 +155,22 @@ def _placement(seen: Gatherer) -> Iterator[Line]:
     yield from installed.queues(counts=Placer.KUEUE in placers, kueue=kueue)
 
 
+def _levels(seen: Gatherer) -> Iterator[Line]:
+    """What Kueue is asked for in each shape, and what its Topologies have."""
+    if not seen.kueue:
+        return iter(())
+    table, asked = table_of(seen.api.get(RULES))[0], set[str]()
+    for shape in table.shapes:
+        job = put(JOB, ("spec", "mpiReplicaSpecs", "Worker", "replicas"), shape.workers.number)
+        job = put(job, ("metadata",), {"name": name_of(JOB), "labels": {QUEUE: "any"}})
+        job = evaluate(table, Request(job, seen.namespace, now=datetime.now(UTC).timestamp())).after
+        asks = map_at(job, ("spec", "mpiReplicaSpecs", "Worker", "template", "metadata", "annotations"))
+        asked |= {text(asks, key) for key in asks if key.endswith("required-topology")}
+    topologies = seen.items(f"{seen.kueue}/topologies")
+    has = {text(level, "nodeLabel") for each in topologies for level in maps(each, "spec", "levels")}
+    return installed.levels(asked, has)
+
+
 def _guard(seen: Gatherer) -> Iterator[Line]:
     path = f"{ADMISSION}/validatingadmissionpolic"
     policies, bound = [*seen.items(f"{path}ies")], [*seen.items(f"{path}ybindings")]
@@ -184,7 +202,7 @@ BEFORE: Final[dict[str, Check]] = {
     "rights": lambda seen: cluster.rights(seen.refused()),
     "namespace": _namespace,
 }
-_LOOKS = (_pods, _certificates, _tables, _registrations, _left_out, _job, _placement, _guard)
+_LOOKS = (_pods, _certificates, _tables, _registrations, _left_out, _job, _placement, _levels, _guard)
 AFTER: Final = {judge.__name__.strip("_").replace("_", " "): judge for judge in _LOOKS}
 
 

@@ -187,6 +187,15 @@ def queues(*, counts: bool, kueue: bool) -> Iterator[Line]:
         yield Line(FAIL if counts else WARN, text_, remedy, "kueue.md#set-it-up")
 
 
+def levels(asked: Collection[str], has: Collection[str]) -> Iterator[Line]:
+    """Whether a Topology of Kueue has each level that the rule table asks it for."""
+    for level in sorted(asked):
+        lacks = f"no Topology has it, but {few(sorted(has)) or 'none'}: such jobs are never admitted"
+        text_ = f"Kueue is asked for the level {level}; {'a Topology has it' if level in has else lacks}"
+        remedy = "add it to the Topology, or set the value kueueLevel to the level of an UltraServer"
+        yield Line(PASS if level in has else WARN, text_, remedy, "kueue.md#levels")
+
+
 def guard(
     policies: Sequence[Object], bindings: Sequence[Object], accounts: Mapping[str, bool], *, placement: bool
 ) -> Iterator[Line]:

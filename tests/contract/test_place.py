@@ -69,7 +69,7 @@ def test_the_words_of_a_place() -> None:
         ("workers=16", "workers=16 racks=2", "not words"),
         ("workers=16 ", "workers=16  ", "not words"),
         ("workers=16", "workers=", "not words"),
-        ("placer=gate", "placer=me", "placer is 'me': it must be one of affinity, kueue, gate"),
+        ("placer=gate", "placer=me", "placer is 'me': it must be one of affinity, kueue, gang, gate"),
         ("placer=gate ", "", "placer is ''"),
         ("workers=16 ", "", "workers is '': it must be a whole number from 1"),
         *(

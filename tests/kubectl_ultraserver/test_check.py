@@ -242,6 +242,18 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
         ["fail a job that names a queue passes whole-job admission"],
     ),
     (installed.queues(counts=False, kueue=True), ["warn Kueue is installed, and the rule table does not"]),
+    (installed.levels([], ["rack"]), []),
+    (
+        installed.levels(["rack", "block"], ["rack"]),
+        [
+            "warn Kueue is asked for the level block; no Topology has it, but rack: ",
+            "pass Kueue is asked for the level rack",
+        ],
+    ),
+    (
+        installed.levels(["rack"], []),
+        ["warn Kueue is asked for the level rack; no Topology has it, but none: "],
+    ),
     (guard(policies(), bound(), {"op": True}), ["pass 4 policies refuse"]),
     (guard(policies("other"), bound(), {"op": False}, placement=False), ["warn there is no guard"]),
     (guard(policies(ACCOUNT), bound(names=[ACCOUNT])), ["warn there is no guard"]),

@@ -26,6 +26,7 @@ values: {imagePullSecret: mine, gpuInstanceType: p5.48xlarge}
 rules:
   - {name: healthy-nodes, mode: enforce}
   - {name: claims-for-opted-in, mode: enforce}
+  - {name: kueue-level-above-pairs, mode: enforce}
 """
 
 

@@ -116,7 +116,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a placer that there is not": (
         "rules:\n  - {name: x, reason: r, warn: w, match: {role: worker, placer: slurm}}\n",
-        [(5, "/rules/0/match/placer", "'slurm' is not one of ['affinity', 'kueue', 'gate']")],
+        [(5, "/rules/0/match/placer", "'slurm' is not one of ['affinity', 'kueue', 'gang', 'gate']")],
     ),
     "who places a job by who places it": (
         "rules:\n  - {name: x, reason: r, placer: gate, match: {role: worker, placer: kueue}}\n",

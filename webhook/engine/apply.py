@@ -81,6 +81,10 @@ class _Ready(NamedTuple):
             yield path, rule.fragment(known) if rule.fragment else rule.add
 
 
+_Answer = _Ready | str | RuleOutcome
+"""A rule that matches, or why not; as an outcome where that holds for all such jobs."""
+
+
 def apply_rules(subject: Subject, values: Values, progress: Progress) -> Devices:
     """Says what the shape says and applies every rule that fires; the progress holds what came of each.
 
@@ -103,7 +107,9 @@ def apply_rules(subject: Subject, values: Values, progress: Progress) -> Devices
         for name in rule.replaces
     }
     for rule, ready in rules:
-        if isinstance(ready, str):
+        if isinstance(ready, RuleOutcome):
+            progress.rules.append(ready)
+        elif isinstance(ready, str):
             progress.rules.append(RuleOutcome(rule.name, State.SKIPPED, ready))
         elif rule.name in by_whom:
             why = f"replaced by rule {by_whom[rule.name]}"
@@ -130,7 +136,7 @@ def _mount_taken(ready: _Ready) -> str | None:
     return None
 
 
-def _matched(subject: Subject, values: Values) -> tuple[Subject, list[tuple[Rule, _Ready | str]]]:
+def _matched(subject: Subject, values: Values) -> tuple[Subject, list[tuple[Rule, _Answer]]]:
     """Which rules match. First those that say who places the job, for others ask for it."""
     giving = _answers(subject, values, subject.table.giving)
     given = [one.rule.devices for one in giving.values() if isinstance(one, _Ready) and one.rule.devices]
@@ -152,7 +158,7 @@ def _matched(subject: Subject, values: Values) -> tuple[Subject, list[tuple[Rule
     ]
 
 
-def _answers(subject: Subject, values: Values, names: Collection[str]) -> dict[str, _Ready | str]:
+def _answers(subject: Subject, values: Values, names: Collection[str]) -> dict[str, _Answer]:
     """Whether each of some rules matches, or why not."""
     rules = ruled_out(subject) if names else ()
     return {rule.name: why or _match(rule, subject, values) for rule, why in rules if rule.name in names}

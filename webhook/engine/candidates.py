@@ -18,7 +18,7 @@ NO_DEVICE: Final = "the workers request no Neuron device"
 def candidacy(table: Table, job: OpenJob, *, opted: bool) -> tuple[bool, str]:
     """Whether a job that is not opted out is a candidate, and why: design.md, "Which jobs, and what wins"."""
     if not job.workload.takes_nodes:
-        return True, f"{job.workload.name} is looked at whatever it asks for"
+        return True, f"a {job.workload.name} is no job of its own: only rules for such objects apply"
     templates = job.templates(WORKER)
     if not templates:
         groups = [group for group in job.workload.groups if group.takes_nodes is True or group.role == WORKER]
@@ -35,7 +35,10 @@ def candidacy(table: Table, job: OpenJob, *, opted: bool) -> tuple[bool, str]:
         return False, f"its own selection of nodes leaves out {_left_out(table, job)}"
     if opted:
         return True, f"opted in by {keys.INJECT}"
-    return _by_content(table.candidates, job)
+    candidate, why = _by_content(table.candidates, job)
+    if not candidate and any(marked(template, keys.INJECT) for template in templates):
+        why = f"{why} ({keys.INJECT} counts on the job's own metadata, not on that of its template)"
+    return candidate, why
 
 
 def _by_content(wanted: Candidates, job: OpenJob) -> tuple[bool, str]:

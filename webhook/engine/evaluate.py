@@ -10,7 +10,7 @@ from contract import keys
 from webhook.engine.apply import Progress, apply_rules
 from webhook.engine.candidates import candidacy, devices, injection
 from webhook.engine.identity import first_uid
-from webhook.engine.jobs import OpenJob, is_of, open_job, record_key, template_paths
+from webhook.engine.jobs import OpenJob, open_job, record_key, template_paths, unlike
 from webhook.engine.match import SWITCHED_OFF, Subject
 from webhook.engine.outcome import JobError, Kind, Outcome, Request, RuleOutcome, State, bounded, cut
 from webhook.engine.placing import said_by
@@ -110,8 +110,10 @@ OVERDONE: Final = (
 def _evaluate(table: Table, request: Request) -> Outcome:
     found = opened(table, request)
     if found is None:
-        rows = " or ".join(row.name for row in table.workloads_of(kind_of(request.object)))
-        reason = f"the `when` of {rows} does not match"
+        rows = table.workloads_of(kind_of(request.object))
+        name, value = unlike(rows[-1], request.object) or ("", "")
+        of_kind = f"the table's rows for its kind ({', '.join(row.name for row in rows)})"
+        reason = f"its {name} is {cut(value)}: {of_kind} leave it to that, and {keys.INJECT} counts there"
         return Outcome(table.revision, reason, request.object, untouched=Kind.NO_WORKLOAD)
     job, records, ignored, claimed = found
     templates = {group.template: get(job.object, group.template) for group in job.groups}
@@ -165,7 +167,7 @@ def opened(table: Table, request: Request) -> tuple[OpenJob, Records, list[str],
     budget = Budget(request.object)
     for workload in table.workloads_of(kind_of(request.object)):
         base, records, ignored, claimed = _base(workload, request.object, budget)
-        if is_of(workload, base):
+        if not unlike(workload, base):
             return open_job(table.candidates, workload, base, request), records, ignored, claimed
     return None
 

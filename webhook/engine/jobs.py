@@ -1,6 +1,6 @@
 """Opening a job: what a workload row finds in an object."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -30,6 +30,7 @@ class OpenGroup:
         takes_nodes: whether each of them takes a node.
         index: where a pod's number is; None where pods have none.
         numbered: whether every number from 0 is there, and each once.
+        later: whether its pods are created when those of other groups have ended.
     """
 
     role: str
@@ -38,6 +39,7 @@ class OpenGroup:
     takes_nodes: bool
     index: Index | None
     numbered: bool
+    later: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,8 @@ class OpenJob:
         return tuple(role for role in self._paths if self._paths[role])
 
     def workers(self) -> int:
-        """Number of pods in the groups called worker."""
-        return sum(group.replicas for group in self.groups if group.role == WORKER)
+        """Number of pods in the groups called worker, of those that run at once."""
+        return _at_once(group for group in self.groups if group.role == WORKER)
 
     def has_workers(self) -> bool:
         """Whether it takes nodes; one with a group called worker needs pods in that."""
@@ -107,8 +109,15 @@ class OpenJob:
         return all(group.numbered for group in self.groups if group.takes_nodes)
 
     def nodes(self) -> int:
-        """How many nodes the job takes."""
-        return sum(group.replicas for group in self.groups if group.takes_nodes)
+        """How many nodes the job takes at once."""
+        return _at_once(group for group in self.groups if group.takes_nodes)
+
+
+def _at_once(groups: Iterable[OpenGroup]) -> int:
+    first = later = 0
+    for group in groups:
+        first, later = (first, later + group.replicas) if group.later else (first + group.replicas, later)
+    return max(first, later)
 
 
 def is_pod(job: OpenJob) -> bool:
@@ -116,13 +125,14 @@ def is_pod(job: OpenJob) -> bool:
     return any(not group.template for group in job.groups)
 
 
-def is_of(workload: Workload, obj: Json) -> bool:
-    """Whether an object of the workload's kinds is what its ``when`` says.
+def unlike(workload: Workload, obj: Json) -> tuple[str, str] | None:
+    """The first field, and its value, by which an object is not what the ``when`` of its kind's row says.
 
     Raises:
         WrongTypeError: if a field is neither text nor a truth value.
     """
-    return all(matches(field(workload, obj, name), allowed) for name, allowed in workload.when.items())
+    values = ((name, field(workload, obj, name)) for name in workload.when)
+    return next(((name, value) for name, value in values if not matches(value, workload.when[name])), None)
 
 
 def open_job(candidates: Candidates, workload: Workload, obj: Json, request: Request) -> OpenJob:
@@ -135,10 +145,10 @@ def open_job(candidates: Candidates, workload: Workload, obj: Json, request: Req
     found = template_paths(workload, obj)
     asked = [get(obj, path) for group, path in found if group.takes_nodes == DEVICES]
     takers = {id(template) for template in _takers(candidates, asked, obj)}
-    before = 0
+    before = {False: 0, True: 0}
     for group, path in found:
-        groups.append(_open(takers, group, obj, path, before))
-        before += groups[-1].replicas if groups[-1].takes_nodes else 0
+        groups.append(opened := _open(takers, group, obj, path, before))
+        before[opened.later] += opened.replicas if opened.takes_nodes else 0
     name, generate_name = (get(request.object, ("metadata", key)) for key in ("name", "generateName"))
     return OpenJob(workload, obj, _text(name), _text(generate_name), request.namespace, tuple(groups))
 
@@ -183,7 +193,9 @@ def _asks(wanted: Candidates, template: Json) -> bool:
     return any(asked.get(name) for name in wanted.requests)
 
 
-def _open(takers: Container[int], group: Group, obj: Json, path: Path, before: int) -> OpenGroup:
+def _open(
+    takers: Container[int], group: Group, obj: Json, path: Path, before: Mapping[bool, int]
+) -> OpenGroup:
     takes_nodes, role = group.takes_nodes, group.role
     if isinstance(takes_nodes, ObjectPath):
         takes_nodes = takes_nodes.value(obj) is True
@@ -195,25 +207,29 @@ def _open(takers: Container[int], group: Group, obj: Json, path: Path, before: i
         Term(number.source, prod(_number(factor, obj, path) for factor in number.times))
         for number in group.index
     )
+    later = group.later is not None and group.later.value(obj, path) is not None
     numbers = prod(_number(factor, obj, path) for factor in group.numbers)
     return OpenGroup(
         role,
         path,
         replicas,
         bool(takes_nodes),
-        Index(terms, before if group.continues else 0) if terms else None,
+        Index(terms, before[later] if group.continues else 0) if terms else None,
         numbered=bool(terms) and (not group.numbers or numbers in {0, replicas}),  # 0: it does not say
+        later=later,
     )
 
 
 def _number(factor: Factor, obj: Json, template: Path) -> int:
-    found = factor.path.value(obj, template) if factor.path else None
-    if found is None:
-        return factor.default
-    if isinstance(found, bool) or not isinstance(found, int) or found < 0:
-        raise JobError(
-            f"{factor.path} is {shown(found)}: the number of workers must be a whole number, 0 or more"
-        )
+    number, limit = (_whole(path, obj, template) for path in (factor.path, factor.at_most))
+    number = factor.default if number is None else number
+    return number if limit is None else min(number, limit)
+
+
+def _whole(path: ObjectPath | None, obj: Json, template: Path) -> int | None:
+    found = path.value(obj, template) if path else None
+    if found is not None and (isinstance(found, bool) or not isinstance(found, int) or found < 0):
+        raise JobError(f"{path} is {shown(found)}: the number of workers must be a whole number, 0 or more")
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from contract.place import Placer
 from webhook.engine.devices import unsupported
 from webhook.engine.jobs import OpenJob, field
-from webhook.engine.outcome import cut
+from webhook.engine.outcome import RuleOutcome, State, cut
 from webhook.objects.templates import chosen_types, containers, has_volume, matches, takes
 from webhook.objects.tree import Path, get, map_at, shown, text_of
 from webhook.rows.policies import Mode
@@ -54,8 +54,8 @@ class Subject:
         )
 
 
-def ruled_out(subject: Subject) -> Sequence[tuple[Rule, str | None]]:
-    """The rules for a kind of object; beside one that does not fire whatever the object says else, why.
+def ruled_out(subject: Subject) -> Sequence[tuple[Rule, RuleOutcome | None]]:
+    """The rules for a kind of object; beside one that cannot fire for such jobs, its outcome.
 
     It is found out once for each set of facts, which are as few as rows of the table.
     """
@@ -63,7 +63,10 @@ def ruled_out(subject: Subject) -> Sequence[tuple[Rule, str | None]]:
     facts = subject.facts
     if facts not in known:
         rules = subject.table.rules_of[subject.job.workload.name]
-        known[facts] = [(rule, _ruled_out(rule, subject)) for rule in rules]
+        reasons = ((rule, _ruled_out(rule, subject)) for rule in rules)
+        known[facts] = [
+            (rule, RuleOutcome(rule.name, State.SKIPPED, why) if why else None) for rule, why in reasons
+        ]
     return known[facts]
 
 
@@ -184,6 +187,11 @@ def _unsupported_count(match: Match, subject: Subject, path: Path) -> str | None
     return f"the {_whose(match)} asks for no number of devices that its instance type is known not to accept"
 
 
+def _single(match: Match, subject: Subject) -> str | None:
+    templates = len(subject.job.paths(match.role))
+    return None if match.single == (templates == 1) else f"the job has {templates} {match.role} templates"
+
+
 def _workers(match: Match, subject: Subject) -> str | None:
     wanted, workers = match.workers, subject.job.nodes()
     if wanted is None or wanted.at_least <= workers <= wanted.at_most:
@@ -229,6 +237,7 @@ _CHECKS: Final[Mapping[str, Callable[..., str | None]]] = {
     "volume": _volume,
     "template": _template,
     "unsupported_count": _unsupported_count,
+    "single": _single,
     "workers": _workers,
     "fields": _fields,
     "labels": lambda match, subject: _marks("label", match.labels, subject.job),

@@ -11,7 +11,7 @@ from typing import Final
 from common.pointers import pointer
 from contract import keys
 from webhook.engine.evaluate import evaluate, kind_of
-from webhook.engine.jobs import group_key, is_of, marked, open_job, template_paths
+from webhook.engine.jobs import group_key, marked, open_job, template_paths, unlike
 from webhook.engine.outcome import JobError, Outcome, Request, bounded, cut
 from webhook.objects.patch import patched
 from webhook.objects.templates import first_container
@@ -82,7 +82,7 @@ def update(table: Table, request: Request, stored: Json) -> Outcome | str:
         return f"opted out by {keys.INJECT}"
     try:
         for workload in table.workloads_of(kind_of(stored)):
-            if is_of(workload, stored):
+            if not unlike(workload, stored):
                 return _update(table, workload, request, stored)
     except (JobError, WrongTypeError, OverBudgetError) as error:
         return cut(f"it is let through as it is: {error}")

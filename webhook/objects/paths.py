@@ -65,6 +65,8 @@ class ObjectPath:
             obj: the object.
             beside: a path into the same list: the element that it goes through is meant, and no other.
         """
+        if self._plain is not None:
+            return get(obj, self._plain)
         paths = self.find_all(obj)
         if beside and self.list:
             place = len(self.list.parts)

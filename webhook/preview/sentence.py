@@ -93,6 +93,8 @@ def _where(item: Preview, outcome: Outcome, place: Place) -> str:
     if place.size == 1:
         return f"{what} on {'one node' if place.workers == 1 else f'any {place.workers} nodes'}"
     blocks = place.workers // place.size
+    if any("nothing keeps" in text for text in outcome.warnings):
+        return f"{what} on nodes of any units, whole or not"
     one, several = UNITS.get(place.unit, (f"one unit of {place.unit}", f"units of {place.unit}"))
     name, like = outcome.facts.get("shape"), (place.unit, place.size)
     shapes = item.table.shapes
@@ -110,6 +112,8 @@ def _where(item: Preview, outcome: Outcome, place: Place) -> str:
 def _when(place: Place) -> str:
     if place.placer is Placer.KUEUE:
         return "Kueue chooses the nodes and starts the job"
+    if place.placer is Placer.GANG:
+        return "the PodGroup that the job names places the Pods"
     if place.placer is Placer.AFFINITY:
         return "the scheduler places the Pods one by one"
     job = "the group" if place.group else "the job"

@@ -190,7 +190,7 @@ class Match(Row):
         shape: Values of name, nodeConfig, together or apart.
         named: false: the job has a generateName.
         numbered: true: each pod that takes a node has a number.
-        placer: affinity (the scheduler), kueue or gate (whole-job admission).
+        placer: affinity (the scheduler), kueue, gang (Kubernetes' own) or gate (whole-job admission).
         devices: configured (claims with a nodeConfig), claimed (others), requested, shared (one of these,
             and claims that pods share), unknown (such claims alone) or none. Where templates differ: mixed,
             or some, if more than one pod has none.
@@ -201,6 +201,7 @@ class Match(Row):
         volume: The template has this volume.
         template: Values by JSON pointer into the template; globs; empty: not set.
         every: true: all templates of the role must match, not each by itself.
+        single: true: the role has one template; false: several.
         unsupported_count: A number of one of these resources is ruled out by deviceCounts.
         fields: Values of the workload's fields; globs.
         workers: How many pods take a node, a Range.
@@ -233,6 +234,7 @@ class Match(Row):
     volume: Texts = ()
     template: Annotated[Mapping[Pointer, Texts], Limits(min_length=1)] = field(default_factory=dict)
     every: Flag = False
+    single: MaybeFlag = None
     unsupported_count: Texts = ()
     workers: Annotated[Range | None, written(Range)] = None
     fields: SomePatterns = field(default_factory=dict)
@@ -263,7 +265,7 @@ class Match(Row):
     @cached_property
     def of_object(self) -> Sequence[str]:
         """Its conditions on the object, which are looked at last."""
-        return self._given("workers", "fields", "labels", "annotations", "namespace")
+        return self._given("single", "workers", "fields", "labels", "annotations", "namespace")
 
     def _given(self, *conditions: str) -> Sequence[str]:
         return [name for name in conditions if getattr(self, name) not in (None, (), {})]
@@ -412,7 +414,7 @@ class Table(File):
     revision: str
     script: str = ""
     origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict, compare=False)
-    ruled_out: dict[tuple[object, ...], Sequence[tuple[Rule, str | None]]] = field(
+    ruled_out: dict[tuple[object, ...], Sequence[tuple[Rule, Any]]] = field(
         default_factory=dict, init=False, compare=False
     )
     _policies_of: dict[str, Policies] = field(default_factory=dict, init=False, compare=False)

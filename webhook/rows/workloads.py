@@ -120,10 +120,12 @@ class Factor(Row):
     Attributes:
         path: JSON pointer.
         default: If there is none.
+        at_most: JSON pointer to a limit, where there is one.
     """
 
     path: Annotated[ObjectPath | None, written(Pointer)]
     default: Whole
+    at_most: Annotated[ObjectPath | None, written(Pointer)] = None
 
 
 def _factor(one: int | ObjectPath | Factor) -> Factor:
@@ -162,7 +164,7 @@ class Group(Row):
         role: Its name in rules.
         template: JSON pointer; empty for a Pod. LIST[KEY=VALUE] selects an element, LIST[*] each, as in
             replicas, times and numbers.
-        replicas: How many pods: a number, a JSON pointer (0 if missing), {path, default}, or a list of
+        replicas: How many pods at once: a number, a JSON pointer (0 if missing), a Factor, or a list of
             these, multiplied. Default: 1. 0: its one pod is the first of the next group's.
         takes_nodes: Whether each pod takes a node: true, false (default), a JSON pointer, or ``devices``:
             if it requests a whole node or selects an instance type (if none of an opted-in job does: any
@@ -171,6 +173,8 @@ class Group(Row):
         index: A pod's number, from 0 among those that take nodes: up to four terms.
         continues: true: the number counts within the group, after earlier groups.
         numbers: How many numbers, as replicas, if not one for each pod; then without whole-job admission.
+        later: JSON pointer; where there is something, its pods are created when other groups' have ended, and
+            do not count with those.
     """
 
     role: Role
@@ -181,6 +185,7 @@ class Group(Row):
     index: Annotated[tuple[Number, ...], Limits(min_length=1, max_length=MOST_TERMS)] = ()
     continues: Flag = False
     numbers: Factors = ()
+    later: Annotated[ObjectPath | None, written(Pointer)] = None
 
     @property
     def roles(self) -> tuple[str, ...]:

@@ -93,6 +93,30 @@ def test_a_job_that_another_job_made_or_that_needs_no_ultraserver_is_left_alone(
         assert "affinity" not in found["spec"]
 
 
+def test_a_job_of_a_controller_that_nobody_places_is_placed_and_counts_what_runs_at_once(
+    namespace: Kubectl,
+) -> None:
+    """The registration sends it, and the guard computes the same number as the webhook."""
+    owned = job(8, completions=4)
+    owner = {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledJob",
+        "name": "x",
+        "uid": "1",
+        "controller": True,
+    }
+    owned["metadata"]["ownerReferences"] = [owner]
+    found = namespace.create(owned, "--dry-run=server")["spec"]["template"]
+    assert found["metadata"]["annotations"][keys.PLACE].startswith("placer=affinity workers=4 size=4 ")
+
+
+def test_a_job_in_a_native_gang_passes_the_guard(namespace: Kubectl) -> None:
+    """The API server drops the field where the feature is off, so the webhook is asked about it before."""
+    gang = job(4, template=template(restartPolicy="Never", schedulingGroup={"podGroupName": "mine"}))
+    found = namespace.create(gang, "--dry-run=server", "--validate=false")["spec"]["template"]
+    assert found["metadata"]["annotations"][keys.PLACE].startswith("placer=")
+
+
 @pytest.mark.parametrize(
     "claim",
     [

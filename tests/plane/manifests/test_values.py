@@ -23,6 +23,7 @@ from tests.plane.manifests.conftest import Build
 from tests.plane.manifests.objects import of_kind, one, pod_specs, webhooks
 from tests.rules.tables import EXTENDS
 from webhook.metrics import Metrics
+from webhook.rows.policies import Mode
 from webhook.rules.load import load_default, load_texts
 from webhook.rules.source import TableSource
 from webhook.serving.tls import TlsFiles
@@ -173,8 +174,8 @@ def test_the_guard_is_told_the_units_of_the_tables_shapes(built: Callable[..., B
 def test_claim_templates_come_to_the_namespaces_that_are_named(built: Callable[..., Build]) -> None:
     found = of_kind(built(claims=["team-a", "team-b"]), "ResourceClaimTemplate")
     places = {(item["metadata"]["namespace"], item["metadata"]["name"]) for item in found}
-    modes = [f"us-{mode}-node-config" for mode in (1, 2, 4)]
-    assert places == {(team, mode) for team in ("team-a", "team-b") for mode in modes}
+    known = [*(f"us-{mode}-node-config" for mode in (1, 2, 4)), "us-and-lnc-config"]
+    assert places == {(team, name) for team in ("team-a", "team-b") for name in known}
 
 
 def test_without_its_value_the_namespace_is_helms_to_make(built: Callable[..., Build]) -> None:
@@ -190,6 +191,18 @@ def test_the_neuron_scheduler_is_a_table_of_its_own_beside_the_installations(
     table = load_text(text, "neuron-scheduler")
     (rule,) = [rule for rule in table.rules if rule.name == "neuron-scheduler"]
     assert rule.add == {"spec": {"schedulerName": "theirs"}}
+
+
+def test_the_level_of_kueue_is_a_value_and_a_warning_about_pairs(built: Callable[..., Build]) -> None:
+    level = "topology.k8s.aws/ultraserver-id"
+    data = one(built(kueue=True, kueueLevel=level), "ConfigMap", RULES)["data"]
+    assert one(built(kueue=True), "ConfigMap", RULES)["data"].keys() == data.keys() - {"16-kueue-level.yaml"}
+    assert "16-kueue-level.yaml" not in one(built(kueueLevel=level), "ConfigMap", RULES)["data"]
+    rules = {rule.name: rule for rule in load_texts([*data.items()], "level").rules}
+    marks = rules["kueue-blocks"].add["metadata"]["annotations"]
+    assert marks["kueue.x-k8s.io/podset-slice-required-topology"] == level
+    assert rules["kueue-level-above-pairs"].mode is Mode.ENFORCE
+    assert level in str(rules["kueue-level-above-pairs"].warn)
 
 
 def test_the_defaults_table_is_the_packaged_one(base: Build) -> None:
