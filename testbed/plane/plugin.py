@@ -35,6 +35,7 @@ def page(inside: Kubectl, kubeconfig: Path | None = None) -> Iterator[str]:
     """The address that ``kubectl ultraserver preview --web`` prints; it gets Ctrl-C and must end."""
     command, env = _command(inside, ["preview", "--web"], kubeconfig)
     env["BROWSER"] = "true"
+    command = ["env", "--default-signal=INT", *command]  # a test in the background ignores it
     with subprocess.Popen(
         command, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
