@@ -3,12 +3,19 @@
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import zip_longest
 from textwrap import TextWrapper
 from typing import Final
 
 NARROWEST: Final = 10
 """Characters of a column that is not made narrower."""
+
+CLOSE: Final = 0.85
+"""How alike two names are of which one is the other misspelt; `minReplicas`, `maxReplicas` are less so."""
+
+LONGEST_NAME: Final = 200
+"""Characters of a name that may be a known one misspelt."""
 
 
 def printable(text: str, longest: int = 0) -> str:
@@ -24,6 +31,17 @@ def printable(text: str, longest: int = 0) -> str:
     if not kept.isprintable():
         kept = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in kept)
     return f"{kept[: longest - 1]}…" if 0 < longest < len(kept) else kept
+
+
+@lru_cache(maxsize=4096)
+def nearest(word: str, known: tuple[str, ...]) -> str | None:
+    """The known name that a word is in other case, in another order, or with a letter or two wrong."""
+    if len(word) > LONGEST_NAME:
+        return None
+    by_case, lower = {name.lower(): name for name in known}, word.lower()
+    other_order = (each for each in by_case if sorted(each) == sorted(lower))
+    close = (*other_order, *difflib.get_close_matches(lower, by_case, n=1, cutoff=CLOSE))
+    return by_case[close[0]] if close else None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

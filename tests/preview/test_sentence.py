@@ -70,8 +70,9 @@ CASES = {
     "a misspelt resource": (
         requesting("aws.amazon.com/neurons"),
         (
-            "not placed: its workers ask for no Neuron resource and select no UltraServer instance type. "
-            "Line 24 requests aws.amazon.com/neurons; did you mean aws.amazon.com/neuron?"
+            "not placed: its workers ask for no Neuron resource and select no UltraServer instance type; "
+            "/spec/mpiReplicaSpecs/Worker/template/spec/containers/0/resources/limits/aws.amazon.com~1neurons"
+            ": no node has aws.amazon.com/neurons; did you mean aws.amazon.com/neuron?"
         ),
     ),
     "no devices": (

@@ -9,6 +9,7 @@ from common.pointers import pointer
 from contract import keys
 from webhook.engine.apply import Progress, apply_rules
 from webhook.engine.candidates import candidacy, devices, injection
+from webhook.engine.faults import faults
 from webhook.engine.identity import first_uid
 from webhook.engine.jobs import OpenJob, is_of, open_job, record_key, template_paths
 from webhook.engine.match import SWITCHED_OFF, Subject
@@ -131,7 +132,8 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         said = said_by(job)
         placer = said.placer if said else None
         how = devices(table.candidates, job) if shape else "none"
-        apply_rules(Subject(table, job, candidate, shape, placer, how), values, progress)
+        wrong = faults(table.candidates, job)
+        apply_rules(Subject(table, job, candidate, shape, placer, how, wrong), values, progress)
         _write_records(table, uid, progress)
     progress.warnings += _not_taken_over(claimed, progress.templates)
     after, patch = patched(request.object, {} if progress.denials else progress.templates)

@@ -17,10 +17,10 @@ from webhook.engine import Outcome, Request, admit
 from webhook.engine.changes import changes
 from webhook.engine.evaluate import kind_of, opened
 from webhook.engine.jobs import is_pod
-from webhook.engine.outcome import Change, JobError, Kind, cut
+from webhook.engine.outcome import Change, JobError, bounded, cut
 from webhook.engine.pods import pods_of
 from webhook.objects.tree import Json, WrongTypeError, digest, get
-from webhook.preview.hints import misspelt_resources
+from webhook.preview.hints import unfinished
 from webhook.preview.sent import not_sent
 from webhook.rows.table import Table
 
@@ -64,7 +64,6 @@ class Preview:
         share: the Pods of a job for which this one stands; None for what was read.
         pods: that are made of it; None if nobody asks.
         notes: on those that cannot be shown.
-        hint: where it requests no device: what it requests instead that is probably misspelt, with the line.
     """
 
     source: str
@@ -77,7 +76,6 @@ class Preview:
     share: Share | None = None
     pods: tuple["Preview", ...] | None = None
     notes: tuple[str, ...] = ()
-    hint: str = ""
 
     @property
     def title(self) -> str:
@@ -145,19 +143,11 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         source = f"{each.source}:{each.line}"
         note = not_sent(each.value, where, outcome)
         notes = (note,) if note else ()
-        hint = _hint(table, each) if outcome.kind is Kind.NO_CANDIDATE else ""
-        found.append(
-            Preview(source, each.value, where, outcome, table, all_rules, stored, notes=notes, hint=hint)
-        )
+        # A review holds text there, as the API server has read the object.
+        outcome = replace(outcome, warnings=bounded([*outcome.warnings, *unfinished(each.value)]))
+        found.append(Preview(source, each.value, where, outcome, table, all_rules, stored, notes=notes))
     numbers = count() if most_pods is None else iter(range(most_pods))
     return [_with_pods(item, now, numbers, tell) for item in found] if pods else found
-
-
-def _hint(table: Table, document: Document) -> str:
-    """The first resource that is nearly one of the table's, and its line."""
-    for path, name, meant in misspelt_resources(document.value, table.candidates.requests):
-        return f"Line {document.line_of(path)} requests {cut(name)}; did you mean {meant}?"
-    return ""
 
 
 def _with_pods(job: Preview, now: float, numbers: Iterator[int], tell: Callable[[str], None]) -> Preview:

@@ -70,7 +70,8 @@ def _why_not(item: Preview) -> str:
         # The row that leaves such a job to itself warns why.
         unlabelled = f"{outcome.reason}, but no rule of the table gives them a job label"
         return next((text for text in outcome.warnings if "not placed" in text), unlabelled)
-    return f"{outcome.reason}. {item.hint}" if item.hint else outcome.reason
+    meant = next((text for text in outcome.warnings if "did you mean" in text), "")
+    return f"{outcome.reason}; {meant}" if meant and outcome.kind is Kind.NO_CANDIDATE else outcome.reason
 
 
 def _where(item: Preview, outcome: Outcome, place: Place) -> str:
