@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import zip_longest
 from textwrap import TextWrapper, fill
 from typing import Final
@@ -11,6 +12,12 @@ WIDTH: Final = 100
 """Columns of a line for people."""
 NARROWEST: Final = 10
 """Characters of a column that is not made narrower."""
+
+CLOSE: Final = 0.85
+"""How alike two names are of which one is the other misspelt; `minReplicas`, `maxReplicas` are less so."""
+
+LONGEST_NAME: Final = 200
+"""Characters of a name that may be a known one misspelt."""
 
 
 def printable(text: str, longest: int = 0) -> str:
@@ -38,6 +45,17 @@ def folded(text: str, first: str = "") -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+@lru_cache(maxsize=4096)
+def nearest(word: str, known: tuple[str, ...]) -> str | None:
+    """The known name that a word is in other case, in another order, or with a letter or two wrong."""
+    if len(word) > LONGEST_NAME:
+        return None
+    by_case, lower = {name.lower(): name for name in known}, word.lower()
+    other_order = (each for each in by_case if sorted(each) == sorted(lower))
+    close = (*other_order, *difflib.get_close_matches(lower, by_case, n=1, cutoff=CLOSE))
+    return by_case[close[0]] if close else None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

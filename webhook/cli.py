@@ -15,7 +15,7 @@ import click
 from common.exits import Program, say
 from common.texts import did_you_mean, folded, printable
 from webhook import limits
-from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
+from webhook.documents import Document, DocumentError, dump_yaml, expand_lists, read_documents
 from webhook.preview.cases import FAILURES, Case, case_of, unreadable
 from webhook.preview.formats import FORMATS, PIPELINES, WITHOUT_PODS, as_diff
 from webhook.preview.run import EMPTY, Preview, preview
@@ -141,8 +141,8 @@ def preview_command(  # noqa: PLR0913 - click passes each option
     given = (*files, *more) or (Path("-"),)
     try:
         table = load_installed(_one(rules, placement=placement), placement=placement)
-        texts = [read_text(path) for each in given for path in files_of(each, recursive=recursive)]
-        documents = expand_lists(each for source, text in texts for each in read_documents(text, source))
+        read = [_read(path) for each in given for path in files_of(each, recursive=recursive)]
+        documents = [each for found in read if isinstance(found, list) for each in found]
         if how["old"]:
             source, written = read_text(how["old"])
             how["old"] = read_documents(written, source)
@@ -151,21 +151,22 @@ def preview_command(  # noqa: PLR0913 - click passes each option
     except TableError as error:
         told = ((each.source, each.line, f"{each.path}: {each.message}") for each in error.problems)
         _stop(form, _refused(error), *told)
-    except DocumentError as error:
-        _stop(form, printable(str(error)), (error.source, error.line, error.message))
-    except OSError as error:
-        message = printable(f"{error.filename}: {error.strerror}")
-        _stop(form, message, (str(error.filename), 1, str(error.strerror)))
-    if not shown:
+    except (DocumentError, OSError) as error:
+        _stop(form, *_told(error))
+    broken = [_told(found) for found in read if not isinstance(found, list)]
+    if not shown and not broken:
         _stop(form, EMPTY, *((str(path), 1, EMPTY) for path in given))
     pairs = list(zip(documents, shown, strict=True))
     cases = [case_of(table, document, item, must_place=must_place) for document, item in pairs]
     if form in PIPELINES:
+        cases = [*(unreadable(*place) for _, place in broken), *cases]
         say(PIPELINES[form](cases), nl=False, commands=form == "github")
     else:
         _say_previews(form, shown, cases)
+        for message, _ in broken:
+            say(f"error: {message}", err=True)
     changed = any(part.outcome.operations for item in shown for part in item.parts)
-    failed = any(case.about(*FAILURES) for case in cases)
+    failed = broken or any(case.about(*FAILURES) for case in cases)
     sys.exit(FAILED if failed else DIFFERENT if changed else SAME)
 
 
@@ -318,6 +319,22 @@ def files_of(path: Path, *, recursive: bool = False) -> list[Path]:
         return [path]
     files = path.rglob("*") if recursive else path.iterdir()
     return sorted(file for file in files if file.suffix in {".yaml", ".yml", ".json"} and not file.is_dir())
+
+
+def _read(path: Path) -> list[Document] | DocumentError | OSError:
+    """The documents of a file, Lists opened; or why it cannot be read."""
+    try:
+        source, text = read_text(path)
+        return expand_lists(read_documents(text, source))
+    except (DocumentError, OSError) as error:
+        return error
+
+
+def _told(error: DocumentError | OSError) -> tuple[str, tuple[str, int, str]]:
+    """What to say of what cannot be read, and the same with its place apart."""
+    if isinstance(error, DocumentError):
+        return printable(str(error)), (error.source, error.line, error.message)
+    return printable(f"{error.filename}: {error.strerror}"), (str(error.filename), 1, str(error.strerror))
 
 
 def read_text(path: Path) -> tuple[str, bytes]:

@@ -21,9 +21,24 @@ Schema = dict[str, Any]
 ROOT = "PodSpec"
 # What Kubernetes takes (suffixes: suffix.go of apimachinery's ``resource``), or a text with a placeholder.
 QUANTITY = r"^([+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?|.*\$\(.*)$"
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _labels() -> Schema:
+    key, value = _ref("LabelKey"), _ref("LabelValue")
+    return {"type": "object", "propertyNames": key, "additionalProperties": value}
+
+
 SPECIAL: dict[str, Schema] = {
     "IntOrString": {"type": ["integer", "string"]},
-    "Quantity": {"type": ["number", "string"], "pattern": QUANTITY},
+    "Quantity": {
+        "type": ["number", "string"],
+        "pattern": QUANTITY,
+        "title": "a quantity, such as 2, 500m or 1.5Gi",
+    },
     # The rest of ObjectMeta is an identity or the API server's own.
     "ObjectMeta": {
         "type": "object",
@@ -31,7 +46,7 @@ SPECIAL: dict[str, Schema] = {
         "properties": {
             "annotations": {"type": "object", "additionalProperties": {"type": "string"}},
             "finalizers": {"type": "array", "items": {"type": "string"}},
-            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+            "labels": _labels(),
         },
     },
 }
@@ -52,12 +67,81 @@ FORBIDDEN = {"PodSpec": {"ephemeralContainers"}}
 """Fields that the type has and no pod template may use."""
 
 _SELECTS = ["In", "NotIn", "Exists", "DoesNotExist"]
+_PULL = ["Always", "IfNotPresent", "Never"]
+_PROFILES = ["Localhost", "RuntimeDefault", "Unconfined"]
+_POLICIES = ["Honor", "Ignore"]
 VALUES = {
+    ("AppArmorProfile", "type"): _PROFILES,
+    ("AzureDiskVolumeSource", "cachingMode"): ["None", "ReadOnly", "ReadWrite"],
+    ("AzureDiskVolumeSource", "kind"): ["Dedicated", "Managed", "Shared"],
+    ("Container", "imagePullPolicy"): _PULL,
+    ("Container", "terminationMessagePolicy"): ["FallbackToLogsOnError", "File"],
+    ("ContainerPort", "protocol"): ["SCTP", "TCP", "UDP"],
+    ("HTTPGetAction", "scheme"): ["HTTP", "HTTPS"],
+    ("HostPathVolumeSource", "type"): [
+        *["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"]
+    ],
+    ("ImageVolumeSource", "pullPolicy"): _PULL,
     ("LabelSelectorRequirement", "operator"): _SELECTS,
     ("NodeSelectorRequirement", "operator"): [*_SELECTS, "Gt", "Lt"],
+    ("PersistentVolumeClaimSpec", "volumeMode"): ["Block", "Filesystem"],
+    ("PodSecurityContext", "fsGroupChangePolicy"): ["Always", "OnRootMismatch"],
+    ("PodSecurityContext", "supplementalGroupsPolicy"): ["Merge", "Strict"],
+    ("PodSpec", "dnsPolicy"): ["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"],
+    ("PodSpec", "preemptionPolicy"): ["Never", "PreemptLowerPriority"],
+    ("PodSpec", "restartPolicy"): ["Always", "Never", "OnFailure"],
+    ("SeccompProfile", "type"): _PROFILES,
+    ("SecurityContext", "procMount"): ["Default", "Unmasked"],
+    ("Toleration", "effect"): ["NoExecute", "NoSchedule", "PreferNoSchedule"],
+    ("Toleration", "operator"): ["Equal", "Exists", "Gt", "Lt"],
+    ("TopologySpreadConstraint", "nodeAffinityPolicy"): _POLICIES,
+    ("TopologySpreadConstraint", "nodeTaintsPolicy"): _POLICIES,
+    ("TopologySpreadConstraint", "whenUnsatisfiable"): ["DoNotSchedule", "ScheduleAnyway"],
+    ("VolumeMount", "mountPropagation"): ["Bidirectional", "HostToContainer", "None"],
 }
-"""What the API server takes there; the OpenAPI has it in prose only. Source: types.go of apimachinery's
-``meta/v1`` and of ``k8s.io/api/core/v1``."""
+"""What the API server takes there. The published OpenAPI has it in prose only, the served one as enums, with
+which tests/plane/test_api_contract.py compares them; that of label selectors is in apimachinery's
+``meta/v1``."""
+
+_PREFIX = r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_SIGNS = "at most 63 letters, digits, '-', '_' and '.', the first and last a letter or digit"
+PATTERNS: dict[str, tuple[str, str]] = {
+    "LabelKey": (f"^{_PREFIX}{_NAME}$", f"a key of a label: NAME or DOMAIN/NAME, where NAME has {_SIGNS}"),
+    "LabelValue": (f"^({_NAME})?$", f"a value of a label: {_SIGNS}"),
+    "DnsLabel": (
+        "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
+        "a name there: at most 63 lower case letters, digits and '-', the first and last a letter or digit",
+    ),
+    "EnvName": ("^[ -<>-~]+$", "the name of a variable: printable ASCII signs but '='"),
+}
+"""Texts of a certain form, by apimachinery's ``util/validation``: the form, and what a message calls it."""
+
+FORMS = {
+    ("Container", "name"): "DnsLabel",
+    ("Volume", "name"): "DnsLabel",
+    ("EnvVar", "name"): "EnvName",
+    **{(name, "key"): "LabelKey" for name in ("LabelSelectorRequirement", "NodeSelectorRequirement")},
+    **{(name, "values"): "LabelValue" for name in ("LabelSelectorRequirement", "NodeSelectorRequirement")},
+    **{(name, "topologyKey"): "LabelKey" for name in ("PodAffinityTerm", "TopologySpreadConstraint")},
+    ("Toleration", "key"): "LabelKey",
+    ("Toleration", "value"): "LabelValue",
+    ("PodResourceClaim", "name"): "DnsLabel",
+}
+"""The form of a text, or of each text of a list."""
+
+MAPS = {("LabelSelector", "matchLabels"), ("PodSpec", "nodeSelector"), ("ObjectMeta", "labels")}
+"""Maps of labels."""
+
+_WEIGHT, _PORT = (1, 100), (1, 65535)
+RANGES = {
+    ("PreferredSchedulingTerm", "weight"): _WEIGHT,
+    ("WeightedPodAffinityTerm", "weight"): _WEIGHT,
+    ("ContainerPort", "containerPort"): _PORT,
+    ("ContainerPort", "hostPort"): _PORT,
+    ("TopologySpreadConstraint", "maxSkew"): (1, 2**31 - 1),
+}
+"""The smallest and the largest number."""
 
 LONGEST = 140
 
@@ -79,7 +163,8 @@ class Generator:
             "type": "object",
             "additionalProperties": False,
             "properties": {"metadata": _ref("ObjectMeta"), "spec": _ref(ROOT)},
-            "$defs": {name: self._definition(name) for name in names},
+            "$defs": {name: self._definition(name) for name in names}
+            | {name: _where_written(pattern=form, title=told) for name, (form, told) in PATTERNS.items()},
         }
 
     def _fields(self, name: str) -> dict[str, Schema]:
@@ -112,7 +197,7 @@ class Generator:
         if name not in self.partial and body.get("required"):
             made["required"] = sorted(body["required"])
         made["properties"] = {
-            key: _quoted(name, key, _described(field) | self._type(field) | _values(name, key))
+            key: _quoted(name, key, _described(field) | _formed(name, key, self._type(field)))
             for key, field in self._fields(name).items()
         }
         return made
@@ -152,12 +237,22 @@ def _quoted(struct: str, field: str, made: Schema) -> Schema:
     return made | {"type": [made["type"], "string"], "pattern": pattern} if pattern else made
 
 
-def _values(name: str, key: str) -> Schema:
-    return {"enum": VALUES[name, key]} if (name, key) in VALUES else {}
+def _formed(name: str, key: str, made: Schema) -> Schema:
+    """A field's type, and what of it the API server takes."""
+    place = name, key
+    if place in MAPS:
+        return _labels()
+    if place in FORMS:
+        form = _ref(FORMS[place])
+        return made | {"items": form} if made["type"] == "array" else form
+    smallest, largest = RANGES.get(place, (None, None))
+    made |= {"minimum": smallest, "maximum": largest} if smallest else {}
+    return made | _where_written(enum=VALUES[place]) if place in VALUES else made
 
 
-def _ref(name: str) -> Schema:
-    return {"$ref": f"#/$defs/{name}"}
+def _where_written(**then: object) -> Schema:
+    """What a text must be that quotes no placeholder."""
+    return {"type": "string", "if": {"not": {"pattern": r"\$\("}}, "then": then}
 
 
 def _references(node: object) -> Iterator[str]:

@@ -84,6 +84,13 @@ def test_every_line_is_known_in_json() -> None:
     }  # fmt: skip
 
 
+def test_every_line_is_known_in_a_stream_of_json() -> None:
+    """Protects the lines of findings in what jq and kubectl print one after the other."""
+    first, second = read_documents('\t{"a": "\\ud83d\\ude00",\n"b": 1}\n\n {"c":\n {"d": "\\/"}}\n', "f.json")
+    assert lines(first) == {(): 1, ("a",): 1, ("b",): 2}
+    assert lines(second) == {(): 4, ("c",): 4, ("c", "d"): 5}
+
+
 def test_aliases_share_nothing() -> None:
     (value,) = values("a: &x {b: [1]}\nc: *x\nd: {<<: *x}\n")
     value["c"]["b"].append(2)
@@ -141,7 +148,7 @@ ENDLESS = [
         ("[" * 101 + "]" * 101, "f:1:101: nested deeper than 100 levels"),
         ('{"a":' * 101 + "1" + "}" * 101, "f:1:501: nested deeper than 100 levels"),
         ('{"a":' * 90000, "f:1:501: nested deeper than 100 levels"),
-        ("a: 1\n{{ name }}: x", "f:2:1: a map or a list is not a key"),
+        ("a: 1\n{b: c}: x", "f:2:1: a map or a list is not a key"),
         ("~: x", "f:1:1: key ~ is not text to kubectl: quote it"),
         ("on: x", "f:1:1: key on is not text to kubectl: quote it"),
         ("a: 1\r---\nb: 2", "f:1:5: this character is not allowed in YAML"),
@@ -153,7 +160,8 @@ ENDLESS = [
             "f:1:10: did not find expected <document start>: separate documents, of JSON too",
         ),
         ('{"a": 1,\n"b": 2,, "c": 3', "f:2:8: "),
-        ('{"a": 1,\n "\\/": 2}', r"f:2:2: kubectl does not know the escape \/ in YAML: write /"),
+        ('a: 1\n"\\/": 2', r"f:2:1: kubectl does not know the escape \/ in YAML: write /"),
+        ('{"a": 1}\n{"b": 2}\n---\nc: 3', "f:2:1: did not find expected <document start>"),
     ],
 )
 def test_a_refusal_names_the_place_and_the_way_out(text: str | bytes, message: str) -> None:

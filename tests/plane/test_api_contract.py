@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kube.client import KubernetesApi, connect
+from testbed.plane import podschema
 from testbed.plane.controlplane import ControlPlane
 from tests.kube.contract import ApiContract, Server
 
@@ -44,3 +45,14 @@ def server(
 
 class TestRealApi(ApiContract):
     """The control plane's."""
+
+
+def test_the_words_that_a_fragment_may_have_are_those_of_the_api_server(control_plane: ControlPlane) -> None:
+    """Protects rule tables from words that this release does not take, or takes and lint refuses."""
+    served = json.loads(control_plane.kubectl.run("get", "--raw", "/openapi/v3/api/v1").stdout)
+    types = {name.rpartition(".")[2]: body for name, body in served["components"]["schemas"].items()}
+    found = {
+        (name, key): sorted(types.get(name, {}).get("properties", {}).get(key, {}).get("enum", values))
+        for (name, key), values in podschema.VALUES.items()
+    }
+    assert found == {place: sorted(values) for place, values in podschema.VALUES.items()}

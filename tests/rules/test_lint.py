@@ -27,7 +27,13 @@ workloads:
 LINT: dict[str, tuple[str, Expected]] = {
     "an unknown placeholder": (
         RULE + "    add:\n      spec:\n        schedulerName: $(job.nane)\n",
-        [(10, "/rules/0/add/spec/schedulerName", "unknown placeholder $(job.nane); known here are field.")],
+        [
+            (
+                10,
+                "/rules/0/add/spec/schedulerName",
+                "unknown placeholder $(job.nane); did you mean 'job.name'?",
+            )
+        ],
     ),
     "an unknown placeholder of a shape": (
         "shapes:\n  - {name: unpaired, warn: $(field.home)}\n",

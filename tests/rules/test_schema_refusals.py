@@ -106,9 +106,8 @@ def test_a_text_that_is_no_table_is_refused(name: str) -> None:
 
 def test_a_whole_table_must_have_every_section() -> None:
     found = problems(HEAD)
-    assert [row[3] for row in found] == [
-        f"{name!r} is a required property" for name in ("candidates", "rules", "shapes", "workloads")
-    ]
+    lacking = "it has no candidates, workloads, shapes, rules: add `extends: default`"
+    assert [row[3] for row in found] == [f"{lacking}, which takes them from the packaged table"]
 
 
 def test_a_text_that_is_not_utf_8_is_refused_with_the_line() -> None:

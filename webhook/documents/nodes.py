@@ -136,7 +136,7 @@ class Reader(yaml.CSafeLoader):
 
     def _key(self, node: _Node, depth: int) -> str:
         if not isinstance(node, yaml.ScalarNode):
-            message = "a map or a list is not a key: quote it if text such as '{{ name }}' is meant"
+            message = "a map or a list is not a key: quote it if text is meant"
             raise _refused(node, message)
         if not isinstance(key := self.value(node, depth), str):
             raise _refused(node, f"key {self._written(node)[:40]} is not text to kubectl: quote it")

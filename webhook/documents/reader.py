@@ -1,5 +1,6 @@
 """Text to documents: what is refused before it is parsed, and what a List holds."""
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from typing import Any
 import yaml
 
 from webhook.documents.nodes import Lines, Reader
+from webhook.documents.templates import unrendered
 from webhook.objects.tree import Json, Path
 
 # Control characters; line ends of other kinds, which would count as lines; and a byte order mark in the midst
@@ -35,6 +37,8 @@ _REFUSED = {
     r"^%": ("\n%", "directives such as %YAML are not supported: take it out, or indent the text"),
 }
 """Pattern -> what is in a text with it, apart from characters that are not plain; and why it is refused."""
+_ESCAPE = re.compile(r"\\(?:(/|u[dD][89abAB]..\\u[dD][c-fC-F]..)|.)")
+_SPACE: Any = re.compile("[ \\t\\r\\n]*")  # finds something in every text
 _HINTS = {
     "mapping values are not allowed": "quote the text if it contains ': ', or check the indentation",
     "cannot start any token": "indent with spaces, not tabs, and quote text that starts with @, ` or %",
@@ -96,6 +100,7 @@ def read_documents(text: str | bytes, source: str = "<stdin>", most: int = 0) ->
         DocumentError: if any of it cannot be read, or it holds too much; nothing else.
     """
     text = _checked(text, source)
+    text = _json_as_yaml(text)
     reader, lines = Reader(text, most), cache(lambda: Lines(text))
     try:
         documents = [
@@ -107,9 +112,38 @@ def read_documents(text: str | bytes, source: str = "<stdin>", most: int = 0) ->
         message = ", ".join(filter(None, (error.problem, error.context)))
         hint = next(hint for sign, hint in _HINTS.items() if sign in message)
         mark: Any = error.problem_mark or error.context_mark
-        message = error.note or f"{message}: {hint}"
+        # Of a flow, such as `{{ name }}`, all of it; else the line before may be meant.
+        first = error.context_mark if "flow" in (error.context or "") else mark
+        near = text.split("\n")[max(0, getattr(first, "line", 1) - 1) : mark.line + 1]
+        message = unrendered("\n".join(near)) or error.note or f"{message}: {hint}"
         raise DocumentError(source, mark.line + 1, mark.column + 1, message) from None
     return documents
+
+
+def _json_as_yaml(text: str) -> str:
+    """JSON as YAML, with each value in its line; a text that begins otherwise as it is.
+
+    YAML, as kubectl reads it, has no escapes of ``/`` and surrogate pairs, and wants documents apart.
+    """
+    gap = _SPACE.match(text)[0]
+    if not text.startswith("{", len(gap)):
+        return text
+    at, found, before = len(gap), list[str](), gap.replace("\t", " ")
+    try:
+        while at < len(text):
+            end = json.JSONDecoder().raw_decode(text, at)[1]
+            found.append(before + _ESCAPE.sub(_character, text[at:end]))
+            gap = _SPACE.match(text, end)[0]
+            at, line = end + len(gap), gap.rfind("\n") + 1
+            before = f"{gap[:line]}--- " if line else gap
+    except (ValueError, RecursionError):
+        # kubectl goes on with YAML after one document, and not after two.
+        return text if len(found) > 1 else "".join([*found, gap, text[at:]])
+    return "".join([*found, gap])
+
+
+def _character(escape: re.Match[str]) -> str:
+    return str(json.loads(f'"{escape[0]}"')) if escape[1] else escape[0]
 
 
 def _checked(raw: str | bytes, source: str) -> str:

@@ -171,6 +171,11 @@ def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
     known = values()
     if rule.match.unsupported_count:
         known = {**known, **unsupported(subject.table, subject.job, paths[0], rule.match.unsupported_count)}
+    if rule.match.fault:
+        known = {
+            **known,
+            **{f"fault.{key}": text for key, text in subject.faults[rule.match.fault]._asdict().items()},
+        }
     if not rule.quotes <= known.keys():
         return f"the job has nothing for $({min(rule.quotes - known.keys())})"
     ready, free = _Ready(rule, subject, paths, known), rule.match.mount_free

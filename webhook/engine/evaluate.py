@@ -9,6 +9,7 @@ from common.pointers import pointer
 from contract import keys
 from webhook.engine.apply import Progress, apply_rules
 from webhook.engine.candidates import candidacy, devices, injection
+from webhook.engine.faults import faults
 from webhook.engine.identity import first_uid
 from webhook.engine.jobs import OpenJob, open_job, record_key, template_paths, unlike
 from webhook.engine.match import SWITCHED_OFF, Subject
@@ -133,7 +134,8 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         said = said_by(job)
         placer = said.placer if said else None
         how = devices(table.candidates, job) if shape else "none"
-        how = apply_rules(Subject(table, job, candidate, shape, placer, how), values, progress)
+        wrong = faults(table.candidates, job)
+        how = apply_rules(Subject(table, job, candidate, shape, placer, how, wrong), values, progress)
         facts |= {"devices": how} if shape else {}
         _write_records(table, uid, progress)
     progress.warnings += _not_taken_over(claimed, progress.templates)

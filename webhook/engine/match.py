@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as attribute
 from typing import Final
 
 from contract.place import Placer
 from webhook.engine.devices import unsupported
+from webhook.engine.faults import Fault
 from webhook.engine.jobs import OpenJob, field
 from webhook.engine.outcome import RuleOutcome, State, cut
 from webhook.objects.templates import chosen_types, containers, has_volume, matches, takes
@@ -28,6 +30,7 @@ class Subject:
         shape: None for what is not a job of its own, and for what is not a candidate.
         placer: who finds the nodes of a job, or of a Pod by its own word; None while that is not known.
         devices: how the job's workers get their devices.
+        faults: what is wrong with the job, by its sort.
     """
 
     table: Table
@@ -36,6 +39,7 @@ class Subject:
     shape: Shape | None
     placer: Placer | None = None
     devices: Devices = "none"
+    faults: Mapping[str, Fault] = attribute(default_factory=dict)
 
     @property
     def facts(self) -> tuple[object, ...]:
@@ -51,6 +55,7 @@ class Subject:
             bool(job.name),
             job.numbered(),
             job.roles,
+            tuple(self.faults),
         )
 
 
@@ -63,7 +68,8 @@ def ruled_out(subject: Subject) -> Sequence[tuple[Rule, RuleOutcome | None]]:
     facts = subject.facts
     if facts not in known:
         rules = subject.table.rules_of[subject.job.workload.name]
-        reasons = ((rule, _ruled_out(rule, subject)) for rule in rules)
+        sorts = {None, *subject.faults}  # rows on others would say nothing
+        reasons = ((rule, _ruled_out(rule, subject)) for rule in rules if rule.match.fault in sorts)
         known[facts] = [
             (rule, RuleOutcome(rule.name, State.SKIPPED, why) if why else None) for rule, why in reasons
         ]

@@ -110,7 +110,10 @@ unwritable() {
     *ead-only*) remedy="give the worker a writable root (no readOnlyRootFilesystem)" ;;
     *space* | *quota*) remedy="its file system is full: see the node's disk and the pod's ephemeral-storage limit" ;;
   esac
-  bad "pod ${hosts[$1]%%.*}: its five NEURON_ variables cannot be written to /etc/environment: $2; $remedy"
+  remedy="pod ${hosts[$1]%%.*}: its five NEURON_ variables cannot be written to /etc/environment: $2; $remedy"
+  if ((n > 1)); then bad "$remedy" && return; fi
+  write[$1]='' # a single node needs none of them
+  say "WARNING: $remedy"
 }
 # Check. members[SERVER] are the workers there; unknown counts those whose server cannot be told.
 declare -A members=() twins=()
@@ -258,7 +261,7 @@ reason=$( (printf %s "$text" >"$new") 2>&1 && chmod 644 "$new" 2>&1) || unwritte
 todo=() values=()
 for i in "${all[@]}"; do
   is_self "$i" || {
-    todo+=("$i")
+    [[ ${write[i]} != ok* ]] || todo+=("$i")
     continue
   }
   # What is written in this container is gone with it, so the launcher's own ranks get a file to source.
@@ -287,7 +290,7 @@ remote='echo "@$NEURON_GLOBAL_TOPOID $NEURON_GLOBAL_TOPOID0_HOST@"'
 if ((${#todo[@]})); then
   i=${todo[0]}
   ask_all "$i"
-  if [[ ${answer[i]} != *"@${args[i]%% *} $leader@"* ]]; then
+  if [[ ${write[i]} == ok* && ${answer[i]} != *"@${args[i]%% *} $leader@"* ]]; then
     say "" "WARNING: /etc/environment is written, but an ssh session on ${hosts[i]%%.*} does not see it." \
       'Its sshd needs "UsePAM yes" and pam_env in /etc/pam.d/sshd; or let the program read /etc/environment itself.'
   fi

@@ -73,5 +73,6 @@ def _line(document: Document, text: str) -> int:
     """The line of the place that a message names, of which the last key may hold ``/``."""
     place = _PLACE.search(text)
     parts = place[1].rstrip(":").split("/") if place else []
-    ends = ((*parts[:at], "/".join(parts[at:])) for at in range(len(parts)))
+    steps = [int(part) if part.isdecimal() else part for part in parts]
+    ends = ((*steps[:at], "/".join(parts[at:]).replace("~1", "/")) for at in range(len(parts)))
     return max([document.line, *map(document.line_of, ends)])

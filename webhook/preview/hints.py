@@ -1,19 +1,24 @@
 """What a document was probably meant to be, where the rule table does not know what it says."""
 
-import difflib
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from common.pointers import pointer
+from common.texts import nearest
+from webhook.documents.templates import unrendered
 from webhook.engine.evaluate import kind_of
 from webhook.objects.paths import ObjectPath, Select
-from webhook.objects.tree import Json, Path, nodes
+from webhook.objects.tree import Json, Path, nodes, shown
 from webhook.rows.table import Table
 from webhook.rows.workloads import Workload
 from webhook.rules.schema import pod_template
 
-CLOSE: Final = 0.85
-"""How alike two names are of which one is the other misspelt; `minReplicas`, `maxReplicas` are less so."""
+TEXTS: Final = {("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector")}
+"""Maps of which each value is text."""
+
+PROGRAMS: Final = frozenset({"command", "args", "env", "annotations", "data", "stringData"})
+"""Whose texts are others' to read, so that they may look like templates."""
 
 Schema = dict[str, Any]
 """Of a JSON Schema the words ``properties``, ``items`` and ``$ref``."""
@@ -25,7 +30,7 @@ def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
     Fields are looked at where their names are known: beside what a workload's row names, and in pod
     templates. One is misspelt that is near to one that is not there.
     """
-    if missing := [key for key in ("apiVersion", "kind") if not isinstance(obj.get(key), str)]:
+    if missing := tuple(key for key in ("apiVersion", "kind") if not isinstance(obj.get(key), str)):
         near = ((key, nearest(key, missing)) for key in obj)
         asked = "".join(f"; did you mean {name!r} for {key!r}?" for key, name in near if name and name != key)
         yield (), f"this is not a Kubernetes object: it has no {' and no '.join(missing)}{asked}"
@@ -34,8 +39,8 @@ def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
     if not (rows := table.workloads_of(kind)):
         last = kind.rpartition("/")[2]
         known = {each for row in table.workloads for each in row.kinds}
-        alike = (each for each in sorted(known) if nearest(last, [each.rpartition("/")[2]]))
-        if meant := nearest(kind, alike):
+        alike = (each for each in sorted(known) if nearest(last, (each.rpartition("/")[2],)))
+        if meant := nearest(kind, tuple(alike)):
             yield ("kind",), f"no workload of the rule table is {kind!r}; did you mean {meant!r}?"
             rows = table.workloads_of(meant)
     if rows:
@@ -46,16 +51,22 @@ def misspelt_resources(obj: Json, known: Sequence[str]) -> Iterator[tuple[Path, 
     """Place and name of each requested resource that is nearly a known one, and the known name."""
     for path, _ in nodes(obj):
         name = path[-1] if path[-2:-1] in {("limits",), ("requests",)} else ""
-        if isinstance(name, str) and name and (meant := nearest(name, known)) and meant != name:
+        if isinstance(name, str) and name and (meant := nearest(name, tuple(known))) and meant != name:
             yield path, name, meant
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known name that a word is in other case, in another order, or with a letter or two wrong."""
-    by_case, lower = {name.lower(): name for name in known}, word.lower()
-    other_order = (each for each in by_case if sorted(each) == sorted(lower))
-    close = (*other_order, *difflib.get_close_matches(lower, by_case, n=1, cutoff=CLOSE))
-    return by_case[close[0]] if close else None
+def unfinished(value: Json, path: Path = ()) -> Iterator[str]:
+    """A message for each label, annotation and variable that is not text, and each value of a template."""
+    if isinstance(value, str) and not PROGRAMS.intersection(path) and (template := unrendered(value)):
+        yield f"{pointer(path)} is {shown(value, 40)}: {template}"
+    texts = set(value) if isinstance(value, dict) and path[-2:] in TEXTS else set()
+    texts |= {"value"} if path[-2:-1] == ("env",) else set()
+    items = value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
+    for key, inner in items:
+        if key in texts and not isinstance(inner, str | None):
+            text = shown(inner)
+            yield f"{pointer((*path, key))} is {text}, which is not text: write {json.dumps(text)}"
+        yield from unfinished(inner, (*path, key))
 
 
 def _fields(value: Json, schema: Schema, path: Path) -> Iterator[tuple[Path, str]]:
@@ -65,7 +76,7 @@ def _fields(value: Json, schema: Schema, path: Path) -> Iterator[tuple[Path, str
         for index, item in enumerate(value):
             yield from _fields(item, schema.get("items", {}), (*path, index))
     elif isinstance(value, dict) and (known := schema.get("properties", {})):
-        absent = known.keys() - value.keys()
+        absent = tuple(key for key in known if key not in value)
         for key, inner in value.items():
             if key in known:
                 yield from _fields(inner, known[key], (*path, key))

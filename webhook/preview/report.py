@@ -108,7 +108,9 @@ def rules_of(shown: Preview) -> Iterator[RuleOutcome]:
 def _for_others(rule: Rule, outcome: Outcome) -> RuleOutcome:
     """A rule that was not looked at, because nothing was or because it is for other kinds or roles."""
     why = outcome.reason
-    if outcome.rules:
+    if outcome.rules and rule.match.fault:
+        why = f"it is for a fault that this job does not have: {rule.match.fault}"
+    elif outcome.rules:
         kinds = f"{' or '.join(rule.match.workload)}, " if rule.match.workload else ""
         why = f"it is for {kinds}role {rule.match.role}; this is a {outcome.facts['workload']}"
     return RuleOutcome(rule.name, State.SKIPPED, why)

@@ -16,10 +16,10 @@ from webhook.engine import Outcome, Request, admit
 from webhook.engine.changes import changes
 from webhook.engine.evaluate import kind_of, opened
 from webhook.engine.jobs import is_pod
-from webhook.engine.outcome import Change, JobError, cut
+from webhook.engine.outcome import Change, JobError, bounded, cut
 from webhook.engine.pods import pods_of
 from webhook.objects.tree import Json, WrongTypeError, get
-from webhook.preview.hints import misspelt_resources
+from webhook.preview.hints import misspelt_resources, unfinished
 from webhook.preview.sent import not_sent
 from webhook.rows.table import Table
 
@@ -144,6 +144,8 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         source = f"{each.source}:{each.line}"
         note = not_sent(each.value, where, outcome)
         notes = (note,) if note else ()
+        # A review holds text there, as the API server has read the object.
+        outcome = replace(outcome, warnings=bounded([*outcome.warnings, *unfinished(each.value)]))
         item = Preview(source, each.value, where, outcome, table, all_rules, stored, notes=notes)
         found.append(replace(item, hint=_hint(table, each)))
     numbers = count() if most_pods is None else iter(range(most_pods))

@@ -72,6 +72,13 @@ DEVICES: Final[dict[str, str]] = {
 }
 """For rules that match ``unsupportedCount``; all are text."""
 
+FAULT: Final[dict[str, str]] = {
+    "fault.field": "where it is",
+    "fault.value": "what is there",
+    "fault.meant": "what was probably meant, or the most there can be",
+}
+"""For rules that match ``fault``; all are text."""
+
 SCRIPTS: Final = ("script.wait", "script.init")
 """The text of ``webhook/initscript``; in 0.1.0 each of the two containers had a text of its own."""
 

@@ -152,6 +152,10 @@ others; by requests; by one of these, beside claims that pods share; by such cla
 Mixed where its templates differ, and one pod at most, such as a launcher, has none; else some."""
 
 
+Fault = Literal["user", "deadline", "amount", "resource", "key", "hostfile"]
+"""What a job may be warned of."""
+
+
 @dataclass(frozen=True)
 class MountFree(Row):
     """If the job mounts another volume there, the rule adds nothing and warns.
@@ -203,6 +207,9 @@ class Match(Row):
         every: true: all templates of the role must match, not each by itself.
         single: true: the role has one template; false: several.
         unsupported_count: A number of one of these resources is ruled out by deviceCounts.
+        fault: user (a worker that is not root, or whose root is read-only), deadline (the workload's field of
+            this name), amount (more than wholeNode), resource, key (nearly a known one) or hostfile (the
+            operator's, given to mpirun).
         fields: Values of the workload's fields; globs.
         workers: How many pods take a node, a Range.
         labels: Values of the job's labels; globs; "?*": set; empty: not set.
@@ -236,6 +243,7 @@ class Match(Row):
     every: Flag = False
     single: MaybeFlag = None
     unsupported_count: Texts = ()
+    fault: Annotated[Fault | None, written(Fault)] = None
     workers: Annotated[Range | None, written(Range)] = None
     fields: SomePatterns = field(default_factory=dict)
     labels: SomePatterns = field(default_factory=dict)

@@ -56,7 +56,7 @@ def _no_word_of_ours(role: str) -> str:
     return role
 
 
-RESERVED = ("any", "devices", "job", "shape", "field", "value", "script", "place")
+RESERVED = ("any", "devices", "fault", "job", "shape", "field", "value", "script", "place")
 
 _POINTER = "(/([^~/]|~[01])+)+"
 _POINTED = "A JSON pointer (RFC 6901); LIST[KEY=VALUE] selects an element of a list, LIST[*] every one."

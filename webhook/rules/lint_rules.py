@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 
+from common.texts import did_you_mean
 from contract import keys
 from webhook.objects.tree import Json, Path, map_at, maps_at, nodes
 from webhook.rows.placeholders import (
     CANDIDATES,
     DEVICES,
+    FAULT,
     JOB,
     PATTERN,
     PLACE,
@@ -29,6 +31,22 @@ def rule_problems(table: Table) -> Found:
         yield from _rule(rows, rule, at)
         yield from _quoted(rows, rule, at)
         yield from _fragment(rows, rule, at)
+    yield from _node_configs(table)
+
+
+def _node_configs(table: Table) -> Found:
+    """Shapes of UltraServers that the init script, which a rule runs for them, does not know."""
+    running = [rule for rule in table.rules if rule.mode is not Mode.OFF and CHOSEN in str(rule.add)]
+    for index, shape in enumerate(table.shapes):
+        ours = (shape.topology_key or keys.ULTRASERVER).startswith(keys.ULTRASERVER)
+        run = next((rule.name for rule in running if rule.match.allows(shape)), None)
+        if ours and run and shape.node_config not in {1, 2, 4}:
+            told = "is no node config of the init script, which rule"
+            yield ("shapes", index, "nodeConfig"), f"{shape.node_config} {told} {run} runs: say 1, 2 or 4"
+
+
+CHOSEN = "NEURON_ULTRASERVER_NODE_CONFIG"
+"""The variable by which the init script takes a node config."""
 
 
 class Rows:
@@ -139,6 +157,7 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
     of_job = set(JOB) if all(row.takes_nodes for row in workloads) else {"job.namespace"}
     allowed = {
         *(DEVICES if rule.match.unsupported_count else ()),
+        *(FAULT if rule.match.fault else ()),
         *(PLACE if any(str(group.template) == "" for row in workloads for group in row.groups) else ()),
         *(of_job if rule.match.candidate else of_job - CANDIDATES),
         *SCRIPTS,
@@ -158,7 +177,8 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
         inner = [name for quoted in names(text) for name in (quoted, *names(values.get(quoted[6:], "")))]
         for quoted in inner:
             if quoted not in allowed:
-                yield path, f"unknown placeholder $({quoted}); known here are {listed(allowed)}"
+                near = did_you_mean(quoted, sorted(allowed)) or f"; known here are {listed(allowed)}"
+                yield path, f"unknown placeholder $({quoted}){near}"
             elif quoted == "job.name" and rule.match.named is not True:
                 yield path, "$(job.name) is empty for generateName jobs: match `named: true` as well"
             elif quoted == "shape.topologyKey":
@@ -210,6 +230,8 @@ def _fragment(rows: Rows, rule: Rule, at: Path) -> Found:
 
 
 def _map_problems(node: Mapping[str, Json], path: Path) -> Found:
+    if unfit := _operator_problem(node, path):
+        yield path, unfit
     for key in node:
         if PATTERN.search(key):
             yield (*path, key), "a key cannot be a placeholder"
@@ -221,6 +243,20 @@ def _map_problems(node: Mapping[str, Json], path: Path) -> Found:
     terms = node.get("nodeSelectorTerms")
     if terms is not None and len(terms) != 1:
         yield (*path, "nodeSelectorTerms"), "terms are alternatives, so a rule can require only one"
+
+
+def _operator_problem(node: Mapping[str, Json], path: Path) -> str | None:
+    """What the API server does not take beside an operator."""
+    operator, values = node.get("operator", "Equal"), node.get("values")
+    if "tolerations" in path[-2:-1]:
+        if operator == "Exists" and node.get("value"):
+            return "operator Exists takes no value: take it out, or use Equal"
+        alone = "a toleration without a key tolerates every taint: its operator must be Exists"
+        return None if node.get("key") or operator == "Exists" else alone
+    if operator in {"In", "NotIn", "Gt", "Lt"} and not values:
+        return f"operator {operator} needs values"
+    takes_none = operator in {"Exists", "DoesNotExist"} and values
+    return f"operator {operator} takes no values: take them out, or use In or NotIn" if takes_none else None
 
 
 def _selects(node: Mapping[str, Json], key: str) -> bool:

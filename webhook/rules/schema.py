@@ -61,6 +61,7 @@ def _may_lack(path: Path, key: str) -> bool:
 
 def _explained(raw: Json, broken: ValidationError) -> Found:
     extends = isinstance(raw, dict) and "extends" in raw
+    lacking: list[str] = []
     choices: dict[Path, list[tuple[tuple[int, bool], Path, str]]] = defaultdict(list)
     for error in broken.errors(include_url=False):
         kind, where = error["type"], error["loc"]
@@ -71,11 +72,16 @@ def _explained(raw: Json, broken: ValidationError) -> Found:
             (extends and len(path) == 1) or len(error["input"]) >= error["ctx"]["min_length"]
         ):
             continue  # the packaged table has some; or there are enough, and each broken one is reported
-        if choice is None:
+        if kind == "missing" and not path and _may_lack(path, str(where[-1])):
+            lacking.append(str(where[-1]))
+        elif choice is None:
             yield path, _message(error)
         else:
             # What comes furthest is what is meant, most of all where it is of the right type.
             choices[choice].append(((len(path), kind == "value_error"), path, _message(error)))
+    if lacking:
+        way_out = "add `extends: default`, which takes them from the packaged table"
+        yield (), f"it has no {', '.join(lacking)}: {way_out}"
     for told in choices.values():
         furthest = [(path, message) for far, path, message in told if far == max(far for far, _, _ in told)]
         yield furthest[0][0], " or ".join(dict.fromkeys(message for _, message in furthest))
@@ -142,7 +148,7 @@ def _message(error: ErrorDetails) -> str:
     if kind.endswith("_type"):
         wanted = NAMES.get(kind.removesuffix("_type"), "object")
         return _short(f"{given!r} is not of type {wanted!r}")
-    return _short(error["msg"])
+    return _short(f"{given!r} cannot stand here")
 
 
 def _in_fragment(node: Json, schema: Mapping[str, Any], path: Path) -> Found:
@@ -159,6 +165,7 @@ def _in_fragment(node: Json, schema: Mapping[str, Any], path: Path) -> Found:
         missing = [key for key in schema.get("required", ()) if key not in node]
         yield from ((path, f"{key!r} is a required property") for key in missing)
         for key, value in node.items():
+            yield from _in_fragment(key, schema.get("propertyNames", {}), (*path, key))
             inner = known.get(key, schema.get("additionalProperties", {}))
             if inner is False:
                 yield (*path, key), _unknown(key, known)
@@ -167,10 +174,18 @@ def _in_fragment(node: Json, schema: Mapping[str, Any], path: Path) -> Found:
     elif isinstance(node, list):
         for index, item in enumerate(node):
             yield from _in_fragment(item, schema.get("items", {}), (*path, index))
-    elif isinstance(node, str) and not re.search(schema.get("pattern", ""), node):
-        yield path, _short(f"{node!r} does not match {schema['pattern']!r}")
-    elif node not in schema.get("enum", [node]):
-        yield path, _short(f"{node!r} is not one of {schema['enum']}")
+    else:
+        yield from ((path, _short(message)) for message in _in_scalar(node, schema))
+
+
+def _in_scalar(node: Json, schema: Mapping[str, Any]) -> Iterator[str]:
+    schema = {**schema, **schema.get("then", {})} if isinstance(node, str) and "$(" not in node else schema
+    if isinstance(node, str) and not re.search(schema.get("pattern", ""), node):
+        yield f"{node!r} is not {schema.get('title', 'a placeholder that may stand there')}"
+    elif node not in (allowed := schema.get("enum", [node])):
+        yield f"{node!r} is not one of {', '.join(allowed)}{did_you_mean(str(node), allowed)}"
+    elif "minimum" in schema and not schema["minimum"] <= node <= schema["maximum"]:
+        yield f"{node} is not between {schema['minimum']} and {schema['maximum']}"
 
 
 def _unknown(key: str, known: Iterable[str]) -> str:

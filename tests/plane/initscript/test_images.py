@@ -31,6 +31,21 @@ def test_a_worker_that_may_not_write_etc_environment_is_told_what_to_do() -> Non
         )
 
 
+def test_with_node_config_1_a_worker_that_may_not_write_is_warned_of_and_the_job_goes_on() -> None:
+    """Protects jobs of single nodes from failing for variables that none of their ranks needs."""
+    with Fleet(2, uid=2000, launcher_ssh=PORT, sshd=ROOTLESS) as fleet:
+        fleet.as_root(["chmod", "666", "/etc/environment"], "demo-worker-1")
+        assert not container(fleet, "wait").returncode
+        done = container(fleet, "init", NEURON_ULTRASERVER_NODE_CONFIG="1", ULTRASERVER_OUTPUT_DIR=HOME_OUT)
+        assert not done.returncode, done.stdout
+        assert len(fleet.environment("demo-worker-1")) == 5
+    warned = [line for line in done.stdout.splitlines() if line.startswith("WARNING: pod")]
+    assert len(warned) == 1
+    assert warned[0].startswith("WARNING: pod demo-worker-0: its five NEURON_ variables cannot be written")
+    assert "Updated hostfile" in done.stdout
+    assert "ERROR" not in done.stdout
+
+
 def test_a_file_that_may_be_written_in_place_only_is_and_a_blind_sshd_is_warned_of() -> None:
     with Fleet(4, uid=2000, launcher_ssh=PORT, sshd=ROOTLESS) as fleet:
         for pod in fleet.workers:

@@ -1,0 +1,437 @@
+"""Jobs that will fail, typing errors, templates and unreadable files, as people wrote them."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from testbed.mpijob import mpijob
+from tests.docs.blocks import REPOSITORY
+from webhook.cli import main
+from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
+from webhook.engine import Request, evaluate, faults
+from webhook.objects.tree import Json, get
+from webhook.preview.hints import unfinished
+from webhook.rules.load import load_default, load_installed
+
+FIELD = REPOSITORY / "tests" / "data" / "field"
+DEFAULT, TABLE = load_default(), load_installed()
+WORKER = ("spec", "mpiReplicaSpecs", "Worker")
+LAUNCHER = ("spec", "mpiReplicaSpecs", "Launcher")
+HOSTFILE = "/etc/mpi/hostfile"
+PLAIN = mpijob()
+
+
+def job(path: tuple[str | int, ...] = (), more: Any = None, workers: int = 4, **top: Any) -> Json:
+    """A plain job with more keys in the map at a path."""
+    obj = copy.deepcopy(mpijob(workers))
+    get(obj, path).update(more or {})
+    return obj | top
+
+
+def warnings(obj: Json) -> list[str]:
+    """What admission warns of."""
+    return list(evaluate(TABLE, Request(obj)).warnings)
+
+
+def launched(*args: str, env: list[dict[str, str]] | None = None, workers: int = 4) -> list[str]:
+    """The warnings about a job whose launcher runs these words."""
+    container = (*LAUNCHER, "template", "spec", "containers", 0)
+    return warnings(job(container, {"args": list(args), "env": env or []}, workers))
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(main, ["preview", *args])
+
+
+CASES = {
+    "09-nonroot-worker": "securityContext/runAsUser is 1000: the workers' /etc/environment stays without",
+    "15-deadline-while-gated": "/spec/runPolicy/activeDeadlineSeconds is 3600: this time runs while",
+    "16-explicit-hostfile": "containers/0/command has --hostfile /etc/mpi/hostfile, which is not in topology",
+}
+
+
+@pytest.mark.parametrize("form", ["diff", "json", "github", "junit"])
+@pytest.mark.parametrize(("name", "words"), CASES.items(), ids=CASES)
+def test_a_job_that_will_fail_is_warned_of_in_every_form_and_still_placed(
+    name: str, words: str, form: str
+) -> None:
+    """Protects jobs that hold nodes and then fail, whichever way their author looks at them first."""
+    result = run(str(FIELD / f"{name}.yaml"), "-o", form)
+    assert result.exit_code == 1
+    assert words in result.output.replace("&apos;", "'")
+    if form == "json":
+        (item,) = json.loads(result.stdout)["items"]
+        assert item["verdict"] == "placed"
+        (text,) = item["warnings"]
+        assert words in text
+        assert len(text) < 256  # the API server cuts longer ones
+
+
+def test_the_line_of_a_warning_is_that_of_its_field(tmp_path: Path) -> None:
+    """Protects annotations in a pull request: they stand at lines, below lists and keys with a slash, too."""
+    file = tmp_path / "job.yaml"
+    obj = job((*WORKER, "template", "spec", "containers", 0), {"resources": {"limits": {"a.b/neurons": 1}}})
+    get(obj, ("metadata",))["labels"] = {"ultraserver-webhook.io/Inject": "true"}
+    file.write_text(dump_yaml(obj), encoding="utf-8")
+    lines = [
+        f"line={at},"
+        for at, text in enumerate(dump_yaml(obj).split("\n"), 1)
+        if "eurons" in text or "Inj" in text
+    ]
+    told = [line for line in run(str(file), "-o", "github").stdout.splitlines() if "did you mean" in line]
+    assert [any(one in text for one in lines) for text in told if text.startswith("::warning")] == [
+        True,
+        True,
+    ]
+
+
+USERS: dict[str, tuple[Json, Json, str]] = {
+    "of the pod": ({"runAsUser": 1000}, {}, "spec/securityContext/runAsUser is 1000"),
+    "of the container": ({"runAsUser": 0}, {"runAsUser": 5}, "containers/0/securityContext/runAsUser is 5"),
+    "not root": ({"runAsNonRoot": True}, {}, "spec/securityContext/runAsNonRoot is true"),
+    "read-only": ({}, {"readOnlyRootFilesystem": True}, "securityContext/readOnlyRootFilesystem is true"),
+    "root after all": ({"runAsUser": 1000}, {"runAsUser": 0}, ""),
+    "root": ({"runAsUser": 0, "runAsNonRoot": False}, {"readOnlyRootFilesystem": False}, ""),
+    "others": ({"fsGroup": 1000}, {"privileged": True}, ""),
+}
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_workers_that_cannot_write_to_their_root_are_told_of(name: str) -> None:
+    """Protects jobs whose init script would fail once they have their nodes; container before pod."""
+    pod, container, words = USERS[name]
+    obj = job((*WORKER, "template", "spec"), {"securityContext": pod})
+    get(obj, (*WORKER, "template", "spec", "containers", 0))["securityContext"] = container
+    found = warnings(obj)
+    assert [words in text for text in found] == [True] * bool(words)
+    volume = [{"name": "e", "mountPath": "/etc/environment", "subPath": "environment"}]
+    get(obj, (*WORKER, "template", "spec", "containers", 0))["volumeMounts"] = volume
+    assert warnings(obj) == []
+
+
+JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}}
+TEMPLATE = get(PLAIN, (*WORKER, "template"))
+INDEXED = {"parallelism": 4, "completions": 4, "completionMode": "Indexed", "template": TEMPLATE}
+REPLICATED = [
+    {"name": "w", "replicas": 4, "template": {"spec": {"activeDeadlineSeconds": 60, "template": TEMPLATE}}}
+]
+DEADLINES = {
+    "an MPIJob": job(("spec",), {"runPolicy": {"activeDeadlineSeconds": 60}}),
+    "an MPIJob of training-operator": job(
+        ("spec",), {"runPolicy": {"activeDeadlineSeconds": 60}}, apiVersion="kubeflow.org/v1"
+    ),
+    "a Job": {**JOB, "spec": {**INDEXED, "activeDeadlineSeconds": 60}},
+    "a Job without numbers": {
+        **JOB,
+        "spec": {"parallelism": 4, "template": TEMPLATE, "activeDeadlineSeconds": 60},
+    },
+    "a JobSet": {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "s"},
+        "spec": {"replicatedJobs": REPLICATED},
+    },
+}
+
+
+@pytest.mark.parametrize("name", DEADLINES)
+def test_a_deadline_that_runs_while_the_job_waits_is_told_of(name: str) -> None:
+    """Protects a job from failing before it ran, of each kind whose clock starts with the object."""
+    assert ["activeDeadlineSeconds is 60: " in text for text in warnings(DEADLINES[name])] == [True]
+
+
+def test_times_that_begin_later_are_no_fault() -> None:
+    """Protects from false warnings: the kubelet starts a Pod's clock, and the other starts at the end."""
+    assert warnings(job(("spec",), {"runPolicy": {"ttlSecondsAfterFinished": 60}})) == []
+    assert warnings(job((*WORKER, "template", "spec"), {"activeDeadlineSeconds": 60})) == []
+
+
+GIVEN = {
+    "two words": ["mpirun", "--hostfile", HOSTFILE],
+    "one dash": ["mpirun", "-hostfile", HOSTFILE, "train"],
+    "equals": ["mpirun", f"--hostfile={HOSTFILE}"],
+    "machine file": ["mpiexec", "-machinefile", HOSTFILE],
+    "hydra": ["mpiexec.hydra", "-f", HOSTFILE, "-n", "4", "train"],
+    "default": ["mpirun", "--default-hostfile", HOSTFILE],
+    "parameter": ["mpirun", "--mca", "orte_default_hostfile", HOSTFILE],
+    "shell": ["bash", "-c", f"set -e\nmpirun -np 4 \\\n  --hostfile \\\n  {HOSTFILE} \\\n  train"],
+    "quoted": ["sh", "-c", f"exec mpirun --hostfile '{HOSTFILE}' train"],
+    "variable of the shell": [
+        "sh",
+        "-c",
+        f"H={HOSTFILE}; N=$(wc -l <$H); mpirun -np $N --hostfile ${{H}} train",
+    ],
+    "exported": ["sh", "-c", f"export OMPI_MCA_orte_default_hostfile={HOSTFILE}; mpirun train"],
+    "passed": ["mpirun", "-x", f"PRTE_MCA_prte_default_hostfile={HOSTFILE}", "train"],
+    "another launcher": ["horovodrun", "-np", "4", "--hostfile", HOSTFILE],
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_the_operators_host_file_is_found_in_every_spelling(name: str) -> None:
+    """Protects the order of ranks: what a launcher names itself counts before the file in topology order."""
+    (text,) = launched(*GIVEN[name])
+    assert "/spec/mpiReplicaSpecs/Launcher/template/spec/containers/0/args has " in text
+    assert text.endswith("take it out, or name /root/ultraserver_init/new_hostfile")
+    assert launched(*GIVEN[name], workers=1) == []
+
+
+def test_the_operators_host_file_is_found_in_variables_of_the_container() -> None:
+    """Protects launchers that are told of the file in their environment."""
+    for variable in ("OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile", "HYDRA_HOST_FILE"):
+        (text,) = launched("mpirun", env=[{"name": variable, "value": HOSTFILE}])
+        assert f"env has {variable}={HOSTFILE}, " in text
+    named = [{"name": "HOSTS", "value": HOSTFILE}]
+    assert len(launched("mpirun", "--hostfile", "$(HOSTS)", env=named)) == 1
+    assert launched("wc", "-l", "$(HOSTS)", env=named) == []
+
+
+NOT_GIVEN = {
+    "read": ["sh", "-c", f"N=$(wc -l <{HOSTFILE}); cat {HOSTFILE}; mpirun -np $N train"],
+    "waited for": [
+        "sh",
+        "-c",
+        f"until [ -f {HOSTFILE} ]; do sleep 1; done; test -f {HOSTFILE} && mpirun train",
+    ],
+    "copied": ["sh", "-c", f"sort {HOSTFILE} >/tmp/hosts; mpirun --hostfile /tmp/hosts train"],
+    "another": ["mpirun", "--hostfile", f"{HOSTFILE}.sorted"],
+    "ours": ["mpirun", "--hostfile", "/root/ultraserver_init/new_hostfile"],
+    "a variable that is only read": ["sh", "-c", f"H={HOSTFILE}; wc -l $H; mpirun train"],
+}
+
+
+@pytest.mark.parametrize("name", NOT_GIVEN)
+def test_a_launcher_that_only_reads_the_operators_host_file_is_not_accused(name: str) -> None:
+    """Protects from false warnings."""
+    assert launched(*NOT_GIVEN[name]) == []
+
+
+AMOUNTS = [
+    ("neuron", 17, 1),
+    ("neuron", 16, 0),
+    ("neuroncore", 128, 0),
+    ("neuroncore", 129, 1),
+    ("neuron", "32", 1),
+]
+
+
+@pytest.mark.parametrize(("name", "asked", "count"), AMOUNTS)
+def test_more_devices_than_a_node_has_are_told_of(name: str, asked: Any, count: int) -> None:
+    """Protects from jobs that wait forever; 128 cores are a node's with LNC=1."""
+    resources = {"limits": {f"aws.amazon.com/{name}": asked}}
+    found = warnings(job((*WORKER, "template", "spec", "containers", 0), {"resources": resources}))
+    assert len(found) == count
+    assert all(f"aws.amazon.com~1{name} makes {asked} for a worker" in text for text in found)
+
+
+KEYS = {
+    "ultraserver-webhook.io/node_config": "node-config",
+    "ultraserver-webhook.io/nodeConfig": "node-config",
+    "ultraserver-webhook.io/Inject": "inject",
+    "ultraserver-webhook/inject": "inject",
+    "ultraserver-webhooks.io/inject": "inject",
+    "ultra-server-webhook.io/node-config": "node-config",
+    "ultraserver.io/node-config": "node-config",
+    "ultraserver-webhook.io/node-confg": "node-config",
+    "ultraserver-webhook-inject": "inject",
+    "node_config": "node-config",
+    "node-config": "node-config",
+    "inject": "inject",
+}
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("kind", ["labels", "annotations"])
+def test_a_key_that_is_nearly_ours_is_named_with_ours(key: str, kind: str) -> None:
+    """Protects from opt-outs and node configs that say nothing."""
+    (text,) = warnings(job(("metadata",), {kind: {key: "false"}}))
+    assert text.endswith(f"did you mean ultraserver-webhook.io/{KEYS[key]}?")
+    assert text.startswith(f"/metadata/{kind}/")
+
+
+OTHERS = [
+    *[
+        "sidecar.istio.io/inject",
+        "linkerd.io/inject",
+        "vault.hashicorp.com/agent-inject",
+        "app.kubernetes.io/name",
+    ],
+    *[
+        "neuron.amazonaws.com/ultraserver-mode",
+        "example.com/node-config",
+        "config",
+        "kueue.x-k8s.io/queue-name",
+    ],
+    *["ultraserver-webhook.io/inject", "checksum/config", "kubectl.kubernetes.io/last-applied-configuration"],
+]
+
+
+@pytest.mark.parametrize("key", OTHERS)
+def test_keys_of_others_are_not_accused(key: str) -> None:
+    """Protects from false warnings."""
+    assert warnings(job(("metadata",), {"annotations": {key: "true"}})) == []
+
+
+RESOURCES = {
+    "aws.amazon.com/neurons": "aws.amazon.com/neuron",
+    "aws.amazon.com/Neuron": "aws.amazon.com/neuron",
+    "aws.amazon.com/neuron-core": "aws.amazon.com/neuroncore",
+    "amazonaws.com/neuron": "aws.amazon.com/neuron",
+    "aws.amazon.com/nueron": "aws.amazon.com/neuron",
+    "vpc.amazonaws.com/efa": None,
+    "nvidia.com/gpu": None,
+    "hugepages-2Mi": None,
+}
+
+
+@pytest.mark.parametrize("name", RESOURCES)
+def test_a_resource_that_is_nearly_neurons_is_named_with_the_right_one(name: str) -> None:
+    """Protects from Pods that wait for a resource that no node has, whether the job is placed or not."""
+    limits = {"limits": {name: 1}}
+    found = warnings(job((*WORKER, "template", "spec", "containers", 0), {"resources": limits}))
+    near = RESOURCES[name]
+    assert [text.partition("did you mean ")[2] for text in found] == ([f"{near}?"] if near else [])
+
+
+UNFINISHED = {
+    "inject": (
+        ("metadata",),
+        {"annotations": {"ultraserver-webhook.io/inject": True}},
+        'is true, which is not text: write "true"',
+    ),
+    "opt-out": (
+        ("metadata",),
+        {"labels": {"ultraserver-webhook.io/inject": False}},
+        'which is not text: write "false"',
+    ),
+    "label": (("metadata",), {"labels": {"run": 5}}, 'is 5, which is not text: write "5"'),
+    "of a template": ((*WORKER, "template"), {"metadata": {"labels": {"run": 1.5}}}, 'write "1.5"'),
+    "selector": ((*WORKER, "template", "spec"), {"nodeSelector": {"gpu": True}}, "nodeSelector/gpu is true"),
+    "variable": (
+        (*WORKER, "template", "spec", "containers", 0),
+        {"env": [{"name": "A", "value": 1}]},
+        'env/0/value is 1, which is not text: write "1"',
+    ),
+    "name": (("metadata",), {"name": "${NAME}"}, "envsubst < FILE | ultraserver-webhook preview -"),
+    "replicas": (WORKER, {"replicas": "$NUM_NODES"}, "envsubst < FILE"),
+    "replicas of Jinja": (WORKER, {"replicas": "{{ nodes }}"}, "jinja2 FILE"),
+    "image": (
+        (*WORKER, "template", "spec", "containers", 0),
+        {"image": "{{ .Values.image }}"},
+        "helm template CHART",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNFINISHED)
+def test_what_kubectl_refuses_or_must_be_rendered_is_told_of(name: str, tmp_path: Path) -> None:
+    """Protects from previews of objects that no cluster would take; in the warnings, for every output."""
+    path, more, words = UNFINISHED[name]
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps(job(path, more)), encoding="utf-8")
+    (item,) = json.loads(run(str(file), "-o", "json").stdout)["items"]
+    assert [words in text for text in item["warnings"]] == [True]
+
+
+def test_programs_may_look_like_templates() -> None:
+    """Protects from false warnings: shells, Docker and Argo write like that."""
+    container = (*LAUNCHER, "template", "spec", "containers", 0)
+    words = {"args": ["echo $HOME ${X} {{x}} {%"], "env": [{"name": "A", "value": "${B}"}]}
+    assert list(unfinished(job(container, words))) == []
+
+
+UNREADABLE = {
+    "replicas: {{ n }}\n": "jinja2 FILE",
+    "metadata:\n  name: {{ .Release.Name }}-x\n": "helm template CHART",
+    'metadata:\n  labels:\n    {{- include "x" . | nindent 4 }}\n': "helm template CHART",
+    "{% for n in nodes %}\nname: {{ n }}\n{% endfor %}\n": "jinja2 FILE",
+    "{# of Jinja #}\nname: x\n": "jinja2 FILE",
+    "metadata: {name: ${NAME}, labels: {}}\n": "envsubst < FILE",
+}
+
+
+@pytest.mark.parametrize("text", UNREADABLE)
+def test_a_template_is_named_with_the_command_that_renders_it(text: str) -> None:
+    """Protects from advice about YAML that is none."""
+    with pytest.raises(DocumentError, match="this looks like a template of") as caught:
+        read_documents(text)
+    assert UNREADABLE[text] in str(caught.value)
+
+
+def test_a_mistake_in_a_text_with_a_shell_command_is_no_template() -> None:
+    """Protects from blaming what is right for a slip elsewhere."""
+    text = "command: [sh, -c, 'echo ${HOME} {{x}}']\nargs:\n- a\nb: 1: 2\n"
+    with pytest.raises(DocumentError) as caught:
+        read_documents(text)
+    assert "template" not in str(caught.value)
+
+
+def test_the_template_of_the_field_is_recognised() -> None:
+    """Protects the case that was seen."""
+    result = run(str(FIELD / "17-helm-template.yaml"))
+    assert result.exit_code == 2
+    assert (
+        "a template of Helm: render it first, helm template CHART | ultraserver-webhook preview -"
+        in result.output
+    )
+
+
+@pytest.mark.parametrize("form", ["diff", "json", "yaml", "why", "github", "junit"])
+def test_a_file_that_cannot_be_read_hides_no_other(form: str) -> None:
+    """Protects folders with a patch, a chart or a README in YAML among the jobs."""
+    bad = "18-one-bad-file/z-kustomize-patch.yaml"
+    result = run("-f", str(FIELD / "18-one-bad-file"), "-f", str(FIELD / "none.yaml"), "-o", form)
+    assert result.exit_code == 2
+    assert "base" in result.stdout
+    assert bad in result.output
+    assert "a Kubernetes object is a map with apiVersion and kind" in result.output
+    assert "No such file" in result.output
+
+
+HOSTILE = {
+    "one word": "a" * 300_000 + HOSTFILE,
+    "many options": f"-f {HOSTFILE} " * 15_000,
+    "many variables": f"a={HOSTFILE} $a -" * 15_000,
+    "many commands": f"mpirun;{HOSTFILE}\n" * 15_000,
+    "dashes": f"{HOSTFILE} -" + "-host" * 60_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_command_of_whatever_content_is_looked_through_once(name: str) -> None:
+    """Protects reviews: a pattern that begins again at every letter takes minutes, and a test one second."""
+    launched(HOSTILE[name])
+
+
+def test_many_names_are_not_all_compared_with_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Protects reviews of objects with thousands of keys and resources."""
+    compared: list[str] = []
+    monkeypatch.setattr(faults, "nearest", lambda name, _: compared.append(name))
+    obj = job(("metadata",), {"labels": {f"ultra-{number}": "" for number in range(1000)}})
+    limits = {f"neuron-{number}": 1 for number in range(1000)}
+    get(obj, (*WORKER, "template", "spec", "containers", 0))["resources"] = {"limits": limits}
+    warnings(obj)
+    assert 0 < len(compared) < 200
+
+
+def test_jobs_as_people_write_them_have_no_warning() -> None:
+    """Protects people from false warnings: the repository's own jobs, those of the documents too."""
+    files = [*REPOSITORY.glob("examples/**/*.yaml"), *REPOSITORY.glob("tests/data/*/*.yaml")]
+    files += REPOSITORY.glob("tests/rules/cases/*/mpijob.yaml")
+    documents = [
+        each
+        for file in files
+        if file.parent.name != "field"
+        for each in expand_lists(read_documents(file.read_bytes(), str(file)))
+    ]
+    sorts = {rule.name for rule in DEFAULT.rules if rule.match.fault}
+    assert len(documents) > 8
+    for each in documents:
+        for table in (DEFAULT, TABLE):
+            outcome = evaluate(table, Request(each.value))
+            assert sorts.isdisjoint(outcome.fired()), each.source
+        assert list(unfinished(each.value)) == [], each.source

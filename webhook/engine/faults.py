@@ -1,0 +1,185 @@
+"""Faults of a job: what will fail or do nothing, though the API server takes it. Rows of the table name them.
+
+Looked at is what an evaluation reads anyway, so that a sound job costs little.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Final, NamedTuple
+
+from common.pointers import pointer
+from common.texts import nearest
+from contract import keys
+from webhook.engine.jobs import OpenJob, is_pod
+from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown
+from webhook.rows.workloads import WORKER, Candidates
+
+MOST_NAMES: Final = 20
+"""Unknown keys, or resources, that are compared with known ones: comparing costs."""
+
+NEURON: Final = ("neuron", "neuroncore", "neurondevice")
+"""The resources of `contract.keys.DEVICES` without their domain."""
+
+HOSTFILE: Final = "/etc/mpi/hostfile"
+"""The operator's, which has the workers in the order of their numbers."""
+
+_FILE: Final = rf"[\"']?{HOSTFILE}(?![\w./-])"
+_VARIABLE: Final = r"(?:OMPI|PRTE)_MCA_\w*default_hostfile|(?:I_MPI_)?HYDRA_HOST_FILE"
+_GIVEN: Final = re.compile(
+    rf"(?:^|[\s\"'])(--?[\w-]*(?:host|machine)[-_]?file|(?:orte|prte)_default_hostfile|-f|{_VARIABLE})[\s=\\]+{_FILE}"
+)
+_VARIABLES: Final = re.compile(_VARIABLE)
+_ASSIGNED: Final = re.compile(rf"\b(\w+)={_FILE}")
+_QUOTED: Final = re.compile(r"\$[({]?(\w+)[)}]?")
+_ENDS: Final = re.compile(r"(?<!\\)\n|[;|&]")
+_MPI: Final = re.compile(r"mpi(?:run|exec)|hydra")
+_OURS: Final = {"inject": keys.INJECT, "nodeconfig": keys.NODE_CONFIG}
+_LETTERS: Final = re.compile(r"[^a-z]+")
+
+
+class Fault(NamedTuple):
+    """Where something is wrong, what is there, and what was probably meant, or can be."""
+
+    field: str
+    value: str
+    meant: str = ""
+
+
+Found = Iterator[Fault]
+
+
+def faults(wanted: Candidates, job: OpenJob) -> Mapping[str, Fault]:
+    """The first fault of each sort."""
+    found = ((sort, next(look(wanted, job), None)) for sort, look in SORTS.items())
+    return {sort: fault for sort, fault in found if fault}
+
+
+def _user(_: Candidates, job: OpenJob) -> Found:
+    """A worker that may not write to its root, where what it writes to is none of its own."""
+    for path in job.paths(WORKER):
+        spec = map_at(job.object, (*path, "spec"))
+        container, pod = map_at(spec, ("containers", 0)), map_at(spec, ("securityContext",))
+        own = map_at(container, ("securityContext",))
+        if not (own or pod) or any(map(_is_etc, maps_at(container, ("volumeMounts",)))):
+            continue
+        for key in ("runAsUser", "runAsNonRoot", "readOnlyRootFilesystem"):
+            at = ("containers", 0) if own.get(key) is not None else ()
+            value = own[key] if at else pod.get(key)
+            if value and not (key == "runAsNonRoot" and 0 in (own.get("runAsUser"), pod.get("runAsUser"))):
+                yield Fault(pointer((*path, "spec", *at, "securityContext", key)), shown(value))
+
+
+def _is_etc(mount: Json) -> bool:
+    return mount.get("mountPath") in {"/etc", "/etc/environment"} and not mount.get("readOnly")
+
+
+def _deadline(_: Candidates, job: OpenJob) -> Found:
+    row = job.workload.fields.get("deadline")
+    if row and (value := row.path.value(job.object)):
+        yield Fault(str(row.path), shown(value))
+
+
+def _amount(wanted: Candidates, job: OpenJob) -> Found:
+    """More devices than a node has; of cores, of which a table may count half (LNC=2), twice as many."""
+    for path in job.paths(WORKER):
+        for name, whole in wanted.whole_node.items():
+            most, asked = whole * (1 + name.endswith("core")), job.asked[path].get(name, 0)
+            if asked > 1000 * most:
+                yield Fault(_requested(job, path, name), str(asked // 1000), str(most))
+
+
+def _resource(wanted: Candidates, job: OpenJob) -> Found:
+    known = (*wanted.requests, *keys.DEVICES)
+    unknown = ((path, name) for path, asked in job.asked.items() for name in asked if name not in known)
+    for path, name in islice(unknown, MOST_NAMES):
+        short = nearest(name.rpartition("/")[2], NEURON) if "neuron" in name else None
+        if meant := nearest(name, known) or (short and f"aws.amazon.com/{short}"):
+            yield Fault(_requested(job, path, name), name, meant)
+
+
+def _requested(job: OpenJob, path: Path, name: str) -> str:
+    """Where a template asks for a resource first."""
+    for at, container in _containers(job, path, "containers", "initContainers"):
+        for part in ("limits", "requests"):
+            if name in map_at(container, ("resources", part)):
+                return pointer((*at, "resources", part, name))
+    return pointer((*path, "spec", "resources"))
+
+
+def _containers(job: OpenJob, path: Path, *kinds: str) -> Iterator[tuple[Path, Mapping[str, Json]]]:
+    for kind in kinds:
+        found = get(job.object, (*path, "spec", kind))
+        for index, container in enumerate(found if isinstance(found, list) else ()):
+            if isinstance(container, dict):
+                yield (*path, "spec", kind, index), container
+
+
+def _key(_: Candidates, job: OpenJob) -> Found:
+    """A label or annotation that is nearly one of the webhook's for jobs."""
+    like = (
+        (*path, "metadata", kind, key)
+        for path in (() if is_pod(job) else ((), *(group.template for group in job.groups)))
+        for kind, marks in map_at(job.object, (*path, "metadata")).items()
+        if kind in {"annotations", "labels"} and isinstance(marks, dict) and _like_ours(" ".join(marks))
+        for key in filter(_like_ours, marks)
+    )
+    for at in islice(like, MOST_NAMES):
+        if meant := _meant(at[-1][:100]):
+            yield Fault(pointer(at), shown(get(job.object, at), 40), meant)
+
+
+def _like_ours(text: str) -> bool:
+    text = text.lower()
+    return "ultra" in text or "webhook" in text or "inj" in text or "conf" in text
+
+
+def _meant(key: str) -> str | None:
+    prefix, name = (_LETTERS.sub("", part) for part in key.lower().rpartition("/")[::2])
+    if not prefix and name.startswith("ultraserver"):
+        prefix, name = "ultraserver", re.sub("^ultraserver(webhook)?(io)?", "", name)
+    ours = "ultraserver" in prefix or nearest(prefix, ("ultraserverwebhookio",))
+    near = nearest(name, tuple(_OURS)) if ours or not prefix else None
+    meant = _OURS[near] if near and (ours or name == near) else None
+    return meant if meant != key else None
+
+
+def _hostfile(_: Candidates, job: OpenJob) -> Found:
+    """The operator's host file, given to MPI by name."""
+    for path in job.paths("launcher"):
+        for at, container in _containers(job, path, "containers"):
+            named = (one for one in maps_at(container, ("env",)) if one.get("value") == HOSTFILE)
+            env = [str(one.get("name")) for one in named]
+            said = {"command": _words(container.get("command")), "args": _words(container.get("args"))}
+            text = f"{said['command']} {said['args']}"
+            for name in filter(_VARIABLES.fullmatch, env):
+                yield Fault(pointer((*at, "env")), f"{name}={HOSTFILE}")
+            if (env or HOSTFILE in text) and (given := _given(text, {*env})):
+                kind = "args" if given in said["args"] else "command"
+                yield Fault(pointer((*at, kind)), f"{given} {HOSTFILE}")
+
+
+def _words(found: Json) -> str:
+    return " ".join([word for word in found if isinstance(word, str)]) if isinstance(found, list) else ""
+
+
+def _given(text: str, variables: set[str]) -> str | None:
+    """The option or variable by which a command gives the file to MPI."""
+    variables |= set(_ASSIGNED.findall(text))
+    text = _QUOTED.sub(lambda found: HOSTFILE if found[1] in variables else found[0], text)
+    for command in _ENDS.split(text):
+        given = {found[1] for found in _GIVEN.finditer(command)}
+        if given := given if _MPI.search(command) else given - {"-f"}:  # `test -f` is another
+            return min(given)
+    return None
+
+
+SORTS: Final[Mapping[str, Callable[[Candidates, OpenJob], Found]]] = {
+    "user": _user,
+    "deadline": _deadline,
+    "amount": _amount,
+    "resource": _resource,
+    "key": _key,
+    "hostfile": _hostfile,
+}
+"""What looks for each sort of fault, by the name that a rule matches."""
