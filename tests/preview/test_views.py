@@ -20,7 +20,12 @@ from webhook.preview.views import preview_blueprint
 from webhook.rules.load import load_installed
 from webhook.rules.source import TableSource
 
-FILES = [*REPOSITORY.glob("examples/**/*.yaml"), *REPOSITORY.glob("tests/data/*/*.yaml")]
+FILES = [
+    file
+    for pattern in ("examples/**/*.yaml", "tests/data/*/*.yaml")
+    for file in REPOSITORY.glob(pattern)
+    if "{{" not in file.read_text("utf-8")  # a template is refused, with its place in one line
+]
 LABEL = "ultraserver-webhook.io/job"
 
 
