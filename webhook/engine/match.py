@@ -91,7 +91,9 @@ def matched(match: Match, subject: Subject) -> Sequence[Path] | str:
         paths = tuple(path for path in every if why[path] is None)
         if not paths or (match.every and len(paths) < len(every)):
             return next(filter(None, why.values()))  # of several templates the first says why
-    return _failed(match.of_object, match, subject) or paths
+    if match.of_object and (reason := _failed(match.of_object, match, subject)):
+        return reason
+    return paths
 
 
 def _failed(conditions: Sequence[str], match: Match, *about: object) -> str | None:
@@ -156,8 +158,8 @@ def _image(match: Match, subject: Subject, path: Path) -> str | None:
 
 
 def _instance_type(match: Match, subject: Subject, path: Path) -> str | None:
-    label = subject.table.candidates.instance_type_label
-    named = chosen_types(subject.job.selections[path], label) or ("",)
+    labels = subject.table.candidates.type_labels
+    named = chosen_types(subject.job.selections[path], labels) or ("",)
     if any(matches(name, match.instance_type) for name in named):
         return None
     found = cut(" or ".join(named)) or "no instance type"

@@ -289,6 +289,7 @@ class Rule(Row):
         warn: Message of a warning.
         deny: Message of a refusal.
         quiet: true: no warnings about conflicts.
+        before: Names in a list; what the rule adds to it goes before the first of them.
         placer: As in Match; the first rule counts. Default: affinity.
         devices: As in Match, by what it adds; the first rule counts.
     """
@@ -304,6 +305,7 @@ class Rule(Row):
     warn: Message = None
     deny: Message = None
     quiet: Flag = False
+    before: Texts = ()
     placer: Annotated[Placer | None, written(Placer)] = None
     devices: Annotated[Devices | None, written(Devices)] = None
 
