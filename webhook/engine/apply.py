@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from contract.place import Placer
 from webhook.engine.devices import unsupported
-from webhook.engine.match import Subject, matched, ruled_out
+from webhook.engine.match import Subject, matched, nothing_for, ruled_out
 from webhook.engine.outcome import RuleOutcome, State, cut
 from webhook.engine.placing import place_of
 from webhook.engine.values import of_template
@@ -167,7 +167,7 @@ def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
     if rule.match.unsupported_count:
         known = {**known, **unsupported(subject.table, subject.job, paths[0], rule.match.unsupported_count)}
     if lacking := rule.quotes.difference(known):
-        return f"the job has nothing for $({min(lacking)})"
+        return nothing_for(lacking)
     ready, free = _Ready(rule, subject, paths, known), rule.match.mount_free
     if free and free.exists:
         name = ready.mount["name"]

@@ -131,7 +131,8 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         said = said_by(job)
         placer = said.placer if said else None
         how = devices(table.candidates, job) if shape else "none"
-        apply_rules(Subject(table, job, candidate, shape, placer, how), values, progress)
+        lacking = table.quoted_of[job.workload.name].difference(values()) if shape else frozenset()
+        apply_rules(Subject(table, job, candidate, shape, placer, how, lacking), values, progress)
         _write_records(table, uid, progress)
     progress.warnings += _not_taken_over(claimed, progress.templates)
     after, patch = patched(request.object, {} if progress.denials else progress.templates)

@@ -1,6 +1,6 @@
 """Matching: whether a rule fires. Every no names the condition that failed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +28,7 @@ class Subject:
         shape: None for what is not a job of its own, and for what is not a candidate.
         placer: who finds the nodes of a job, or of a Pod by its own word; None while that is not known.
         devices: how the job's workers get their devices.
+        lacking: placeholders that rules quote and the job has nothing for, as far as they are known.
     """
 
     table: Table
@@ -36,6 +37,7 @@ class Subject:
     shape: Shape | None
     placer: Placer | None = None
     devices: Devices = "none"
+    lacking: frozenset[str] = frozenset()
 
     @property
     def facts(self) -> tuple[object, ...]:
@@ -48,6 +50,7 @@ class Subject:
             shape,
             self.placer,
             self.devices,
+            self.lacking,
             bool(job.name),
             job.numbered(),
             job.roles,
@@ -77,7 +80,13 @@ def _ruled_out(rule: Rule, subject: Subject) -> str | None:
         return "it is a candidate" if subject.candidate else "it is not a candidate"
     if not subject.job.paths(match.role):
         return f"the job has no {_whose(match)} template"
-    return _failed(match.of_job, match, subject)
+    lacking = rule.quotes & subject.lacking if not match.of_template and not match.of_object else None
+    return _failed(match.of_job, match, subject) or (nothing_for(lacking) if lacking else None)
+
+
+def nothing_for(lacking: Collection[str]) -> str:
+    """Why a rule is skipped that quotes placeholders which a job has nothing for."""
+    return f"the job has nothing for $({min(lacking)})"
 
 
 def matched(match: Match, subject: Subject) -> Sequence[Path] | str:

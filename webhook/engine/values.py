@@ -46,8 +46,9 @@ def placeholder_values(
             ):  # a rule that quotes it is left out for pods that choose other machines
                 found: Json = next(iter(job_types(table, job, of)), None)
             else:
-                main = mains[of] = mains.get(of) or _main(table, job, paths[0])
-                found = _of_container(main, name)
+                if of not in mains:
+                    mains[of] = _main(table, job, paths[0])
+                found = _of_container(mains[of], name)
             values |= {whole: found} if found is not None and found != "" else {}
     return values
 

@@ -510,10 +510,11 @@ class Table(File):
         return frozenset(rule.name for rule in self.rules if rule.devices and rule.mode is not Mode.OFF)
 
     @cached_property
-    def quoted_of(self) -> Mapping[str, Collection[str]]:
+    def quoted_of(self) -> Mapping[str, frozenset[str]]:
         """By workload the placeholders that its rules quote."""
         return {
-            name: frozenset().union(*(rule.quotes for rule in rules)) for name, rules in self.rules_of.items()
+            name: frozenset[str]().union(*(rule.quotes for rule in rules))
+            for name, rules in self.rules_of.items()
         }
 
     def workloads_of(self, kind: str) -> tuple[Workload, ...]:
