@@ -60,6 +60,9 @@ QUOTED = {
     ("LabelSelector", "matchLabels"): r"^\$\(job\.peers\)$",
     ("PodAffinityTerm", "matchLabelKeys"): r"^\$\(job\.groupLabels\)$",
     ("PodAffinityTerm", "mismatchLabelKeys"): r"^\$\(job\.groupLabels\)$",
+    ("Container", "env"): r"^\$\([a-z][A-Za-z0-9]*\.sshEnv\)$",
+    ("Container", "envFrom"): r"^\$\([a-z][A-Za-z0-9]*\.sshEnvFrom\)$",
+    ("Container", "volumeMounts"): r"^\$\([a-z][A-Za-z0-9]*\.sshMounts\)$",
 }
 """Fields for which one may stand."""
 

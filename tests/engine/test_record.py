@@ -7,9 +7,11 @@ import pytest
 from contract import keys
 from testbed.mpijob import mpijob
 from webhook.engine import Request, evaluate
+from webhook.objects.tree import digest, get
 from webhook.rules.load import load_default
 from webhook.undo.budget import Budget
 from webhook.undo.record import Record, read, strip, write
+from webhook.undo.takeback import take_back
 
 TABLE = load_default()
 
@@ -112,3 +114,12 @@ def test_terms_that_differ_by_what_a_rule_adds_keep_their_own_expressions(terms:
     kept = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     for before, after in zip(terms, kept, strict=True):
         assert all(after[kind][: len(some)] == some for kind, some in before.items())
+
+
+def test_a_replaced_value_of_a_pods_variable_comes_back_once() -> None:
+    """A forged record cannot make a long value of each of many short variables."""
+    item = {"name": "A", "value": "ours"}
+    added = {"/spec/containers/[c]/env": [f"{digest(item)} theirs"] * 3}
+    pod = {"spec": {"containers": [{"name": "c", "env": [item] * 3}]}}
+    taken = take_back(pod, added, Budget(pod))
+    assert get(taken, ("spec", "containers", 0, "env")) == [{"name": "A", "value": "theirs"}]

@@ -49,7 +49,11 @@ def test_every_mpi_takes_the_new_hostfile_although_the_operator_names_its_own(
     pod = launcher(namespace, job)
     main = pod["spec"]["containers"][0]
     assert environment(pod, main)[VARIABLES[implementation]] == HOSTFILE
-    assert {"name": "ultraserver-init", "mountPath": "/root/ultraserver_init"} in main["volumeMounts"]
+    for container in (main, pod["spec"]["initContainers"][1]):
+        mounted = {
+            each["mountPath"] for each in container["volumeMounts"] if each["name"] == "ultraserver-init"
+        }
+        assert mounted == {"/root/ultraserver_init", "/ultraserver_init"}
 
 
 def test_a_quota_that_wants_every_container_to_ask_counts_the_launcher_once(namespace: Kubectl) -> None:

@@ -63,7 +63,7 @@ def test_equal_pods_are_shown_once_and_others_by_what_differs() -> None:
     """A diff of the launcher and of the first block; the other blocks are a line."""
     result = run(obj=mpijob(12))
     assert lines(result) == [
-        "Pod      launcher: changed by hostfile, hostfile-open-mpi-5",
+        "Pod      launcher: changed by hostfile, launcher-mounts-both-paths, hostfile-open-mpi-5",
         "Pod      worker 0-3 of 12: changed by blocks-whole",
         f"Pod      worker 4-11 of 12, in 2 parts: as worker 0-3 of 12, with {keys.BLOCK} 1 to 2",
     ]

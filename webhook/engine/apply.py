@@ -6,12 +6,12 @@ from typing import Final, NamedTuple
 
 from contract.place import Placer
 from webhook.engine.devices import unsupported
-from webhook.engine.match import Subject, matched, ruled_out
+from webhook.engine.match import Subject, matched, nothing_for, ruled_out
 from webhook.engine.outcome import RuleOutcome, State, cut
 from webhook.engine.placing import place_of
 from webhook.engine.values import of_template
 from webhook.objects.merge import Additions, Conflict, Merge, OnConflict
-from webhook.objects.templates import has_volume, mounts_otherwise
+from webhook.objects.templates import has_volume, main_container, mounts_otherwise
 from webhook.objects.tree import Json, Path, get, same, shown
 from webhook.rows.placeholders import render
 from webhook.rows.table import Devices, Rule
@@ -74,7 +74,7 @@ class _Ready(NamedTuple):
         for path in self.paths:
             known = self.known
             if several and rule.own:
-                known = {**known, **of_template(rule.own, get(job.object, path))}
+                known = {**known, **of_template(self.subject.table, job, rule.own, path)}
             if "job.place" in rule.quotes and shape and placer:
                 group = next(group for group in job.groups if group.template == path)
                 known = {**known, "job.place": str(place_of(job, group, shape, placer))}
@@ -130,9 +130,15 @@ def apply_rules(subject: Subject, values: Values, progress: Progress) -> Devices
 
 def _mount_taken(ready: _Ready) -> str | None:
     """What stands where the rule needs a mount for itself."""
-    free, mount = ready.rule.match.mount_free, ready.mount
-    if free and any(mounts_otherwise(each, free.container, mount) for each in ready.templates()):
-        return f"the {ready.rule.match.role} mounts a volume of its own at {cut(mount['mountPath'])}"
+    if not (free := ready.rule.match.mount_free):
+        return None
+    signs, resources = ready.subject.job.workload.main_container, ready.subject.table.candidates.requests
+    for each in ready.templates():
+        name = free.container or main_container(each, signs, resources).get("name")
+        if mounts_otherwise(each, name, ready.mount):
+            return (
+                f"the {ready.rule.match.role} mounts a volume of its own at {cut(ready.mount['mountPath'])}"
+            )
     return None
 
 
@@ -172,23 +178,22 @@ def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
     if rule.match.unsupported_count:
         known = {**known, **unsupported(subject.table, subject.job, paths[0], rule.match.unsupported_count)}
     if rule.match.fault:
-        known = {
-            **known,
-            **{f"fault.{key}": text for key, text in subject.faults[rule.match.fault]._asdict().items()},
-        }
-    if not rule.quotes <= known.keys():
-        return f"the job has nothing for $({min(rule.quotes - known.keys())})"
+        fault = subject.faults[rule.match.fault]._asdict()
+        known = {**known, **{f"fault.{key}": text for key, text in fault.items()}}
+    if lacking := rule.quotes.difference(known):
+        return nothing_for(lacking)
     ready, free = _Ready(rule, subject, paths, known), rule.match.mount_free
-    name = ready.mount.get("name", "")
-    if free and free.exists and not all(has_volume(each, (name,)) for each in ready.templates()):
-        return f"the {rule.match.role} has no volume {cut(str(name))}"
+    if free and free.exists:
+        name = ready.mount["name"]
+        if not all(has_volume(each, (name,)) for each in ready.templates()):
+            return f"the {rule.match.role} has no volume {cut(name)}"
     return ready
 
 
 def _fire(ready: _Ready, progress: Progress) -> None:
     rule, after, merges = ready.rule, dict[Path, Json](), list[Merge]()
     for path, fragment in ready.fragments():
-        merges.append(Merge(path, rule.on_conflict, progress.additions.setdefault(path, {})))
+        merges.append(Merge(path, rule.on_conflict, progress.additions.setdefault(path, {}), rule.before))
         merges[-1].places = None if progress.setters is None else []
         after[path] = merges[-1].apply(progress.templates[path], fragment)
     progress.templates |= after

@@ -5,7 +5,7 @@ from typing import Final
 
 from contract import keys
 from webhook.engine.claims import Claim, claimed_node, claims, left_alone
-from webhook.engine.jobs import OpenGroup, OpenJob, marked
+from webhook.engine.jobs import OpenGroup, OpenJob, marked, selects_type
 from webhook.engine.outcome import JobError, cut
 from webhook.objects.templates import admits, matches, takes
 from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown, text_of
@@ -57,8 +57,7 @@ def _by_content(wanted: Candidates, job: OpenJob) -> tuple[bool, str]:
     if less := next((name for found in asked for name in wanted.requests if found.get(name)), None):
         said = f"its workers ask for less than the {least[less]} {less} that a node has"
         return False, f"{said}; {keys.INJECT} opts it in"
-    selector = ("spec", "nodeSelector", wanted.instance_type_label)
-    if any(get(template, selector) in wanted.instance_types for template in templates):
+    if any(selects_type(wanted, template) for template in templates):
         return True, "its workers select an UltraServer instance type"
     if why := next(filter(None, (left_alone(wanted, template) for template in templates)), None):
         return False, f"{cut(why)}; {keys.INJECT} opts it in"
@@ -92,7 +91,7 @@ def job_types(table: Table, job: OpenJob, role: str = WORKER) -> tuple[str, ...]
     wanted, selections = table.candidates, [job.selections[path] for path in job.paths(role)]
     if not any(part.selector or part.terms for part in selections):
         return wanted.instance_types
-    of_type = {name: {wanted.instance_type_label: (name,)} for name in wanted.instance_types}
+    of_type = {name: dict.fromkeys(wanted.type_labels, (name,)) for name in wanted.instance_types}
     return tuple(
         name
         for name, labels in of_type.items()
@@ -103,7 +102,7 @@ def job_types(table: Table, job: OpenJob, role: str = WORKER) -> tuple[str, ...]
 def _left_out(table: Table, job: OpenJob) -> str:
     """The labels, and their values, by which a job leaves out UltraServers."""
     wanted = table.candidates
-    every = {wanted.instance_type_label: wanted.instance_types, **wanted.node_labels}
+    every = {**dict.fromkeys(wanted.type_labels, wanted.instance_types), **wanted.node_labels}
     found = [
         f"{' and '.join(values)} ({label})"
         for label, values in every.items()

@@ -15,12 +15,12 @@ def unsupported(table: Table, job: OpenJob, path: Path, resources: tuple[str, ..
 
     Nothing where all can be met, or where the table does not know all of the types.
     """
-    label, wanted = table.candidates.instance_type_label, job.selections[path]
-    named = chosen_types(wanted, label)
+    labels, wanted = table.candidates.type_labels, job.selections[path]
+    named = chosen_types(wanted, labels)
     # Those that are known are few: looking at each of the others would cost.
     if any(name not in table.device_counts for name in named):
         return {}
-    types = [name for name in named if admits(wanted, {label: (name,)})]
+    types = [name for name in named if admits(wanted, dict.fromkeys(labels, (name,)))]
     accepted = sorted({count for name in types for count in table.device_counts[name]})
     for place, asked in _requests(get(job.object, path), resources) if types else ():
         if asked not in accepted:

@@ -134,8 +134,10 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         said = said_by(job)
         placer = said.placer if said else None
         how = devices(table.candidates, job) if shape else "none"
+        lacking = table.quoted_of[job.workload.name].difference(values()) if shape else frozenset()
         wrong = faults(table.candidates, job)
-        how = apply_rules(Subject(table, job, candidate, shape, placer, how, wrong), values, progress)
+        subject = Subject(table, job, candidate, shape, placer, how, lacking, wrong)
+        how = apply_rules(subject, values, progress)
         facts |= {"devices": how} if shape else {}
         _write_records(table, uid, progress)
     progress.warnings += _not_taken_over(claimed, progress.templates)

@@ -12,6 +12,7 @@ from common.pointers import pointer
 from common.texts import nearest
 from contract import keys
 from webhook.engine.jobs import OpenJob, is_pod
+from webhook.objects.templates import main_container
 from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown
 from webhook.rows.workloads import WORKER, Candidates
 
@@ -55,16 +56,21 @@ def faults(wanted: Candidates, job: OpenJob) -> Mapping[str, Fault]:
     return {sort: fault for sort, fault in found if fault}
 
 
-def _user(_: Candidates, job: OpenJob) -> Found:
+def _main(candidates: Candidates, job: OpenJob, path: Path) -> dict[str, Json]:
+    """The container of a template that does the work; a mesh's may come first."""
+    return main_container(map_at(job.object, path), (), candidates.requests)
+
+
+def _user(candidates: Candidates, job: OpenJob) -> Found:
     """A worker that may not write to its root, where what it writes to is none of its own."""
     for path in job.paths(WORKER):
         spec = map_at(job.object, (*path, "spec"))
-        container, pod = map_at(spec, ("containers", 0)), map_at(spec, ("securityContext",))
+        container, pod = _main(candidates, job, path), map_at(spec, ("securityContext",))
         own = map_at(container, ("securityContext",))
         if not (own or pod) or any(map(_is_etc, maps_at(container, ("volumeMounts",)))):
             continue
         for key in ("runAsUser", "runAsNonRoot", "readOnlyRootFilesystem"):
-            at = ("containers", 0) if own.get(key) is not None else ()
+            at = ("containers", spec["containers"].index(container)) if own.get(key) is not None else ()
             value = own[key] if at else pod.get(key)
             if value and not (key == "runAsNonRoot" and 0 in (own.get("runAsUser"), pod.get("runAsUser"))):
                 yield Fault(pointer((*path, "spec", *at, "securityContext", key)), shown(value))

@@ -252,7 +252,7 @@ def field(workload: Workload, obj: Json, name: str) -> str:
     if found is not None and not isinstance(found, str):
         raise WrongTypeError(str(row.path), "text", found)
     text = found or row.default
-    return text.rstrip("/").rpartition("/")[0] if row.parent else text
+    return text.rstrip("/").rpartition("/")[0] or "/" if row.parent else text
 
 
 def _smaller(found: Json, most: str) -> str:
@@ -266,8 +266,13 @@ def wants_ultraservers(wanted: Candidates, template: Json) -> bool:
     asked = requests(map_at(template, ("spec",)))
     whole = any(takes(asked, name, wanted.whole_node.get(name, 0)) for name in wanted.requests)
     whole = whole or claimed_node(wanted, template) is not None
-    chosen = get(template, ("spec", "nodeSelector", wanted.instance_type_label))
-    return whole or chosen in wanted.instance_types
+    return whole or selects_type(wanted, template)
+
+
+def selects_type(wanted: Candidates, template: Json) -> bool:
+    """Whether a template's node selector names an UltraServer instance type."""
+    selector = map_at(template, ("spec", "nodeSelector"))
+    return any(selector.get(label) in wanted.instance_types for label in wanted.type_labels)
 
 
 def _text(value: Json) -> str:

@@ -1,6 +1,6 @@
 """Matching: whether a rule fires. Every no names the condition that failed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from typing import Final
@@ -30,6 +30,7 @@ class Subject:
         shape: None for what is not a job of its own, and for what is not a candidate.
         placer: who finds the nodes of a job, or of a Pod by its own word; None while that is not known.
         devices: how the job's workers get their devices.
+        lacking: placeholders that rules quote and the job has nothing for, as far as they are known.
         faults: what is wrong with the job, by its sort.
     """
 
@@ -39,6 +40,7 @@ class Subject:
     shape: Shape | None
     placer: Placer | None = None
     devices: Devices = "none"
+    lacking: frozenset[str] = frozenset()
     faults: Mapping[str, Fault] = attribute(default_factory=dict)
 
     @property
@@ -52,6 +54,7 @@ class Subject:
             shape,
             self.placer,
             self.devices,
+            self.lacking,
             bool(job.name),
             job.numbered(),
             job.roles,
@@ -86,7 +89,14 @@ def _ruled_out(rule: Rule, subject: Subject) -> str | None:
         return "it is a candidate" if subject.candidate else "it is not a candidate"
     if not subject.job.paths(match.role):
         return f"the job has no {_whose(match)} template"
-    return _failed(match.of_job, match, subject)
+    known_later = match.of_template or match.of_object or match.fault
+    lacking = None if known_later else rule.quotes & subject.lacking
+    return _failed(match.of_job, match, subject) or (nothing_for(lacking) if lacking else None)
+
+
+def nothing_for(lacking: Collection[str]) -> str:
+    """Why a rule is skipped that quotes placeholders which a job has nothing for."""
+    return f"the job has nothing for $({min(lacking)})"
 
 
 def matched(match: Match, subject: Subject) -> Sequence[Path] | str:
@@ -100,7 +110,9 @@ def matched(match: Match, subject: Subject) -> Sequence[Path] | str:
         paths = tuple(path for path in every if why[path] is None)
         if not paths or (match.every and len(paths) < len(every)):
             return next(filter(None, why.values()))  # of several templates the first says why
-    return _failed(match.of_object, match, subject) or paths
+    if match.of_object and (reason := _failed(match.of_object, match, subject)):
+        return reason
+    return paths
 
 
 def _failed(conditions: Sequence[str], match: Match, *about: object) -> str | None:
@@ -165,8 +177,8 @@ def _image(match: Match, subject: Subject, path: Path) -> str | None:
 
 
 def _instance_type(match: Match, subject: Subject, path: Path) -> str | None:
-    label = subject.table.candidates.instance_type_label
-    named = chosen_types(subject.job.selections[path], label) or ("",)
+    labels = subject.table.candidates.type_labels
+    named = chosen_types(subject.job.selections[path], labels) or ("",)
     if any(matches(name, match.instance_type) for name in named):
         return None
     found = cut(" or ".join(named)) or "no instance type"

@@ -14,7 +14,7 @@ from webhook.engine.evaluate import evaluate, kind_of
 from webhook.engine.jobs import group_key, marked, open_job, template_paths, unlike
 from webhook.engine.outcome import JobError, Outcome, Request, bounded, cut
 from webhook.objects.patch import patched
-from webhook.objects.templates import first_container
+from webhook.objects.templates import main_container
 from webhook.objects.tree import Json, Path, WrongTypeError, get, put, same
 from webhook.rows.policies import Mode
 from webhook.rows.table import Table
@@ -35,11 +35,11 @@ STAYS: Final = (
     "and its operator recreates it"
 )
 
-COPIED: Final = ("image", "resources", "securityContext")
-"""Of a template's first container, what containers that are added to it may copy."""
+COPIED: Final = ("image", "imagePullPolicy", "resources", "securityContext")
+"""Of a template's main container, what containers that are added to it may copy."""
 COPIES: Final = (
-    "containers added to {} keep the image, resources and securityContext that its first container had; to "
-    "change them, delete the job and create it again"
+    "containers added to {} keep the image, imagePullPolicy, resources and securityContext that its main "
+    "container had; to change them, delete the job and create it again"
 )
 
 
@@ -113,18 +113,21 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
     )
     reason = "put back what the update took out" if patch else "the update takes nothing out"
     warnings += tuple(
-        COPIES.format(cut(pointer(path))) for _, path, was in templates if _copied(was, get(new, path))
+        COPIES.format(cut(pointer(path)))
+        for _, path, was in templates
+        if _copied(table, workload, was, get(new, path))
     )
     outcome = Outcome(table.revision, reason, after, tuple(patch), warnings=bounded(warnings))
     return replace(outcome, facts={"workload": workload.name}, setters={} if request.explain else None)
 
 
-def _copied(stored: Json, new: Json) -> bool:
+def _copied(table: Table, workload: Workload, stored: Json, new: Json) -> bool:
     """Whether an update changes what containers that were added to a template may have copied from it."""
     found = record.read(stored)
     if not found or found.added.keys().isdisjoint(("/spec/initContainers", "/spec/containers")):
         return False
-    before, now = first_container(stored), first_container(new)
+    signs, resources = workload.main_container, table.candidates.requests
+    before, now = (main_container(one, signs, resources) for one in (stored, new))
     return any(not same(before.get(key) or None, now.get(key) or None) for key in COPIED)
 
 

@@ -7,9 +7,11 @@ from webhook.engine.candidates import job_types
 from webhook.engine.identity import job_id
 from webhook.engine.jobs import OpenJob, field
 from webhook.engine.outcome import Request
-from webhook.objects.templates import first_container
-from webhook.objects.tree import Json, map_at
-from webhook.rows.placeholders import ABSENT, ROLE, ROLE_MAPS
+from webhook.engine.selections import cluster_labels, contradictions
+from webhook.engine.ssh import ssh_of
+from webhook.objects.templates import main_container
+from webhook.objects.tree import Json, Path, get, map_at
+from webhook.rows.placeholders import ABSENT, OF_ROLE, ROLE_MAPS, SSH
 from webhook.rows.table import Shape, Table
 
 
@@ -33,38 +35,48 @@ def placeholder_values(
     elif said := placing.said_by(job):
         block = placing.block_of(job.object, said)
         values |= {"place.unit": said.unit} | ({"place.block": block} if block is not None else {})
+    mains: dict[str, dict[str, Json]] = {}
     for whole in table.quoted_of[job.workload.name]:
         of, _, name = whole.partition(".")
         if of == "field" and name in job.workload.fields:
             values[whole] = field(job.workload, job.object, name)
-        elif name in {*ROLE, *ROLE_MAPS} and job.paths(of):
-            found = _of_a_role(table, job, of, name)
+        elif name in OF_ROLE and (paths := job.paths(of)):
+            if (
+                name == "instanceType"
+            ):  # a rule that quotes it is left out for pods that choose other machines
+                found: Json = next(iter(job_types(table, job, of)), None)
+            else:
+                if of not in mains:
+                    mains[of] = _main(table, job, paths[0])
+                found = _of_container(mains[of], name)
             values |= {whole: found} if found is not None and found != "" else {}
     return values
 
 
-def _of_a_role(table: Table, job: OpenJob, role: str, name: str) -> Json:
-    """What a template has for one of the placeholders of its role; nothing where there is none."""
-    if name == "instanceType":  # a rule that quotes this is left out for pods that choose other machines
-        return next(iter(job_types(table, job, role)), None)
-    return _of_its_first_container(job.templates(role)[0], name)
-
-
-def of_template(own: Mapping[str, str], template: Json) -> dict[str, Json]:
+def of_template(table: Table, job: OpenJob, own: Mapping[str, str], path: Path) -> dict[str, Json]:
     """What placeholders of a rule's own role, `Rule.own`, stand for in one of the templates of that role."""
-    found = {whole: _of_its_first_container(template, name) for whole, name in own.items()}
+    main = _main(table, job, path)
+    found = {whole: _of_container(main, name) for whole, name in own.items()}
     return {whole: value for whole, value in found.items() if value is not None and value != ""}
 
 
-def _of_its_first_container(template: Json, name: str) -> Json:
-    main = first_container(template)
+def _main(table: Table, job: OpenJob, path: Path) -> dict[str, Json]:
+    found = main_container(get(job.object, path), job.workload.main_container, table.candidates.requests)
+    return dict(found)
+
+
+def _of_container(main: dict[str, Json], name: str) -> Json:
+    if name in SSH:
+        if name not in main:  # found out once
+            main.update({**dict.fromkeys(SSH), **ssh_of(main)})
+        return main[name]
     if name in ROLE_MAPS:
         # Programs in Go, Kueue for one, write `resources: {}` into all containers they pass on. Without
         # it here a container that was added would be taken for one that somebody changed.
         missing: Json = {} if name == "resources" else ABSENT
         return map_at(main, (name,)) or missing
     found = main.get("name" if name == "container" else name)
-    return found if isinstance(found, str) else None
+    return found if isinstance(found, str) else ABSENT if name == "imagePullPolicy" else None
 
 
 def _of_a_candidate(table: Table, job: OpenJob, shape: Shape, identity: str) -> dict[str, Json]:
@@ -78,6 +90,10 @@ def _of_a_candidate(table: Table, job: OpenJob, shape: Shape, identity: str) -> 
         "shape.name": shape.name,
         "shape.nodeConfig": str(shape.node_config),
     }
+    if own := cluster_labels(table.candidates, job):
+        values["job.clusterLabels"] = own
+    if why := next(contradictions(job, shape, identity), None):
+        values["job.contradiction"] = why
     if shape.topology_key:
         values["shape.topologyKey"] = shape.topology_key
     return values

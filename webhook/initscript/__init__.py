@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
-VERSION: Final = "2"
+VERSION: Final = "3"
 """Goes up with every change of behaviour; it is the one comment that stays in the text."""
 
 

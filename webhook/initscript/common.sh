@@ -37,7 +37,16 @@ need() {
   [[ -z $lacking ]] || bad "the image lacks$lacking: install coreutils and an ssh client in the launcher's image"
 }
 
-need ssh timeout sleep
+# As the job's mpirun calls ssh: by the variables of Open MPI 4 and 5, MPICH and Intel MPI. Of a list of programs with
+# colons between them Open MPI takes the first that is there.
+agent=${OMPI_MCA_plm_rsh_agent:-${PRTE_MCA_plm_ssh_agent:-${HYDRA_LAUNCHER_EXEC:-${I_MPI_HYDRA_BOOTSTRAP_EXEC:-ssh}}}}
+# Never a prompt, never without an end: of two values of an option ssh takes the first. Everything else is the job's, then
+# the image's own ssh configuration.
+# shellcheck disable=SC2206 # the words are meant to be split
+ssh=(${agent%%:*} -o BatchMode=yes -o ConnectTimeout=5 -o ServerAliveInterval=5 -o LogLevel=ERROR
+  ${OMPI_MCA_plm_rsh_args-} ${OMPI_MCA_plm_ssh_args-} ${PRTE_MCA_plm_ssh_args-} ${PRTE_MCA_plm_rsh_args-}
+  ${HYDRA_LAUNCHER_EXTRA_ARGS-} ${I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS-})
+need "${ssh[0]}" timeout sleep
 n=${NEURON_ULTRASERVER_NODE_CONFIG:-4}
 limit=${ULTRASERVER_WAIT_SECONDS:-1800}
 workers=${ULTRASERVER_WORKERS:-0}
@@ -87,8 +96,6 @@ pods() {
   printf '%s' "${names# }"
 }
 
-# Never a prompt, never without an end. Everything else is the image's own ssh configuration, as mpirun uses it.
-ssh=(ssh -o BatchMode=yes -o ConnectTimeout=5 -o ServerAliveInterval=5 -o LogLevel=ERROR)
 policy=''
 ssh_policy() {
   [[ -z $policy ]] || return 0
@@ -96,7 +103,7 @@ ssh_policy() {
   # A worker's host key is as new as its pod and nothing vouches for it; the job's own key pair is what protects
   # the session. So where the image leaves ssh at its default, which is to ask, any host key will do. An image
   # that says yes, no or accept-new is obeyed.
-  case $(ssh -G "${hosts[${#hosts[@]} - 1]}" 2>&1 || :) in
+  case $("${ssh[@]}" -G "${hosts[${#hosts[@]} - 1]}" 2>&1 || :) in
     *"stricthostkeychecking ask"*) ssh+=(-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null) ;;
   esac
 }

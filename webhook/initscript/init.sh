@@ -176,7 +176,9 @@ for s in ${members[@]+"${!members[@]}"}; do
   # Too few is not reported while some worker's server is unknown.
   if ((${#here[@]} > n || (${#here[@]} < n && unknown == 0))); then
     trn3=''
-    if ((n == 2 && ${#here[@]} > n)) && [[ ${reserved[$s]-} ]]; then trn3='trn3 has no pairs: use node config 4 or 1'; fi
+    if ((n == 2 && ${#here[@]} > n)) && [[ ${reserved[$s]-} ]]; then
+      trn3='on trn3 a server is a reservation: use node config 4 or 1'
+    fi
     bad "server $s holds ${#here[@]} of this job's workers, node config $n needs $n: $(pods "${here[@]}");" \
       "${trn3:-$placed}"
   fi

@@ -1,6 +1,6 @@
 """Merging a fragment into a pod template by Kubernetes identity: adds, never replaces a list."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -25,7 +25,10 @@ comes near to the 256 KiB that Kubernetes allows for the annotations of a Pod, a
 
 
 Additions = dict[str, str | list[str]]
-"""What was added: pointer of a map entry -> digest of its value, or of a list -> digests of elements."""
+"""What was added: pointer of a map entry -> digest of its value, or of a list -> digests of elements.
+
+Behind the digest of a variable of a Pod stands, after a space, the value that it replaced.
+"""
 
 
 class OnConflict(StrEnum):
@@ -53,12 +56,14 @@ class Merge:
         at: path of the template in the object, for messages.
         on_conflict: whether the user's choice stays.
         additions: gets what is added.
+        before: names; an element that is added goes before the first that has one of them.
         places: gets the path in the template of all that is set, elements by `lists.step`; None if not asked.
     """
 
     at: Path
     on_conflict: OnConflict = OnConflict.KEEP
     additions: Additions = field(default_factory=dict)
+    before: Collection[str] = ()
     conflicts: list[Conflict] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -113,13 +118,21 @@ class Merge:
                 if problem:
                     self.missing.append(problem)
                 else:
-                    result = [*result, item]
+                    end = self._end(result)
+                    result = [*result[:end], item, *result[end:]]
                     self._note(pointer(path), item)
                     self._placed(path, item)
             elif not same(result[found], item):
                 new = self._element(result[found], item, path)
                 result = [new if i == found else other for i, other in enumerate(result)]
         return theirs if shared(old, result) is old else result
+
+    def _end(self, items: list[Json]) -> int:
+        """Where an element is added. Without a call for each: the list is the user's."""
+        for at, one in enumerate(items if self.before else ()):
+            if one.__class__ is dict and "name" in one and one["name"] in self.before:
+                return at
+        return len(items)
 
     def _unfit(self, item: Json, path: Path) -> str:
         """Why an element cannot be added as it is; empty where it can."""
@@ -139,6 +152,8 @@ class Merge:
             return self._map(theirs, ours, place)
         if self.on_conflict is OnConflict.OVERRIDE:
             self._placed(path, ours)
+            if not self.at and path[-1] == "env" and isinstance(value := theirs.get("value"), str):
+                self._note(pointer(path), ours, f" {value}")  # a Pod comes again, perhaps not for the rule
         return self._settle(theirs, ours, place)
 
     def _settle(self, theirs: Json, ours: Json, path: Path) -> Json:
@@ -181,10 +196,10 @@ class Merge:
         if self.places is not None:
             self.places.append(path if item is None else (*path, step(item, path)))
 
-    def _note(self, place: str, value: Json) -> None:
+    def _note(self, place: str, value: Json, replaced: str = "") -> None:
         noted = self.additions.setdefault(place, [])
         if isinstance(noted, list):
-            noted.append(digest(value))
+            noted.append(digest(value) + replaced)
 
 
 def _find(items: list[Json], wanted: Json, keys: tuple[str, ...]) -> int | None:

@@ -8,6 +8,7 @@ from itertools import chain
 from math import inf
 from typing import Final
 
+from webhook.objects.lists import EXPRESSIONS
 from webhook.objects.tree import Json, get, map_at, maps_at, same
 
 _GLOB: Final = frozenset("*?[")
@@ -18,9 +19,21 @@ def containers(template: Json) -> Iterator[dict[str, Json]]:
     return chain.from_iterable(maps_at(template, ("spec", kind)) for kind in ("containers", "initContainers"))
 
 
-def first_container(template: Json) -> dict[str, Json]:
-    """The container that the operator treats as the main one; an empty map where there is none."""
-    return map_at(template, ("spec", "containers", 0))
+def main_container(template: Json, signs: Collection[str], resources: Collection[str]) -> dict[str, Json]:
+    """The first container with the most signs; without any to look for, that which asks for devices."""
+    if len(every := [*maps_at(template, ("spec", "containers"))]) <= 1:
+        return map_at(template, ("spec", "containers", 0))
+    return max(
+        every, key=lambda one: sum(map((signs or (*resources, "claims")).__contains__, _has(one, signs)))
+    )
+
+
+def _has(container: Json, signs: Collection[str]) -> Iterator[Json]:
+    parts = (("env",), ("volumeMounts",)) if signs else (("resources",), ("resources", "limits"))
+    for part in parts:
+        yield from (
+            (item.get("name") for item in maps_at(container, part)) if signs else map_at(container, part)
+        )
 
 
 def takes(amounts: Mapping[str, int], resource: str, least: int, most: float = inf) -> bool:
@@ -36,12 +49,13 @@ def has_volume(template: Json, names: tuple[str, ...]) -> bool:
     return any(item.get("name") in names for item in maps_at(template, ("spec", "volumes")))
 
 
-def mounts_otherwise(template: Json, container: str | None, mount: Json) -> bool:
-    """Whether a container, or the first, mounts something else than a volume mount at that mount's place."""
+def mounts_otherwise(template: Json, container: Json, mount: Json) -> bool:
+    """Whether a container mounts something else than a volume mount at that mount's place."""
     named = (item for item in maps_at(template, ("spec", "containers")) if item.get("name") == container)
-    chosen = next(named, {}) if container else first_container(template)
     mounts = [
-        item for item in maps_at(chosen, ("volumeMounts",)) if item.get("mountPath") == mount["mountPath"]
+        item
+        for item in maps_at(next(named, {}), ("volumeMounts",))
+        if item.get("mountPath") == mount["mountPath"]
     ]
     return bool(mounts) and not same(mounts[-1], mount)
 
@@ -69,28 +83,25 @@ def selection(template: Json) -> Selection:
 
 def _by_key(term: Json) -> Mapping[str, Sequence[Json]]:
     found: dict[str, list[Json]] = {}
-    for item in maps_at(term, ("matchExpressions",)):
+    for item in (item for name in EXPRESSIONS for item in maps_at(term, (name,))):
         if isinstance(item.get("key"), str):
             found.setdefault(item["key"], []).append(item)
     return found
 
 
-def chosen_types(wanted: Selection, label: str) -> Collection[str]:
+def chosen_types(wanted: Selection, labels: Sequence[str]) -> Collection[str]:
     """The instance types that a pod's selector or affinity names; none of them if any type will do."""
-    chosen = wanted.selector.get(label)
-    terms = (
-        [[chosen]]
-        if isinstance(chosen, str)
-        else [[*_listed(term.get(label, ()))] for term in wanted.terms or ()]
-    )
+    chosen = [value for label in labels if isinstance(value := wanted.selector.get(label), str)]
+    named = ([*chain(*(listed(term.get(label, ())) for label in labels))] for term in wanted.terms or ())
+    terms = [chosen] if chosen else [*named]
     return dict.fromkeys(chain.from_iterable(terms) if all(terms) else ())
 
 
-def _listed(expressions: Sequence[Json]) -> Iterator[str]:
-    """The values that expressions about one label have for it to be one of."""
+def listed(expressions: Sequence[Json], operator: Json = "In") -> Iterator[str]:
+    """The values of those expressions that have an operator."""
     for item in expressions:
         values = item.get("values")
-        if item.get("operator") == "In" and isinstance(values, list):
+        if item.get("operator") == operator and isinstance(values, list):
             yield from (value for value in values if isinstance(value, str))
 
 

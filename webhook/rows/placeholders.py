@@ -24,6 +24,8 @@ JOB: Final[dict[str, str]] = {
     "job.workers": "number of workers",
     "job.nodes": "number of nodes the job takes: its workers, and the launcher where it runs ranks",
     "job.instanceType": "the instance type that the job chose, or the first of the table",
+    "job.clusterLabels": "labels by which its workers select nodes, and which the table does not know",
+    "job.contradiction": "why no nodes can meet what its author and its shape require",
     "job.peers": "labels of the job's own pods that take nodes, and of no others in its namespace; a map",
     "job.groupLabels": "a list of the label that tells apart an object's units; its key goes without one",
     "job.place": "how the pods of a template are placed: the value of the annotation for it",
@@ -37,6 +39,8 @@ CANDIDATES: Final = frozenset(
     {
         "job.id",
         "job.instanceType",
+        "job.clusterLabels",
+        "job.contradiction",
         "job.peers",
         "job.groupLabels",
         "job.place",
@@ -46,17 +50,25 @@ CANDIDATES: Final = frozenset(
 """Of those, what only a candidate has."""
 
 ROLE: Final[dict[str, str]] = {
-    "image": "image of the first container of the role's template",
-    "container": "name of the first container of the role's template",
+    "image": "image of the main container of the role's template",
+    "container": "name of the main container of the role's template",
     "instanceType": "the first instance type of the table that the role's templates do not exclude",
+    "imagePullPolicy": "imagePullPolicy of the main container; its key goes where that has none",
+    "sshEnv": "a list of the main container's variables, where it says how mpirun calls ssh",
+    "sshEnvFrom": "of such a container envFrom",
+    "sshMounts": "of such a container volumeMounts",
+    "sshUnclear": "what its command says of ssh, and cannot be read",
 }
-"""For every role of a workload, as in ``$(ROLE.image)``; all are text."""
+"""For every role of a workload, as in ``$(ROLE.image)``; text where nothing else is said."""
 
 ROLE_MAPS: Final[dict[str, str]] = {
-    "securityContext": "securityContext of the first container of the role's template",
-    "resources": "resources of the first container of the role's template",
+    "securityContext": "securityContext of the main container of the role's template",
+    "resources": "resources of the main container of the role's template",
 }
 """As ``ROLE``, but a map: it stands alone, and its key goes where the job has none."""
+
+SSH: Final = frozenset({"sshEnv", "sshEnvFrom", "sshMounts", "sshUnclear"})
+OF_ROLE: Final = frozenset({*ROLE, *ROLE_MAPS})
 
 PLACE: Final[dict[str, str]] = {
     "place.unit": "the node label whose value the nodes of a unit share",

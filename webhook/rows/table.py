@@ -299,6 +299,7 @@ class Rule(Row):
         warn: Message of a warning.
         deny: Message of a refusal.
         quiet: true: no warnings about conflicts.
+        before: Names in a list; what the rule adds to it goes before the first of them.
         placer: As in Match; the first rule counts. Default: affinity.
         devices: As in Match, by what it adds; the first rule counts.
     """
@@ -314,6 +315,7 @@ class Rule(Row):
     warn: Message = None
     deny: Message = None
     quiet: Flag = False
+    before: Texts = ()
     placer: Annotated[Placer | None, written(Placer)] = None
     devices: Annotated[Devices | None, written(Devices)] = None
 
@@ -518,10 +520,11 @@ class Table(File):
         return frozenset(rule.name for rule in self.rules if rule.devices and rule.mode is not Mode.OFF)
 
     @cached_property
-    def quoted_of(self) -> Mapping[str, Collection[str]]:
+    def quoted_of(self) -> Mapping[str, frozenset[str]]:
         """By workload the placeholders that its rules quote."""
         return {
-            name: frozenset().union(*(rule.quotes for rule in rules)) for name, rules in self.rules_of.items()
+            name: frozenset[str]().union(*(rule.quotes for rule in rules))
+            for name, rules in self.rules_of.items()
         }
 
     def workloads_of(self, kind: str) -> tuple[Workload, ...]:

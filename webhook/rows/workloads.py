@@ -24,6 +24,7 @@ from webhook.rows.written import (
     Row,
     SomePatterns,
     TemplatePath,
+    Texts,
     Unique,
     Whole,
     one_or_more,
@@ -76,12 +77,14 @@ class Candidates(Row):
     Attributes:
         requests: Resources, one of which the workers request.
         instance_type_label: The node label with the instance type.
+        older_type_labels: Other labels with the same value.
         instance_types: UltraServer instance types. A job that excludes all is left alone;
             $(job.instanceType) is the first that it does not exclude.
         whole_node: How much a node has; jobs that request less are left alone. Of other resources any
             amount counts.
         claims: What a claim takes, by ResourceClaimTemplate; globs; the first that fits counts.
         node_labels: Other labels of UltraServer nodes; globs. A job that selects others is left alone.
+        other_labels: Labels that say nothing of the instance type; globs. Of others a rule can warn.
         elsewhere: See Elsewhere.
     """
 
@@ -91,7 +94,14 @@ class Candidates(Row):
     whole_node: Mapping[str, Positive] = field(default_factory=dict)
     claims: Mapping[str, Claimed] = field(default_factory=dict)
     node_labels: Patterns = field(default_factory=dict)
+    older_type_labels: Texts = ()
+    other_labels: Texts = ()
     elsewhere: Elsewhere = Elsewhere()
+
+    @cached_property
+    def type_labels(self) -> tuple[str, ...]:
+        """The labels with the instance type."""
+        return (self.instance_type_label, *self.older_type_labels)
 
 
 @dataclass(frozen=True)
@@ -234,6 +244,8 @@ class Workload(Row):
             Default: the job label.
         group: A label whose values tell apart units that are jobs of their own.
         place: Of Pods: the place of those that have none.
+        main_container: Names of variables or mounted volumes that the operator gives it; without them it is
+            the first. Default: the first that asks for devices.
         node_config_env: Environment variable by which containers choose the node config.
         updates: When an update gets back what it takes out: ``always``, or as Suspending says. Default:
             never.
@@ -249,6 +261,7 @@ class Workload(Row):
     )
     group: str = ""
     place: Annotated[Place | None, written(str, parse)] = None
+    main_container: Texts = ()
     node_config_env: MaybeText = None
     updates: Annotated[Suspending | str | None, written(Literal["always"] | Suspending)] = None
 

@@ -9,11 +9,13 @@ from typing import Final
 from contract import keys
 from webhook.objects.lists import Kind, kind
 from webhook.objects.merge import Merge
-from webhook.objects.tree import Json, Path, canonical, drop, get, put
+from webhook.objects.tree import Json, Path, canonical, drop, get, maps_at, put
 from webhook.undo import record
 from webhook.undo.budget import Budget
 from webhook.undo.record import Record
 from webhook.undo.takeback import Taken, take_back
+
+INIT: Final = ("spec", "initContainers")
 
 CHARACTERS: Final = 4
 """Of the new template, for one unit of the budget: each thing that is put back is looked for in its lists."""
@@ -46,9 +48,11 @@ def _with_additions(stored: Json, found: Record, new: Json, at: Path, budget: Bu
     budget.spend(len(taken) * len(canonical(new)) // CHARACTERS)
     # All of it and not only what is missing: init containers, for one, run in their order.
     result = take_back(new, found.added, budget)
+    names = [one.get("name", "") for one in maps_at(stored, INIT)]
     # An element comes before what was amended of it, which was taken first.
     for one in sorted(taken, key=lambda one: len(one.path)):
-        result = Merge(at).apply(result, fragment(one))
+        place = names.index(one.value["name"]) if one.path == INIT else len(names)
+        result = Merge(at, before=names[place + 1 :]).apply(result, fragment(one))
     return result
 
 

@@ -117,8 +117,14 @@ class _Walk:
             case Kind.VALUE:
                 return node
             case _:
-                left = Counter(digests)
-                kept = [item for item in node if not self._take(left, item, path, item)]
+                left = Counter(text.partition(" ")[0] for text in digests)
+                before = dict(text.split(" ", 1) for text in digests if " " in text)
+                kept = []
+                for item in node:
+                    if not self._take(left, item, path, item):
+                        kept.append(item)
+                    elif before and isinstance(item, dict) and (digest := self._digest(item)) in before:
+                        kept.append({**item, "value": before.pop(digest)})  # once: a forged one may be long
                 return shared(node, kept)
 
     def _terms(self, node: list[Json], digests: list[str], path: tuple[str, ...]) -> Json:

@@ -292,10 +292,10 @@ def test_a_node_id_that_two_claim_is_named_with_their_pods_however_it_is_written
     )
 
 
-def test_pairs_on_trn3_are_refused_with_what_to_do() -> None:
+def test_a_pair_of_a_larger_reservation_on_trn3_is_refused_with_what_to_do() -> None:
     with Fleet(servers(4, "trn3")) as fleet:
         found = errors(fleet, NEURON_ULTRASERVER_NODE_CONFIG="2")
-    assert found[0].endswith("; trn3 has no pairs: use node config 4 or 1")
+    assert found[0].endswith("; on trn3 a server is a reservation: use node config 4 or 1")
 
 
 def test_a_host_that_is_listed_twice_is_refused() -> None:

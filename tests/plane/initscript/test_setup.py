@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from testbed.topology import Sysfs, pairs, servers, single
+from testbed.topology import Sysfs, pairs, servers, single, trn3
 from testbed.waiting import until
 from tests.initscript.stages import command
-from tests.plane.initscript.harness import Fleet
+from tests.plane.initscript.harness import BASE_IMAGE_SSH, Fleet
 from tests.plane.initscript.run import OUT, container, hydra, mpirun, settings
 
 pytestmark = [
@@ -85,6 +85,11 @@ def test_mpich_runs_in_topology_order_and_every_rank_sees_its_variables() -> Non
             servers(4),
             [("3", f"{0x9000000000000000 - node // 2:016x}", str(node % 2)) for node in (2, 0, 3, 1)],
         ),
+        (
+            "2",
+            [trn3(name, node) for node in (1, 0) for name in ("r2", "r1")],
+            [("3", name, node) for node in "10" for name in ("r2", "r1")],
+        ),
         ("2", pairs(2), [("2", "1f2e3d4c5b6a7988", "1"), ("2", "1f2e3d4c5b6a7988", "0")]),
         ("1", [single()], [("4", "0000000000000000", "-1")]),
         ("1", servers(3), [("4", "0000000000000000", "-1")] * 3),
@@ -93,6 +98,7 @@ def test_mpich_runs_in_topology_order_and_every_rank_sees_its_variables() -> Non
     ids=[
         "trn3",
         "two of four",
+        "two pairs on trn3",
         "pair over the other links",
         "single",
         "three singles",
@@ -109,6 +115,27 @@ def test_each_node_config_gets_its_mode_and_ids(
         found = [fleet.environment(pod) for pod in fleet.workers]
     assert [tuple(env[f"NEURON_RT_ULTRASERVER_{name}"] for name in names) for env in found] == expected
     assert sorted(int(env["NEURON_GLOBAL_TOPOID"]) for env in found) == list(range(len(expected)))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"OMPI_MCA_plm_rsh_args": "-p 2222"},
+        {"PRTE_MCA_plm_ssh_args": "-F /root/other"},
+        {"HYDRA_LAUNCHER_EXTRA_ARGS": "-o ConnectionAttempts=2 -p 2222"},
+        {"OMPI_MCA_plm_rsh_agent": "ssh -p 2222 : rsh"},
+        {"I_MPI_HYDRA_BOOTSTRAP_EXEC": "/root/wrapper"},
+    ],
+)
+def test_workers_are_reached_by_the_port_and_the_program_that_mpirun_uses(said: dict[str, str]) -> None:
+    with Fleet(2, sshd=["-p", "2222"]) as fleet:
+        fleet.write(fleet.launcher, "/root/other", f"Port 2222\n{BASE_IMAGE_SSH}")
+        fleet.write(fleet.launcher, "/root/wrapper", '#!/bin/sh\nexec ssh -p 2222 "$@"\n')
+        fleet.as_root(["chmod", "755", "/root/wrapper"], fleet.launcher)
+        for stage in ("wait", "init"):
+            done = container(fleet, stage, NEURON_ULTRASERVER_NODE_CONFIG="2", **said)
+            assert not done.returncode, done.stdout
+        assert mpirun(fleet, {"OMPI_MCA_plm_rsh_args": "-p 2222"})
 
 
 def test_the_node_config_is_four_unless_set() -> None:

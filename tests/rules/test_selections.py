@@ -1,0 +1,125 @@
+"""Selections that no node can meet, and instance types beside labels that only the cluster knows."""
+
+from typing import Any
+
+import pytest
+
+from testbed.mpijob import WORKER, mpijob
+from tests.rules.tables import outcome
+from webhook.objects.tree import get, put
+from webhook.rules.load import load_default
+
+TABLE = load_default()
+TYPE = "node.kubernetes.io/instance-type"
+UNIT = "neuron.amazonaws.com/ultraserver-server-id-4"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def required(*expressions: Any, fields: Any = ()) -> Any:
+    term = {"matchExpressions": list(expressions)} | ({"matchFields": list(fields)} if fields else {})
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}}}}
+
+
+def chosen(key: str, *values: str) -> Any:
+    return {"key": key, "operator": "In", "values": list(values)}
+
+
+ZONE = "topology.kubernetes.io/zone"
+GROUP = "sagemaker.amazonaws.com/instance-group-name"
+KNOWN_HERE = [
+    ({"nodeSelector": {"eks.amazonaws.com/nodegroup": "a"}}, "eks.amazonaws.com/nodegroup"),
+    ({"nodeSelector": {"karpenter.sh/nodepool": "a"}}, "karpenter.sh/nodepool"),
+    ({"nodeSelector": {GROUP: "a"}}, GROUP),
+    (required(chosen("team", "a")), "team"),
+    (required(fields=[chosen("metadata.name", "node-1")]), "metadata.name"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spec", "label"), KNOWN_HERE, ids=[label for _, label in KNOWN_HERE])
+def test_an_instance_type_beside_a_label_of_the_cluster_is_a_warning(spec: Any, label: str) -> None:
+    found = outcome(TABLE, mpijob(4, worker_spec=spec))
+    (warning,) = found.warnings
+    assert warning.startswith(f"its workers select nodes by {label} and no instance type, so trn2u.48xlarge")
+    selector = get(found.after, (*WORKER, "spec", "nodeSelector"))
+    assert selector == {**spec.get("nodeSelector", {}), TYPE: "trn2u.48xlarge"}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"nodeSelector": {"eks.amazonaws.com/nodegroup": "a", TYPE: "ml.trn2u.48xlarge"}},
+        {"nodeSelector": {"team": "a", "beta.kubernetes.io/instance-type": "ml.trn2u.48xlarge"}},
+        required(chosen("team", "a"), chosen(TYPE, "p5.48xlarge", "ml.trn2u.48xlarge")),
+    ],
+)
+def test_a_type_of_the_authors_own_is_taken_and_is_no_warning(spec: Any) -> None:
+    found = outcome(TABLE, mpijob(4, worker_spec=spec))
+    assert found.warnings == ()
+    assert get(found.after, (*WORKER, "spec", "nodeSelector", TYPE)) == "ml.trn2u.48xlarge"
+
+
+def anti(kind: str, term: Any) -> Any:
+    return {"affinity": {kind: {REQUIRED: [{"topologyKey": UNIT, **term}]}}}
+
+
+def spread(**more: Any) -> Any:
+    return {
+        "maxSkew": 1,
+        "topologyKey": UNIT,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": OWN,
+        **more,
+    }
+
+
+JOB_NAME = "training.kubeflow.org/job-name"
+OWN = {"matchLabels": {JOB_NAME: "train", "app": "train"}}
+NAMED = [{"key": "jobset.sigs.k8s.io/jobset-name", "operator": "In", "values": ["train"]}]
+OTHER = {"matchLabels": {JOB_NAME: "other"}}
+ABSENT = {"key": UNIT, "operator": "DoesNotExist"}
+IMPOSSIBLE = {
+    "zones of selector and affinity": {"nodeSelector": {ZONE: "a"}, **required(chosen(ZONE, "b"))},
+    "zones of one term": required(chosen(ZONE, "a"), chosen(ZONE, "b")),
+    "a zone that is barred": required(chosen(ZONE, "a"), {"key": ZONE, "operator": "NotIn", "values": ["a"]}),
+    "nodes outside of UltraServers": required(ABSENT),
+    "its own workers apart": anti("podAntiAffinity", {"labelSelector": OWN}),
+    "its own by an operator's label": anti("podAntiAffinity", {"labelSelector": {"matchExpressions": NAMED}}),
+    "all pods apart": anti("podAntiAffinity", {"labelSelector": {}}),
+    "another job's workers": anti("podAffinity", {"labelSelector": OTHER}),
+    "spread": {"topologySpreadConstraints": [spread()]},
+}
+POSSIBLE = {
+    "a zone": {"nodeSelector": {ZONE: "a"}, **required(chosen(ZONE, "a", "b"))},
+    "one of two terms": {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [
+        {"matchExpressions": [ABSENT]}, {"matchExpressions": [chosen(ZONE, "a")]}]}}}},
+    "AWS's own term": anti("podAntiAffinity", {"labelSelector": {
+        "matchExpressions": [{"key": JOB_NAME, "operator": "NotIn", "values": ["train"]}],
+        "matchLabels": {"training.kubeflow.org/job-role": "worker"}}}),
+    "other pods apart": anti("podAntiAffinity", {"labelSelector": {"matchLabels": {"app": "other"}}}),
+    "no selector": anti("podAntiAffinity", {}),
+    "together": anti("podAffinity", {"labelSelector": OWN}),
+    "with pods of a cache": anti("podAffinity", {"labelSelector": {"matchLabels": {"app": "cache"}}}),
+    "apart by host": anti("podAntiAffinity", {"labelSelector": OWN, "topologyKey": "kubernetes.io/hostname"}),
+    "spread where it can": {"topologySpreadConstraints": [spread(whenUnsatisfiable="ScheduleAnyway")]},
+    "spread by fours": {"topologySpreadConstraints": [spread(maxSkew=4)]},
+}  # fmt: skip
+
+
+def selecting(spec: Any, workers: int = 4) -> list[str]:
+    job = put(mpijob(workers, worker_spec=spec), (*WORKER, "metadata", "labels"), {"app": "train"})
+    return [text for text in outcome(TABLE, job).warnings if text.startswith("the job waits for ever: ")]
+
+
+@pytest.mark.parametrize("spec", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_what_no_node_can_meet_is_a_warning(spec: Any) -> None:
+    assert len(selecting(spec)) == 1
+
+
+@pytest.mark.parametrize("spec", POSSIBLE.values(), ids=POSSIBLE)
+def test_what_nodes_can_meet_is_none(spec: Any) -> None:
+    assert selecting(spec) == []
+
+
+def test_all_workers_of_a_larger_job_cannot_be_on_one_ultraserver() -> None:
+    together = anti("podAffinity", {"labelSelector": OWN})
+    assert len(selecting(together, 8)) == 1

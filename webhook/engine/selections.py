@@ -1,0 +1,90 @@
+"""Whether nodes can meet what a job's author and the table ask of them together."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Final
+
+from common.pointers import pointer
+from contract import keys
+from webhook.engine.jobs import OpenJob
+from webhook.engine.placing import peers
+from webhook.objects.templates import chosen_types, listed, matches
+from webhook.objects.tree import Json, Path, map_at, maps_at
+from webhook.rows.table import Shape
+from webhook.rows.workloads import WORKER, Candidates
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_TERMS: Final[Mapping[str, Path]] = {
+    "podAntiAffinity": ("spec", "affinity", "podAntiAffinity", _REQUIRED),
+    "podAffinity": ("spec", "affinity", "podAffinity", _REQUIRED),
+    "spread": ("spec", "topologySpreadConstraints"),
+}
+
+
+def cluster_labels(wanted: Candidates, job: OpenJob) -> str:
+    """The labels by which a job selects nodes without a type, and of which the table knows nothing."""
+    chosen = [one for path in job.paths(WORKER) if (one := job.selections[path]).selector or one.terms]
+    untyped = [one for one in chosen if not chosen_types(one, wanted.type_labels)]
+    known = (*wanted.type_labels, *wanted.node_labels, *wanted.other_labels) if untyped else ()
+    labels = chain.from_iterable(chain(one.selector, *(one.terms or ())) for one in untyped)
+    return ", ".join(islice((key for key in dict.fromkeys(labels) if not matches(key, known)), 5))
+
+
+def contradictions(job: OpenJob, shape: Shape, identity: str) -> Iterator[str]:
+    """What no nodes can meet of that which the author of a job and its shape require."""
+    for path in job.paths(WORKER) if shape.topology_key else ():
+        if not {"affinity", "topologySpreadConstraints"}.isdisjoint(map_at(job.object, (*path, "spec"))):
+            chosen = job.selections[path]
+            terms = [
+                [key for key, of in term.items() if not _open(of, chosen.selector.get(key), shape)]
+                for term in chosen.terms or ()
+            ]
+            if terms and all(terms):
+                yield f"its node selector, required affinity and shape leave no value of label {terms[0][0]}"
+            yield from _against(job, path, shape, identity)
+
+
+def _open(expressions: Sequence[Json], selected: Json, shape: Shape) -> bool:
+    """Whether expressions about a label leave a value of it, and a selector's where that has one."""
+    wanted = [{*listed([one])} for one in expressions if one.get("operator") == "In"]
+    wanted += [{selected}] if isinstance(selected, str) else []
+    if any(one.get("operator") == "DoesNotExist" for one in expressions):
+        return not wanted and expressions[0].get("key") != shape.topology_key
+    return not wanted or bool(set.intersection(*wanted).difference(listed(expressions, "NotIn")))
+
+
+def _against(job: OpenJob, template: Path, shape: Shape, identity: str) -> Iterator[str]:
+    """Required terms on the shape's topology key that part the workers of a unit, or bring in others."""
+    ours, size = {**peers(job, identity), keys.JOB: identity}, shape.node_config
+    labels = {**map_at(job.object, (*template, "metadata", "labels")), **ours}
+    naming = {key for key, value in ours.items() if value in {job.name, identity}}
+    for kind, place in _TERMS.items():
+        for index, term in enumerate(maps_at(job.object, (*template, *place))):
+            meets = [(key, _meets(job.name, labels.get(key), *said)) for key, *said in _said(term)]
+            own = isinstance(term.get("labelSelector"), dict) and all(met for _, met in meets)
+            others = any(key in naming and not met for key, met in meets)
+            wrong = {
+                "podAntiAffinity": own,
+                "podAffinity": others or (own and size < job.nodes()),
+                "spread": own
+                and term.get("whenUnsatisfiable") != "ScheduleAnyway"
+                and term.get("maxSkew") in range(size),
+            }
+            if wrong[kind] and term.get("topologyKey") == shape.topology_key:
+                at = pointer((*template, *place, index))
+                yield f"{at} does not let {size} of its workers have one {shape.topology_key} to themselves"
+
+
+def _said(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:
+    """Key, operator and values of what a term selects pods by."""
+    for key, value in map_at(term, ("labelSelector", "matchLabels")).items():
+        yield key, "In", [value]
+    for item in maps_at(term, ("labelSelector", "matchExpressions")):
+        yield str(item.get("key")), item.get("operator"), [*listed([item], item.get("operator"))]
+
+
+def _meets(name: str, value: Json, operator: Json, values: list[Json]) -> bool:
+    """Whether a worker has such a value; of a label that is not known it has the job's name."""
+    there = (name if value is None else value) in values
+    known = value is not None or there
+    return {"In": there, "NotIn": known and not there, "Exists": known}.get(str(operator), False)
