@@ -35,16 +35,15 @@ def candidacy(table: Table, job: OpenJob, *, opted: bool) -> tuple[bool, str]:
         return False, f"its own selection of nodes leaves out {_left_out(table, job)}"
     if opted:
         return True, f"opted in by {keys.INJECT}"
-    candidate, why = _by_content(table.candidates, job)
+    candidate, why = _by_content(table.candidates, job, templates)
     if not candidate and any(marked(template, keys.INJECT) for template in templates):
         why = f"{why} ({keys.INJECT} counts on the job's own metadata, not on that of its template)"
     return candidate, why
 
 
-def _by_content(wanted: Candidates, job: OpenJob) -> tuple[bool, str]:
+def _by_content(wanted: Candidates, job: OpenJob, templates: Sequence[Json]) -> tuple[bool, str]:
     """Whether what a job says of itself makes it a candidate, where nobody opted it in or out."""
-    templates = job.templates(WORKER)
-    if elsewhere := _elsewhere(wanted, job):
+    if elsewhere := _elsewhere(wanted, job, templates):
         return False, f"{elsewhere}; {keys.INJECT} opts it in"
     least = {name: wanted.whole_node.get(name, 0) for name in wanted.requests}
     asked = [job.asked[path] for path in job.paths(WORKER)]
@@ -64,18 +63,19 @@ def _by_content(wanted: Candidates, job: OpenJob) -> tuple[bool, str]:
     return False, NO_DEVICE
 
 
-def _elsewhere(wanted: Candidates, job: OpenJob) -> str | None:
+def _elsewhere(wanted: Candidates, job: OpenJob, templates: Sequence[Json]) -> str | None:
     """What says that somebody else chooses a job's nodes; None if nothing does."""
     for owner in maps_at(job.object, ("metadata", "ownerReferences")):
         group, kind = text_of(owner.get("apiVersion")).partition("/")[0], text_of(owner.get("kind"))
         if matches(kind, wanted.elsewhere.owners.get(group, ())):
             return f"it was made by a {cut(kind)} of {group}, which chooses its nodes"
     others = "which is for other nodes than UltraServers"
-    for key, values in wanted.elsewhere.labels.items():
-        found = map_at(job.object, ("metadata", "labels")).get(key)
+    labels = map_at(job.object, ("metadata", "labels"))
+    for key, values in wanted.elsewhere.labels.items() if labels else ():
+        found = labels.get(key)
         if found is not None and matches(text_of(found), values):
             return f"its label {key} is {shown(found, 40)}, {others}"
-    for template in job.templates(WORKER):
+    for template in templates:
         for item in maps_at(template, ("spec", "tolerations")):
             taint, value = item.get("key"), text_of(item.get("value") or "")
             if isinstance(taint, str) and matches(value, wanted.elsewhere.tolerations.get(taint, ())):

@@ -16,9 +16,9 @@ def unsupported(table: Table, job: OpenJob, path: Path, resources: tuple[str, ..
     Nothing where all can be met, or where the table does not know all of the types.
     """
     labels, wanted = table.candidates.type_labels, job.selections[path]
-    named = chosen_types(wanted, labels)
+    named = chosen_types(wanted, labels) if wanted.selector or wanted.terms else ()
     # Those that are known are few: looking at each of the others would cost.
-    if any(name not in table.device_counts for name in named):
+    if not named or any(name not in table.device_counts for name in named):
         return {}
     types = [name for name in named if admits(wanted, dict.fromkeys(labels, (name,)))]
     accepted = sorted({count for name in types for count in table.device_counts[name]})

@@ -65,7 +65,10 @@ def _user(candidates: Candidates, job: OpenJob) -> Found:
     """A worker that may not write to its root, where what it writes to is none of its own."""
     for path in job.paths(WORKER):
         spec = map_at(job.object, (*path, "spec"))
-        container, pod = _main(candidates, job, path), map_at(spec, ("securityContext",))
+        pod = map_at(spec, ("securityContext",))
+        if not (pod or any("securityContext" in one for one in maps_at(spec, ("containers",)))):
+            continue
+        container = _main(candidates, job, path)
         own = map_at(container, ("securityContext",))
         if not (own or pod) or any(map(_is_etc, maps_at(container, ("volumeMounts",)))):
             continue

@@ -96,7 +96,7 @@ class OpenJob:
 
     def workers(self) -> int:
         """Number of pods in the groups called worker, of those that run at once."""
-        return _at_once(group for group in self.groups if group.role == WORKER)
+        return self._counts[0]
 
     def has_workers(self) -> bool:
         """Whether it takes nodes; one with a group called worker needs pods in that."""
@@ -110,7 +110,14 @@ class OpenJob:
 
     def nodes(self) -> int:
         """How many nodes the job takes at once."""
-        return _at_once(group for group in self.groups if group.takes_nodes)
+        return self._counts[1]
+
+    @cached_property
+    def _counts(self) -> tuple[int, int]:
+        workers = [group for group in self.groups if group.role == WORKER]
+        takers = [group for group in self.groups if group.takes_nodes]
+        count = _at_once(workers)
+        return count, count if takers == workers else _at_once(takers)
 
 
 def _at_once(groups: Iterable[OpenGroup]) -> int:

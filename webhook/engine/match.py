@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as attribute
+from functools import lru_cache
 from typing import Final
 
 from contract.place import Placer
@@ -192,10 +193,11 @@ def _volume(match: Match, subject: Subject, path: Path) -> str | None:
 
 
 def _template(match: Match, subject: Subject, path: Path) -> str | None:
+    template = get(subject.job.object, path)
     for place, allowed in match.template.items():
-        found = place.value(get(subject.job.object, path)) or ""
+        found = place.value(template) or ""
         if not matches(text_of(found), allowed):
-            return f"{place} of the {_whose(match)} is {shown(found, 40)}, not {_either(allowed)}"
+            return _differs(f"{place} of the {_whose(match)}", shown(found, 40) if found else '""', allowed)
     return None
 
 
@@ -224,7 +226,7 @@ def _fields(match: Match, subject: Subject) -> str | None:
             return f"a {job.workload.name} has no field {name}"
         text = field(job.workload, job.object, name)
         if not matches(text, allowed):
-            return f"{job.workload.fields[name].path} is {cut(text)}, not {_either(allowed)}"
+            return _differs(str(job.workload.fields[name].path), cut(text), allowed)
     return None
 
 
@@ -263,6 +265,11 @@ _CHECKS: Final[Mapping[str, Callable[..., str | None]]] = {
     "namespace": _namespace,
 }
 """What looks at each condition, and says what failed of it; None where it is met."""
+
+
+@lru_cache(maxsize=1024)  # most jobs differ from rows alike
+def _differs(what: str, text: str, allowed: tuple[str, ...]) -> str:
+    return f"{what} is {text}, not {_either(allowed)}"
 
 
 def _either(values: tuple[str, ...]) -> str:

@@ -22,7 +22,7 @@ def containers(template: Json) -> Iterator[dict[str, Json]]:
 def main_container(template: Json, signs: Collection[str], resources: Collection[str]) -> dict[str, Json]:
     """The first container with the most signs; without any to look for, that which asks for devices."""
     if len(every := [*maps_at(template, ("spec", "containers"))]) <= 1:
-        return map_at(template, ("spec", "containers", 0))
+        return every[0] if every else {}
     return max(
         every, key=lambda one: sum(map((signs or (*resources, "claims")).__contains__, _has(one, signs)))
     )
