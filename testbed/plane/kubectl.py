@@ -194,6 +194,14 @@ class Kubectl:
         """Makes a namespace, waits until Pods can be made in it, and returns kubectl for it."""
         metadata = {"name": name, "labels": dict(labels or {})}
         self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        return self._ready_namespace(name)
+
+    def share_namespace(self, name: str) -> Kubectl:
+        """Returns kubectl for a namespace that several tests use; makes it if it is missing."""
+        self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        return self._ready_namespace(name)
+
+    def _ready_namespace(self, name: str) -> Kubectl:
         inside = self.in_namespace(name)
         # Pods are refused until the controller manager has made the account that they run as.
         inside.wait_for(lambda _: True, "serviceaccount", "default")

@@ -33,7 +33,7 @@ def previews(plane: ControlPlane, namespace: str) -> Iterator[Kubectl]:
     command = [sys.executable, "-m", "webhook", container["command"][1], *options, f"--port={port}"]
     program = plane.programs.start("previews", command, cwd=chart.REPOSITORY)
     program.wait_ready(lambda: answers_ok(f"http://127.0.0.1:{port}/readyz"), 20)
-    kubectl = plane.kubectl.create_namespace(namespace)
+    kubectl = plane.kubectl.share_namespace(namespace)
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

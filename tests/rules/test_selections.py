@@ -39,7 +39,7 @@ KNOWN_HERE = [
 def test_an_instance_type_beside_a_label_of_the_cluster_is_a_warning(spec: Any, label: str) -> None:
     found = outcome(TABLE, mpijob(4, worker_spec=spec))
     (warning,) = found.warnings
-    assert warning.startswith(f"its workers select nodes by {label} and no instance type, so trn2u.48xlarge")
+    assert warning.startswith(f"the workers select nodes by {label} and by no instance type, so the selector")
     selector = get(found.after, (*WORKER, "spec", "nodeSelector"))
     assert selector == {**spec.get("nodeSelector", {}), TYPE: "trn2u.48xlarge"}
 

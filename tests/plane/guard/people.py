@@ -28,7 +28,7 @@ STRANGER = "system:serviceaccount:elsewhere:mpi-operator"
 KUEUE = "system:serviceaccount:kueue-system:kueue-controller-manager"
 PLACEMENT = "system:serviceaccount:ultraserver-webhook:ultraserver-placement"
 NODE = "system:node:ip-172-32-10-1"
-NOWHERE = {"nodeSelector": {"no": "such-node"}}
+NOWHERE = {"nodeSelector": {"no": "such-node", "node.kubernetes.io/instance-type": "trn2u.48xlarge"}}
 GATES = {"schedulingGates": [{"name": GATE}]}
 PLACED = {
     PLACE: "placer=gate workers=2 size=2 unit=topology.kubernetes.io/zone index=name",

@@ -128,12 +128,12 @@ def test_each_node_config_gets_its_mode_and_ids(
     ],
 )
 def test_workers_are_reached_by_the_port_and_the_program_that_mpirun_uses(said: dict[str, str]) -> None:
-    with Fleet(2, sshd=["-p", "2222"]) as fleet:
+    with Fleet(4, sshd=["-p", "2222"]) as fleet:
         fleet.write(fleet.launcher, "/root/other", f"Port 2222\n{BASE_IMAGE_SSH}")
         fleet.write(fleet.launcher, "/root/wrapper", '#!/bin/sh\nexec ssh -p 2222 "$@"\n')
         fleet.as_root(["chmod", "755", "/root/wrapper"], fleet.launcher)
         for stage in ("wait", "init"):
-            done = container(fleet, stage, NEURON_ULTRASERVER_NODE_CONFIG="2", **said)
+            done = container(fleet, stage, **said)
             assert not done.returncode, done.stdout
         assert mpirun(fleet, {"OMPI_MCA_plm_rsh_args": "-p 2222"})
 

@@ -155,7 +155,7 @@ def test_placement_is_drained_and_then_taken_out(person: tuple[Kubectl, Path]) -
     typed(person, f"{fresh} --set claims={{default}} --set image.registry=registry.example.com")
     table, program = "ConfigMap/ultraserver-webhook-rules", "Deployment/ultraserver-placement"
     assert {"30-placement.yaml", "rules.yaml"} == {*stored(kubectl)[table]["data"]}
-    assert len(kubectl.in_namespace("default").get_json("resourceclaimtemplates")["items"]) == 3
+    assert len(kubectl.in_namespace("default").get_json("resourceclaimtemplates")["items"]) == 4
     type_in("docs/placement.md", "Take it out", folder, kubectl)
     draining = stored(kubectl)
     assert {*draining[table]["data"]} == {"rules.yaml"}
@@ -166,7 +166,7 @@ def test_placement_is_drained_and_then_taken_out(person: tuple[Kubectl, Path]) -
     # What was set before stays.
     (container,) = left[f"Deployment/{chart.NAME}"]["spec"]["template"]["spec"]["containers"]
     assert container["image"].startswith("registry.example.com/")
-    assert len(kubectl.in_namespace("default").get_json("resourceclaimtemplates")["items"]) == 3
+    assert len(kubectl.in_namespace("default").get_json("resourceclaimtemplates")["items"]) == 4
     typed(person, f"helm uninstall {chart.NAME} --namespace {chart.NAME}")
     assert kubectl.in_namespace("default").get_json("resourceclaimtemplates")["items"] == []
 
@@ -180,7 +180,7 @@ def test_a_table_of_another_version_is_not_refused_by_the_pods_that_are_still_th
     bundle = base64.b64encode(running.ca.read_bytes()).decode()
     client = {"url": f"{running.url}/rules", "caBundle": bundle}
     document["webhooks"] = [{**hook, "clientConfig": client, "failurePolicy": "Fail"}]
-    kubectl = control_plane.kubectl.create_namespace(chart.NAME)
+    kubectl = control_plane.kubectl.share_namespace(chart.NAME)
     (table,) = of_kind(chart.objects(), "ConfigMap")
     table["data"]["rules.yaml"] += "unknown: {}\n"
     theirs = {**table, "metadata": table["metadata"] | {"labels": {**table["metadata"]["labels"]}}}
