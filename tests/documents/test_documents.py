@@ -237,3 +237,9 @@ def test_written_yaml_looks_like_kubectl_get() -> None:
 def test_what_is_shared_in_memory_is_written_out_twice() -> None:
     shared = {"a": [1]}
     assert "&" not in dump_yaml([shared, shared])
+
+
+def test_three_dots_in_a_text_from_a_document_are_explained() -> None:
+    """Protects who pastes a job from AWS's page, where dots stand for lines that were left out."""
+    with pytest.raises(DocumentError, match=r"'\.\.\.' stands for lines that were left out"):
+        read_documents("spec:\n  image: <image>\n  ...\nkind: MPIJob\n", "job")

@@ -164,3 +164,13 @@ def test_equal_lines_cost_a_diff_no_more_than_others() -> None:
         profile.runcall(lambda item=item: list(diff_lines(item)))
         calls.append(sum(entry.callcount for entry in profile.getstats()))
     assert calls[1] < 1.5 * calls[0]
+
+
+def test_a_diff_of_too_many_lines_is_refused_and_the_rest_is_shown(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects the server: a diff of equal lines takes the square of their number."""
+    monkeypatch.setattr("webhook.preview.lines.MOST", 50)
+    answer = ask(client, object=EXAMPLE).get_data(as_text=True)
+    assert "placed: " in answer
+    assert "lines, of which 50 are compared at most" in answer

@@ -115,6 +115,8 @@ def read_documents(text: str | bytes, source: str = "<stdin>", most: int = 0) ->
         # Of a flow, such as `{{ name }}`, all of it; else the line before may be meant.
         first = error.context_mark if "flow" in (error.context or "") else mark
         near = text.split("\n")[max(0, getattr(first, "line", 1) - 1) : mark.line + 1]
+        if any(line.strip() == "..." for line in near):
+            hint = "'...' stands for lines that were left out: write them, or take it out"
         message = unrendered("\n".join(near)) or error.note or f"{message}: {hint}"
         raise DocumentError(source, mark.line + 1, mark.column + 1, message) from None
     return documents

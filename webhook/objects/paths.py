@@ -122,7 +122,7 @@ def _selected(node: Json, wanted: Select, rest: tuple[str | int | Select, ...]) 
     """The places of those elements of a list that are meant, and that have what is looked for in them."""
     # Plain loops: a row looks for places a dozen times, and the list, of whatever length, is the user's.
     items = node if isinstance(node, list) else ()
-    if wanted is _EVERY:
+    if wanted == _EVERY:  # a table that comes from another process has one of its own
         return [
             index
             for index, item in enumerate(items)

@@ -13,6 +13,8 @@ from webhook.preview.run import Preview
 
 LINES: Final = 20
 """A text with more lines than this is cut short in a diff."""
+MOST: Final = 20_000
+"""Lines of an object that are compared: comparing equal lines takes their square, half a second for these."""
 
 
 def unified(before: Json, after: Json, source: str = "", target: str = "") -> str:
@@ -22,6 +24,9 @@ def unified(before: Json, after: Json, source: str = "", target: str = "") -> st
 
 def _unified(before: str, after: str, source: str = "", target: str = "") -> str:
     old, new = (text.splitlines(keepends=True) for text in (before, after))
+    if old != new and max(len(old), len(new)) > MOST:
+        why = f"{len(new)} lines, of which {MOST} are compared at most: -o yaml shows them"
+        return f"--- {source}\n+++ {target}\n@@ -1 +1 @@ {why}\n"
     return "".join(unified_diff(old, new, source, target))
 
 
@@ -33,9 +38,9 @@ def diff_lines(item: Preview) -> Iterator[tuple[str, str, str]]:
     before, after = (dump_yaml(abridged(obj)) for obj in (item.object, item.outcome.after))
     rules, at = _rules(item, after), 0
     for text in _unified(before, after).splitlines()[2:]:
-        if place := re.match(r"@@ -\S+ \+(\d+)", text):
+        if place := re.match(r"@@ -\S+ \+(\d+)\S* @@ ?(.*)", text):
             at = int(place[1])
-            yield "@", f"line {at}", ""
+            yield "@", place[2] or f"line {at}", ""
             continue
         yield text[0], text[1:], rules(at) if text[0] == "+" else ""
         at += text[0] != "-"
