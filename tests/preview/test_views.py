@@ -110,6 +110,17 @@ def test_no_line_for_people_is_wider_than_100_columns(
         )
 
 
+def test_a_diff_has_the_warnings_notes_and_hints_that_the_command_prints(client: Client) -> None:
+    """Protects who uses ``make run`` or curl: a kind that is not sent, and a field that does not exist."""
+    sent = ask(client, (REPOSITORY / "examples/job.yaml").read_bytes(), "text/x-diff").get_data(as_text=True)
+    assert "\n  note     the default installation does not send batch/v1/Job" in sent.partition("---")[0]
+    job = mpijob(4)
+    job["spec"]["mpiReplicaSpecs"]["Worker"]["replcas"] = 4
+    text = ask(client, dump_yaml(job), "text/x-diff").get_data(as_text=True)
+    assert "  warning  " in text.partition("---")[0]
+    assert "did you mean 'replicas'?" in " ".join(text.split())
+
+
 def test_many_documents_are_answered_each_with_its_line(client: Client) -> None:
     text = "---\n".join(dump_yaml(mpijob(n, name=f"j{n}")) for n in (2, 4, 16))
     shown = ask(client, text).get_json()["items"]

@@ -10,10 +10,13 @@ from typing import Any, Final
 from flask import Response, make_response, render_template, request
 from werkzeug.datastructures import MultiDict
 
+from common.texts import printable
 from contract.place import Place
 from webhook import limits
 from webhook.app import as_json
 from webhook.documents import dump_yaml
+from webhook.engine.outcome import cut
+from webhook.preview.hints import hints
 from webhook.preview.inputs import ParameterError, answer, read_query, refuse_longer
 from webhook.preview.lines import diff_lines
 from webhook.preview.report import rules_of
@@ -78,10 +81,10 @@ def as_items(previews: Iterable[Preview], first: int) -> str:
 def answer_of(item: Preview) -> dict[str, Any]:
     """What the page shows of every preview."""
     return {
-        "title": item.title,
+        "title": printable(item.title),
         "verdict": judged(item)[0],
         "sentence": sentence(item),
-        "warnings": list(item.outcome.warnings),
+        "warnings": [*item.outcome.warnings, *(cut(text) for _, text in hints(item.table, item.object))],
         "notes": list(item.notes),
     }
 

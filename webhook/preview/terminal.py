@@ -1,13 +1,16 @@
 """A preview for people at a terminal: coloured diff, and a few lines on what was decided and why."""
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from common.exits import style
 from common.texts import folded, printable
 from webhook.preview.cases import Case
+from webhook.preview.formats import as_diff
+from webhook.preview.hints import hints
 from webhook.preview.pods import told
 from webhook.preview.run import Preview
-from webhook.preview.sentence import Verdict
+from webhook.preview.sentence import Verdict, totals
 from webhook.preview.why import messages
 
 _COLOURS: Final = {
@@ -38,13 +41,28 @@ def _line(line: str) -> str:
 
 def summary(item: Preview) -> list[str]:
     """What the sentence leaves out: policy, shadow, warnings, Pods and notes."""
-    lines = [_row(name, text) for name, text in messages(item.outcome) if name != "denied"]
+    return [_row(name, text) for name, text in _rows(item)]
+
+
+def as_text(previews: Iterable[Preview]) -> str:
+    """Returns what the command prints of previews, without colours."""
+    items = list(previews)
+    texts = [
+        as_diff([item], "".join(f"{_folded(name, text)}\n" for name, text in _rows(item, hinting=True)))
+        for item in items
+    ]
+    return "".join([*texts, f"{totals(items)}\n" if len(items) > 1 else ""])
+
+
+def _rows(item: Preview, *, hinting: bool = False) -> Iterator[tuple[str, str]]:
+    yield from ((name, text) for name, text in messages(item.outcome) if name != "denied")
     for pod, like in told(item.pods or ()):
         by = f" by {', '.join(pod.outcome.fired())}" if pod.outcome.fired() else ""
-        lines.append(_row("Pod", like or f"{pod.share}: {pod.outcome.kind}{by}"))
+        yield "Pod", like or f"{pod.share}: {pod.outcome.kind}{by}"
         own = () if like else messages(pod.outcome)
-        lines += [_row(name, text) for name, text in own if name in {"warning", "denied"}]
-    return lines + [_row("note", note) for note in item.notes]
+        yield from ((name, text) for name, text in own if name in {"warning", "denied"})
+    yield from (("note", note) for note in item.notes)
+    yield from (("warning", text) for _, text in hints(item.table, item.object) if hinting)
 
 
 def beside(case: Case) -> list[str]:
@@ -55,5 +73,9 @@ def beside(case: Case) -> list[str]:
 
 def _row(name: str, text: str) -> str:
     colour = {"warning": "yellow", "denied": "red", "failed": "red"}.get(name)
-    row = folded(printable(text), f"  {name:8} ")
+    row = _folded(name, text)
     return style(row, fg=colour) if colour else row
+
+
+def _folded(name: str, text: str) -> str:
+    return folded(printable(text), f"  {name:8} ")

@@ -12,6 +12,7 @@ from webhook.preview.browser import guard
 from webhook.preview.formats import FORMATS, WITHOUT_PODS
 from webhook.preview.inputs import SHOWN, ParameterError, answer, openapi, read_query, texts_of
 from webhook.preview.page import page
+from webhook.preview.terminal import as_text
 from webhook.rules.source import TableSource
 from webhook.work import Work, inline
 
@@ -66,8 +67,8 @@ def show(source: TableSource, work: Work) -> Response:
     if how.get("pods") and form in WITHOUT_PODS:
         message = f"parameter pods is 'true', but format {form} has no Pods: ask for format json"
         raise ParameterError("invalid-parameter", message)
-    texts = texts_of()
-    status, text = work(sum(map(len, texts.values())), answer, source.table(), texts, how, FORMATS[form])
+    texts, render = texts_of(), as_text if form == "diff" else FORMATS[form]
+    status, text = work(sum(map(len, texts.values())), answer, source.table(), texts, how, render)
     if status != HTTPStatus.OK:
         joined = request.mimetype == CURL and b"\n" not in texts["request"]
         abort(status, text + JOINED if joined else text)
