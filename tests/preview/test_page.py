@@ -179,7 +179,8 @@ def test_a_diff_of_too_many_lines_is_refused_and_the_rest_is_shown(
 def test_a_name_commands_nothing_and_a_misspelt_field_is_shown(client: Client) -> None:
     """Protects readers of the page from signs that turn the direction of writing, and from typing errors."""
     job = mpijob(4, name="a\u202edcb\u2066")
-    job["spec"]["mpiReplicaSpecs"]["Worker"]["replcas"] = 4
+    worker = job["spec"]["mpiReplicaSpecs"]["Worker"]
+    worker["replcas"] = worker.pop("replicas")
     answer = ask(client, object=dump_yaml(job)).get_data(as_text=True)
     assert "\u202e" not in answer.partition("<form")[0]
     assert "did you mean 'replicas'?" in unescape(answer.partition("<form")[0])

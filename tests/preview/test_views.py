@@ -115,7 +115,8 @@ def test_a_diff_has_the_warnings_notes_and_hints_that_the_command_prints(client:
     sent = ask(client, (REPOSITORY / "examples/job.yaml").read_bytes(), "text/x-diff").get_data(as_text=True)
     assert "\n  note     the default installation does not send batch/v1/Job" in sent.partition("---")[0]
     job = mpijob(4)
-    job["spec"]["mpiReplicaSpecs"]["Worker"]["replcas"] = 4
+    worker = job["spec"]["mpiReplicaSpecs"]["Worker"]
+    worker["replcas"] = worker.pop("replicas")
     text = ask(client, dump_yaml(job), "text/x-diff").get_data(as_text=True)
     assert "  warning  " in text.partition("---")[0]
     assert "did you mean 'replicas'?" in " ".join(text.split())
