@@ -28,7 +28,7 @@ from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import bundled
 from webhook.rules.show import overview, row_of
 from webhook.ruletests.cases import CasesError, cases_of
-from webhook.ruletests.folder import read, write
+from webhook.ruletests.folder import read, replace, write
 from webhook.ruletests.run import as_junit, as_text, never_fired, outdated, run
 from webhook.settings import ENVIRONMENT, serve_options, serve_preview_options, table_options
 
@@ -282,7 +282,12 @@ def test_command(
         write(folder, outdated(results))
         results = run(table, cases_of(read(folder), str(folder)))
     if junit:
-        junit.write_text(as_junit(results), encoding="utf-8")
+        if junit.exists() and not junit.is_file():  # /dev/stdout, a pipe
+            junit.write_text(as_junit(results), encoding="utf-8")
+        elif junit.is_symlink():
+            raise click.UsageError(f"--junit {junit} is a link to {junit.readlink()}: name a file")
+        else:
+            replace(junit, as_junit(results))
     say(as_text(results))
     # Packaged rules that the table leaves as they are have their cases in the package.
     idle = never_fired(table, results, load_installed() if rules else None)

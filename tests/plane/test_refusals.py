@@ -19,7 +19,7 @@ from webhook.undo import record
 pytestmark = pytest.mark.usefixtures("registered_webhook")
 
 NODE_CONFIG = f"/metadata/annotations/{keys.NODE_CONFIG}"
-FIX = "it takes 4 or multiple of 4 workers; change the number of workers, or use node config 2, 1"
+FIX = "it takes 4 or a multiple of 4 workers; change the number of workers, or use node config 2 or 1"
 MESSAGE = f'{NODE_CONFIG} is "4", but 6 workers do not fit it: {FIX}'
 VERBS = [("apply",), ("apply", "--server-side"), ("create",), ("create", "--dry-run=server")]
 

@@ -16,6 +16,9 @@ from tests.rules.tables import EXTENDS
 from webhook import limits
 from webhook.cli import main
 from webhook.documents import dump_yaml, read_documents
+from webhook.preview.run import preview
+from webhook.preview.sentence import sentence
+from webhook.rules.load import load_installed
 
 PLAIN = {"resources": {}, "name": "x", "image": "example.invalid/x"}
 
@@ -160,3 +163,10 @@ def test_a_form_that_has_no_pods_is_refused() -> None:
     """Or one would take the answer for all there is."""
     result = run("-o", "patch", obj=mpijob(8))
     assert (result.exit_code, "-o patch has no Pods: ask for -o json" in result.stderr) == (2, True)
+
+
+def test_a_worker_of_a_placed_job_is_placed_with_its_job() -> None:
+    """Protects who looks at the Pods of a job from the answer that they are not placed."""
+    (job,) = preview(load_installed(), read_documents(dump_yaml(mpijob(4)), "job"), None, 0, pods=True)
+    sentences = [sentence(pod) for pod in job.pods or ()]
+    assert "placed: with the 4 Pods of its job; the job waits until all 4 nodes are free" in sentences

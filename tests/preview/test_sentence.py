@@ -107,8 +107,8 @@ CASES = {
         annotated(mpijob(6), node_config="4"),
         (
             'refused: /metadata/annotations/ultraserver-webhook.io/node-config is "4", but 6 workers do not '
-            "fit it: it takes 4 or multiple of 4 workers; change the number of workers, "
-            "or use node config 2, 1"
+            "fit it: it takes 4 or a multiple of 4 workers; change the number of workers, "
+            "or use node config 2 or 1"
         ),
     ),
 }

@@ -122,7 +122,7 @@ def test_a_job_that_makes_no_sense_is_refused_with_the_field_and_its_value(
     assert (found.revision, found.reason, found.denials) == (table.revision, "invalid job", (denial,))
 
 
-CHANGED = "it takes 4 or multiple of 4 workers; change the number of workers, or use node config"
+CHANGED = "it takes 4 or a multiple of 4 workers; change the number of workers, or use node config"
 CONFIGURED = f"/metadata/annotations/{keys.NODE_CONFIG}"
 
 
@@ -131,7 +131,7 @@ CONFIGURED = f"/metadata/annotations/{keys.NODE_CONFIG}"
     [
         (4, "3", f'{CONFIGURED} is "3": the node config must be one of 4, 2, 1'),
         (3, "4", f'{CONFIGURED} is "4", but 3 workers do not fit it: {CHANGED} 1'),
-        (2, "4", f'{CONFIGURED} is "4", but 2 workers do not fit it: {CHANGED} 2, 1'),
+        (2, "4", f'{CONFIGURED} is "4", but 2 workers do not fit it: {CHANGED} 2 or 1'),
     ],
 )
 def test_a_node_config_that_does_not_fit_is_told_with_what_would(

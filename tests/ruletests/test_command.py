@@ -1,6 +1,8 @@
 """``rules test DIR``: what passes, what fails and says why, what cannot be run, and what is written."""
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -220,7 +222,7 @@ def test_links_out_of_the_folder_are_refused(tmp_path: Path, to: str) -> None:
     (files(folder, a=[case()]) / "b.yaml").symlink_to(to)
     done = ran(folder, "--update")
     assert done.exit_code == 2
-    assert f"{folder}/b.yaml:1: /: a link to a folder, or out of the folder" in done.stderr
+    assert f"{folder}/b.yaml:1: /: a link to a folder, out of the folder" in done.stderr
 
 
 def test_update_writes_snapshots_of_cases_of_which_nothing_else_differs(tmp_path: Path) -> None:
@@ -247,3 +249,22 @@ def test_a_snapshot_outlives_changes_of_the_table_that_do_not_touch_the_job(tmp_
     (table := tmp_path / ".table.yaml").write_text(EXTENDS + TEAM)
     assert extended(TEAM).revision != load_default().revision
     assert ran(folder, "--rules", table).exit_code == 0
+
+
+def test_a_report_is_not_written_through_a_link(tmp_path: Path) -> None:
+    """Protects files outside of a checkout, whose author may put a link where a report is written."""
+    (target := tmp_path / "target").write_text("as it was", encoding="utf-8")
+    (report := tmp_path / "report.xml").symlink_to(target)
+    (folder := tmp_path / "cases").mkdir()
+    done = ran(files(folder, a=[case(expect={"outcome": "allowed", **FIRED})]), "--junit", report)
+    assert (done.exit_code, target.read_text(encoding="utf-8")) == (2, "as it was")
+    assert "is a link to" in done.output
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: Path(path).symlink_to(path)])
+def test_what_is_no_file_is_named_and_not_waited_for(tmp_path: Path, make: Callable[[str], None]) -> None:
+    """Protects a pipeline from a pipe that nobody writes to, and from a link to itself."""
+    make(str(files(tmp_path, a=[case(expect={"outcome": "allowed", **FIRED})]) / "b.yaml"))
+    done = ran(tmp_path)
+    assert done.exit_code == 2
+    assert "b.yaml" in done.output

@@ -18,7 +18,7 @@ NO_DEVICE: Final = "the workers request no Neuron device"
 def candidacy(table: Table, job: OpenJob, *, opted: bool) -> tuple[bool, str]:
     """Whether a job that is not opted out is a candidate, and why: design.md, "Which jobs, and what wins"."""
     if not job.workload.takes_nodes:
-        return True, f"a {job.workload.name} is no job of its own: only rules for such objects apply"
+        return True, f"a {job.workload.name} is no job of its own, and only rules about such objects apply"
     templates = job.templates(WORKER)
     if not templates:
         groups = [group for group in job.workload.groups if group.takes_nodes is True or group.role == WORKER]

@@ -35,10 +35,12 @@ def choose_shape(table: Table, job: OpenJob) -> Shape:
     for shape in fitting:
         if str(shape.node_config) == value:
             return shape
-    counts = " or ".join(dict.fromkeys(str(s.workers) for s in table.shapes if str(s.node_config) == value))
-    others = ", ".join(dict.fromkeys(str(shape.node_config) for shape in fitting)) or "none"
+    counts = dict.fromkeys(str(s.workers) for s in table.shapes if str(s.node_config) == value)
+    takes = " or ".join(counts).replace("multiple", "a multiple")
+    others = " or ".join(dict.fromkeys(str(shape.node_config) for shape in fitting)) or "none"
+    workers = "1 worker does" if nodes == 1 else f"{nodes} workers do"
     raise JobError(
-        f"{place} is {shown(value)}, but {nodes} workers do not fit it: it takes {counts} workers; "
+        f"{place} is {shown(value)}, but {workers} not fit it: it takes {takes} workers; "
         f"change the number of workers, or use node config {others}"
     )
 

@@ -45,6 +45,8 @@ def sentence(item: Preview) -> str:
         return cut(f"{word}: {'; '.join(item.outcome.denials)}")
     if place is None:
         return cut(f"{word}: {_why_not(item)}")
+    if _is_pod(item):
+        return cut(f"{word}: with the {_count(place.workers, 'Pod')} of its job; {_when(place)}")
     return cut(f"{word}: {_where(item, item.outcome, place)}; {_when(place)}")
 
 
@@ -57,7 +59,7 @@ def judged(item: Preview) -> tuple[Verdict, Place | None]:
     """Returns what happens to an object, and the place of one that is placed."""
     if item.outcome.kind is Kind.REFUSED:
         return Verdict.REFUSED, None
-    place = _place(item.outcome, update=item.stored is not None)
+    place = _place(item.outcome, stands=item.stored is not None or _is_pod(item))
     return (Verdict.PLACED if place else Verdict.NOT_PLACED), place
 
 
@@ -126,13 +128,17 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _place(outcome: Outcome, *, update: bool = False) -> Place | None:
+def _is_pod(item: Preview) -> bool:
+    return bool(item.object.get("kind") == "Pod")
+
+
+def _place(outcome: Outcome, *, stands: bool = False) -> Place | None:
     """The first place that the object says afterwards; None where nothing of it is placed.
 
     Without a shape nothing was computed, and what stands there is what the author wrote; but an update keeps
-    what its stored object has.
+    what its stored object has, and a Pod what the template of its job has.
     """
-    kept = update and outcome.kind in {Kind.CHANGED, Kind.UNCHANGED}
+    kept = stands and outcome.kind in {Kind.CHANGED, Kind.UNCHANGED}
     if not kept and "shape" not in outcome.facts:
         return None
     annotation = ("metadata", "annotations", keys.PLACE)

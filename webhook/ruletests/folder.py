@@ -24,15 +24,26 @@ def read(folder: Path) -> Mapping[str, bytes]:
         name = path.relative_to(folder)
         if any(part.startswith(".") for part in name.parts):
             continue
-        if path.is_symlink() and (path.is_dir() or not path.resolve().is_relative_to(folder.resolve())):
+        if path.is_symlink() and not _leads_to_a_file(path, folder):
             problems.append(
-                Problem(str(path), 1, "", "a link to a folder, or out of the folder of the cases")
+                Problem(str(path), 1, "", "a link to a folder, out of the folder of the cases, or to nothing")
             )
-        elif path.suffix in {".yaml", ".yml", ".json"}:
+        elif path.suffix in {".yaml", ".yml", ".json"} and not path.is_dir():
+            if not path.is_file():
+                problems.append(Problem(str(path), 1, "", "not a regular file"))
+                continue
             texts[name.as_posix()] = path.read_bytes()
     if problems:
         raise CasesError(problems)
     return texts
+
+
+def _leads_to_a_file(path: Path, folder: Path) -> bool:
+    try:
+        target = path.resolve(strict=True)
+    except (OSError, RuntimeError):  # a link to itself is the second in Python 3.11
+        return False
+    return target.is_relative_to(folder.resolve()) and not target.is_dir()
 
 
 def write(folder: Path, files: Mapping[str, Mapping[str, Json]]) -> None:
@@ -45,7 +56,7 @@ def write(folder: Path, files: Mapping[str, Mapping[str, Json]]) -> None:
     if problems := [problem for name in files for problem in _unfit(folder, Path(name))]:
         raise CasesError(problems)
     for name, snapshots in files.items():
-        _replace(folder / name, dump_yaml(dict(snapshots)))
+        replace(folder / name, dump_yaml(dict(snapshots)))
 
 
 def _unfit(folder: Path, name: Path) -> Iterator[Problem]:
@@ -60,8 +71,12 @@ def _unfit(folder: Path, name: Path) -> Iterator[Problem]:
             yield Problem(str(folder / path), 1, "", "snapshots are not written to hidden files and folders")
 
 
-def _replace(path: Path, text: str) -> None:
-    """Puts a new file in the place of a path, which may be a link by now; its mode stays."""
+def replace(path: Path, text: str) -> None:
+    """Puts a new file in the place of a path, which may be a link by now; its mode stays.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
     mode = stat.S_IMODE(path.lstat().st_mode) if path.is_file() else 0o644
     with TemporaryDirectory(dir=path.parent, prefix=".") as folder:
         new = Path(folder, path.name)

@@ -55,7 +55,8 @@ class Secured:
                 data = self._tls.read(size)
             except ssl.SSLWantReadError:
                 data = None
-            self._flush()
+            finally:
+                self._flush()  # an alert, too
             overhead += before - self._waiting()
             if data is not None:
                 self._turns.add_overhead(overhead - len(data))

@@ -224,7 +224,7 @@ request.userInfo.username == 'system:serviceaccount:ultraserver-webhook:ultraser
   || !oldObject.metadata.?annotations[?{{ $opened }}].hasValue()
 : !({{ $gate }} in oldObject.spec.?schedulingGates.orValue([]))
   || oldObject.spec.schedulingGates.exists(each, each != {{ $gate }} && !(each in object.spec.?schedulingGates.orValue([])))
-  || object.spec.?nodeSelector.orValue({}).exists(key, object.spec.nodeSelector[key] != oldObject.spec.?nodeSelector[?key].orValue('')
+  || object.spec.?nodeSelector.orValue({}).exists(key, object.spec.nodeSelector[?key] != oldObject.spec.?nodeSelector[?key]
     && key != 'kubernetes.io/hostname'
     && !(oldObject.metadata.?annotations[?'ultraserver-webhook.io/place'].orValue('') + ' ').contains(' unit=' + key + ' ')
     && oldObject.metadata.?annotations[?'ultraserver-webhook.io/topology-key'].orValue('') != key)

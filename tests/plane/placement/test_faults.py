@@ -219,6 +219,7 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
     role = [{"op": "add", "path": "/metadata/annotations/iam.amazonaws.com~1role", "value": "admin"}]
     place = [{"op": "remove", "path": f"/metadata/annotations/{PLACE.replace('/', '~1')}"}]
     zone = [{"op": "add", "path": "/spec/nodeSelector/zone", "value": "a"}]
+    empty = [{"op": "add", "path": "/spec/nodeSelector/zone", "value": ""}]
     queue = [{"op": "remove", "path": "/spec/schedulingGates/1"}]
     its = waiting["metadata"]["name"]
     api = stage.as_program()
@@ -233,7 +234,7 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
         *(("plain", operations) for operations in (image, note)),
         *(("waits", operations) for operations in (before, tolerant, kept, queue)),
         *((its, operations) for operations in (image, label, owner, deadline, affinity)),
-        *((its, operations) for operations in (role, place, zone)),
+        *((its, operations) for operations in (role, place, zone, empty)),
     ):
         with pytest.raises(ApiError, match=f"ValidatingAdmissionPolicy '{policy}'"):
             api.patch(f"{path}/{name}", operations)
