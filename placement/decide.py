@@ -200,12 +200,13 @@ class _Round:
     def _goes_on(self, job: Job, before: Unsettled, unplaced: frozenset[tuple[int, str]]) -> bool:
         """Whether its time begins again: one that waited got a node, or it is at work and lacks others.
 
-        Before it is at work, a pod in place of another gives no time: whoever deletes theirs would have a
-        unit for ever, and use nothing of it.
+        Before it is at work, a pod in place of another gives no time: an author who deletes pods would have
+        a unit for ever, and use nothing of it.
         """
         if any(pod.started for pod in job.workers):
             return before.pods != unplaced
-        return any(pod.node and pod.number in dict(before.pods) for pod in job.workers)
+        numbers = {number for number, _ in before.pods}
+        return any(pod.node and pod.number in numbers for pod in job.workers)
 
     def _give_up(self, job: Job, pods: tuple[Pod, ...], why: str) -> None:
         seconds = int(self._tuning.bound.total_seconds())
