@@ -52,21 +52,22 @@ def requests(spec: dict[str, Any], status: dict[str, Any] | None = None) -> dict
     takes that, and what a kubelet found infeasible it does not take.
     """
     total: dict[str, int] = {}
-    having = _having(status or {})
+    having = _having(status) if status else {}
     for container in _maps(spec.get("containers")):
-        _add(total, _standing(container, having))
+        _add(total, _standing(container, having.get(str(container.get("name")))))
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in _maps(spec.get("initContainers")):
         sidecar = container.get("restartPolicy") == "Always"
-        asked = _standing(container, having) if sidecar else _requested(container)
+        has = having.get(str(container.get("name"))) if sidecar else None
+        asked = _standing(container, has)
         _add(asked, sidecars)
         if sidecar:
             sidecars = asked
         _raise(peak, asked)
     _add(total, sidecars)
     _raise(total, peak)
-    total.update(_standing({**spec, "name": ""}, having))
+    total.update(_standing(spec, having.get("")))
     _add(total, amounts(spec.get("overhead")))
     return total
 
@@ -83,24 +84,29 @@ def _requested(owner: dict[str, Any]) -> dict[str, int]:
     return amounts(resources.get("limits")) | amounts(resources.get("requests"))
 
 
-def _having(status: dict[str, Any]) -> dict[str, tuple[dict[str, int], bool]]:
-    """What containers have by their name, and the whole pod by none; and whether they get no more."""
+_Having = tuple[dict[str, int], bool]
+"""What a container, or a pod, has; and whether it gets no more."""
+
+
+def _having(status: dict[str, Any]) -> dict[str, _Having]:
+    """What containers have by their name, and the whole pod by none."""
     pending = (each for each in _maps(status.get("conditions")) if each.get("type") == "PodResizePending")
     infeasible = any(each.get("reason") == "Infeasible" for each in pending)
     kinds = ("containerStatuses", "initContainerStatuses")
-    parts = [item for kind in kinds for item in _maps(status.get(kind))] + [{**status, "name": ""}]
-    found: dict[str, tuple[dict[str, int], bool]] = {}
-    for part in parts:
+    parts = [(str(item.get("name")), item) for kind in kinds for item in _maps(status.get(kind))]
+    found: dict[str, _Having] = {}
+    for name, part in [*parts, ("", status)]:
         resources = part.get("resources")
         if isinstance(resources, dict):
             has = amounts(resources.get("requests"))
             _raise(has, amounts(part.get("allocatedResources")))
-            found[str(part.get("name"))] = has, infeasible
+            found[name] = has, infeasible
     return found
 
 
-def _standing(owner: dict[str, Any], having: dict[str, tuple[dict[str, int], bool]]) -> dict[str, int]:
-    has, infeasible = having.get(str(owner.get("name")), ({}, False))
+def _standing(owner: dict[str, Any], having: _Having | None) -> dict[str, int]:
+    """What a container, or a pod, takes: the more of what it asks for and has."""
+    has, infeasible = having or ({}, False)
     if infeasible:
         return dict(has)
     asked = _requested(owner)
