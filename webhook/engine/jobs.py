@@ -114,10 +114,8 @@ class OpenJob:
 
     @cached_property
     def _counts(self) -> tuple[int, int]:
-        workers = [group for group in self.groups if group.role == WORKER]
-        takers = [group for group in self.groups if group.takes_nodes]
-        count = _at_once(workers)
-        return count, count if takers == workers else _at_once(takers)
+        workers = _at_once(group for group in self.groups if group.role == WORKER)
+        return workers, _at_once(group for group in self.groups if group.takes_nodes)
 
 
 def _at_once(groups: Iterable[OpenGroup]) -> int:

@@ -41,9 +41,8 @@ def placeholder_values(
         if of == "field" and name in job.workload.fields:
             values[whole] = field(job.workload, job.object, name)
         elif name in OF_ROLE and (paths := job.paths(of)):
-            if (
-                name == "instanceType"
-            ):  # a rule that quotes it is left out for pods that choose other machines
+            if name == "instanceType":
+                # A rule that quotes it is left out for pods that choose other machines.
                 found: Json = next(iter(job_types(table, job, of)), None)
             else:
                 if of not in mains:
