@@ -28,11 +28,12 @@ def read(folder: Path) -> Mapping[str, bytes]:
             problems.append(
                 Problem(str(path), 1, "", "a link to a folder, out of the folder of the cases, or to nothing")
             )
-        elif path.suffix in {".yaml", ".yml", ".json"} and not path.is_dir():
-            if not path.is_file():
-                problems.append(Problem(str(path), 1, "", "not a regular file"))
-                continue
+        elif path.suffix not in {".yaml", ".yml", ".json"} or path.is_dir():
+            continue
+        elif path.is_file():
             texts[name.as_posix()] = path.read_bytes()
+        else:
+            problems.append(Problem(str(path), 1, "", "not a regular file"))
     if problems:
         raise CasesError(problems)
     return texts
