@@ -22,13 +22,13 @@ COMMANDS: Final = {**dict.fromkeys(FAILURES, "error"), "changed": "notice"}
 """GitHub's commands, by what a finding is about; anything else is a warning."""
 
 
-def as_diff(previews: Iterable[Preview], rows: str = "") -> str:
+def as_diff(previews: Iterable[Preview], rows: Callable[[Preview], str] = lambda _: "") -> str:
     """The sentence on every document and a unified diff of its YAML; then how many have each verdict.
 
-    Of what is in shadow there is a diff of its own; rows come between the sentence and the diff.
+    Of what is in shadow there is a diff of its own; the rows of a document come before its diff.
     """
     items = list(previews)
-    texts = [f"{headline(item)}\n{rows}{''.join(_diffs(item))}" for item in items]
+    texts = [f"{headline(item)}\n{rows(item)}{''.join(_diffs(item))}" for item in items]
     return "".join([*texts, f"{totals(items)}\n" if len(items) > 1 else ""])
 
 

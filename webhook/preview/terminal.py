@@ -1,6 +1,7 @@
 """A preview for people at a terminal: coloured diff, and a few lines on what was decided and why."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 from common.exits import style
@@ -10,7 +11,7 @@ from webhook.preview.formats import as_diff
 from webhook.preview.hints import hints
 from webhook.preview.pods import told
 from webhook.preview.run import Preview
-from webhook.preview.sentence import Verdict, totals
+from webhook.preview.sentence import Verdict
 from webhook.preview.why import messages
 
 _COLOURS: Final = {
@@ -46,15 +47,15 @@ def summary(item: Preview) -> list[str]:
 
 def as_text(previews: Iterable[Preview]) -> str:
     """Returns what the command prints of previews, without colours."""
-    items = list(previews)
-    texts = [
-        as_diff([item], "".join(f"{_folded(name, text)}\n" for name, text in _rows(item, hinting=True)))
-        for item in items
-    ]
-    return "".join([*texts, f"{totals(items)}\n" if len(items) > 1 else ""])
+    return as_diff(previews, _plain)
 
 
-def _rows(item: Preview, *, hinting: bool = False) -> Iterator[tuple[str, str]]:
+def _plain(item: Preview) -> str:
+    hinted = (("warning", text) for _, text in hints(item.table, item.object))
+    return "".join(f"{_folded(name, text)}\n" for name, text in chain(_rows(item), hinted))
+
+
+def _rows(item: Preview) -> Iterator[tuple[str, str]]:
     yield from ((name, text) for name, text in messages(item.outcome) if name != "denied")
     for pod, like in told(item.pods or ()):
         by = f" by {', '.join(pod.outcome.fired())}" if pod.outcome.fired() else ""
@@ -62,7 +63,6 @@ def _rows(item: Preview, *, hinting: bool = False) -> Iterator[tuple[str, str]]:
         own = () if like else messages(pod.outcome)
         yield from ((name, text) for name, text in own if name in {"warning", "denied"})
     yield from (("note", note) for note in item.notes)
-    yield from (("warning", text) for _, text in hints(item.table, item.object) if hinting)
 
 
 def beside(case: Case) -> list[str]:
