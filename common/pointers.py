@@ -1,5 +1,6 @@
 """JSON pointers (RFC 6901) of paths: map keys, and positions in lists."""
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 
@@ -10,6 +11,11 @@ def pointer(path: tuple[str | int, ...]) -> str:
     A table names some fifty places, again and again. Few more are kept: keys may be an author's, and long.
     """
     return "".join([f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path])
+
+
+def numbered(parts: Iterable[str]) -> tuple[str | int, ...]:
+    """The parts of a pointer as a path, those of digits as positions in lists."""
+    return tuple(int(part) if part.isdecimal() else part for part in parts)
 
 
 def parse_pointer(text: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from webhook.engine.faults import faults
 from webhook.engine.identity import first_uid
 from webhook.engine.jobs import OpenJob, open_job, record_key, template_paths, unlike
 from webhook.engine.match import SWITCHED_OFF, Subject
-from webhook.engine.outcome import JobError, Kind, Outcome, Request, RuleOutcome, State, bounded, cut
+from webhook.engine.outcome import Fault, JobError, Kind, Outcome, Request, RuleOutcome, State, bounded, cut
 from webhook.engine.placing import said_by
 from webhook.engine.script import with_script
 from webhook.engine.shapes import choose_shape
@@ -120,7 +120,7 @@ def _evaluate(table: Table, request: Request) -> Outcome:
     templates = {group.template: get(job.object, group.template) for group in job.groups}
     progress = Progress(templates, warnings=ignored, setters={} if request.explain else None)
     opted = injection(job.object)
-    facts = {"workload": job.workload.name}
+    facts, wrong = {"workload": job.workload.name}, dict[str, Fault]()
     if opted is False:
         reason, untouched = f"opted out by {keys.INJECT}", Kind.OPTED_OUT
     else:
@@ -154,6 +154,7 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         refusing=tuple(progress.refusing),
         untouched=untouched,
         setters=progress.setters,
+        faults=wrong,
     )
 
 

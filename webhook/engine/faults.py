@@ -6,12 +6,13 @@ Looked at is what an evaluation reads anyway, so that a sound job costs little.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from common.pointers import pointer
 from common.texts import nearest
 from contract import keys
 from webhook.engine.jobs import OpenJob, is_pod
+from webhook.engine.outcome import Fault
 from webhook.objects.templates import main_container
 from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown
 from webhook.rows.workloads import WORKER, Candidates
@@ -39,18 +40,10 @@ _OURS: Final = {"inject": keys.INJECT, "nodeconfig": keys.NODE_CONFIG}
 _LETTERS: Final = re.compile(r"[^a-z]+")
 
 
-class Fault(NamedTuple):
-    """Where something is wrong, what is there, and what was probably meant, or can be."""
-
-    field: str
-    value: str
-    meant: str = ""
-
-
 Found = Iterator[Fault]
 
 
-def faults(wanted: Candidates, job: OpenJob) -> Mapping[str, Fault]:
+def faults(wanted: Candidates, job: OpenJob) -> dict[str, Fault]:
     """The first fault of each sort."""
     found = ((sort, next(look(wanted, job), None)) for sort, look in SORTS.items())
     return {sort: fault for sort, fault in found if fault}

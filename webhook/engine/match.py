@@ -8,9 +8,8 @@ from typing import Final
 
 from contract.place import Placer
 from webhook.engine.devices import unsupported
-from webhook.engine.faults import Fault
 from webhook.engine.jobs import OpenJob, field
-from webhook.engine.outcome import RuleOutcome, State, cut
+from webhook.engine.outcome import Fault, RuleOutcome, State, cut
 from webhook.objects.templates import chosen_types, containers, has_volume, matches, takes
 from webhook.objects.tree import Path, get, map_at, shown, text_of
 from webhook.rows.policies import Mode

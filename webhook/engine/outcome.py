@@ -115,6 +115,14 @@ class Summary(NamedTuple):
 NOTHING: Final = Summary()
 
 
+class Fault(NamedTuple):
+    """Where something is wrong with a job, what is there, and what was probably meant, or can be."""
+
+    field: str
+    value: str
+    meant: str = ""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What evaluating a table against an object gave.
@@ -131,6 +139,7 @@ class Outcome:
         would: what it would be if what is in shadow were enforced; None where nothing is in shadow.
         untouched: its kind where nothing is done to it; ``UNCHANGED`` says that it is a candidate.
         setters: where the request asks to explain, the rule that set what is at a path, for `changes`.
+        faults: what is wrong with the job, by its sort.
     """
 
     revision: str
@@ -145,6 +154,7 @@ class Outcome:
     would: "Outcome | None" = None
     untouched: Kind = Kind.UNCHANGED
     setters: Mapping[Path, str] | None = None
+    faults: Mapping[str, Fault] = field(default_factory=dict)
 
     @property
     def kind(self) -> Kind:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from common.pointers import numbered
 from webhook.documents import Document
 from webhook.engine.outcome import cut
 from webhook.preview.hints import hints
@@ -73,6 +74,6 @@ def _line(document: Document, text: str) -> int:
     """The line of the place that a message names, of which the last key may hold ``/``."""
     place = _PLACE.search(text)
     parts = place[1].rstrip(":").split("/") if place else []
-    steps = [int(part) if part.isdecimal() else part for part in parts]
+    steps = numbered(parts)
     ends = ((*steps[:at], "/".join(parts[at:]).replace("~1", "/")) for at in range(len(parts)))
     return max([document.line, *map(document.line_of, ends)])

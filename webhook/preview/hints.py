@@ -9,7 +9,7 @@ from common.texts import nearest
 from webhook.documents.templates import unrendered
 from webhook.engine.evaluate import kind_of
 from webhook.objects.paths import ObjectPath, Select
-from webhook.objects.tree import Json, Path, nodes, shown
+from webhook.objects.tree import Json, Path, shown
 from webhook.rows.table import Table
 from webhook.rows.workloads import Workload
 from webhook.rules.schema import pod_template
@@ -45,14 +45,6 @@ def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
             rows = table.workloads_of(meant)
     if rows:
         yield from _fields(obj, _shape(rows), ())
-
-
-def misspelt_resources(obj: Json, known: Sequence[str]) -> Iterator[tuple[Path, str, str]]:
-    """Place and name of each requested resource that is nearly a known one, and the known name."""
-    for path, _ in nodes(obj):
-        name = path[-1] if path[-2:-1] in {("limits",), ("requests",)} else ""
-        if isinstance(name, str) and name and (meant := nearest(name, tuple(known))) and meant != name:
-            yield path, name, meant
 
 
 def unfinished(value: Json, path: Path = ()) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from difflib import unified_diff
 from typing import Final
 
-from common.pointers import parse_pointer
+from common.pointers import numbered, parse_pointer
 from webhook.documents import dump_yaml, read_documents
 from webhook.objects.tree import Json, digest
 from webhook.preview.run import Preview
@@ -67,7 +67,7 @@ def _rules(item: Preview, after: str) -> Callable[[int], str]:
     spans = []
     for change in item.changes:
         if change.after is not None:
-            path = tuple(int(key) if key.isdecimal() else key for key in parse_pointer(change.path))
+            path = numbered(parse_pointer(change.path))
             first = document.line_of(path)
             length = len(dump_yaml(abridged(change.after)).splitlines())
             # A map or list below a key begins on the line after it, but an item on the line of its dash.

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import jsonpatch
 
+from common.pointers import numbered, parse_pointer
 from webhook import limits
 from webhook.documents import Document, DocumentError, expand_lists
 from webhook.engine import Outcome, Request, admit
@@ -19,7 +20,7 @@ from webhook.engine.jobs import is_pod
 from webhook.engine.outcome import Change, JobError, bounded, cut
 from webhook.engine.pods import pods_of
 from webhook.objects.tree import Json, WrongTypeError, get
-from webhook.preview.hints import misspelt_resources, unfinished
+from webhook.preview.hints import unfinished
 from webhook.preview.sent import not_sent
 from webhook.rows.table import Table
 
@@ -146,17 +147,20 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         notes = (note,) if note else ()
         # A review holds text there, as the API server has read the object.
         outcome = replace(outcome, warnings=bounded([*outcome.warnings, *unfinished(each.value)]))
-        item = Preview(source, each.value, where, outcome, table, all_rules, stored, notes=notes)
-        found.append(replace(item, hint=_hint(table, each)))
+        hint = _hint(each, outcome)
+        found.append(
+            Preview(source, each.value, where, outcome, table, all_rules, stored, notes=notes, hint=hint)
+        )
     numbers = count() if most_pods is None else iter(range(most_pods))
     return [_with_pods(item, now, numbers, tell) for item in found] if pods else found
 
 
-def _hint(table: Table, document: Document) -> str:
+def _hint(document: Document, outcome: Outcome) -> str:
     """The first resource that is nearly one of the table's, and its line."""
-    for path, name, meant in misspelt_resources(document.value, table.candidates.requests):
-        return f"Line {document.line_of(path)} requests {cut(name)}; did you mean {meant}?"
-    return ""
+    if not (fault := outcome.faults.get("resource")):
+        return ""
+    line = document.line_of(numbered(parse_pointer(fault.field)))
+    return f"Line {line} requests {cut(fault.value)}; did you mean {fault.meant}?"
 
 
 def _with_pods(job: Preview, now: float, numbers: Iterator[int], tell: Callable[[str], None]) -> Preview:
