@@ -66,7 +66,7 @@ class Image:
         return seen
 
     def with_rights_of_their_owner(self) -> set[str]:
-        """The files that a container sees and that run as their owner or group, whoever starts them."""
+        """The files that a container sees and that run as their owner or group, for every user."""
         modes: dict[str, int] = {}
         for layer in self.layers:
             modes |= layer.modes

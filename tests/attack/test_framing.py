@@ -131,7 +131,7 @@ def test_a_request_that_hides_in_a_body_of_doubtful_length_is_not_answered(
 
 
 def hidden_behind(header: bytes) -> bytes:
-    """A body that holds a request for whoever reads it by the length, and for whoever reads chunks."""
+    """A body that holds a request for a reader by the length, and for a reader of chunks."""
     return CHUNKED if b"chunked" in header else HIDDEN
 
 

@@ -661,7 +661,7 @@ def test_an_admission_in_vain_costs_all_jobs_of_its_namespace_their_age() -> Non
     memory = ask(ONE.values(), [*vain, *job("next", 4, **evil)], memory).memory
     waits = [*job("next", 4, **evil), *job("a", 4)]
     assert placed(ask(ONE.values(), waits, memory)) == {"a": "us-01"}
-    # Among themselves they keep their order, and come before whoever comes later.
+    # Among themselves they keep their order, and come before later jobs.
     later = [*job("b", 4, age=-MINUTE), *job("first", 4, namespace="evil", age=2 * HOUR)]
     assert placed(ask(ONE.values(), [*job("next", 4, **evil), *later], memory)) == {"evil/first": "us-01"}
 

@@ -359,7 +359,7 @@ def test_claims_of_the_templates_of_aws_in_every_mix(
 def test_jobs_of_a_jobset_that_come_after_each_other_do_not_count_together(
     status: str, workers: int, offset: str
 ) -> None:
-    """Blocks go by numbers, which begin anew as well."""
+    """Blocks go by numbers, which begin at 0 again."""
     document = job("JobSet", 2)
     first = document["spec"]["replicatedJobs"][0]
     second = json.loads(json.dumps(first)) | {"name": "later", "dependsOn": [{"name": "w", "status": status}]}

@@ -86,7 +86,7 @@ _Answer = _Ready | str | RuleOutcome
 
 
 def apply_rules(subject: Subject, values: Values, progress: Progress) -> Devices:
-    """Says what the shape says and applies every rule that fires; the progress holds what came of each.
+    """Applies the shape's messages and every rule that fires; the progress gets the outcome of each.
 
     Returns:
         How the workers get their devices, those that a rule gives them included.
