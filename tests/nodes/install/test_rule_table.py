@@ -10,7 +10,7 @@ from testbed.plane.jobs import template
 from testbed.plane.load import jobs_keep_coming
 from testbed.waiting import until
 from tests.nodes.install.installation import OPERATIONS, TEAM, Installation
-from tests.nodes.replicas import CONFIG, TABLE, put_table, restarts, values
+from tests.nodes.replicas import CONFIG, REPLICAS, SERVING, TABLE, put_table, ready, restarts, values
 
 BROKEN = TABLE.replace("reason:", "reasn:").replace("worker", "workr")
 
@@ -18,6 +18,8 @@ BROKEN = TABLE.replace("reason:", "reasn:").replace("worker", "workr")
 @pytest.fixture
 def own_table(installed: Installation) -> Iterator[Installation]:
     """An installation whose table is changed, and changed back."""
+    # A replica that a rollout ends still answers on kept connections, and no longer gets a changed ConfigMap.
+    installed.own.wait_for(lambda serving: [*map(ready, serving["items"])] == [True] * REPLICAS, *SERVING)
     containers, table = restarts(installed.pods()), said(installed, "table_info")
     yield installed
     installed.run(OPERATIONS, "Switch the table on again")
