@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-import socket
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from certs import development, objects, status
+from certs import development, status
 from certs.authority import CertificateError
 from certs.decide import Action, NextStep
 from certs.options import cluster_options, option, rotator
@@ -21,11 +21,12 @@ from certs.rotate import PassResult
 from common import logs
 from common.exits import Program, say
 from kube.api import ApiError
-from kube.election import Elector
-from kube.loop import Loop
 
 LOOK_SECONDS = 0.5
 """Between the looks of ``rotate --wait``."""
+
+LEAST_SECONDS = 0.1
+"""Between two passes of ``run``, however near the next thing to do is."""
 
 _FAILURES = (ApiError, CertificateError, OSError)
 _log = logging.getLogger("certs")
@@ -96,16 +97,15 @@ def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
 @main.command()
 @cluster_options
 @option("--interval-seconds", type=click.FloatRange(0.1), default=30.0, help="About how often to check.")
-@option("--lease", default="ultraserver-webhook-certs", help="The Lease of the leader election.")
-@option(
-    "--lease-seconds", type=click.IntRange(1), default=30, help="How long a leader may go without renewing."
-)
-@option("--identity", default=socket.gethostname, show_default="the host's name", help="In leader election.")
 @option("--metrics-host", default="0.0.0.0", help="Address of the metrics port.")  # noqa: S104 - a pod's own
 @option("--metrics-port", type=click.IntRange(0, 65535), default=9090, help="For metrics; 0 for none.")
 @option("--log-format", type=click.Choice(logs.FORMS), default="json", help="Of the lines on standard error.")
 def run(**options: Any) -> None:  # noqa: ANN401 - as above
-    """Renew the certificates when they are due, until SIGTERM."""
+    """Renew the certificates when they are due, until SIGTERM.
+
+    Several replicas may run: every write names the version that was read, and the one that comes second reads
+    again.
+    """
     # prometheus_client is for this command only.
     from prometheus_client import start_http_server  # noqa: PLC0415
 
@@ -114,15 +114,16 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
 
     logs.configure(options["log_format"], "certs")
     metrics = Metrics()
+    # A pass is not interrupted; threads that start later inherit the mask.
+    ends = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)
     with _failing():
         rotating = rotator(_log_step, **options)
         if port := options["metrics_port"]:
             start_http_server(port, options["metrics_host"], metrics.registry)
-    lease = options["lease"], options["identity"], options["lease_seconds"]
-    elector = Elector(rotating.api, rotating.target.namespace, *lease, objects.LABELS)
-    loop = Loop(elector, Passes(rotating, metrics, options["interval_seconds"]), metrics.leads)
-    loop.stop_on_signals()
-    loop.run()
+    passes = Passes(rotating, metrics, options["interval_seconds"])
+    while signal.sigtimedwait(ends, max(passes(), LEAST_SECONDS)) is None:
+        pass
     _log.info("stopped")
 
 

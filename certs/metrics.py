@@ -19,7 +19,7 @@ class Metrics:
         own: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
         self._expiry = Gauge(
             "expiry_timestamp_seconds",
-            "When a certificate ends, Unix time; from the leader only.",
+            "When a certificate ends, Unix time.",
             ["certificate"],
             **own,
         )
@@ -41,7 +41,6 @@ class Metrics:
             "1 while the Secret with a provided certificate exists and cannot be served.",
             **own,
         )
-        self._leader = Gauge("leader", "1 while this replica is the leader.", **own)
         self._success = Gauge(
             "last_success_timestamp_seconds", "When a pass last succeeded, Unix time.", **own
         )
@@ -50,12 +49,6 @@ class Metrics:
         self._conflicts = Counter("conflicts", "Writes that conflicted with another one.", **own)
         for result in ("kept", "changed", "failed"):
             self._passes.labels(result)
-
-    def leads(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
-        """Note whether this replica is the leader. What a follower last knew is not an alert, so it goes."""
-        self._leader.set(leader)
-        if not leader:
-            self._expiry.clear()
 
     def passed(self, result: PassResult, now: datetime) -> None:
         """Note a pass that came to its end."""

@@ -30,7 +30,6 @@ class Program:
         """Begins in the present, which the metrics are about."""
         self.clock = Clock(datetime.now(UTC))
         self.run = Passes(rotator(self.api, self.clock, self.wanted), self.metrics, INTERVAL)
-        self.metrics.leads(True)  # noqa: FBT003 - the loop calls it so
 
     def value(self, name: str, **labels: str) -> float | None:
         """A metric."""
@@ -42,13 +41,12 @@ def program() -> Program:
     return Program()
 
 
-def test_a_leader_makes_and_keeps_and_tells(program: Program) -> None:
+def test_a_program_makes_and_keeps_and_tells(program: Program) -> None:
     for _ in range(3):
         assert INTERVAL * (1 - JITTER) <= program.run() <= INTERVAL * (1 + JITTER)
     assert program.value("passes_total", result="changed") == 1
     assert program.value("passes_total", result="kept") == 2
     assert program.value("steps_total", step="issue-leaf") == 1
-    assert program.value("leader") == 1
     assert program.value("trusted_authorities") == 1
     leaf = program.value("expiry_timestamp_seconds", certificate="leaf")
     authority = program.value("expiry_timestamp_seconds", certificate="authority")
@@ -74,14 +72,6 @@ def test_a_failure_is_counted_said_and_got_over(program: Program, caplog: pytest
     program.run()
     assert program.value("passes_total", result="kept") == 1
     assert "a pass failed: GET" in caplog.text
-
-
-def test_a_follower_tells_no_expiry(program: Program) -> None:
-    program.run()
-    assert program.value("expiry_timestamp_seconds", certificate="leaf")
-    program.metrics.leads(False)  # noqa: FBT003 - as above
-    assert program.value("leader") == 0
-    assert program.value("expiry_timestamp_seconds", certificate="leaf") is None
 
 
 def test_a_provided_certificate_is_told_and_so_is_one_that_cannot_be_served(

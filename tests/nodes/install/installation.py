@@ -33,7 +33,7 @@ VALIDATING = ("validatingwebhookconfiguration", "ultraserver-webhook")
 INSTALL, OPERATIONS = "docs/install.md", "docs/operations.md"
 WITHOUT_REGISTRY = {f" --set image.registry={REGISTRY}": ""}
 """Of the README's command; these nodes have the images, under names without a registry."""
-HURRIED = {"INTERVAL": "1", "LEASE": "3", "SETTLE": "3"}
+HURRIED = {"INTERVAL": "1", "SETTLE": "3"}
 """What a test cannot wait for: half a minute between two looks at caBundles and Secrets, and the five minutes
 that a Secret may take to reach a Pod. It takes at most 2.1 s here (60 times, on a busy machine)."""
 
