@@ -144,7 +144,7 @@ def _mount_taken(ready: _Ready) -> str | None:
 
 def _matched(subject: Subject, values: Values) -> tuple[Subject, list[tuple[Rule, _Answer]]]:
     """Which rules match. First those that say who places the job, for others ask for it."""
-    giving = _answers(subject, values, subject.table.giving)
+    giving = _answers(subject, values, subject.table.giving - subject.off)
     given = [one.rule.devices for one in giving.values() if isinstance(one, _Ready) and one.rule.devices]
     subject = replace(subject, devices=given[0]) if given else subject
     first = subject.table.placing_of[subject.job.workload.name]

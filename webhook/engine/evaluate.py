@@ -10,7 +10,7 @@ from contract import keys
 from webhook.engine.apply import Progress, apply_rules
 from webhook.engine.candidates import candidacy, devices, injection
 from webhook.engine.faults import faults
-from webhook.engine.identity import first_uid
+from webhook.engine.identity import first_uid, job_id
 from webhook.engine.jobs import OpenJob, open_job, record_key, template_paths, unlike
 from webhook.engine.match import SWITCHED_OFF, Subject
 from webhook.engine.outcome import Fault, JobError, Kind, Outcome, Request, RuleOutcome, State, bounded, cut
@@ -20,7 +20,7 @@ from webhook.engine.shapes import choose_shape
 from webhook.engine.values import placeholder_values
 from webhook.objects.patch import patched
 from webhook.objects.tree import Json, Path, WrongTypeError, get, put, same, shown
-from webhook.rows.policies import Mode
+from webhook.rows.policies import Mode, Off
 from webhook.rows.table import Table
 from webhook.rows.workloads import WORKER, Workload
 from webhook.undo import record
@@ -33,36 +33,36 @@ def evaluate(table: Table, request: Request) -> Outcome:
     Never raises for an object of whatever content: an invalid job is denied with a message. Where something
     is in shadow the object is evaluated twice, as it is served and as it would be.
     """
-    policy = table.policy_for(request.object, request.namespace, request.now)
-    table = table.under(policy)
-    outcome = _decided(table.served, request)
-    if table.shadows:
-        outcome = _beside(outcome, _decided(table.would, request), table)
-    if policy and outcome.untouched is not Kind.NO_WORKLOAD:
-        outcome = replace(outcome, facts={**outcome.facts, "policy": policy.reason})
+    ruling = table.ruling(request.object, request.namespace, request.now)
+    modes = ruling.modes if ruling else table.modes
+    outcome = _decided(table, modes.served, request)
+    if modes.shadows:
+        outcome = _beside(outcome, _decided(table, modes.would, request), modes.table)
+    if ruling and outcome.untouched is not Kind.NO_WORKLOAD:
+        outcome = replace(outcome, facts={**outcome.facts, "policy": ruling.policy.reason})
     return outcome
 
 
-def _decided(table: Table, request: Request) -> Outcome:
+def _decided(table: Table, off: Off, request: Request) -> Outcome:
     try:
-        return with_script(_ruled(table, request), table.script)
+        return with_script(_ruled(table, off, request), table.script)
     except (JobError, WrongTypeError) as error:
         return Outcome(table.revision, "invalid job", request.object, denials=bounded([str(error)]))
 
 
-def _ruled(table: Table, request: Request) -> Outcome:
+def _ruled(table: Table, off: Off, request: Request) -> Outcome:
     obj = request.object
     if not table.workloads_of(kind_of(obj)):
         reason = cut(f"no workload of the rule table matches kind {kind_of(obj)}")
         return Outcome(table.revision, reason, obj, untouched=Kind.NO_WORKLOAD)
-    if table.mode is Mode.OFF:
+    if off.table:
         return Outcome(table.revision, "the whole rule table is switched off", obj)
-    return _evaluate(table, request)
+    return _evaluate(table, off.rules, request)
 
 
-def _beside(served: Outcome, would: Outcome, table: Table) -> Outcome:
-    """What is served, with what it would be beside it."""
-    if table.mode is Mode.SHADOW:
+def _beside(served: Outcome, would: Outcome, mode: Mode) -> Outcome:
+    """What is served, with what it would be beside it; the mode is the whole table's."""
+    if mode is Mode.SHADOW:
         served = replace(
             served,
             reason=f"the whole rule table only reports; {would.reason}",
@@ -108,7 +108,7 @@ OVERDONE: Final = (
 )
 
 
-def _evaluate(table: Table, request: Request) -> Outcome:
+def _evaluate(table: Table, off: frozenset[str], request: Request) -> Outcome:
     found = opened(table, request)
     if found is None:
         rows = table.workloads_of(kind_of(request.object))
@@ -128,7 +128,8 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         untouched = Kind.UNCHANGED if candidate else Kind.NO_CANDIDATE
         shape = choose_shape(table, job) if candidate and job.workload.takes_nodes else None
         uid = _first_uid(job, request, records)
-        values = cache(partial(placeholder_values, table, job, shape, request, uid))
+        identity = job_id(request, job.name, job.generate_name, uid) if shape else ""
+        values = cache(partial(placeholder_values, table, job, shape, identity, off))
         if shape:
             facts |= {fact: values()[placeholder] for fact, placeholder in FACTS.items()}
         said = said_by(job)
@@ -136,7 +137,7 @@ def _evaluate(table: Table, request: Request) -> Outcome:
         how = devices(table.candidates, job) if shape else "none"
         lacking = table.quoted_of[job.workload.name].difference(values()) if shape else frozenset()
         wrong = faults(table.candidates, job)
-        subject = Subject(table, job, candidate, shape, placer, how, lacking, wrong)
+        subject = Subject(table, job, candidate, shape, placer, how, lacking, wrong, off)
         how = apply_rules(subject, values, progress)
         facts |= {"devices": how} if shape else {}
         _write_records(table, uid, progress)

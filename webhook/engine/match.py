@@ -12,7 +12,6 @@ from webhook.engine.jobs import OpenJob, field
 from webhook.engine.outcome import Fault, RuleOutcome, State, cut
 from webhook.objects.templates import chosen_types, containers, has_volume, matches, takes
 from webhook.objects.tree import Path, get, map_at, shown, text_of
-from webhook.rows.policies import Mode
 from webhook.rows.table import Devices, Match, Rule, Shape, Table
 from webhook.rows.workloads import ANY
 
@@ -32,6 +31,7 @@ class Subject:
         devices: how the job's workers get their devices.
         lacking: placeholders that rules quote and the job has nothing for, as far as they are known.
         faults: what is wrong with the job, by its sort.
+        off: names of the rules that are switched off for it.
     """
 
     table: Table
@@ -42,6 +42,7 @@ class Subject:
     devices: Devices = "none"
     lacking: frozenset[str] = frozenset()
     faults: Mapping[str, Fault] = attribute(default_factory=dict)
+    off: frozenset[str] = frozenset()
 
     @property
     def facts(self) -> tuple[object, ...]:
@@ -59,6 +60,7 @@ class Subject:
             job.numbered(),
             job.roles,
             tuple(self.faults),
+            self.off,
         )
 
 
@@ -81,7 +83,7 @@ def ruled_out(subject: Subject) -> Sequence[tuple[Rule, RuleOutcome | None]]:
 
 def _ruled_out(rule: Rule, subject: Subject) -> str | None:
     match = rule.match
-    if rule.mode is Mode.OFF:
+    if rule.name in subject.off:
         return SWITCHED_OFF
     if rule.waits_for:
         return f"the table has no {rule.waits_for}"

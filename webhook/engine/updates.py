@@ -72,7 +72,8 @@ def update(table: Table, request: Request, stored: Json) -> Outcome | str:
     whatever cannot be read here is let through.
     """
     new = request.object
-    if table.under(table.policy_for(new, request.namespace, request.now)).mode is not Mode.ENFORCE:
+    ruling = table.ruling(new, request.namespace, request.now)
+    if (ruling.modes if ruling else table.modes).table is not Mode.ENFORCE:
         return "updates are let through: the rule table is not enforced"
     if kind_of(new) != kind_of(stored):
         return f"the stored object is a {cut(kind_of(stored))}"

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 
 from webhook.engine import placing
 from webhook.engine.candidates import job_types
-from webhook.engine.identity import job_id
 from webhook.engine.jobs import OpenJob, field
-from webhook.engine.outcome import Request
 from webhook.engine.selections import cluster_labels, contradictions
 from webhook.engine.ssh import ssh_of
 from webhook.objects.templates import main_container
@@ -16,22 +14,22 @@ from webhook.rows.table import Shape, Table
 
 
 def placeholder_values(
-    table: Table, job: OpenJob, shape: Shape | None, request: Request, uid: str
+    table: Table, job: OpenJob, shape: Shape | None, identity: str, off: frozenset[str]
 ) -> dict[str, Json]:
     """The value of every placeholder that rules quote and that this job has one for.
 
-    What is not a job of its own, or not a candidate, has no shape. The uid is that of the review in which an
-    unnamed job was first seen.
+    What is not a job of its own, or not a candidate, has no shape and no identity, the job label's value.
+    ``off`` has the names of rules that are switched off.
 
     Raises:
         WrongTypeError: if a field that a placeholder quotes is not text.
     """
-    values: dict[str, Json] = {"job.namespace": request.namespace}
+    values: dict[str, Json] = {"job.namespace": job.namespace}
     if job.workload.takes_nodes:
         values |= {"job.workers": str(job.workers()), "job.nodes": str(job.nodes())}
         values |= {"job.name": job.name} if job.name else {}
     if shape:
-        values |= _of_a_candidate(table, job, shape, job_id(request, job.name, job.generate_name, uid))
+        values |= _of_a_candidate(table, job, shape, identity, labelled=bool(table.labelling - off))
     elif said := placing.said_by(job):
         block = placing.block_of(job.object, said)
         values |= {"place.unit": said.unit} | ({"place.block": block} if block is not None else {})
@@ -78,8 +76,10 @@ def _of_container(main: dict[str, Json], name: str) -> Json:
     return found if isinstance(found, str) else ABSENT if name == "imagePullPolicy" else None
 
 
-def _of_a_candidate(table: Table, job: OpenJob, shape: Shape, identity: str) -> dict[str, Json]:
-    peers = placing.peers(job, identity if table.labels_jobs else "")
+def _of_a_candidate(
+    table: Table, job: OpenJob, shape: Shape, identity: str, *, labelled: bool
+) -> dict[str, Json]:
+    peers = placing.peers(job, identity if labelled else "")
     values: dict[str, Json] = {
         "job.id": identity,
         "job.instanceType": job_types(table, job)[0],

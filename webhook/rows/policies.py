@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from functools import cached_property
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import AwareDatetime, BeforeValidator
 from pydantic import Field as Limits
@@ -96,27 +97,85 @@ class Policy(Row):
         return self.rules.get(rule) or (self.rules[max(fitting, key=len)] if fitting else None)
 
 
+class Off(NamedTuple):
+    """What one evaluation leaves out: the whole table, or rules by name."""
+
+    table: bool
+    rules: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Modes:
+    """The modes that count for an object.
+
+    Attributes:
+        table: of the table as a whole.
+        rules: of each rule, by its name.
+    """
+
+    table: Mode
+    rules: Mapping[str, Mode]
+
+    def under(self, policy: Policy) -> "Modes":
+        """These modes with those that a policy gives in their place."""
+        rules = {name: policy.mode_of(name) or mode for name, mode in self.rules.items()}
+        return Modes(policy.mode or self.table, rules)
+
+    @cached_property
+    def shadows(self) -> bool:
+        """Whether the table or a rule is in shadow."""
+        return Mode.SHADOW in (self.table, *self.rules.values())
+
+    @cached_property
+    def served(self) -> Off:
+        """What is left out of the answer: what is off or in shadow."""
+        return self._off(Mode.OFF, Mode.SHADOW)
+
+    @cached_property
+    def would(self) -> Off:
+        """What would be left out if what is in shadow were enforced."""
+        return self._off(Mode.OFF)
+
+    def _off(self, *modes: Mode) -> Off:
+        return Off(self.table in modes, frozenset(name for name, mode in self.rules.items() if mode in modes))
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """A policy of a table, and the modes that count under it."""
+
+    policy: Policy
+    without: Modes
+
+    @cached_property
+    def modes(self) -> Modes:
+        """Worked out once, when the first object comes under the policy."""
+        return self.without.under(self.policy)
+
+
 class Policies:
     """The policies for a namespace by label: most are for labels that an object does not have."""
 
-    def __init__(self, rows: Sequence[Policy], namespace: str) -> None:
+    def __init__(self, rows: Sequence[Ruling], namespace: str) -> None:
         """Of all policies, in their order."""
-        self._rows = [row for row in rows if not row.namespaces or matches(namespace, row.namespaces)]
+        self._rows = [
+            row for row in rows if not row.policy.namespaces or matches(namespace, row.policy.namespaces)
+        ]
         self._by_label: dict[tuple[str, str], list[int]] = defaultdict(list)
         self._others: list[int] = []
         for index, row in enumerate(self._rows):
-            key, values = next(iter(row.labels.items()), ("", ("*",)))
+            key, values = next(iter(row.policy.labels.items()), ("", ("*",)))
             if any(value == "" or value[0] == "!" or is_glob(value) for value in values):
                 self._others.append(index)
             else:
                 for value in values:
                     self._by_label[key, value].append(index)
 
-    def first(self, obj: Json, now: float) -> Policy | None:
+    def first(self, obj: Json, now: float) -> Ruling | None:
         """The first that is for an object, at a Unix time."""
         found = list(self._others)
         if self._by_label:
             for key, value in map_at(obj, ("metadata", "labels")).items():
                 found += self._by_label.get((key, text_of(value)), ())
         rows = (self._rows[index] for index in sorted(found))
-        return next((row for row in rows if not row.ended(now) and row.is_for(obj)), None)
+        return next((row for row in rows if not row.policy.ended(now) and row.policy.is_for(obj)), None)

@@ -1,7 +1,7 @@
 """The rule table as the engine sees it: frozen rows, checked and built by ``webhook.rules``."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 from typing import Annotated, Any, Literal, NamedTuple
@@ -14,7 +14,7 @@ from contract.place import Placer
 from webhook.objects.merge import OnConflict
 from webhook.objects.tree import Json, map_at
 from webhook.rows.placeholders import Filling, filling, names
-from webhook.rows.policies import Mode, ModeKey, Policies, Policy
+from webhook.rows.policies import Mode, ModeKey, Modes, Policies, Policy, Ruling
 from webhook.rows.workloads import ANY, Candidates, Workload
 from webhook.rows.written import (
     Flag,
@@ -428,74 +428,37 @@ class Table(File):
         default_factory=dict, init=False, compare=False
     )
     _policies_of: dict[str, Policies] = field(default_factory=dict, init=False, compare=False)
-    _under: dict[int, "Table"] = field(default_factory=dict, init=False, compare=False)
-    _others: dict[tuple[Mode, ...], "Table"] = field(default_factory=dict, init=False, compare=False)
 
     def origin(self, rule: str, key: str) -> Origin | None:
         """Where a rule got one of its keys: the last place that gives it, or else the rule's first."""
         found = self.origins.get(rule, ())
         return next((one for one in reversed(found) if key in one.keys), next(iter(found), None))
 
-    def policy_for(self, obj: Json, namespace: str, now: float) -> Policy | None:
-        """The first policy that is for an object in a namespace."""
+    @cached_property
+    def modes(self) -> Modes:
+        """Its modes as they are without a policy."""
+        return Modes(self.mode, {rule.name: rule.mode for rule in self.rules})
+
+    @cached_property
+    def rulings(self) -> Sequence[Ruling]:
+        """Its policies, each with the modes that count under it."""
+        return [Ruling(policy, self.modes) for policy in self.policies]
+
+    def ruling(self, obj: Json, namespace: str, now: float) -> Ruling | None:
+        """The first policy that is for an object in a namespace; None: its own modes count."""
         if not self.policies:
             return None
         known = self._policies_of
         if namespace not in known:
             if len(known) >= MOST_NAMESPACES:
                 known.clear()
-            known[namespace] = Policies(self.policies, namespace)
+            known[namespace] = Policies(self.rulings, namespace)
         return known[namespace].first(obj, now)
 
-    def under(self, policy: Policy | None) -> "Table":
-        """This table with the modes that a policy gives it."""
-        if policy is None:
-            return self
-        if id(policy) not in self._under:
-            each = (policy.mode_of(rule.name) or rule.mode for rule in self.rules)
-            self._under[id(policy)] = self._in(policy.mode or self.mode, *each)
-        return self._under[id(policy)]
-
     @cached_property
-    def _modes(self) -> tuple[Mode, ...]:
-        """The table's own, and that of each rule."""
-        return (self.mode, *(rule.mode for rule in self.rules))
-
-    def _in(self, *modes: Mode) -> "Table":
-        """The table with other modes; each such table is made once, for it is compiled when it is used."""
-        if modes == self._modes:
-            return self
-        if modes not in self._others:
-            rules = tuple(
-                rule if rule.mode is mode else replace(rule, mode=mode)
-                for rule, mode in zip(self.rules, modes[1:], strict=True)
-            )
-            self._others[modes] = replace(self, mode=modes[0], rules=rules)
-        return self._others[modes]
-
-    def __getstate__(self) -> dict[str, object]:
-        """Without what was found out about policies: a process for one long review needs none of it."""
-        return {**vars(self), "_policies_of": {}, "_under": {}, "_others": {}}
-
-    @cached_property
-    def shadows(self) -> bool:
-        """Whether something of it is in shadow."""
-        return Mode.SHADOW in self._modes
-
-    @cached_property
-    def served(self) -> "Table":
-        """The table as it is served: what is in shadow is off."""
-        return self._in(*(Mode.OFF if mode is Mode.SHADOW else mode for mode in self._modes))
-
-    @cached_property
-    def would(self) -> "Table":
-        """The table as it would be if what is in shadow were enforced."""
-        return self._in(*(Mode.ENFORCE if mode is Mode.SHADOW else mode for mode in self._modes))
-
-    @cached_property
-    def labels_jobs(self) -> bool:
-        """Whether a rule sets the job label."""
-        return any(keys.JOB in rule.labels for rule in self.rules if rule.mode is Mode.ENFORCE)
+    def labelling(self) -> frozenset[str]:
+        """Names of the rules that set the job label."""
+        return frozenset(rule.name for rule in self.rules if keys.JOB in rule.labels)
 
     @cached_property
     def rules_of(self) -> Mapping[str, Sequence[Rule]]:
@@ -515,9 +478,9 @@ class Table(File):
         }
 
     @cached_property
-    def giving(self) -> Collection[str]:
-        """Names of the rules that say how workers get their devices, and are not off."""
-        return frozenset(rule.name for rule in self.rules if rule.devices and rule.mode is not Mode.OFF)
+    def giving(self) -> frozenset[str]:
+        """Names of the rules that say how workers get their devices."""
+        return frozenset(rule.name for rule in self.rules if rule.devices)
 
     @cached_property
     def quoted_of(self) -> Mapping[str, frozenset[str]]:

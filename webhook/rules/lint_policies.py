@@ -7,7 +7,7 @@ from math import inf
 from common.texts import did_you_mean
 from common.times import stamp
 from webhook.objects.templates import is_glob
-from webhook.rows.policies import Mode, Policy
+from webhook.rows.policies import Mode, Modes, Policy
 from webhook.rows.table import Table
 from webhook.rules.draft import Draft
 from webhook.rules.problems import Found, Problem
@@ -35,10 +35,10 @@ def policy_problems(table: Table) -> Found:
 
 def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
     """What is allowed and perhaps not meant: policies that ended, and rules that a mode makes idle."""
-    always = _idle(table)
+    always = _idle(table, table.modes)
     found = [(("rules", at), text) for at, text in always]
-    for index, policy in enumerate(table.policies):
-        path = ("policies", index)
+    for index, ruling in enumerate(table.rulings):
+        path, policy = ("policies", index), ruling.policy
         if policy.until is not None and policy.ended(now):
             found.append((path, f"ended at {stamp(policy.until)} and has no effect: remove it"))
             continue
@@ -46,18 +46,18 @@ def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
             found.append(
                 (path, "is for labels: Pods are decided by theirs, so pod templates need them as well")
             )
-        found += [(path, text) for at, text in _idle(table.under(policy)) if (at, text) not in always]
+        found += [(path, text) for at, text in _idle(table, ruling.modes) if (at, text) not in always]
     return (draft.problem(path, text) for path, text in found)
 
 
-def _idle(table: Table) -> list[tuple[int, str]]:
+def _idle(table: Table, under: Modes) -> list[tuple[int, str]]:
     """Rules that cannot fire because each that they need is in shadow or off, by their place in the table."""
-    modes, found = {rule.name: rule.mode for rule in table.rules}, list[tuple[int, str]]()
-    for index, rule in enumerate(table.rules if table.mode is Mode.ENFORCE else ()):
+    modes, found = dict(under.rules), list[tuple[int, str]]()
+    for index, rule in enumerate(table.rules if under.table is Mode.ENFORCE else ()):
         if (
             rule.needs
-            and rule.mode is Mode.ENFORCE
-            and all(modes[name] is not rule.mode for name in rule.needs)
+            and modes[rule.name] is Mode.ENFORCE
+            and all(modes[name] is not Mode.ENFORCE for name in rule.needs)
         ):
             said = ", and ".join(f"{name}, which is {_said(modes[name])}" for name in rule.needs)
             found.append((index, f"rule {rule.name} does nothing: it needs {said}"))
