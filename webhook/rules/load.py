@@ -12,6 +12,8 @@ from importlib.resources import files
 from pathlib import Path as FilePath
 from typing import Any
 
+from pydantic import ValidationError
+
 from common.tablefiles import MOST_BYTES, MOST_FILES, SUFFIXES, read_texts
 from webhook import initscript
 from webhook.documents import Document, DocumentError, read_documents
@@ -89,8 +91,9 @@ def load_texts(texts: Sequence[Text], where: str) -> Table:
 
 @cache
 def default_draft() -> Draft:
-    """The packaged table as written; not to be changed, it is read once."""
-    return draft_of([(SOURCE, files("webhook.rules").joinpath(DEFAULT).read_bytes())], SOURCE)
+    """The packaged table as written; not to be changed, it is read once, and checked when it is built."""
+    document = _read(files("webhook.rules").joinpath(DEFAULT).read_bytes(), SOURCE)
+    return Draft(document.value, (document,))
 
 
 @cache
@@ -104,13 +107,14 @@ def draft_of(texts: Sequence[Text], where: str, below: Draft | None = None) -> D
     """A table as written, with ``extends`` resolved and the schema kept.
 
     Args:
-        texts: laid over the table below one after the other, so that the last counts. The first may be
-            without ``extends``: then it takes the place of the table below.
+        texts: each is checked alone, and laid over the table below one after the other, so that the last
+            counts. The first may be without ``extends``: then it takes the place of the table below.
         where: what the texts are the files of, for a message.
         below: the table below; None: the packaged one.
 
     Raises:
-        TableError: if one cannot be read or breaks the schema.
+        TableError: if a text cannot be read or breaks the schema. What the rows break once they are laid over
+            those below is seen when the draft is built.
     """
     if reason := _unreadable(texts):
         raise TableError([Problem(where, 1, "", reason)])
@@ -130,8 +134,6 @@ def draft_of(texts: Sequence[Text], where: str, below: Draft | None = None) -> D
         if unfit := list(strays(draft, document)):
             raise TableError(unfit)
         draft = laid_over(draft, document)
-    if broken := _problems(draft):
-        raise TableError(broken)
     return draft
 
 
@@ -146,17 +148,17 @@ def _unreadable(texts: Sequence[Text]) -> str | None:
 
 
 def build(draft: Draft) -> Table:
-    """The table of a draft.
+    """The table of a draft: the one time that all its rows are checked and made.
 
     Raises:
-        TableError: with every problem that the schema cannot see.
+        TableError: with every problem of the rows as they are laid together.
     """
-    table = Table(
-        revision=_revision(draft.raw),
-        script=initscript.text(),
-        origins=draft.origins(),
-        **vars(read(draft.raw)),
-    )
+    try:
+        rows = vars(read(draft.raw))
+    except ValidationError:
+        raise TableError(_problems(draft)) from None
+    revision = _revision(draft.raw)
+    table = Table(revision=revision, script=initscript.text(), origins=draft.origins(), **rows)
     problems = [draft.problem(path, message) for path, message in problems_of(table)]
     if problems:
         raise TableError(problems)

@@ -48,7 +48,11 @@ def violations(raw: Json) -> Found:
 
 
 def read(raw: Json) -> File:
-    """The rows of a table that has no violations."""
+    """The rows of a table.
+
+    Raises:
+        pydantic.ValidationError: if it has violations other than those of what rules add.
+    """
     return _files().validate_python(raw)
 
 
