@@ -14,6 +14,7 @@ from testbed.waiting import PATIENCE, until
 
 SCRIPT = """
 import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background commands ignore it
 from pathlib import Path
 from testbed.plane.process import Programs
 with Programs(Path(sys.argv[1]), grace=0.2) as programs:
