@@ -29,6 +29,7 @@ LOCKED := $(PIP) --require-hashes --only-binary :all:
 
 .PHONY: run
 run: .venv/.run ## Serve previews on loopback, send one a job and show what comes back (JOB=path.yaml, PORT=8080)
+	@test -r "$(JOB)" || { echo "the file $(JOB) cannot be read; try: make run JOB=examples/four-node.yaml" >&2; exit 1; }
 	@$(BIN)/python -c 'import socket; socket.create_server(("127.0.0.1", $(PORT))).close()' 2>/dev/null \
 	    || { echo "port $(PORT) cannot be used on 127.0.0.1; try: make run PORT=9080" >&2; exit 1; }
 	@$(BIN)/ultraserver-webhook serve-preview --port $(PORT) --log-level warning --log-format text & server=$$!; \

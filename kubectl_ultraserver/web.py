@@ -71,6 +71,7 @@ class Web(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: Web
     timeout = 30
+    error_content_type, error_message_format = _HEADERS["Content-Type"], "%(message)s\n"
 
     def do_GET(self) -> None:
         path, _, query = self.path.partition("?")
@@ -85,6 +86,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(HTTPStatus.FORBIDDEN, "open the address that kubectl ultraserver preview --web prints")
         elif not PATHS.fullmatch(path):
             self._say(HTTPStatus.NOT_FOUND, "there is no such page")
+        elif not length:
+            self._say(HTTPStatus.LENGTH_REQUIRED, "a body needs a Content-Length")
         elif not (length.isdecimal() and int(length) <= BODY):
             self._say(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has a length of at most {BODY} bytes")
         else:

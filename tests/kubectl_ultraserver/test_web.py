@@ -157,8 +157,17 @@ def test_a_form_goes_on_with_its_length_and_its_origin_and_without_the_cookie(
 
 
 def test_a_body_without_a_length_or_too_long_is_refused(page: web.Web, api: FakeProxy) -> None:
-    for length in ("", "-1", str(BODY + 1)):
-        assert ask(page, "/", "POST", b"", Cookie=page.cookie, Content_Length=length).status == 413
+    for length, status in (("", 411), ("-1", 413), (str(BODY + 1), 413)):
+        assert ask(page, "/", "POST", b"", Cookie=page.cookie, Content_Length=length).status == status
+    assert not api.asked
+
+
+@pytest.mark.parametrize("verb", ["PUT", "HEAD", "OPTIONS"])
+def test_another_method_is_refused_as_text(page: web.Web, api: FakeProxy, verb: str) -> None:
+    """Protects people from HTML of http.server, which has none of the page's headers."""
+    got = ask(page, "/", verb, Cookie=page.cookie)
+    assert (got.status, got.headers["Content-Type"]) == (501, "text/plain; charset=utf-8")
+    assert got.text == ("" if verb == "HEAD" else f"Unsupported method ({verb!r})\n")
     assert not api.asked
 
 
