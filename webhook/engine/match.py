@@ -142,8 +142,9 @@ def _shape(match: Match, subject: Subject) -> str | None:
 def _placer(match: Match, subject: Subject) -> str | None:
     if subject.placer in match.placer:
         return None
-    placer = f"placed by {subject.placer}" if subject.placer else "of no job that is placed"
-    return f"it is {placer}, not by {_either(match.placer)}"
+    placers = (subject.placer or "", *match.placer)
+    who, *others = ("whole-job admission" if each == Placer.GATE else each for each in placers)
+    return f"it is {f'placed by {who}' if who else 'of no job that is placed'}, not by {_either(others)}"
 
 
 def _devices(match: Match, subject: Subject) -> str | None:
@@ -273,5 +274,5 @@ def _differs(what: str, text: str, allowed: tuple[str, ...]) -> str:
     return f"{what} is {text}, not {_either(allowed)}"
 
 
-def _either(values: tuple[str, ...]) -> str:
+def _either(values: Sequence[str]) -> str:
     return " or ".join(value or '""' for value in values)
