@@ -27,8 +27,8 @@ def load_text(text: str | bytes, source: str) -> Table:
 
 
 def unfolded(text: str) -> str:
-    """What a preview says of warnings, Pods and notes, its folded lines whole again."""
-    return re.sub(r"\n {11}(?=\S)", " ", text)
+    """What a preview says of warnings, Pods, notes and errors, its folded lines whole again."""
+    return re.sub(r"\n( {11}| {7})(?=\S)", " ", text)
 
 
 def noise(size: int, seed: int = 17) -> bytes:

@@ -21,6 +21,7 @@ from jsonschema import Draft202012Validator
 from contract import keys
 from testbed import chart
 from testbed.mpijob import mpijob
+from tests.helpers import unfolded
 from tests.rules.tables import EXTENDS, HEAD
 from webhook.cli import main
 from webhook.documents import dump_yaml, read_documents
@@ -113,8 +114,10 @@ def test_preview_n_is_the_namespace_of_documents_that_name_none(tmp_path: Path) 
     for words in (("-n=ml", other), ("-n", "default", other), ("-n", "ml", "--old", other, both)):
         result = run("preview", *words)
         assert (result.exit_code, result.stdout) == (2, "")
-        assert result.stderr.startswith(f"error: {other}:5:1: the namespace from the provided object")
-        assert "You must pass '--namespace=own' to perform this operation." in result.stderr
+        assert max(map(len, result.stderr.splitlines())) <= 100
+        said = unfolded(result.stderr)
+        assert said.startswith(f"error: {other}:5:1: the namespace from the provided object")
+        assert "You must pass '--namespace=own' to perform this operation." in said
 
 
 @pytest.mark.parametrize(
@@ -147,6 +150,14 @@ def test_preview_by_another_table(job: Path, tmp_path: Path) -> None:
     assert "\n  placed: 4 workers on any 4 nodes;" in run("preview", "--rules", table, job).stdout
 
 
+def test_a_name_that_no_namespace_has_is_refused_as_over_http(job: Path) -> None:
+    """Protects from a preview of a place that no cluster has."""
+    result = run("preview", "-n", "Bad_NS", job)
+    assert (result.exit_code, result.stdout) == (2, "")
+    message = "parameter namespace is 'Bad_NS'; allowed is a name of 1 to 63 characters"
+    assert message in " ".join(result.stderr.split())
+
+
 UNREADABLE = {
     "a missing file": (None, "No such file or directory"),
     "no YAML": ("a: [\n", "x.yaml:2:"),
@@ -164,7 +175,7 @@ def test_preview_of_what_cannot_be_read_exits_with_2_and_says_where(
         path.write_text(text)
     result = run("preview", path)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert message in result.stderr
+    assert message in unfolded(result.stderr)
     assert result.stderr.startswith("error: ")
 
 

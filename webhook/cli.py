@@ -20,7 +20,7 @@ from webhook.preview.cases import FAILURES, Case, case_of, unreadable
 from webhook.preview.formats import FORMATS, PIPELINES, WITHOUT_PODS, as_diff
 from webhook.preview.run import EMPTY, Preview, preview
 from webhook.preview.sentence import headline, totals
-from webhook.preview.terminal import beside, coloured, summary
+from webhook.preview.terminal import coloured, failed, summary
 from webhook.rules.draft import ROWS, Draft
 from webhook.rules.lint_policies import notes
 from webhook.rules.load import build, installed_draft, load_installed
@@ -98,6 +98,16 @@ def _serve(program: str, given: dict[str, Any]) -> None:
         _fail(str(error))
 
 
+def namespace(name: str) -> str:
+    """Returns the name of a namespace, refused as over HTTP."""
+    from webhook.preview.inputs import ParameterError, checked  # noqa: PLC0415 - Flask costs time
+
+    try:
+        return checked("namespace", name)
+    except ParameterError as error:
+        raise click.UsageError(str(error.description)) from None
+
+
 @main.command("preview")
 @click.argument("files", nargs=-1, metavar="FILE...", type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
@@ -109,7 +119,7 @@ def _serve(program: str, given: dict[str, Any]) -> None:
     help="The same as FILE, as in kubectl; a directory means its YAML and JSON files.",
 )
 @click.option("-R", "--recursive", is_flag=True, help="Look for files below directories as well.")
-@click.option("-n", "--namespace", help="For documents that name none; those that do have to name the same.")
+@click.option("-n", "--namespace", type=namespace, help="For documents that name none; others must name it.")
 @click.option(
     "-o", "--output", "form", type=click.Choice([*FORMATS, *PIPELINES]), default="diff", show_default=True
 )
@@ -157,7 +167,7 @@ def preview_command(  # noqa: PLR0913 - click passes each option
     if not shown and not broken:
         _stop(form, EMPTY, *((str(path), 1, EMPTY) for path in given))
     pairs = list(zip(documents, shown, strict=True))
-    cases = [case_of(table, document, item, must_place=must_place) for document, item in pairs]
+    cases = [case_of(document, item, must_place=must_place) for document, item in pairs]
     if form in PIPELINES:
         cases = [*(unreadable(*place) for _, place in broken), *cases]
         say(PIPELINES[form](cases), nl=False, commands=form == "github")
@@ -179,7 +189,7 @@ def _say_previews(form: str, shown: list[Preview], cases: list[Case]) -> None:
             say(coloured(as_diff([item])), nl=False)
         lines = [] if form == "why" else summary(item)
         first = [] if form in {"diff", "why"} else [coloured(headline(item))]
-        say("".join(f"{line}\n" for line in (*first, *lines, *beside(case))), err=True, nl=False)
+        say("".join(f"{line}\n" for line in (*first, *lines, *failed(case))), err=True, nl=False)
     if len(shown) > 1 and form != "why":
         say(totals(shown), err=form != "diff")
 
@@ -338,7 +348,8 @@ def _read(path: Path) -> list[Document] | DocumentError | OSError:
 def _told(error: DocumentError | OSError) -> tuple[str, tuple[str, int, str]]:
     """What to say of what cannot be read, and the same with its place apart."""
     if isinstance(error, DocumentError):
-        return printable(str(error)), (error.source, error.line, error.message)
+        text = folded(printable(str(error)), "error: ").removeprefix("error: ")
+        return text, (error.source, error.line, error.message)
     return printable(f"{error.filename}: {error.strerror}"), (str(error.filename), 1, str(error.strerror))
 
 

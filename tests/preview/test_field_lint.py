@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from testbed.mpijob import mpijob
 from tests.docs.blocks import REPOSITORY
+from tests.helpers import unfolded
 from webhook.cli import main
 from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
 from webhook.engine import Request, evaluate, faults
@@ -387,7 +388,7 @@ def test_the_template_of_the_field_is_recognised() -> None:
     assert result.exit_code == 2
     assert (
         "a template of Helm: render it first, helm template CHART | ultraserver-webhook preview -"
-        in result.output
+        in unfolded(result.output)
     )
 
 
@@ -399,7 +400,7 @@ def test_a_file_that_cannot_be_read_hides_no_other(form: str) -> None:
     assert result.exit_code == 2
     assert "base" in result.stdout
     assert bad in result.output
-    assert "a Kubernetes object is a map with apiVersion and kind" in result.output
+    assert "a Kubernetes object is a map with apiVersion and kind" in unfolded(result.output)
     assert "No such file" in result.output
 
 

@@ -119,5 +119,7 @@ def test_hints_stand_on_standard_error_and_change_no_output_and_no_status(tmp_pa
     file.write_text(dump_yaml(misspelt(WORKER, "replicas", "replcas")), encoding="utf-8")
     result = CliRunner().invoke(main, ["preview", str(file), "-o", "json"])
     assert result.exit_code == 0
-    assert json.loads(result.stdout)["items"][0]["warnings"] == []
-    assert "  warning  /spec/mpiReplicaSpecs/Worker: unknown field 'replcas'" in result.stderr
+    (item,) = json.loads(result.stdout)["items"]
+    hint = "/spec/mpiReplicaSpecs/Worker: unknown field 'replcas'"
+    assert (item["warnings"], [text.startswith(hint) for text in item["hints"]]) == ([], [True])
+    assert f"  warning  {hint}" in result.stderr

@@ -114,6 +114,8 @@ def test_what_cannot_be_an_update_is_an_error(
     """With the place of the document, and of what is stored."""
     result = run(tmp_path, suspended(), old=old, words=words)
     assert result.exit_code == 2
-    assert said.format(old=tmp_path / "old.yaml") in result.stderr
+    assert said.format(old=tmp_path / "old.yaml") in unfolded(result.stderr)
     if not words:
-        assert "<stdin>:1:1: it would update kubeflow.org/v2beta1/MPIJob default/train, but" in result.stderr
+        assert "<stdin>:1:1: it would update kubeflow.org/v2beta1/MPIJob default/train, but" in unfolded(
+            result.stderr
+        )

@@ -58,7 +58,9 @@ def test_pods_of_all_jobs_have_a_limit_together(monkeypatch: pytest.MonkeyPatch)
     jobs = {"apiVersion": "v1", "kind": "List", "items": [mpijob(12), mpijob(12)]}
     result = run(obj=jobs)
     assert result.exit_code == 2
-    assert "with its Pods there are too many to look at: preview fewer jobs, or without Pods" in result.stderr
+    assert "with its Pods there are too many to look at: preview fewer jobs, or without Pods" in unfolded(
+        result.stderr
+    )
     assert run(obj=mpijob(12)).exit_code == 1
 
 

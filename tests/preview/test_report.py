@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from contract import keys
 from testbed.mpijob import mpijob
+from tests.helpers import unfolded
 from tests.preview.schema import SCHEMA, assert_as_published
 from webhook.cli import main
 from webhook.documents import DocumentError, dump_yaml, read_documents
@@ -139,8 +140,11 @@ def test_people_read_who_set_what_and_which_condition_failed(ours: tuple[str, st
         "  not placed: its workers ask for aws.amazon.com/neuron, but no rule of the table"
     )
     assert totals == "0 placed, 1 not placed, 1 refused\n"
+    # A pointer stays in one piece, to be copied.
+    assert [line for line in text.splitlines() if len(line) > 100 and " " in line.strip()] == []
     at = "/spec/mpiReplicaSpecs/Worker/template/spec/hostname"
-    assert f'  fired    ours ({ours[1]}:7): Ours.\n           {at}: "h", was "mine"\n' in job
+    job = unfolded(job)
+    assert f'  fired    ours ({ours[1]}:7): Ours. {at}: "h", was "mine"\n' in job
     assert f"  skipped  job-label ({ours[1]}:5): switched off\n" in job
     assert "shape four-node has together required, not preferred\n" in job
     assert "  no rule  the webhook's record" in job

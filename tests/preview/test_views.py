@@ -122,6 +122,16 @@ def test_a_diff_has_the_warnings_notes_and_hints_that_the_command_prints(client:
     assert "did you mean 'replicas'?" in " ".join(text.split())
 
 
+@pytest.mark.parametrize("kind", ["text/x-diff", "text/plain"])
+def test_no_line_of_text_begins_with_a_command_of_a_pipeline(client: Client, kind: str) -> None:
+    """Protects pipelines that print what curl gets: a folded line may begin with any word of the job's."""
+    job = mpijob(4)
+    job["metadata"]["annotations"] = {"ultraserver-webhook.io/node-config": "::error::x " * 9}
+    text = ask(client, dump_yaml(job), kind).get_data(as_text=True)
+    assert "::error::x" in text
+    assert not re.search(r"(?m)^\s*::", text)
+
+
 def test_many_documents_are_answered_each_with_its_line(client: Client) -> None:
     text = "---\n".join(dump_yaml(mpijob(n, name=f"j{n}")) for n in (2, 4, 16))
     shown = ask(client, text).get_json()["items"]

@@ -6,11 +6,8 @@ from typing import Final, NamedTuple
 
 from common.pointers import numbered
 from webhook.documents import Document
-from webhook.engine.outcome import cut
-from webhook.preview.hints import hints
 from webhook.preview.run import Preview
 from webhook.preview.sentence import sentence
-from webhook.rows.table import Table
 
 FAILURES: Final = ("unreadable", "refused", "not placed")
 """What a finding is about that fails a pipeline; others are about "warning", "hint", "note" and "changed"."""
@@ -40,11 +37,11 @@ class Case(NamedTuple):
         return [found for found in self.findings if found.about in about]
 
 
-def case_of(table: Table, document: Document, shown: Preview, *, must_place: bool) -> Case:
+def case_of(document: Document, shown: Preview, *, must_place: bool) -> Case:
     """The case of a document, Lists opened; with ``must_place`` one that is not a candidate fails."""
     # Of a candidate whose workers take nodes the engine tells the shape.
     placed = "shape" in shown.outcome.facts or shown.outcome.denials
-    found = tuple(_findings(table, document, shown, must_place=must_place and not placed))
+    found = tuple(_findings(document, shown, must_place=must_place and not placed))
     skipped = "" if placed or shown.outcome.operations else shown.outcome.reason
     return Case(document.source, document.line, shown.title, found, skipped)
 
@@ -54,7 +51,7 @@ def unreadable(file: str, line: int, text: str) -> Case:
     return Case(file, line, "cannot be read", (Finding("unreadable", line, text),))
 
 
-def _findings(table: Table, document: Document, shown: Preview, *, must_place: bool) -> Iterator[Finding]:
+def _findings(document: Document, shown: Preview, *, must_place: bool) -> Iterator[Finding]:
     outcome = shown.outcome
     if must_place:
         yield Finding("not placed", document.line, f"not a candidate: {outcome.reason}")
@@ -63,8 +60,7 @@ def _findings(table: Table, document: Document, shown: Preview, *, must_place: b
     for pod in shown.parts[1:]:
         for about, messages in (("refused", pod.outcome.denials), ("warning", pod.outcome.warnings)):
             yield from (Finding(about, document.line, f"Pod {pod.share}: {text}") for text in messages)
-    for path, text in hints(table, document.value):
-        yield Finding("hint", document.line_of(path), cut(text))
+    yield from (Finding("hint", *hint) for hint in shown.hints)
     yield from (Finding("note", document.line, note) for note in shown.notes)
     if shown.outcome.operations:
         yield Finding("changed", document.line, sentence(shown))

@@ -72,17 +72,20 @@ def read_query(query: MultiDict[str, str]) -> dict[str, Any]:
         if len(texts) > 1:
             message = f"parameter {name} is given {len(texts)} times: give it once"
             raise ParameterError("repeated-parameter", message)
-        asked[name.replace("-", "_")] = _value(name, texts[0], known[name])
+        text = checked(name, texts[0])
+        asked[name.replace("-", "_")] = text == "true" if known[name]["type"] == "boolean" else text
     return asked
 
 
-def _value(name: str, text: str, schema: dict[str, Any]) -> str | bool:
+def checked(name: str, text: str) -> str:
+    """Returns the text of a known parameter; one that is wrong is a `ParameterError`."""
+    schema = schemas()[name]
     values = schema.get("enum", ["true", "false"])
     allowed = schema.get("description") or ", ".join(values)
     if not (re.fullmatch(schema["pattern"], text) if "pattern" in schema else text in values):
         message = f"parameter {name} is {_quoted(text)}; allowed is {allowed}"
         raise ParameterError("invalid-parameter", message)
-    return text == "true" if schema["type"] == "boolean" else text
+    return text
 
 
 def _quoted(text: str) -> str:

@@ -15,8 +15,6 @@ from contract.place import Place
 from webhook import limits
 from webhook.app import as_json
 from webhook.documents import dump_yaml
-from webhook.engine.outcome import cut
-from webhook.preview.hints import hints
 from webhook.preview.inputs import ParameterError, answer, read_query, refuse_longer
 from webhook.preview.lines import diff_lines
 from webhook.preview.report import rules_of
@@ -84,7 +82,7 @@ def answer_of(item: Preview) -> dict[str, Any]:
         "title": printable(item.title),
         "verdict": judged(item)[0],
         "sentence": sentence(item),
-        "warnings": [*item.outcome.warnings, *(cut(text) for _, text in hints(item.table, item.object))],
+        "warnings": [*item.outcome.warnings, *(text for _, text in item.hints)],
         "notes": list(item.notes),
     }
 
@@ -118,10 +116,10 @@ def picture(item: Preview) -> dict[str, Any] | None:
 def _unit(place: Place, number: int) -> dict[str, Any]:
     first = number * place.size
     nodes: list[int | None] = [*range(first, min(first + place.size, place.workers))]
-    if place.unit == PAIR:
-        nodes += [None] * (NODES - len(nodes))
     names = {SERVER: "UltraServer", PAIR: "pair"}
-    name = names.get(place.unit, "node" if place.size == 1 else "unit")
+    name = "node" if place.size == 1 else names.get(place.unit, "unit")
+    if name == "pair":
+        nodes += [None] * (NODES - len(nodes))
     return {"name": f"{name} {number + 1}", "nodes": nodes}
 
 

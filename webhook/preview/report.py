@@ -50,6 +50,7 @@ def item_of(shown: Preview) -> dict[str, Any]:
         "shadow": _shadow(outcome),
         "pods": None if shown.pods is None else [_pods(pod) for pod in shown.pods],
         "notes": list(shown.notes),
+        "hints": [text for _, text in shown.hints],
     }
 
 

@@ -20,7 +20,7 @@ from webhook.engine.jobs import is_pod
 from webhook.engine.outcome import Change, JobError, bounded, cut
 from webhook.engine.pods import pods_of
 from webhook.objects.tree import Json, WrongTypeError, get
-from webhook.preview.hints import unfinished
+from webhook.preview.hints import hints, unfinished
 from webhook.preview.sent import not_sent
 from webhook.rows.table import Table
 
@@ -65,6 +65,7 @@ class Preview:
         pods: that are made of it; None if nobody asks.
         notes: on those that cannot be shown.
         hint: what it requests that is probably a misspelt device, with the line.
+        hints: on other names that are probably misspelt, each with its line.
     """
 
     source: str
@@ -78,6 +79,7 @@ class Preview:
     pods: tuple["Preview", ...] | None = None
     notes: tuple[str, ...] = ()
     hint: str = ""
+    hints: tuple[tuple[int, str], ...] = ()
 
     @property
     def title(self) -> str:
@@ -147,10 +149,9 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         notes = (note,) if note else ()
         # A review holds text there, as the API server has read the object.
         outcome = replace(outcome, warnings=bounded([*outcome.warnings, *unfinished(each.value)]))
-        hint = _hint(each, outcome)
-        found.append(
-            Preview(source, each.value, where, outcome, table, all_rules, stored, notes=notes, hint=hint)
-        )
+        item = Preview(source, each.value, where, outcome, table, all_rules, stored, notes=notes)
+        near = tuple((each.line_of(path), cut(text)) for path, text in hints(table, each.value))
+        found.append(replace(item, hint=_hint(each, outcome), hints=near))
     numbers = count() if most_pods is None else iter(range(most_pods))
     return [_with_pods(item, now, numbers, tell) for item in found] if pods else found
 
@@ -184,7 +185,9 @@ def _with_pods(job: Preview, now: float, numbers: Iterator[int], tell: Callable[
         else:
             verify(pod, outcome)
             share = Share(job.title, group, number, number, of)
-            pods.append(replace(job, object=pod, outcome=outcome, share=share, stored=None, notes=()))
+            pods.append(
+                replace(job, object=pod, outcome=outcome, share=share, stored=None, notes=(), hints=())
+            )
     return replace(job, pods=tuple(pods), notes=(*job.notes, *notes))
 
 

@@ -1,18 +1,15 @@
 """A preview for people at a terminal: coloured diff, and a few lines on what was decided and why."""
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from typing import Final
 
 from common.exits import style
-from common.texts import folded, printable
 from webhook.preview.cases import Case
 from webhook.preview.formats import as_diff
-from webhook.preview.hints import hints
 from webhook.preview.pods import told
 from webhook.preview.run import Preview
 from webhook.preview.sentence import Verdict
-from webhook.preview.why import messages
+from webhook.preview.why import messages, row
 
 _COLOURS: Final = {
     "+++": None,
@@ -41,18 +38,13 @@ def _line(line: str) -> str:
 
 
 def summary(item: Preview) -> list[str]:
-    """What the sentence leaves out: policy, shadow, warnings, Pods and notes."""
+    """What the sentence leaves out: policy, shadow, warnings, Pods, notes and hints."""
     return [_row(name, text) for name, text in _rows(item)]
 
 
 def as_text(previews: Iterable[Preview]) -> str:
     """Returns what the command prints of previews, without colours."""
-    return as_diff(previews, _plain)
-
-
-def _plain(item: Preview) -> str:
-    hinted = (("warning", text) for _, text in hints(item.table, item.object))
-    return "".join(f"{_folded(name, text)}\n" for name, text in chain(_rows(item), hinted))
+    return as_diff(previews, lambda item: "".join(f"{row(*each)}\n" for each in _rows(item)))
 
 
 def _rows(item: Preview) -> Iterator[tuple[str, str]]:
@@ -63,19 +55,14 @@ def _rows(item: Preview) -> Iterator[tuple[str, str]]:
         own = () if like else messages(pod.outcome)
         yield from ((name, text) for name, text in own if name in {"warning", "denied"})
     yield from (("note", note) for note in item.notes)
+    yield from (("warning", text) for _, text in item.hints)
 
 
-def beside(case: Case) -> list[str]:
-    """What the engine does not say of a document: what was probably meant, and that it had to be placed."""
-    hints, failures = case.about("hint"), case.about("not placed")
-    return [_row("warning", hint.text) for hint in hints] + [_row("failed", each.text) for each in failures]
+def failed(case: Case) -> list[str]:
+    """That a document had to be placed, and is not."""
+    return [_row("failed", each.text) for each in case.about("not placed")]
 
 
 def _row(name: str, text: str) -> str:
     colour = {"warning": "yellow", "denied": "red", "failed": "red"}.get(name)
-    row = _folded(name, text)
-    return style(row, fg=colour) if colour else row
-
-
-def _folded(name: str, text: str) -> str:
-    return folded(printable(text), f"  {name:8} ")
+    return style(row(name, text), fg=colour) if colour else row(name, text)

@@ -7,6 +7,7 @@ from typing import Final
 
 from flask import Blueprint, Response, abort, request
 
+from common.exits import clean
 from common.texts import printable
 from webhook.preview.browser import guard
 from webhook.preview.formats import FORMATS, WITHOUT_PODS
@@ -72,7 +73,8 @@ def show(source: TableSource, work: Work) -> Response:
     if status != HTTPStatus.OK:
         joined = request.mimetype == CURL and b"\n" not in texts["request"]
         abort(status, text + JOINED if joined else text)
-    return Response(text, content_type=f"{kind}; charset=utf-8")
+    # A pipeline reads its own commands in what curl prints.
+    return Response(clean(text), content_type=f"{kind}; charset=utf-8")
 
 
 def accepted() -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from common.texts import printable
+from common.texts import folded, printable
 from webhook.engine.outcome import Outcome, State
 from webhook.objects.tree import shown
 from webhook.preview.pods import told
@@ -36,26 +36,32 @@ def _with_pods(of: Preview) -> Iterator[str]:
     yield from _lines(of)
     for pod, like in told(of.pods or ()):
         yield from [f"{printable(of.source)}: Pod {printable(like)}"] if like else _lines(pod)
-    yield from (f"{printable(of.source)}: {printable(note)}" for note in of.notes)
+    yield from (folded(printable(note), f"{printable(of.source)}: ") for note in of.notes)
+    yield from (row("warning", text) for _, text in of.hints)
+
+
+def row(name: str, text: str) -> str:
+    """A message behind what it is, in lines of at most `WIDTH` columns."""
+    return folded(printable(text), f"  {name:8} ")
 
 
 def _lines(of: Preview) -> Iterator[str]:
     item = item_of(of)
     yield headline(of)
-    yield f"  reason   {item['reason']}"
+    yield row("reason", item["reason"])
     if job := item["job"]:
         size = "{workers} workers, {nodes} nodes, node config {nodeConfig}".format(**job)
-        yield f"  shape    {job['shape']} ({size})"
-    yield from (f"  {name:8} {printable(text)}" for name, text in messages(of.outcome))
+        yield row("shape", f"{job['shape']} ({size})")
+    yield from (row(*each) for each in messages(of.outcome))
     fields: dict[str, list[str]] = {}
     for change in item["changes"]:
         fields.setdefault(change["rule"]["name"] if change["rule"] else "", []).append(_field(change))
     for rule in sorted(item["rules"], key=lambda rule: rule["state"] is not State.FIRED):
         where = " ({file}:{line})".format(**rule["source"]) if rule["source"] else ""
-        yield f"  {rule['state']:8} {rule['name']}{where}: {printable(rule['why'])}"
+        yield row(rule["state"], f"{rule['name']}{where}: {rule['why']}")
         yield from fields.get(rule["name"], ())
     if "" in fields:
-        yield "  no rule  the webhook's record, a launcher's init script, and what it takes back or puts back"
+        yield row("no rule", "the webhook's record, a launcher's init script, and what it takes or puts back")
         yield from fields[""]
 
 
@@ -63,4 +69,4 @@ def _field(change: Mapping[str, Any]) -> str:
     before, after = (
         "nothing" if value is None else shown(value, WIDEST) for value in (change["before"], change["after"])
     )
-    return f"           {printable(change['path'])}: {after}, was {before}"
+    return row("", f"{printable(change['path'])}: {after}, was {before}")
