@@ -7,6 +7,7 @@ import pytest
 
 from testbed.mpijob import mpijob
 from webhook.documents import dump_yaml, read_documents
+from webhook.objects.tree import Json, put
 from webhook.preview.run import Preview, preview
 from webhook.preview.sentence import sentence, totals
 from webhook.rules.load import load_installed
@@ -35,12 +36,29 @@ def annotated(obj: Any, **annotations: str) -> Any:
     return obj
 
 
-def shown(obj: Any, table: str = "", folder: Path | None = None, *, placement: bool = True) -> Preview:
+def shown(
+    obj: Any, table: str = "", folder: Path | None = None, *, placement: bool = True, old: Json = None
+) -> Preview:
     rules = None
     if folder and table:
         (rules := folder / "table.yaml").write_text(TABLE + table)
-    (item,) = preview(load_installed(rules, placement=placement), read_documents(dump_yaml(obj)))
+    stored = None if old is None else read_documents(dump_yaml(old))
+    installed = load_installed(rules, placement=placement)
+    (item,) = preview(installed, read_documents(dump_yaml(obj)), old=stored)
     return item
+
+
+def with_ranks() -> Any:
+    """A job of three workers whose launcher takes the fourth node."""
+    obj = put(mpijob(3), ("spec", "runLauncherAsWorker"), value=True)
+    launcher = ("spec", "mpiReplicaSpecs", "Launcher", "template", "spec", "containers", 0, "resources")
+    return put(obj, launcher, {"limits": {"aws.amazon.com/neuron": 16}})
+
+
+def without_numbers(workers: int) -> Any:
+    """A NonIndexed Job."""
+    spec = {"parallelism": workers, "template": mpijob(4)["spec"]["mpiReplicaSpecs"]["Worker"]["template"]}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": spec}
 
 
 CASES = {
@@ -63,6 +81,23 @@ CASES = {
     ),
     "no units": (mpijob(3), f"placed: 3 workers on any 3 nodes; {WAITS}all 3 nodes are free"),
     "a claim": (mpijob(4, claim="us-4-node-config"), f"placed: {ONE}; {WAITS}all 4 nodes are free"),
+    "a launcher with ranks": (with_ranks(), f"placed: 4 Pods{ONE[9:]}; {WAITS}all 4 nodes are free"),
+    "no numbers": (
+        without_numbers(8),
+        f"placed: 8 workers on 8 nodes, {ALONE}; the scheduler places the Pods one by one",
+    ),
+    "no numbers and one block": (
+        without_numbers(4),
+        f"placed: {ONE}; the scheduler places the Pods one by one",
+    ),
+    "a native gang": (
+        requesting("aws.amazon.com/neuron", schedulingGroup={"podGroupName": "gang"}),
+        "placed: 4 workers on 4 nodes; the PodGroup that the job names places the Pods",
+    ),
+    "a node of its own": (
+        requesting("aws.amazon.com/neuron", nodeName="n1"),
+        "not placed: its workers name their node themselves, so no scheduler places them",
+    ),
     "another scheduler": (
         requesting("aws.amazon.com/neuron", schedulerName="mine"),
         f"placed: {ONE}; the scheduler places the Pods one by one",
@@ -160,6 +195,74 @@ def test_a_stored_job_is_placed_as_it_was() -> None:
     assert sentence(shown(once.outcome.after)) == sentence(once)
 
 
+RUNNING: Json = {"startTime": "2026-11-25T12:00:00Z"}
+SUCCEEDED: Json = RUNNING | {"conditions": [{"type": "Succeeded", "status": "True"}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (RUNNING, f"placed: {ONE}; the update leaves the stored place as it is"),
+        (SUCCEEDED, "not placed: the job has ended"),
+    ],
+    ids=["running", "ended"],
+)
+def test_an_update_of_a_job_with_pods_says_where_they_are(status: Json, text: str) -> None:
+    """Protects from "not placed" of a job that runs, as its file says nothing of the place it has."""
+    stored = {**shown(mpijob(4)).outcome.after, "status": status}
+    assert sentence(shown(mpijob(4), old=stored)) == text
+
+
+WITHOUT_ROWS = {
+    "together": ("together-required together-preferred", 4, f"placed: 4 workers on 4 nodes, {ALONE}"),
+    "blocks": ("together-required together-preferred", 8, f"placed: 8 workers on 8 nodes, {ALONE}"),
+    "nodes": ("nodes-with-server-id", 4, f"placed: 4 workers on 4 nodes, {ALONE}"),
+    "apart": (
+        "apart-by-job-label apart-from-other-jobs apart-across-namespaces",
+        4,
+        "placed: 4 workers on one whole UltraServer",
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", ["off", "shadow"])
+@pytest.mark.parametrize("case", WITHOUT_ROWS)
+def test_the_scheduler_keeps_only_what_the_terms_say(case: str, mode: str, tmp_path: Path) -> None:
+    """Protects from a promise of which the rows are off or in shadow."""
+    names, workers, text = WITHOUT_ROWS[case]
+    rows = ", ".join(f'{{name: {name}, mode: "{mode}"}}' for name in names.split())
+    item = shown(mpijob(workers), f"rules: [{rows}]\n", tmp_path, placement=False)
+    assert sentence(item) == f"{text}; the scheduler places the Pods one by one"
+
+
+@pytest.mark.parametrize(
+    ("asked", "where"),
+    [
+        ({}, "in blocks of 4 on 2 whole UltraServers"),
+        ({"required-topology": "kubernetes.io/hostname"}, "on 8 nodes"),
+        (
+            {"slice-required-topology": "neuron.amazonaws.com/ultraserver-server-id-4", "slice-size": "4"},
+            "in blocks of 4 on 2 whole UltraServers",
+        ),
+        (
+            {"slice-required-topology": "neuron.amazonaws.com/ultraserver-server-id-4", "slice-size": "8"},
+            "on 8 nodes",
+        ),
+    ],
+    ids=["nothing", "nodes", "slices", "other slices"],
+)
+def test_kueue_keeps_only_what_the_workers_ask(asked: dict[str, str], where: str, tmp_path: Path) -> None:
+    """Protects the sentence from the words of a warning, which here is switched off."""
+    rows = "rules: [{name: kueue-chooses-nodes, mode: enforce}, {name: kueue-not-whole, mode: off}]\n"
+    obj = put(mpijob(8), ("metadata", "labels"), {"kueue.x-k8s.io/queue-name": "team"})
+    annotations = {f"kueue.x-k8s.io/podset-{key}": value for key, value in asked.items()}
+    obj = put(
+        obj, ("spec", "mpiReplicaSpecs", "Worker", "template", "metadata"), {"annotations": annotations}
+    )
+    item = shown(obj, rows, tmp_path)
+    assert sentence(item) == f"placed: 8 workers {where}; Kueue chooses the nodes and starts the job"
+
+
 def test_a_last_line_counts_every_verdict() -> None:
     items = [shown(obj) for obj, _ in CASES.values()]
-    assert totals(items) == "8 placed, 7 not placed, 1 refused"
+    assert totals(items) == "12 placed, 8 not placed, 1 refused"

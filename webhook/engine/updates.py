@@ -27,6 +27,7 @@ from webhook.undo.takeback import take_back
 _Template = tuple[str, Path, Json]
 """The role of a group, the path of its template in the new object, and the template in the stored one."""
 
+MADE: Final = "its pods were made of the stored templates already"
 UNNAMED: Final = (
     "a job made by generateName keeps the terms of its first size; delete it and create it in the new one"
 )
@@ -95,7 +96,7 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
     if states is None:
         return f"the rule table says nothing of updates of a {workload.name}"
     if isinstance(states, Suspending) and not has_no_pods(states, stored):
-        return "its pods were made of the stored templates already"
+        return MADE
     templates = _templates(workload, stored, new)
     if not any(record.read(before) for _, _, before in templates):
         return "nothing was added to the stored object, so there is nothing to put back"
