@@ -13,7 +13,7 @@ WIDTH: Final = 100
 NARROWEST: Final = 10
 """Characters of a column that is not made narrower."""
 
-CLOSE: Final = 0.85
+CLOSE: Final = 0.83
 """How alike two names are of which one is the other misspelt; `minReplicas`, `maxReplicas` are less so."""
 
 LONGEST_NAME: Final = 200

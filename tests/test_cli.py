@@ -116,8 +116,8 @@ def test_preview_n_is_the_namespace_of_documents_that_name_none(tmp_path: Path) 
         assert (result.exit_code, result.stdout) == (2, "")
         assert max(map(len, result.stderr.splitlines())) <= 100
         said = unfolded(result.stderr)
-        assert said.startswith(f"error: {other}:5:1: the namespace from the provided object")
-        assert "You must pass '--namespace=own' to perform this operation." in said
+        assert said.startswith(f"error: {other}:5:1: this object is for namespace")
+        assert "ask for --namespace=own" in said
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,16 @@ from webhook.documents import Document, DocumentError, dump_yaml, expand_lists, 
 from webhook.objects.tree import Json, Path
 
 DELIBERATE = re.compile(
-    r"twice in one map|'<<' stands first|tags are not supported|drops what follows|duplicate anchor"
-    r"|is not text to kubectl|may be a number to kubectl|refuses or rounds|half of a surrogate pair"
-    r"|directives such as|expected <document start>|did not find expected node content"
-    r"|this character is not allowed|indent with spaces, not tabs|does not know the escape"
+    r"twice in one map|merges '<<' here|the tag .* is not supported|drops what follows|duplicate anchor"
+    r"|does not read the key|may read .* as a number|refuses or rounds|write the character itself"
+    r"|expected <document start>|did not find expected node content|only JSON here"
+    r"|is not allowed in YAML|indent with spaces, not tabs|reads the escape"
 )
 """What ADR 0016 says is refused although kubectl takes it."""
+
+
+LEFT_TO_KUBECTL = re.compile(r"incompatible YAML|did not find expected (?:<document start>|node content)")
+"""What kubectl refuses and says clearly, of directives and `...`, and is read here."""
 
 
 def refusal(text: str | bytes) -> str:
@@ -48,10 +52,12 @@ def test_every_case_reads_as_in_kubectl_or_is_refused_for_a_stated_reason() -> N
                 wrong.append((case, error))
             continue
         read += 1
+        if theirs is None and LEFT_TO_KUBECTL.search(case["error"]):
+            continue
         if json.dumps(ours, sort_keys=True) != json.dumps(theirs, sort_keys=True):
             wrong.append((case, ours))
     assert wrong == []
-    assert len(KUBECTL) >= 310
+    assert len(KUBECTL) >= 320
     assert read >= 150
 
 
@@ -98,70 +104,55 @@ def test_aliases_share_nothing() -> None:
     assert value == {"a": {"b": [1]}, "c": {"b": [1, 2]}, "d": {"b": [1, 3]}}
 
 
-LONG = "x" * 5_000_000
-ENDLESS = [
-    ("a: 1\nb: " + LONG, 2),
-    ("a: 1\nb:\n  c: '" + LONG, 3),
-    ("a: |\n" + "  x\n" * 1_500_000, 2),
-    ("a: |\n" + "\n" * 5_000_000, 2),
-    ("a: 1\n\n" + LONG + ": 1\n", 3),
-    ("- a\n- 1\n\n# " + LONG, 4),
-    ("a: \u00e9\n---\nb: 2\n---\n" + LONG, 5),
-]
-"""Texts that are refused before all of them is parsed, each with the line where what is too long begins."""
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: 1\nb: 2\na: 3", "f:3:1: key 'a' twice in one map, kubectl would take the last: remove one"),
-        ('{"a": 1,\n"b": {"c": 1,\n "c": 2}}', "f:3:2: key 'c' twice in one map"),
-        ('{"a": 1e999}', "f:1:7: 1e999 is a number that kubectl refuses or rounds"),
-        ("a: [.inf]", "f:1:5: .inf may be a number to kubectl: quote it if text is meant"),
-        ("a:\n- !foo b", "f:2:3: tags are not supported: take it off"),
-        ("a: ! 12", "f:1:4: tags are not supported"),
-        ("a: !!int x", "f:1:4: tags are not supported"),
+        ("a: 1\nb: 2\na: 3", "f:3:1: key 'a' is twice in one map, kubectl takes the last: remove one"),
+        ('{"a": 1,\n"b": {"c": 1,\n "c": 2}}', "f:3:2: key 'c' is twice in one map"),
+        ('{"a": 1e999}', "f:1:7: kubectl refuses or rounds the number 1e999: quote it, or"),
+        ("a: [.inf]", "f:1:5: kubectl may read .inf as a number: quote it if it is text"),
+        ("a:\n- !foo b", "f:2:3: the tag !foo is not supported: remove it"),
+        ("a: ! 12", "f:1:4: the tag ! is not supported"),
+        ("a: !!int x", "f:1:4: the tag !!int is not supported"),
         ("a: *x", "f:1:4: found undefined alias: write its anchor before it"),
-        ("a: &x [*x]", "f:1:4: nested deeper than 100 levels, or within itself"),
+        ("a: &x [*x]", "f:1:4: nested deeper than 100 levels, or an alias within its own anchor"),
         ("a: &x 1\nb: &x 2", "f:2:4: second occurrence, found duplicate anchor; first occurrence: give it"),
-        ("a: {b: 1, <<: {b: 2}}", "f:1:11: '<<' stands first in its map"),
+        ("a: {b: 1, <<: {b: 2}}", "f:1:11: kubectl merges '<<' here in its own way"),
         ("a: 1\n...\nb: 2", "f:2:1: kubectl drops what follows '...'"),
-        ("a: 1\n---\n# c\n\n...\n", "f:2:1: kubectl cannot read '...' without a document"),
         ("--- a", "f:1:4: only a comment may follow '---'"),
-        ("%YAML 1.2\n---\na: 1", "f:1:1: directives such as %YAML are not supported"),
-        ("a: \x07", "f:1:4: this character is not allowed in YAML"),
-        (b"a: 1\nb: \xff", "f:2:4: not UTF-8: save it as UTF-8"),
-        ("a: \ud800", "f:1:4: not UTF-8"),
+        ("a: \x07", r"f:1:4: '\x07' is not allowed in YAML: remove it"),
+        (b"a: 1\nb: \xff", "f:2:4: the byte 0xff is not UTF-8: save the file as UTF-8"),
+        ("a: \ud800", "f:1:4: the byte 0xed is not UTF-8"),
         (
             '{"a": "\\ud800"}',
-            "f:1:10: found invalid Unicode character escape code, while parsing a quoted scalar: half of a",
+            "f:1:10: found invalid Unicode character escape code, while parsing a quoted scalar: write the",
         ),
         (
             "\na: " + "x" * (limits.TEXT + 1),
-            f"f:2:4: a text of {limits.TEXT + 1} characters; {limits.TEXT} are",
-        ),
-        ("a: |\n  " + "x" * limits.TEXT, f"f:1:4: a text of {limits.TEXT + 1} characters"),
-        *(
-            (text, f"f:{line}:1: more than {2 * limits.TEXT} characters of one text")
-            for text, line in ENDLESS
+            f"f:2:4: a text of {limits.TEXT + 1} characters, at most {limits.TEXT} are",
         ),
         ("[" * 101 + "]" * 101, "f:1:101: nested deeper than 100 levels"),
         ('{"a":' * 101 + "1" + "}" * 101, "f:1:501: nested deeper than 100 levels"),
         ('{"a":' * 90000, "f:1:501: nested deeper than 100 levels"),
-        ("a: 1\n{b: c}: x", "f:2:1: a map or a list is not a key"),
-        ("~: x", "f:1:1: key ~ is not text to kubectl: quote it"),
-        ("on: x", "f:1:1: key on is not text to kubectl: quote it"),
-        ("a: 1\r---\nb: 2", "f:1:5: this character is not allowed in YAML"),
+        ("a: 1\n{b: c}: x", "f:2:1: a map or a list cannot be a key"),
+        ("~: x", 'f:1:1: kubectl does not read the key ~ as text: write "~"'),
+        ("on: x", 'f:1:1: kubectl does not read the key on as text: write "on"'),
+        ("a: 1\r---\nb: 2", "f:1:5: '\\r' is not allowed in YAML"),
         ("a: |\n \t\n  x", "f:2:2: found a tab"),
         ('a: "\\UFFFFFFFF"', "f:1:"),
         ("x: &x [[]]\nz: " + "[" * 98 + "*x" + "]" * 98, "f:1:8: nested deeper than 100 levels"),
         (
             '{"a": 1} {"b": 2}',
-            "f:1:10: did not find expected <document start>: separate documents, of JSON too",
+            "f:1:10: did not find expected <document start>: write a line '---' between",
         ),
         ('{"a": 1,\n"b": 2,, "c": 3', "f:2:8: "),
-        ('a: 1\n"\\/": 2', r"f:2:1: kubectl does not know the escape \/ in YAML: write /"),
-        ('{"a": 1}\n{"b": 2}\n---\nc: 3', "f:2:1: did not find expected <document start>"),
+        ('a: 1\n"\\/": 2', r"f:2:1: kubectl reads the escape \/ in JSON only, and this is YAML: write /"),
+        ('{"a": 1}\n{"b": 2}\n---\nc: 3', "f:3:1: kubectl reads only JSON here"),
+        ('{"a": 1}\n{"b": 2}\n{"c": 3,}', "f:3:9: kubectl reads only JSON here"),
+        ('{"a": 1}\n{"b": 2}\n{"c": NaN}', "f:3:1: kubectl reads only JSON here"),
+        ('{"a": 1} # c', "f:1:10: kubectl reads only JSON here"),
+        ('{"a": NaN, "b": "\\ud83d\\ude00"}', "f:1:20: found invalid Unicode character"),
+        ('{"a": "\\ud83d\\ude00",}', "f:1:10: found invalid Unicode character"),
     ],
 )
 def test_a_refusal_names_the_place_and_the_way_out(text: str | bytes, message: str) -> None:
@@ -192,15 +183,16 @@ def test_an_alias_bomb_is_refused_before_it_costs_anything() -> None:
 def test_lists_are_opened_as_kubectl_opens_them() -> None:
     text = (
         "kind: List\napiVersion: v1\nitems:\n- {kind: A, apiVersion: v1}\n"
-        "- kind: BList\n  apiVersion: w/v1\n  items:\n  - metadata: {name: b}\n- kind: C\n---\nkind: D\n---\n"
+        "- kind: BList\n  apiVersion: w/v1\n  items:\n  - metadata: {name: b}\n"
+        "- {kind: C, apiVersion: v1}\n---\n{kind: D, apiVersion: v1}\n---\n"
         '{"kind": "List", "items": null}\n'
     )
     expanded = expand_lists(read_documents(text, "f"))
     assert [document.value for document in expanded] == [
         {"kind": "A", "apiVersion": "v1"},
         {"metadata": {"name": "b"}, "kind": "B", "apiVersion": "w/v1"},
-        {"kind": "C"},
-        {"kind": "D"},
+        {"kind": "C", "apiVersion": "v1"},
+        {"kind": "D", "apiVersion": "v1"},
     ]
     assert [document.line for document in expanded] == [4, 8, 9, 11]
     assert expanded[1].line_of(("metadata", "name")) == 8
@@ -209,8 +201,11 @@ def test_lists_are_opened_as_kubectl_opens_them() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("kind: List\nitems: {}", "f:2:1: items must be a list"),
-        ('{"items": [\n 1]}', "f:2:1: a Kubernetes object is a map"),
+        ("kind: List\nitems: {}", "f:2:1: items is {}, not a list: write a list of objects"),
+        ("replicas: 4", "f:1:1: this is not a Kubernetes object: it has no kind; add it, or leave"),
+        ("apiVersion: v1\nKind: Pod", "it has no kind; did you mean 'kind' for 'Kind'?"),
+        ("apiVersion: v1\nkind: 5", "it has no kind; add it"),
+        ('{"items": [\n 1]}', "f:2:1: a Kubernetes object is a map with apiVersion and kind, and this is 1"),
     ],
 )
 def test_a_list_of_something_else_is_refused(text: str, message: str) -> None:

@@ -142,9 +142,10 @@ def test_why_asks_the_rule_table_where_the_manifests_put_it(api: FakeApi) -> Non
 def test_files_that_are_not_there_or_no_objects_are_named(api: FakeApi, tmp_path: Path) -> None:
     assert api.objects
     (tmp_path / "list.yaml").write_text("- 1\n")
+    words = "with apiVersion and kind, and this is [1]"
     for given, said in (
         (tmp_path / "no.yaml", f"{tmp_path}/no.yaml: No such file or directory"),
-        (tmp_path, f"{tmp_path}/list.yaml:1:1: a Kubernetes object is a map with apiVersion and kind"),
+        (tmp_path, f"{tmp_path}/list.yaml:1:1: a Kubernetes object is a map {words}"),
         ("-", "no objects to look at"),
     ):
         assert run("preview", "-f", str(given), input="") == (2, "", f"error: {said}\n")

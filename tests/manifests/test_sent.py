@@ -49,6 +49,25 @@ def test_the_table_of_a_preview_is_that_of_the_default_installation(tmp_path: Pa
     assert load_installed(placement=False).revision != load_installed().revision
 
 
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        ("batch/v1/CronJob", "jobTemplate"),
+        ("keda.sh/v1alpha1/ScaledJob", "jobTargetRef"),
+        ("argoproj.io/v1alpha1/Workflow", "templates"),
+        ("trainer.kubeflow.org/v1alpha1/TrainingRuntime", "template"),
+    ],
+)
+def test_a_kind_that_makes_jobs_has_a_note_where_it_requests_devices(kind: str, place: str) -> None:
+    """Protects people from the belief that nothing will happen to the jobs of such an object."""
+    version, _, name = kind.rpartition("/")
+    obj = {"apiVersion": version, "kind": name, "metadata": {"name": "x"}, "spec": {place: [POD]}}
+    (note,) = _notes(obj)
+    assert note.startswith(f"{kind} is no workload itself: the webhook sees the Pods that it creates")
+    assert _notes({**obj, "apiVersion": "kubeflow.org/v2beta1", "kind": "MPIjob"}) == []
+    assert _notes({**obj, "spec": {"limits": {"aws.amazon.com/neuron": 64}}}) == []
+
+
 def test_what_is_sent_is_what_the_default_registers() -> None:
     """Protects from a note about other kinds and namespaces than those of manifests/install.yaml."""
     (registered,) = [part for part in chart.objects() if part["kind"] == "MutatingWebhookConfiguration"]

@@ -92,7 +92,7 @@ def test_more_pods_than_can_be_looked_at_in_time_are_refused(client: Client) -> 
     answer = post(client, "pods=true", f"{half}---\n{half}")
     assert answer.status_code == 400
     assert answer.get_json()["error"].startswith(
-        f"request:{half.count(chr(10)) + 2}:1: with its Pods there are too many"
+        f"request:{half.count(chr(10)) + 2}:1: the jobs up to this one have too many Pods"
     )
 
 
@@ -189,7 +189,7 @@ def test_a_body_of_too_many_values_is_refused_while_it_is_read(client: Client, b
     assert limits.PREVIEW * 0.6 < len(body) <= limits.PREVIEW
     answer = post(client, body=body)
     assert answer.status_code == 400
-    assert "more than 7,500 maps, lists, keys and words: split the text" in answer.get_json()["error"]
+    assert "more than 7,500 maps, lists, keys and words: split the file" in answer.get_json()["error"]
 
 
 def test_a_body_of_a_mebibyte_with_few_values_is_answered(client: Client) -> None:

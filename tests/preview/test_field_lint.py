@@ -16,6 +16,7 @@ from webhook.documents import DocumentError, dump_yaml, expand_lists, read_docum
 from webhook.engine import Request, evaluate, faults
 from webhook.objects.tree import Json, get
 from webhook.preview.hints import unfinished
+from webhook.preview.run import preview
 from webhook.rules.load import load_default, load_installed
 
 FIELD = REPOSITORY / "tests" / "data" / "field"
@@ -212,6 +213,7 @@ NOT_GIVEN = {
     "copied": ["sh", "-c", f"sort {HOSTFILE} >/tmp/hosts; mpirun --hostfile /tmp/hosts train"],
     "another": ["mpirun", "--hostfile", f"{HOSTFILE}.sorted"],
     "ours": ["mpirun", "--hostfile", "/root/ultraserver_init/new_hostfile"],
+    "a comment": ["sh", "-c", f"# mpirun --hostfile {HOSTFILE}\nmpirun train  # not -f {HOSTFILE}"],
     "a variable that is only read": ["sh", "-c", f"H={HOSTFILE}; wc -l $H; mpirun train"],
 }
 
@@ -244,6 +246,7 @@ KEYS = {
     "ultraserver-webhook.io/node_config": "node-config",
     "ultraserver-webhook.io/nodeConfig": "node-config",
     "ultraserver-webhook.io/Inject": "inject",
+    "ultraserver-webhook.io/injekt": "inject",
     "ultraserver-webhook/inject": "inject",
     "ultraserver-webhooks.io/inject": "inject",
     "ultra-server-webhook.io/node-config": "node-config",
@@ -313,23 +316,30 @@ UNFINISHED = {
     "inject": (
         ("metadata",),
         {"annotations": {"ultraserver-webhook.io/inject": True}},
-        'is true, which is not text: write "true"',
+        'is true, which is not text: quote it, as in "true"',
     ),
     "opt-out": (
         ("metadata",),
         {"labels": {"ultraserver-webhook.io/inject": False}},
-        'which is not text: write "false"',
+        'which is not text: quote it, as in "false"',
     ),
-    "label": (("metadata",), {"labels": {"run": 5}}, 'is 5, which is not text: write "5"'),
-    "of a template": ((*WORKER, "template"), {"metadata": {"labels": {"run": 1.5}}}, 'write "1.5"'),
+    "label": (
+        ("metadata",),
+        {"labels": {"run": 5}},
+        'is 5, which is not text: quote it, as in "5"',
+    ),
+    "of a template": ((*WORKER, "template"), {"metadata": {"labels": {"run": 1.5}}}, 'as in "1.5"'),
     "selector": ((*WORKER, "template", "spec"), {"nodeSelector": {"gpu": True}}, "nodeSelector/gpu is true"),
     "variable": (
         (*WORKER, "template", "spec", "containers", 0),
         {"env": [{"name": "A", "value": 1}]},
-        'env/0/value is 1, which is not text: write "1"',
+        'env/0/value is 1, which is not text: quote it, as in "1"',
     ),
     "name": (("metadata",), {"name": "${NAME}"}, "envsubst < FILE | ultraserver-webhook preview -"),
     "replicas": (WORKER, {"replicas": "$NUM_NODES"}, "envsubst < FILE"),
+    "middle of a name": (("metadata",), {"name": "train.${run}.a"}, "envsubst < FILE"),
+    "small letters": (WORKER, {"replicas": "$num_nodes"}, "envsubst < FILE"),
+    "placeholder": (WORKER, {"replicas": "<NUM>"}, "looks like a placeholder: write your own value"),
     "replicas of Jinja": (WORKER, {"replicas": "{{ nodes }}"}, "jinja2 FILE"),
     "image": (
         (*WORKER, "template", "spec", "containers", 0),
@@ -354,6 +364,13 @@ def test_programs_may_look_like_templates() -> None:
     container = (*LAUNCHER, "template", "spec", "containers", 0)
     words = {"args": ["echo $HOME ${X} {{x}} {%"], "env": [{"name": "A", "value": "${B}"}]}
     assert list(unfinished(job(container, words))) == []
+
+
+def test_templates_of_another_kind_are_for_its_controller() -> None:
+    """Protects from false warnings about Argo's Workflows, policies and alerts, but for their names."""
+    alert = {"apiVersion": "example.com/v1", "kind": "Alert", "metadata": {"name": "$NAME"}}
+    (shown,) = preview(TABLE, read_documents(json.dumps({**alert, "spec": {"text": "{{ $labels.x }} <x>"}})))
+    assert [text.partition(" is ")[0] for text in shown.outcome.warnings] == ["/metadata/name"]
 
 
 UNREADABLE = {

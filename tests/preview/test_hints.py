@@ -87,10 +87,9 @@ def test_a_kind_is_named_with_the_nearest_of_the_table_and_another_kind_is_not(k
 
 
 def test_what_is_no_object_is_named_with_the_key_that_was_meant() -> None:
-    """Protects a pipeline that is given other YAML files, such as values of a chart."""
-    assert said({"replicas": 4}) == ["this is not a Kubernetes object: it has no apiVersion and no kind"]
-    assert said({"apiVersion": "v1", "Kind": "Pod"}) == [
-        "this is not a Kubernetes object: it has no kind; did you mean 'kind' for 'Kind'?"
+    """Protects people who write `apiversion`: no rule looks at such an object."""
+    assert said({"kind": "Pod", "apiversion": "v1"}) == [
+        "this is not a Kubernetes object: it has no apiVersion; did you mean 'apiVersion' for 'apiversion'?"
     ]
 
 

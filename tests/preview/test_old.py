@@ -102,8 +102,8 @@ def test_a_table_in_shadow_does_nothing_to_updates_and_says_so(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("old", "words", "said"),
     [
-        ([suspended(4, "other")], (), "none is stored: leave out --old for it"),
-        ([STORED, STORED], (), "several are stored, at {old}:1, {old}:"),
+        ([suspended(4, "other")], (), "--old has none: leave out --old for it"),
+        ([STORED, STORED], (), "--old has several, at {old}:1, {old}:"),
         ([STORED], ("--must-place",), "--must-place is for what is created"),
     ],
     ids=["none", "several", "--must-place"],

@@ -49,7 +49,7 @@ def test_of_many_pods_the_first_are_looked_at_and_it_is_said_meanwhile(
     monkeypatch.setattr(limits, "PODS", 2500)
     result = run(obj=mpijob(100_000))
     assert result.stderr.startswith("MPIJob default/train: 2000 Pods looked at\n")
-    assert lines(result)[-1] == "note     it has more Pods than 2500; the others are not looked at"
+    assert lines(result)[-1] == "note     it has more than 2500 Pods: the preview leaves out the others"
 
 
 def test_pods_of_all_jobs_have_a_limit_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ def test_pods_of_all_jobs_have_a_limit_together(monkeypatch: pytest.MonkeyPatch)
     jobs = {"apiVersion": "v1", "kind": "List", "items": [mpijob(12), mpijob(12)]}
     result = run(obj=jobs)
     assert result.exit_code == 2
-    assert "with its Pods there are too many to look at: preview fewer jobs, or without Pods" in unfolded(
+    assert "the jobs up to this one have too many Pods: preview fewer jobs, or without Pods" in unfolded(
         result.stderr
     )
     assert run(obj=mpijob(12)).exit_code == 1
@@ -118,9 +118,9 @@ NOTES: dict[str, tuple[Any, str]] = {
     "no row": (trainjob(4), "its Pods are not known: no workload of the rule table matches kind trainer"),
     "groups": (
         leaderworkerset(2, 4),
-        "each leaderworkerset.sigs.k8s.io/group-index has such Pods; the first",
+        "each leaderworkerset.sigs.k8s.io/group-index has Pods like these, which",
     ),
-    "later": (job(4, completionMode="Indexed", completions=8), "not all its Pods are there at once"),
+    "later": (job(4, completionMode="Indexed", completions=8), "its Pods are not all there at once"),
     "numbered": (job(4, completionMode="Indexed"), ""),
     "refused": (mpijob(-1), ""),
     "a Pod": ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}, ""),

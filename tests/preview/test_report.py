@@ -26,7 +26,7 @@ OBJECTS: list[dict[str, Any]] = [
     mpijob(resource=None),
     {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "p-"}},
     {"apiVersion": "v1", "kind": "ConfigMap"},
-    {"kind": 7, "metadata": {"name": 7}},
+    {"apiVersion": 7, "kind": "7", "metadata": {"name": 7}},
 ]
 TABLE = """\
 apiVersion: ultraserver-webhook.io/v1alpha1

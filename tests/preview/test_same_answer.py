@@ -49,14 +49,16 @@ def _previewed(shown: Any) -> tuple[Any, ...]:
     denials = "; ".join(shown["denials"])
     fired = [row["name"] for row in shown["rules"] if row["state"] == "fired"]
     # The API server has read an object before it is reviewed: there all labels are text.
-    warnings = [text for text in shown["warnings"] if "which is not text: write" not in text]
+    warnings = [text for text in shown["warnings"] if "which is not text" not in text]
     return shown["verdict"] != "refused", shown["patch"], len(warnings), denials, fired
 
 
 def _settled(obj: Any) -> bool:
-    """Whether a job is told from others by its name, and not by the review's uid."""
-    name = get(obj, ("metadata", "name"))
-    return isinstance(obj, dict) and "items" not in obj and isinstance(name, str) and name != ""
+    """Whether a job is told from others by its name, and not by the review's uid; and has a kind."""
+    texts = get(obj, ("metadata", "name")), get(obj, ("kind",))
+    return (
+        isinstance(obj, dict) and "items" not in obj and all(isinstance(each, str) and each for each in texts)
+    )
 
 
 def _exact(obj: Any) -> Any:

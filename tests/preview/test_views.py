@@ -151,7 +151,10 @@ def test_the_namespace_of_the_query_is_for_documents_that_name_none(client: Clie
     assert ask(client, mpijob()).get_json()["items"][0]["job"]["id"] == "default.train"
     answer = ask(client, mpijob(namespace="own"), query="?namespace=ml")
     assert answer.status_code == 400
-    assert 'the provided object "own" does not match the namespace "ml"' in answer.get_json()["error"]
+    assert (
+        'this object is for namespace "own", and not "ml": ask for --namespace=own'
+        in answer.get_json()["error"]
+    )
 
 
 def test_rules_for_other_objects_are_told_if_the_query_asks(client: Client) -> None:

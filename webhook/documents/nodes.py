@@ -17,12 +17,9 @@ from webhook.objects.tree import Json, Path
 
 _MAX_DEPTH = 100
 """Levels of maps and lists; a MPIJob has about fifteen, and all that walks an object recurses."""
-_TOO_DEEP = f"nested deeper than {_MAX_DEPTH} levels, or within itself: no Kubernetes object is; flatten it"
+_TOO_DEEP = f"nested deeper than {_MAX_DEPTH} levels, or an alias within its own anchor: flatten it"
 _MAX_ALIAS_COST = 4_000_000
 """What aliases may add to a text, in characters; a value counts 40. About 100,000 values."""
-
-_MAX_WITHOUT_NODE = 2 * limits.TEXT
-"""Characters between two nodes: a text may be indented."""
 
 # libyaml does away with the tag "!" and resolves the word after it; go-yaml makes it text.
 _TAG = re.compile(r"(?:&\S+(?:\s|#[^\n]*\n)+)?!")
@@ -39,11 +36,11 @@ def _refused(node: _Node, message: str) -> yaml.MarkedYAMLError:
 class Reader(yaml.CSafeLoader):
     """Nodes within a depth, beyond which PyYAML would crash; a MarkedYAMLError with a note is a refusal."""
 
-    _depth = _count = _at = _line = _node_line = _since_node = 0
+    _depth = _count = 0
 
     def __init__(self, text: str, most: int = 0) -> None:
         self._text, self._most = text, most
-        super().__init__(self)
+        super().__init__(text)
         self._budget = min(_MAX_ALIAS_COST, 40 * most or _MAX_ALIAS_COST)
 
     def roots(self) -> Iterator[_Node]:
@@ -51,26 +48,11 @@ class Reader(yaml.CSafeLoader):
         while self.check_node():
             yield self.get_node()
 
-    def read(self, size: int = 16_384, /) -> str:
-        """Called for more of the text, of which libyaml keeps all that belongs to one node."""
-        by_lines = self._since_node < size  # so that the line of a node is known
-        end = by_lines and self._text.find("\n", self._at, self._at + size) + 1
-        part = self._text[self._at : end or self._at + size]
-        self._at += len(part)
-        self._line += part.count("\n")
-        self._since_node += len(part)
-        if self._since_node > _MAX_WITHOUT_NODE:
-            mark = yaml.Mark("", 0, self._node_line, 0, None, 0)
-            message = f"more than {_MAX_WITHOUT_NODE} characters of one text, or comment, follow: shorten it"
-            raise yaml.MarkedYAMLError(problem_mark=mark, note=message)
-        return part
-
     def descend_resolver(self, current_node: _Node, _: object) -> None:
         """Called before each node."""
         self._count += 1
-        self._since_node, self._node_line = 0, self._line
         if current_node and 0 < self._most < self._count:  # the first node of a document has no place yet
-            message = f"more than {self._most:,} maps, lists, keys and words: split the text into several"
+            message = f"more than {self._most:,} maps, lists, keys and words: split the file"
             raise _refused(current_node, message)
         self._depth += 1
         if self._depth > _MAX_DEPTH + 1:
@@ -89,10 +71,12 @@ class Reader(yaml.CSafeLoader):
         """The value of a node, with a copy for each alias: a change in one place is none in the other."""
         self._budget -= 40 + len(node.value)
         if self._budget < 0:
-            message = "aliases expand to too much: write the repeated parts out, or split the file"
-            raise _refused(node, message)
+            raise _refused(node, "aliases expand to too much: write the parts out, or split the file")
         if node.tag or (node.tag == "" and _TAG.match(self._text, node.start_mark.index)):
-            raise _refused(node, "tags are not supported: take it off, and quote the value if it is text")
+            tag = node.tag.replace("tag:yaml.org,2002:", "!!")[:40] or "!"
+            raise _refused(
+                node, f"the tag {tag} is not supported: remove it, and quote the value if it is text"
+            )
         node.tag = None  # looked at once, however many its aliases
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
@@ -107,10 +91,10 @@ class Reader(yaml.CSafeLoader):
 
     def _scalar(self, node: _Node) -> Json:
         if len(node.value) > limits.TEXT:
-            message = f"a text of {len(node.value)} characters; {limits.TEXT} are the most: shorten it"
+            message = f"a text of {len(node.value)} characters, at most {limits.TEXT} are read: shorten it"
             raise _refused(node, message)
         if node.style == '"' and _SLASH.search(self._written(node)):
-            raise _refused(node, r"kubectl does not know the escape \/ in YAML: write /")
+            raise _refused(node, r"kubectl reads the escape \/ in JSON only, and this is YAML: write /")
         try:
             return node.value if node.style else resolve(node.value)
         except ValueError as error:
@@ -123,11 +107,11 @@ class Reader(yaml.CSafeLoader):
             key, inner = self._key(key_node, depth), self.value(item, depth)
             if _merges(key_node):
                 if written or not isinstance(inner, dict) or self._written(key_node) != "<<":
-                    message = "'<<' stands first in its map, without anchor, and takes one map or its alias"
+                    message = "kubectl merges '<<' here in its own way: put it first, with one map or alias"
                     raise _refused(key_node, message)
                 value = inner
             elif key in written:
-                message = f"key {key[:60]!r} twice in one map, kubectl would take the last: remove one"
+                message = f"key {key[:60]!r} is twice in one map, kubectl takes the last: remove one"
                 raise _refused(key_node, message)
             else:
                 value[key] = inner
@@ -136,10 +120,10 @@ class Reader(yaml.CSafeLoader):
 
     def _key(self, node: _Node, depth: int) -> str:
         if not isinstance(node, yaml.ScalarNode):
-            message = "a map or a list is not a key: quote it if text is meant"
-            raise _refused(node, message)
+            raise _refused(node, "a map or a list cannot be a key: quote it if it is text")
         if not isinstance(key := self.value(node, depth), str):
-            raise _refused(node, f"key {self._written(node)[:40]} is not text to kubectl: quote it")
+            word = self._written(node)[:40]
+            raise _refused(node, f'kubectl does not read the key {word} as text: write "{word}"')
         return key
 
 

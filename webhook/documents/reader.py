@@ -2,6 +2,7 @@
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -9,9 +10,10 @@ from typing import Any
 
 import yaml
 
+from common.texts import nearest
 from webhook.documents.nodes import Lines, Reader
 from webhook.documents.templates import unrendered
-from webhook.objects.tree import Json, Path
+from webhook.objects.tree import Json, Path, shown
 
 # Control characters; line ends of other kinds, which would count as lines; and a byte order mark in the midst
 # of a text, which is white space to one parser and a letter to the other.
@@ -21,30 +23,23 @@ _CHARACTER = (
 _PLAIN = bytes(range(0x20, 0x7F)) + b"\t\n"
 # kubectl cuts a text at lines that begin with "---", whatever follows, and reads one document of each part.
 _REFUSED = {
-    _CHARACTER: ("", "this character is not allowed in YAML: remove it, or escape it in double quotes"),
-    r"(?<=^---)(?![ \t]*\r?$|[ \t]+#)": (
-        "\n---",
-        "only a comment may follow '---': begin on the next line",
-    ),
+    _CHARACTER: ("", "{!a} is not allowed in YAML: remove it, or escape it in double quotes"),
+    r"(?<=^---)(?![ \t]*\r?$|[ \t]+#)": ("\n---", "only a comment may follow '---': begin on the next line"),
     r"^\.\.\.(?=\s)(?!\s*(?:^---|\Z))": (
         "\n...",
-        "kubectl drops what follows '...': separate documents by '---'",
+        "kubectl drops what follows '...': write '---' between documents",
     ),
-    r"^---[^\n]*\n(?:\s|#[^\n]*\n)*^\.\.\.\s": (
-        "\n...",
-        "kubectl cannot read '...' without a document: take it out",
-    ),
-    r"^%": ("\n%", "directives such as %YAML are not supported: take it out, or indent the text"),
 }
 """Pattern -> what is in a text with it, apart from characters that are not plain; and why it is refused."""
+_JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=int)  # which refuses NaN, as kubectl
 _ESCAPE = re.compile(r"\\(?:(/|u[dD][89abAB]..\\u[dD][c-fC-F]..)|.)")
 _SPACE: Any = re.compile("[ \\t\\r\\n]*")  # finds something in every text
 _HINTS = {
     "mapping values are not allowed": "quote the text if it contains ': ', or check the indentation",
     "cannot start any token": "indent with spaces, not tabs, and quote text that starts with @, ` or %",
     "could not find expected ':'": "write 'key: value', with a space after the colon",
-    "expected <document start>": "separate documents, of JSON too, by lines '---'",
-    "invalid Unicode character": "half of a surrogate pair is not a character: write the character itself",
+    "expected <document start>": "write a line '---' between documents; put each JSON object on its own line",
+    "invalid Unicode character": "write the character itself; pairs such as \\ud83d\\ude00 are for JSON only",
     "undefined alias": "write its anchor before it, in the same document",
     "duplicate anchor": "give it another name",
     "": "check indentation, quotes and brackets here and above",
@@ -100,7 +95,6 @@ def read_documents(text: str | bytes, source: str = "<stdin>", most: int = 0) ->
         DocumentError: if any of it cannot be read, or it holds too much; nothing else.
     """
     text = _checked(text, source)
-    text = _json_as_yaml(text)
     reader, lines = Reader(text, most), cache(lambda: Lines(text))
     try:
         documents = [
@@ -122,10 +116,11 @@ def read_documents(text: str | bytes, source: str = "<stdin>", most: int = 0) ->
     return documents
 
 
-def _json_as_yaml(text: str) -> str:
+def _json_as_yaml(text: str, source: str) -> str:
     """JSON as YAML, with each value in its line; a text that begins otherwise as it is.
 
-    YAML, as kubectl reads it, has no escapes of ``/`` and surrogate pairs, and wants documents apart.
+    YAML, as kubectl reads it, has no escapes of ``/`` and surrogate pairs, and wants documents apart. What
+    follows one object is YAML to kubectl if it is not JSON; what follows two is JSON.
     """
     gap = _SPACE.match(text)[0]
     if not text.startswith("{", len(gap)):
@@ -133,15 +128,16 @@ def _json_as_yaml(text: str) -> str:
     at, found, before = len(gap), list[str](), gap.replace("\t", " ")
     try:
         while at < len(text):
-            end = json.JSONDecoder().raw_decode(text, at)[1]
+            end = _JSON.raw_decode(text, at)[1]
             found.append(before + _ESCAPE.sub(_character, text[at:end]))
             gap = _SPACE.match(text, end)[0]
             at, line = end + len(gap), gap.rfind("\n") + 1
             before = f"{gap[:line]}--- " if line else gap
-    except (ValueError, RecursionError):
-        # kubectl goes on with YAML after one document, and not after two.
-        return text if len(found) > 1 else "".join([*found, gap, text[at:]])
-    return "".join([*found, gap])
+    except (ValueError, RecursionError) as error:
+        if len(found) > 1 or (found and not line):
+            message = "kubectl reads only JSON here: correct it, or write a line '---' between all documents"
+            raise _error_at(text, getattr(error, "pos", at), source, message) from None
+    return "".join([*found, before if text[at : at + 1] in {"{", "#"} else gap, text[at:]])
 
 
 def _character(escape: re.Match[str]) -> str:
@@ -154,12 +150,13 @@ def _checked(raw: str | bytes, source: str) -> str:
     try:
         text = raw.decode().removeprefix("\ufeff").removesuffix("\n") + "\n"
     except UnicodeDecodeError as error:
-        raise _error_at(raw.decode("latin-1"), error.start, source, "not UTF-8: save it as UTF-8") from None
+        message = f"the byte {raw[error.start]:#x} is not UTF-8: save the file as UTF-8"
+        raise _error_at(raw.decode("latin-1"), error.start, source, message) from None
     odd, lines = raw.translate(None, _PLAIN), "\n" + text
     for pattern, (sign, message) in _REFUSED.items():  # a search takes 10 ms a MB
         if (sign in lines if sign else odd) and (found := re.compile(pattern, re.MULTILINE).search(text)):
-            raise _error_at(text, found.start(), source, message)
-    return text
+            raise _error_at(text, found.start(), source, message.format(found[0]))
+    return text if raw.startswith(BOM_UTF8) else _json_as_yaml(text, source)  # as in kubectl
 
 
 def _error_at(text: str, at: int, source: str, message: str) -> DocumentError:
@@ -178,15 +175,27 @@ def expand_lists(documents: Iterable[Document]) -> list[Document]:
     return [opened for document in documents for opened in _opened(document)]
 
 
+def lacks(obj: dict[str, Json], key: str) -> str | None:
+    """A message if a map lacks a text without which it is no object; None where it has it."""
+    if isinstance(obj.get(key), str) and obj[key]:
+        return None
+    near = nearest(key, tuple(name for name in obj if name != key))
+    way = f"did you mean {key!r} for {near!r}?" if near else "add it, or leave the file out"
+    return f"this is not a Kubernetes object: it has no {key}; {way}"
+
+
 def _opened(document: Document) -> Iterator[Document]:
     value = document.value
     if not isinstance(value, dict):
-        message = "a Kubernetes object is a map with apiVersion and kind"
+        message = f"a Kubernetes object is a map with apiVersion and kind, and this is {shown(value, 40)}"
         raise DocumentError(document.source, document.line, 1, message)
     if "items" not in value:
+        if missing := lacks(value, "kind"):
+            raise DocumentError(document.source, document.line, 1, missing)
         yield document
     elif not isinstance(value["items"], list | None):
-        raise DocumentError(document.source, document.line_of(("items",)), 1, "items must be a list")
+        message = f"items is {shown(value['items'], 40)}, not a list: write a list of objects"
+        raise DocumentError(document.source, document.line_of(("items",)), 1, message)
     for at, item in enumerate(value.get("items") or []):
         if isinstance(item, dict) and not (item.get("kind") or item.get("apiVersion")):
             kind, version = value.get("kind"), value.get("apiVersion")

@@ -41,8 +41,8 @@ def resolve(word: str) -> Scalar:
     if _FILE_MODE.fullmatch(word):
         return int(word, 8)
     if _OTHER_NUMBER.fullmatch(word):
-        message = "quote it if text is meant, or write a decimal number or a file mode such as 0644"
-        raise ValueError(f"{word[:40]} may be a number to kubectl: {message}")
+        message = "quote it if it is text, or write a decimal number, or a file mode such as 0644"
+        raise ValueError(f"kubectl may read {word[:40]} as a number: {message}")
     return word
 
 
@@ -54,4 +54,4 @@ def _number(word: str) -> int | float:
             return whole
     elif abs(value := float(word)) < 2**53:
         return int(value) if value.is_integer() else value
-    raise ValueError(f"{word[:40]} is a number that kubectl refuses or rounds: quote it, or write it smaller")
+    raise ValueError(f"kubectl refuses or rounds the number {word[:40]}: quote it, or write fewer digits")

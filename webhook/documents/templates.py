@@ -5,18 +5,25 @@ from typing import Final
 
 _PIPE: Final = "| ultraserver-webhook preview -"
 _HELM: Final = f"helm template CHART {_PIPE}"
+_ENVSUBST: Final = f"a template of envsubst: render it first, envsubst < FILE {_PIPE}"
 _SORTS: Final = {
     r"\{\{-?\s*(?:[.$(]|/\*|(?:if|else|end|range|with|include|define|template|block|to[A-Z]\w+)\b)": (
-        f"Helm: render it first, {_HELM}"
+        f"a template of Helm: render it first, {_HELM}"
     ),
-    r"\{[{%#]": f"Jinja (or Helm): render it first, jinja2 FILE {_PIPE} (or {_HELM})",
-    r"(?:^|[:\[,{-])\s*\$(?:\{[A-Za-z_]|[A-Z_]{2})": f"envsubst: render it first, envsubst < FILE {_PIPE}",
+    r"\{[{%#]": f"a template of Jinja (or Helm): render it first, jinja2 FILE {_PIPE} (or {_HELM})",
+    r"(?:^|[:\[,{-])\s*\$(?:\{[A-Za-z_]|[A-Z_]{2})": _ENVSUBST,
+}
+_IN_A_VALUE: Final = {
+    **_SORTS,
+    r"(?<!\$)\$(?:\{?[A-Za-z_])": _ENVSUBST,
+    r"<[A-Za-z][\w .-]*>": "a placeholder: write your own value in its place",
 }
 
 
-def unrendered(text: str) -> str | None:
+def unrendered(text: str, *, is_value: bool = False) -> str | None:
     """Which template a text that cannot be read, or a value of an object, is of; None where it is of none."""
-    if "{" not in text and "$" not in text:
+    if not set("{$<").intersection(text):
         return None
-    told = (told for sort, told in _SORTS.items() if re.search(sort, text, re.MULTILINE))
-    return next((f"this looks like a template of {sort}" for sort in told), None)
+    sorts = _IN_A_VALUE if is_value else _SORTS
+    told = (told for sort, told in sorts.items() if re.search(sort, text, re.MULTILINE))
+    return next((f"this looks like {sort}" for sort in told), None)

@@ -167,6 +167,7 @@ def _words(found: Json) -> str:
 
 def _given(text: str, variables: set[str]) -> str | None:
     """The option or variable by which a command gives the file to MPI."""
+    text = re.sub(r"(?<!\S)#[^\n]*", "", text)  # without comments
     variables |= set(_ASSIGNED.findall(text))
     text = _QUOTED.sub(lambda found: HOSTFILE if found[1] in variables else found[0], text)
     for command in _ENDS.split(text):

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from common.pointers import pointer
 from common.texts import nearest
+from webhook.documents.reader import lacks
 from webhook.documents.templates import unrendered
 from webhook.engine.evaluate import kind_of
 from webhook.objects.paths import ObjectPath, Select
@@ -30,10 +31,8 @@ def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
     Fields are looked at where their names are known: beside what a workload's row names, and in pod
     templates. One is misspelt that is near to one that is not there.
     """
-    if missing := tuple(key for key in ("apiVersion", "kind") if not isinstance(obj.get(key), str)):
-        near = ((key, nearest(key, missing)) for key in obj)
-        asked = "".join(f"; did you mean {name!r} for {key!r}?" for key, name in near if name and name != key)
-        yield (), f"this is not a Kubernetes object: it has no {' and no '.join(missing)}{asked}"
+    if missing := lacks(obj, "apiVersion"):
+        yield (), missing
         return
     kind = kind_of(obj)
     if not (rows := table.workloads_of(kind)):
@@ -47,9 +46,10 @@ def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
         yield from _fields(obj, _shape(rows), ())
 
 
-def unfinished(value: Json, path: Path = ()) -> Iterator[str]:
-    """A message for each label, annotation and variable that is not text, and each value of a template."""
-    if isinstance(value, str) and not PROGRAMS.intersection(path) and (template := unrendered(value)):
+def unfinished(value: Json, path: Path = (), *, is_job: bool = True) -> Iterator[str]:
+    """A message for each label and variable that is not text, and each template, in the metadata or a job."""
+    looked_at = (is_job or path[:1] == ("metadata",)) and not PROGRAMS.intersection(path)
+    if isinstance(value, str) and looked_at and (template := unrendered(value, is_value=True)):
         yield f"{pointer(path)} is {shown(value, 40)}: {template}"
     texts = set(value) if isinstance(value, dict) and path[-2:] in TEXTS else set()
     texts |= {"value"} if path[-2:-1] == ("env",) else set()
@@ -57,8 +57,8 @@ def unfinished(value: Json, path: Path = ()) -> Iterator[str]:
     for key, inner in items:
         if key in texts and not isinstance(inner, str | None):
             text = shown(inner)
-            yield f"{pointer((*path, key))} is {text}, which is not text: write {json.dumps(text)}"
-        yield from unfinished(inner, (*path, key))
+            yield f"{pointer((*path, key))} is {text}, which is not text: quote it, as in {json.dumps(text)}"
+        yield from unfinished(inner, (*path, key), is_job=is_job)
 
 
 def _fields(value: Json, schema: Schema, path: Path) -> Iterator[tuple[Path, str]]:

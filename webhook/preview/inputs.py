@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from flask import abort, request
 from werkzeug.datastructures import MultiDict
-from werkzeug.exceptions import BadRequest, RequestEntityTooLarge
+from werkzeug.exceptions import BadRequest
 
 from common.texts import did_you_mean, printable
 from webhook import limits
@@ -67,7 +67,7 @@ def read_query(query: MultiDict[str, str]) -> dict[str, Any]:
     for name, texts in query.lists():
         if name not in known:
             allowed = ", ".join(known) + did_you_mean(name, known)
-            message = f"unknown parameter {_quoted(name)}, allowed are {allowed}"
+            message = f"unknown parameter {printable(name, SHOWN)!r}, allowed are {allowed}"
             raise ParameterError("unknown-parameter", message)
         if len(texts) > 1:
             message = f"parameter {name} is given {len(texts)} times: give it once"
@@ -83,13 +83,9 @@ def checked(name: str, text: str) -> str:
     values = schema.get("enum", ["true", "false"])
     allowed = schema.get("description") or ", ".join(values)
     if not (re.fullmatch(schema["pattern"], text) if "pattern" in schema else text in values):
-        message = f"parameter {name} is {_quoted(text)}; allowed is {allowed}"
+        message = f"parameter {name} is {printable(text, SHOWN)!r}; allowed is {allowed}"
         raise ParameterError("invalid-parameter", message)
     return text
-
-
-def _quoted(text: str) -> str:
-    return repr(printable(text, SHOWN))
 
 
 def answer(
@@ -115,7 +111,7 @@ def answer(
 def refuse_longer(most: int) -> None:
     """Ends a request that is longer than so many bytes, before it is read."""
     if (request.content_length or 0) > most:
-        abort(413, f"a preview takes {limits.PREVIEW} bytes at most")
+        abort(413, f"a preview takes {limits.PREVIEW} bytes at most: split the documents")
     request.max_form_memory_size = most
 
 
@@ -128,14 +124,8 @@ def texts_of() -> dict[str, bytes]:
     refuse_longer(limits.PREVIEW)
     if request.mimetype != FORM:
         return {"request": request.get_data(cache=False)}
-    request.max_form_parts = len(PARTS) + 1
-    try:
-        given = [(name, text.encode()) for name, text in request.form.items(multi=True)]
-        given += [(name, file.read()) for name, file in request.files.items(multi=True)]
-    except RequestEntityTooLarge:
-        raise ParameterError(
-            "invalid-form", "the form has too many parts: object once, and old once"
-        ) from None
+    given = [(name, text.encode()) for name, text in request.form.items(multi=True)]
+    given += [(name, file.read()) for name, file in request.files.items(multi=True)]
     texts = dict(given)
     if "object" not in texts or len(texts) < len(given) or not texts.keys() <= PARTS:
         names = printable(", ".join(name or "a part without a name" for name, _ in given), SHOWN)

@@ -21,7 +21,7 @@ from webhook.engine.outcome import Change, JobError, bounded, cut
 from webhook.engine.pods import pods_of
 from webhook.objects.tree import Json, WrongTypeError, get
 from webhook.preview.hints import hints, unfinished
-from webhook.preview.sent import not_sent
+from webhook.preview.sent import not_a_job, not_sent
 from webhook.rows.table import Table
 
 _TELL_AFTER = 2000
@@ -145,12 +145,13 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         outcome = admit(table, Request(each.value, where, UID, now=now, explain=True), stored)
         verify(each.value, outcome)
         source = f"{each.source}:{each.line}"
-        note = not_sent(each.value, where, outcome)
+        near = tuple((each.line_of(path), cut(text)) for path, text in hints(table, each.value))
+        note = not_sent(each.value, where, outcome) or (None if near else not_a_job(table, each.value))
         notes = (note,) if note else ()
         # A review holds text there, as the API server has read the object.
-        outcome = replace(outcome, warnings=bounded([*outcome.warnings, *unfinished(each.value)]))
+        more = unfinished(each.value, is_job=bool(table.workloads_of(kind_of(each.value))))
+        outcome = replace(outcome, warnings=bounded([*outcome.warnings, *more]))
         item = Preview(source, each.value, where, outcome, table, all_rules, stored, notes=notes)
-        near = tuple((each.line_of(path), cut(text)) for path, text in hints(table, each.value))
         found.append(replace(item, hint=_hint(each, outcome), hints=near))
     numbers = count() if most_pods is None else iter(range(most_pods))
     return [_with_pods(item, now, numbers, tell) for item in found] if pods else found
@@ -171,10 +172,10 @@ def _with_pods(job: Preview, now: float, numbers: Iterator[int], tell: Callable[
     for index, (group, number, of, pod) in enumerate(every):
         if next(numbers, None) is None:
             file, _, line = job.source.rpartition(":")
-            message = "with its Pods there are too many to look at: preview fewer jobs, or without Pods"
+            message = "the jobs up to this one have too many Pods: preview fewer jobs, or without Pods"
             raise DocumentError(file, int(line), 1, message)
         if index == limits.PODS:
-            notes = (*notes, f"it has more Pods than {limits.PODS}; the others are not looked at")
+            notes = (*notes, f"it has more than {limits.PODS} Pods: the preview leaves out the others")
             break
         if index and index % _TELL_AFTER == 0:
             tell(f"{job.title}: {index} Pods looked at")
@@ -204,8 +205,8 @@ def _made(of: Preview) -> tuple[Iterable[tuple[str, int, int, Json]], tuple[str,
     if of.outcome.denials or is_pod(job):
         return (), ()
     units, later = job.workload.group, any(each.index and not each.numbered for each in job.groups)
-    notes = [f"each {units} has such Pods; the first one's are shown"] if units else []
-    notes += ["not all its Pods are there at once; their numbers may differ from these"] if later else []
+    notes = [f"each {units} has Pods like these, which are those of the first"] if units else []
+    notes += ["its Pods are not all there at once: their numbers may differ from these"] if later else []
     return pods_of(job, of.outcome.after), tuple(notes)
 
 
@@ -225,13 +226,10 @@ def _namespace(document: Document, given: str | None, context: str) -> str:
     """The namespace of a document; refused as kubectl does where it is not the one that was given."""
     own = namespace_of(document.value, given or context)
     if given and own != given:
-        raise DocumentError(
-            document.source,
-            document.line_of(("metadata", "namespace")),
-            1,
-            f'the namespace from the provided object "{cut(own)}" does not match the namespace "{given}". '
-            f"You must pass '--namespace={cut(own)}' to perform this operation.",
+        message = (
+            f'this object is for namespace "{cut(own)}", and not "{given}": ask for --namespace={cut(own)}'
         )
+        raise DocumentError(document.source, document.line_of(("metadata", "namespace")), 1, message)
     return own
 
 
@@ -246,7 +244,7 @@ def _stored(document: Document, identity: str, there: Mapping[str, Sequence[Docu
     if len(found) == 1:
         return found[0].value
     places = ", ".join(f"{each.source}:{each.line}" for each in found)
-    why = f"several are stored, at {places}: keep one" if found else "none is stored: leave out --old for it"
+    why = f"--old has several, at {places}: keep one" if found else "--old has none: leave out --old for it"
     raise DocumentError(document.source, document.line, 1, f"it would update {identity}, but {why}")
 
 

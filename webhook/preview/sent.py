@@ -5,7 +5,8 @@ from typing import Final
 from contract import keys
 from webhook.engine.evaluate import kind_of
 from webhook.engine.outcome import Outcome, cut
-from webhook.objects.tree import Json, get
+from webhook.objects.tree import Json, get, nodes
+from webhook.rows.table import Table
 
 # tests/manifests/test_sent.py compares these with manifests/install.yaml.
 SENT: Final = "kubeflow.org/v2beta1/MPIJob"
@@ -14,6 +15,7 @@ OPERATOR: Final = ("training.kubeflow.org/operator-name", "mpi-operator")
 """The label by which the API server knows those Pods."""
 SYSTEM: Final = ("kube-system", "kube-public", "kube-node-lease", "ultraserver-webhook")
 """Namespaces of which nothing is sent."""
+_REQUESTS: Final = {("resources", "limits"), ("resources", "requests")}
 
 
 def not_sent(obj: Json, namespace: str, outcome: Outcome) -> str | None:
@@ -31,6 +33,15 @@ def not_sent(obj: Json, namespace: str, outcome: Outcome) -> str | None:
     return cut(
         f"the default installation does not send {kind} to the webhook: the chart's value {value} does"
     )
+
+
+def not_a_job(table: Table, obj: Json) -> str | None:
+    """Returns what the webhook sees of a kind that makes jobs, such as a CronJob; None of any other."""
+    kind, devices = kind_of(obj), {*table.candidates.requests, *keys.DEVICES}
+    asked = (path[-1] for path, _ in nodes(obj) if path[-3:-1] in _REQUESTS)
+    if table.workloads_of(kind) or devices.isdisjoint(asked):
+        return None
+    return cut(f"{kind} is no workload itself: the webhook sees the Pods that it creates, so preview those")
 
 
 def _value(obj: Json) -> str | None:
