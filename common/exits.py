@@ -13,7 +13,9 @@ from common.texts import printable
 ESCAPE: Final = f"\0{secrets.token_hex(8)}"
 """Stands for the escape character of our colours until the text leaves: no file can contain it."""
 _NOT_OURS = re.compile(r"[^\n\t]+")
-_COMMAND = re.compile(r"^([ \t]*)::", re.MULTILINE)
+_COLOUR = rf"(?:{ESCAPE}\[[\d;]*m)*"
+_COMMAND = re.compile(rf"^((?:{ESCAPE}\[[\d;]*m|[ \t])*):({_COLOUR}:)", re.MULTILINE)
+_GROUP = re.compile(rf"#({_COLOUR})#({_COLOUR}\[)")
 
 
 class Program(click.Group):
@@ -31,8 +33,8 @@ class Program(click.Group):
 
 
 def shown(text: str) -> str:
-    """The text made printable, its line ends and tabs kept."""
-    return _NOT_OURS.sub(lambda part: printable(part[0]), text)
+    """The text made printable, its line ends and tabs kept, and colours of `style` left."""
+    return ESCAPE.join(_NOT_OURS.sub(lambda found: printable(found[0]), part) for part in text.split(ESCAPE))
 
 
 def style(text: str, **how: Any) -> str:  # noqa: ANN401 - click's
@@ -43,9 +45,10 @@ def style(text: str, **how: Any) -> str:  # noqa: ANN401 - click's
 def clean(text: str) -> str:
     """The text without anything that is not printable but line ends and tabs, and without GitHub's commands.
 
-    It stands there as Python escapes it. JSON in ASCII and YAML of `dump_yaml` stay as they are.
+    It stands there as Python escapes it. JSON in ASCII and YAML of `dump_yaml` stay as they are. Colours
+    do not count: a pipe gets the lines without them.
     """
-    return _COMMAND.sub(r"\1\\x3a:", shown(text)).replace("##[", r"#\u0023[")
+    return _GROUP.sub(r"#\1\\u0023\2", _COMMAND.sub(r"\1\\x3a\2", shown(text)))
 
 
 def say(text: str, *, err: bool = False, nl: bool = True, commands: bool = False) -> None:
@@ -57,8 +60,8 @@ def say(text: str, *, err: bool = False, nl: bool = True, commands: bool = False
         nl: Whether a line end follows.
         commands: Whether its lines are commands for GitHub, of which every part is escaped.
     """
-    cleaned = map(shown if commands else clean, text.split(ESCAPE))
-    click.echo("\x1b".join(cleaned), err=err, nl=nl, color=False if os.environ.get("NO_COLOR") else None)
+    cleaned = (shown if commands else clean)(text).replace(ESCAPE, "\x1b")
+    click.echo(cleaned, err=err, nl=nl, color=False if os.environ.get("NO_COLOR") else None)
 
 
 def progress(text: str) -> None:

@@ -67,3 +67,24 @@ def test_colours_are_ours_alone_and_go_where_nobody_wants_them(monkeypatch: pyte
     assert "\x1b" not in CliRunner().invoke(command).output
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in CliRunner().invoke(command, color=True).output
+
+
+@pytest.mark.parametrize("colour", [True, False], ids=["terminal", "pipe"])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ["::error::x"],
+        [":", ":error::x"],
+        ["", " ", "::mask::x"],
+        ["a\n", "::error::x"],
+        ["#", "#", "[group]x"],
+    ],
+)
+def test_no_command_is_put_together_from_coloured_parts_of_a_line(parts: list[str], *, colour: bool) -> None:
+    """Protects pipelines from what `clean` saw as parts, and a pipe gets as one line without colours."""
+    text = "".join(style(part, fg="red", bold=True) for part in parts)
+    for written in (text, parts[0] + text.removeprefix(style(parts[0], fg="red", bold=True))):
+        command = click.command()(lambda written=written: say(written))
+        output = click.unstyle(CliRunner().invoke(command, color=colour).output)
+        assert not [line for line in output.splitlines() if line.lstrip().startswith("::") or "##[" in line]
+        assert output.endswith("x\n")
