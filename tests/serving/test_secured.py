@@ -15,6 +15,8 @@ from webhook.serving.turns import Turns
 PIECE = 8192
 """Bytes for which OpenSSL takes 5 to 9 milliseconds, if they are updates of keys."""
 RECORD = 16_384
+SEGMENT = 536
+"""Bytes of data of the smallest segments that TCP sends where it knows nothing of the way."""
 MOST_READS = 128
 
 
@@ -23,6 +25,7 @@ class Wire:
 
     Attributes:
         sent: What waits.
+        segment: Bytes of it that a read brings at most.
         taken: Bytes that the server has taken; ``longest`` of them without a turn for others.
     """
 
@@ -30,10 +33,12 @@ class Wire:
         self.client = Client(version)
         self.sent = self.client.answer(b"")
         self.settimeout = self.shutdown = self.close = None
+        self.segment = PIECE
         self.longest = self.taken = self._since = 0
 
     def recv(self, size: int) -> bytes:
         """Take what waits."""
+        size = min(size, self.segment)
         data, self.sent = self.sent[:size], self.sent[size:]
         self.taken += len(data)
         self.longest = max(self.longest, self.taken - self._since)
@@ -129,3 +134,34 @@ def test_data_comes_as_it_was_sent_whatever_its_pieces(wire: Wire, secured: Secu
         assert not turns.count(len(data))
     assert taken == sent
     assert secured.recv(4096) == b""
+
+
+def test_a_handshake_in_too_many_small_segments_ends(wire: Wire, turns: Turns, files: Files) -> None:
+    """Protects the threads of handshakes: each step took 50 microseconds, and 64 KB in bytes 3 seconds."""
+    wire.segment = 1
+    with pytest.raises(ssl.SSLError, match="too many small parts"):
+        Secured(wire, new_context(files.certificate, files.key), turns).do_handshake(step)
+    assert wire.taken <= MOST_READS + 1
+
+
+def test_a_record_in_too_many_small_segments_ends_the_connection(wire: Wire, secured: Secured) -> None:
+    """Protects the loop before a head is complete: reads within a record are reads, too."""
+    before, wire.segment = wire.taken, 1
+    wire.sent += wire.client.record(bytes(RECORD))
+    with pytest.raises(ssl.SSLError, match="too many small parts"):
+        secured.recv(RECORD)
+    assert wire.taken - before <= 4 * MOST_READS
+
+
+def test_a_request_in_the_smallest_usual_segments_is_read(wire: Wire, turns: Turns, files: Files) -> None:
+    """Protects clients on slow networks, from the handshake to the end of a large request."""
+    wire.segment = SEGMENT
+    made = Secured(wire, new_context(files.certificate, files.key), turns)
+    made.do_handshake(step)
+    for _ in range(64):
+        wire.sent += wire.client.record(bytes(RECORD))
+        left = RECORD
+        while left:
+            data = made.recv(RECORD)
+            left -= len(data)
+            assert not turns.count(len(data))

@@ -13,6 +13,7 @@ _PIECE = 8 * 1024
 _WITHOUT_DATA = 3 * _PIECE
 """Bytes that may come before some of their data is here; a record has 16 KiB and 256 bytes at most."""
 _RECORD = 16 * 1024
+_SMALL = "too many small parts"
 
 
 class Secured:
@@ -32,12 +33,14 @@ class Secured:
         """Do the handshake, each of its steps by a function that returns what the step raised.
 
         Raises:
-            OSError: The peer speaks no TLS, or went away.
+            OSError: The peer speaks no TLS, went away, or sends too small parts: a step takes 50 microseconds.
         """
         while error := do(self._tls.do_handshake):
             self._flush()
             if not isinstance(error, ssl.SSLWantReadError):
                 raise error
+            if self._turns.count(0):
+                raise ssl.SSLError(_SMALL)
             if not self._feed():
                 raise ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "the peer left during the handshake")
         self._flush()
@@ -46,7 +49,7 @@ class Secured:
         """Return data of the peer as soon as there is some, or nothing at its end.
 
         Raises:
-            OSError: The peer went away, broke a rule of TLS, or sends records without data.
+            OSError: The peer went away, broke a rule of TLS, or sends records without data or in small parts.
         """
         overhead = 0
         while overhead <= _WITHOUT_DATA:
@@ -63,6 +66,8 @@ class Secured:
                 return data
             if overhead:
                 gevent.sleep(0)
+                if self._turns.count(0):
+                    raise ssl.SSLError(_SMALL)
             if not self._feed():
                 return b""
         raise ssl.SSLError("too many records without data")
