@@ -214,13 +214,16 @@ volumeMounts:
 RBAC cannot tell pods apart: who may patch pods could give any of them another image. So of a pod that waits behind the gate
 this account may change one annotation, remove its own gate and add the label of the pod's unit to the node selector; all
 else that the API server lets anybody change of a pod has to be as before. And it may delete only pods that the program has
-admitted, and that never started. What the program finds pinned, it takes for its own admission: such a job comes first, and
+admitted, and of which no container ever ran: init containers run while the phase is Pending, as images are pulled then. What the program finds pinned, it takes for its own admission: such a job comes first, and
 its UltraServers are held for it. So only it and administrators may write that. */}}
 {{- define "placement-refuses" -}}
 {{- $opened := "'ultraserver-webhook.io/opened'" }}{{ $gate := "{'name': 'ultraserver-webhook.io/whole-job'}" -}}
 request.userInfo.username == 'system:serviceaccount:ultraserver-webhook:ultraserver-placement'
 ? request.?subResource.orValue('') != '' || request.operation == 'CREATE' || (request.operation == 'DELETE'
 ? oldObject.status.phase != 'Pending' || {{ $gate }} in oldObject.spec.?schedulingGates.orValue([])
+  || [oldObject.status.?initContainerStatuses, oldObject.status.?containerStatuses, oldObject.status.?ephemeralContainerStatuses]
+    .exists(statuses, statuses.orValue([]).exists(each, [each.?state, each.?lastState]
+      .exists(state, state.?running.hasValue() || state.?terminated.hasValue())))
   || !oldObject.metadata.?annotations[?{{ $opened }}].hasValue()
 : !({{ $gate }} in oldObject.spec.?schedulingGates.orValue([]))
   || oldObject.spec.schedulingGates.exists(each, each != {{ $gate }} && !(each in object.spec.?schedulingGates.orValue([])))

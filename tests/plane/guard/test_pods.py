@@ -90,6 +90,8 @@ HOST, DEVICE = "kubernetes.io/hostname", {"requests": {NEURON: "1"}, "limits": {
 
 PLACE_OF_TWO = f"placer=gate workers=2 size=2 unit={SERVER_2} index=labels/{INDEX}"
 NOT_OWN = {"key": keys.JOB, "operator": "NotIn", "values": ["team-b.victim"]}
+OLD_LABELS = ("mpi-job-role", "mpi-job-name", "mpi_job_name", "mpi_role_type", "job-role", "pytorch-replica-type")
+"""What operators write on workers without a domain: mpi-operator for `kubeflow.org/v1` and before, and others."""
 IS_JOB = {"key": keys.JOB, "operator": "Exists"}
 WORKERS = {"matchLabels": {ROLE: "worker"}, "matchExpressions": [NOT_OWN]}
 LOOSE_ROW = yaml.safe_load((REPOSITORY / "manifests/chart/rules/20-pods.yaml").read_text(encoding="utf-8"))[
@@ -148,6 +150,7 @@ def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone_or_a_node_without_
         selecting("example.com/rack", matchLabels={ROLE: "worker"}),
         selecting(),
         selecting(matchLabels={JOB_NAME: "train"}),
+        *(selecting(matchExpressions=among(key)) for key in OLD_LABELS),
         selecting(matchLabels={ROLE: "worker"}, asks={"requests": {NEURON: "0"}, "limits": {NEURON: "0"}}),
         selecting(matchExpressions=among("app", "Exists")),
         claim_for_nothing,

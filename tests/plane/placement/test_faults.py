@@ -186,6 +186,11 @@ def policy(stage: Stage, helm: None, request: pytest.FixtureRequest) -> Iterator
         admin.create(part | {"metadata": {key: part["metadata"][key] for key in ("name", "labels")}})
 
 
+def states(kind: str, **states: Object) -> Object:
+    """The status of a pod of one container in these states, while its phase is Pending."""
+    return {kind: [{"name": "first", "image": "i", "imageID": "", "ready": False, "restartCount": 0} | states]}
+
+
 def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage: Stage, policy: str) -> None:
     key = stage.apply("train", 4)
     waiting = gated(stage, key, 4)[0]
@@ -193,12 +198,20 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
     container = {"name": "c", "image": "example.invalid/c"}
     plain = {"metadata": {"name": "plain"}, "spec": {"containers": [container]}}
     stage.api.create(path, plain)
-    # Opened, and it has started.
-    begins = {"name": "begins", "annotations": {OPENED: "2026-11-21T12:00:00Z"}}
-    stage.api.create(path, plain | {"metadata": begins})
-    status = f"{path}/begins/status"
-    stage.api.patch(status, [{"op": "replace", "path": "/status/phase", "value": "Running"}])
     first = container | {"name": "first"}
+    # Opened: one has started, of another an init container ran, and the last waits for its image.
+    ran = {"terminated": {"exitCode": 1}}
+    for name, status in (
+        ("begins", {"phase": "Running"}),
+        ("prepares", states("initContainerStatuses", state={"running": {}})),
+        ("failed", states("initContainerStatuses", state={"waiting": {}}, lastState=ran)),
+        ("debugged", states("ephemeralContainerStatuses", state=ran)),
+        ("pulls", states("containerStatuses", state={"waiting": {"reason": "ImagePullBackOff"}})),
+    ):
+        opened = {"name": name, "annotations": {OPENED: "2026-11-21T12:00:00Z"}}
+        stage.api.create(path, {"metadata": opened, "spec": plain["spec"] | {"initContainers": [first]}})
+        added = [{"op": "add", "path": f"/status/{key}", "value": value} for key, value in status.items()]
+        stage.api.patch(f"{path}/{name}/status", added)
     waits = {
         "schedulingGates": [{"name": GATE}, {"name": "kueue.x-k8s.io/topology"}],
         "initContainers": [first],
@@ -251,10 +264,12 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
         {"op": "add", "path": key_of_unit, "value": "none"},
     ]
     api.patch(f"{path}/{its}", pin)
-    for name in ("plain", "begins", its):
+    started = ("begins", "prepares", "failed", "debugged")
+    for name in ("plain", *started, its):
         with pytest.raises(ApiError, match="the pod was not admitted by this program"):
             api.delete(f"{path}/{name}")
-    for name in ("plain", "begins", "waits"):
+    api.delete(f"{path}/pulls")
+    for name in ("plain", *started, "pulls", "waits"):
         stage.end(key[0], name)
 
 
