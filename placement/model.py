@@ -263,7 +263,7 @@ class Pod:
         problem: Why the annotations that should say so cannot be read, or a node not be sought; else empty.
         claims: Of a worker, what it claims: the name of each entry, its template, or its claim.
         claimed: Whether it has Neuron devices of its node by claims.
-        labels: Of a worker all that it has, of others the `MARKS`.
+        labels: Of a worker without a `problem` all that it has, of others the `MARKS`.
         apart: The pods that it keeps off its own node, its UltraServer or more.
         node: The node that it is bound to; empty where it is not.
         opened: When the program pinned it; None where it did not.

@@ -144,7 +144,7 @@ def read_pod(found: Object) -> Pod | None:
             )
             for item in claims[:MOST_CLAIMS]
         ),
-        labels={key: value for key, value in labels.items() if place or key in MARKS},
+        labels={key: value for key, value in labels.items() if (place and not problem) or key in MARKS},
         # One without a place or a node keeps nobody off yet.
         apart=read_apart(spec, MOST_TEXT if place else MOST_APART_TEXT) if place or node else (),
         node=node,

@@ -15,6 +15,7 @@ from placement.fit import selects
 from placement.model import NAMESPACE, Apart
 from placement.read import MOST_APART, MOST_TEXT, read_apart, read_pod
 from placement.topology import Topology
+from tests.placement.stored import worker
 from tests.placement.world import (
     MINUTE,
     NOW,
@@ -249,6 +250,16 @@ def test_of_a_pod_of_no_job_only_labels_that_the_table_selects_by_are_kept() -> 
     found = read_pod({"metadata": {"name": "p", "labels": {ROLE: "worker", "app": "x"}}, "spec": {}})
     assert found
     assert found.labels == {ROLE: "worker"}
+
+
+def test_of_a_worker_with_too_many_labels_no_more_are_kept() -> None:
+    """Protects the program's memory: 300 workers with a megabyte of labels took all that it may have."""
+    made = worker("train", 0, 4)
+    made["metadata"]["labels"] |= {ROLE: "worker", **{f"l{number}": "x" * 63 for number in range(100)}}
+    found = read_pod(made)
+    assert found
+    assert f"at most {MOST_TEXT} are looked at" in found.problem
+    assert not {key for key in found.labels if key.startswith("l")}
 
 
 # ---- Admitted in vain --------------------------------------------------------------------------------------
