@@ -198,6 +198,23 @@ def names_of_others_jobs(tenant: Tenant) -> Goes:
     yield ALL
 
 
+def names_of_workers_to_come(tenant: Tenant) -> Goes:
+    """Two Pods have names that a job's workers are to have, and one of them says that it is that job's."""
+    job = mpijob(HALF, name="taken")
+    job["spec"]["runPolicy"] = {"suspend": True}
+    made = tenant.kubectl.create(job)
+    owner = {key: made[key] for key in ("apiVersion", "kind")} | {"controller": True}
+    names = {key: made["metadata"][key] for key in ("name", "uid")}
+    owned, other = (ordinary(f"taken-worker-{at}", nodeName=tenant.plain) for at in (1, 2))
+    owned["metadata"]["ownerReferences"] = [owner | names]
+    tenant.forge(owned, other)
+    tenant.kubectl.run(
+        "patch", "mpijob/taken", "--type=merge", "-p", '{"spec": {"runPolicy": {"suspend": false}}}'
+    )
+    tenant.told('Resource "taken-worker-2"')
+    yield ALL
+
+
 def every_verb(tenant: Tenant) -> Goes:
     """All ways to write to one's own Pods: of a job that waits, with annotations as if it held a zone."""
     pods = tenant.job("waits", ALL + HALF)
@@ -247,6 +264,31 @@ def pods_that_end_for_ever(tenant: Tenant) -> Goes:
     for name in [pod["metadata"]["name"] for pod in (*tenant.job("ends", HALF, HALF), *pods)]:
         tenant.send("PATCH", f"/{name}", {"metadata": {"finalizers": [FOR_EVER]}}, MERGE)
         tenant.send("DELETE", f"/{name}")
+    yield HALF
+
+
+def ended_pods_that_stay(tenant: Tenant) -> Goes:
+    """Pods that had all devices of the free nodes have ended, and finalizers keep them."""
+    for number, name in enumerate(tenant.free):
+        pod = ordinary(f"over-{number}", nodeName=name)
+        pod["metadata"]["finalizers"] = [FOR_EVER]
+        pod["spec"]["containers"][0] |= DEVICES
+        tenant.forge(pod)
+        ended = {"status": {"phase": "Failed" if number % 2 else "Succeeded"}}
+        tenant.answers.append(tenant.send("PATCH", f"/over-{number}/status", ended, MERGE))
+        tenant.send("DELETE", f"/over-{number}")
+    yield ALL
+
+
+def another_scheduler(tenant: Tenant) -> Goes:
+    """A job and Pods that ask for all devices, before all others, wait for a scheduler that is not there."""
+    tenant.job("nobodys", HALF, schedulerName="nobody")
+    for number, name in enumerate(tenant.free):
+        first, *_ = PRIORITIES
+        pod = ordinary(f"o-{number}", schedulerName="nobody", priorityClassName=first)
+        pod["spec"] |= {"nodeSelector": {HOSTNAME: name}}
+        pod["spec"]["containers"][0] |= DEVICES
+        tenant.forge(pod)
     yield HALF
 
 
@@ -318,8 +360,11 @@ ATTACKS: tuple[Attack, ...] = (
     jobs_again_and_again,
     workers_that_disagree,
     names_of_others_jobs,
+    names_of_workers_to_come,
     every_verb,
     pods_that_end_for_ever,
+    ended_pods_that_stay,
+    another_scheduler,
     odd_priorities,
     workers_without_devices,
     one_core_that_repels,

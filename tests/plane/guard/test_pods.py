@@ -90,7 +90,14 @@ HOST, DEVICE = "kubernetes.io/hostname", {"requests": {NEURON: "1"}, "limits": {
 
 PLACE_OF_TWO = f"placer=gate workers=2 size=2 unit={SERVER_2} index=labels/{INDEX}"
 NOT_OWN = {"key": keys.JOB, "operator": "NotIn", "values": ["team-b.victim"]}
-OLD_LABELS = ("mpi-job-role", "mpi-job-name", "mpi_job_name", "mpi_role_type", "job-role", "pytorch-replica-type")
+OLD_LABELS = (
+    "mpi-job-role",
+    "mpi-job-name",
+    "mpi_job_name",
+    "mpi_role_type",
+    "job-role",
+    "pytorch-replica-type",
+)
 """What operators write on workers without a domain: mpi-operator for `kubeflow.org/v1` and before, and others."""
 IS_JOB = {"key": keys.JOB, "operator": "Exists"}
 WORKERS = {"matchLabels": {ROLE: "worker"}, "matchExpressions": [NOT_OWN]}

@@ -188,7 +188,9 @@ def policy(stage: Stage, helm: None, request: pytest.FixtureRequest) -> Iterator
 
 def states(kind: str, **states: Object) -> Object:
     """The status of a pod of one container in these states, while its phase is Pending."""
-    return {kind: [{"name": "first", "image": "i", "imageID": "", "ready": False, "restartCount": 0} | states]}
+    return {
+        kind: [{"name": "first", "image": "i", "imageID": "", "ready": False, "restartCount": 0} | states]
+    }
 
 
 def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage: Stage, policy: str) -> None:
