@@ -33,7 +33,7 @@ class Secured:
         """Do the handshake, each of its steps by a function that returns what the step raised.
 
         Raises:
-            OSError: The peer speaks no TLS, went away, or sends too small parts: a step takes 50 microseconds.
+            OSError: The peer speaks no TLS, went away, or sends small parts: each costs 50 microseconds.
         """
         while error := do(self._tls.do_handshake):
             self._flush()

@@ -98,7 +98,7 @@ OLD_LABELS = (
     "job-role",
     "pytorch-replica-type",
 )
-"""What operators write on workers without a domain: mpi-operator for `kubeflow.org/v1` and before, and others."""
+"""Labels of workers without a domain: mpi-operator's for `kubeflow.org/v1` and before, and others'."""
 IS_JOB = {"key": keys.JOB, "operator": "Exists"}
 WORKERS = {"matchLabels": {ROLE: "worker"}, "matchExpressions": [NOT_OWN]}
 LOOSE_ROW = yaml.safe_load((REPOSITORY / "manifests/chart/rules/20-pods.yaml").read_text(encoding="utf-8"))[

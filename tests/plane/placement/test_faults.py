@@ -193,6 +193,24 @@ def states(kind: str, **states: Object) -> Object:
     }
 
 
+def opened(stage: Stage, path: str, spec: Object) -> list[str]:
+    """Pods that were opened: the names of those of which a container ran; ``pulls`` waits for its image."""
+    ran = {"terminated": {"exitCode": 1}}
+    said = {
+        "begins": {"phase": "Running"},
+        "prepares": states("initContainerStatuses", state={"running": {}}),
+        "failed": states("initContainerStatuses", state={"waiting": {}}, lastState=ran),
+        "debugged": states("ephemeralContainerStatuses", state=ran),
+        "pulls": states("containerStatuses", state={"waiting": {"reason": "ImagePullBackOff"}}),
+    }
+    for name, status in said.items():
+        metadata = {"name": name, "annotations": {OPENED: "2026-11-21T12:00:00Z"}}
+        stage.api.create(path, {"metadata": metadata, "spec": spec})
+        added = [{"op": "add", "path": f"/status/{key}", "value": value} for key, value in status.items()]
+        stage.api.patch(f"{path}/{name}/status", added)
+    return [name for name in said if name != "pulls"]
+
+
 def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage: Stage, policy: str) -> None:
     key = stage.apply("train", 4)
     waiting = gated(stage, key, 4)[0]
@@ -201,19 +219,7 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
     plain = {"metadata": {"name": "plain"}, "spec": {"containers": [container]}}
     stage.api.create(path, plain)
     first = container | {"name": "first"}
-    # Opened: one has started, of another an init container ran, and the last waits for its image.
-    ran = {"terminated": {"exitCode": 1}}
-    for name, status in (
-        ("begins", {"phase": "Running"}),
-        ("prepares", states("initContainerStatuses", state={"running": {}})),
-        ("failed", states("initContainerStatuses", state={"waiting": {}}, lastState=ran)),
-        ("debugged", states("ephemeralContainerStatuses", state=ran)),
-        ("pulls", states("containerStatuses", state={"waiting": {"reason": "ImagePullBackOff"}})),
-    ):
-        opened = {"name": name, "annotations": {OPENED: "2026-11-21T12:00:00Z"}}
-        stage.api.create(path, {"metadata": opened, "spec": plain["spec"] | {"initContainers": [first]}})
-        added = [{"op": "add", "path": f"/status/{key}", "value": value} for key, value in status.items()]
-        stage.api.patch(f"{path}/{name}/status", added)
+    began = opened(stage, path, {"containers": [container], "initContainers": [first]})
     waits = {
         "schedulingGates": [{"name": GATE}, {"name": "kueue.x-k8s.io/topology"}],
         "initContainers": [first],
@@ -266,12 +272,11 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
         {"op": "add", "path": key_of_unit, "value": "none"},
     ]
     api.patch(f"{path}/{its}", pin)
-    started = ("begins", "prepares", "failed", "debugged")
-    for name in ("plain", *started, its):
+    for name in ("plain", *began, its):
         with pytest.raises(ApiError, match="the pod was not admitted by this program"):
             api.delete(f"{path}/{name}")
     api.delete(f"{path}/pulls")
-    for name in ("plain", *started, "pulls", "waits"):
+    for name in ("plain", *began, "pulls", "waits"):
         stage.end(key[0], name)
 
 
