@@ -57,7 +57,8 @@ class Ranking:
     ) -> tuple[list[Unit], int]:
         """The best units for a job that needs so many.
 
-        Those with doubtful nodes, by name, come after all others, and those that are avoided, by id, last.
+        Those with doubtful nodes, by name, or unclear ones come after all others, and those that are avoided,
+        by id, last.
 
         Returns:
             The units, none if there are too few; and how many there are, counted up to what is needed.
@@ -82,7 +83,11 @@ class Ranking:
             elif self._cluster.repelled(unit.nodes, job):
                 repelled.append(entry)
             else:
-                is_last = unit_id in avoided or not unit.names.isdisjoint(doubtful)
+                is_last = (
+                    unit_id in avoided
+                    or not unit.names.isdisjoint(doubtful)
+                    or self._cluster.unclear(unit.nodes, job.key[0])
+                )
                 (last if is_last else found).append(entry)
         last.sort(key=lambda entry: entry[1][-1] in avoided)
         both = found + last[: max(count - len(found), 0)]

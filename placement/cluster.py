@@ -1,22 +1,25 @@
 """Who holds which nodes, and why a unit cannot be used."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain
 from typing import Final
 
 from contract.keys import DEVICES
-from placement.fit import Cause, lacking, selects
+from placement.fit import Cause, lacking, pair_of, selects
 from placement.jobs import Job
 from placement.model import CLAIMED, MARKS, Apart, Demand, JobKey, Node, Pod, Taken, is_pod
 from placement.topology import SIZES, Topology, Unit, Units
 
 MOST_TERMS: Final = 200
-"""Terms of anti-affinity of one namespace's pods that are looked at where nodes share a label's value."""
+"""Terms of anti-affinity of one namespace's pods that are looked at where nodes share a label's value.
+
+Those that select by one label or by none are looked up, however many there are.
+"""
 
 MOST_COMPARED: Final = 200_000
-"""Pods that one namespace's terms are compared with in a decision; what is beyond counts for nothing."""
+"""Pods that one namespace's terms are compared with in a decision."""
 
 MOST: Final = 10_000
 """More devices than a node has."""
@@ -50,8 +53,13 @@ class Cluster:
         self._apart: defaultdict[tuple[str, str, str], dict[tuple[str, Apart], JobKey]] = defaultdict(dict)
         """By node label, its value and the namespace that they are about, empty for several: terms of pods
         there, each with their namespace, and whose they are."""
-        self._terms: Counter[tuple[str, str, str]] = Counter()
-        """How many there are by node label, its value and the namespace of the pods."""
+        self._exact: defaultdict[tuple[str, str, str], dict[tuple[str, str], dict[bool, JobKey]]]
+        self._exact = defaultdict(dict)
+        """The same of terms about pods with a label: by this, whose they are, a job's or a pod's of none."""
+        self._terms: Counter[tuple[str, str, str, str]] = Counter()
+        """How many of the former there are; by the namespace of the pods as well."""
+        self._unclear: set[tuple[str, str, str]] = set()
+        """The same where there are more than are looked at."""
         self._keys: set[str] = set()
         """The node labels of these."""
         self._marked: defaultdict[str, list[Pod]] = defaultdict(list)
@@ -141,13 +149,29 @@ class Cluster:
         """
         for key in self._keys | {term.key for term in job.apart}:
             for value in {node.labels.get(key, "") for node in nodes}:
-                terms = (self._apart.get((key, value, about), {}).items() for about in ("", job.key[0]))
-                theirs = (whose for (own, term), whose in chain(*terms) if self._meets(own, term, job))
                 ours = (self._avoids(term, value, job) for term in job.apart if term.key == key)
-                for whose in chain(theirs, filter(None, ours)):
+                for whose in chain(self._repelling(key, value, job), filter(None, ours)):
                     if is_pod(whose) or not always:
                         return Cause("repelled", f"kept off by anti-affinity and {shown(whose)}")
         return None
+
+    def _repelling(self, key: str, value: str, job: Job) -> Iterator[JobKey]:
+        """Whose pods keep a job off the nodes with a label's value."""
+        for about in ("", job.key[0]):
+            if exact := self._exact.get((key, value, about)):
+                yield from chain(*(exact[pair].values() for pair in exact.keys() & job.pairs))
+            for (own, term), whose in self._apart.get((key, value, about), {}).items():
+                if self._compared[own] >= MOST_COMPARED:
+                    self._unclear.add((key, value, about))
+                if self._meets(own, term, job):
+                    yield whose
+
+    def unclear(self, nodes: Iterable[Node], namespace: str) -> bool:
+        """Whether pods may keep those of a namespace off some nodes by terms that are too many to look at."""
+        keys = {(key, about) for key, _, about in self._unclear if about in {"", namespace}}
+        return bool(keys) and any(
+            (key, node.labels.get(key), about) in self._unclear for node in nodes for key, about in keys
+        )
 
     def _stand_apart(self, pod: Pod) -> None:
         """Count in whom a pod keeps off, and who keeps off it."""
@@ -155,14 +179,19 @@ class Cluster:
             self._marked[pod.node].append(pod)
         node = self.topology.nodes.get(pod.node)
         for term in pod.apart if node else ():
-            if node and (value := node.labels.get(term.key)) is not None:
+            if node and term.labels is not None and (value := node.labels.get(term.key)) is not None:
                 several = term.spaces is not None or len(term.namespaces) > 1
                 about = "" if several else next(iter(term.namespaces), pod.namespace)
-                known, own = self._apart[term.key, value, about], (term.key, value, pod.namespace)
-                if (pod.namespace, term) not in known and self._terms[own] < MOST_TERMS:
-                    self._keys.add(term.key)
-                    self._terms[own] += 1
-                    known[pod.namespace, term] = pod.key
+                where, pair = (term.key, value, about), pair_of(term)
+                self._keys.add(term.key)
+                if pair and (term.spaces == () or not several):
+                    self._exact[where].setdefault(pair, {}).setdefault(is_pod(pod.key), pod.key)
+                elif (pod.namespace, term) not in self._apart[where]:
+                    self._terms[*where, pod.namespace] += 1
+                    if self._terms[*where, pod.namespace] <= MOST_TERMS:
+                        self._apart[where][pod.namespace, term] = pod.key
+                    else:
+                        self._unclear.add(where)
 
     def _meets(self, own: str, term: Apart, job: Job) -> bool:
         """Whether a term of a pod of a namespace is about any worker of a job that has no node yet."""

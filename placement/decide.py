@@ -9,7 +9,7 @@ not for ever, whichever jobs come and go). What one job asks, or how it fails, c
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from common.texts import printable
 from placement.allocate import Allocator, UnplacedError
@@ -78,6 +78,7 @@ class _Round:
         self._unsettled: dict[JobKey, Unsettled] = {}
         self._ended: defaultdict[JobKey, set[int]] = defaultdict(set)
         self._failures = dict(memory.failures)
+        self._parked: dict[JobKey, datetime] = {}
 
     def run(self, pods: Iterable[Pod | Ended | Taken]) -> Decision:
         """Count all pods in, then go through the jobs once, those that were begun first."""
@@ -97,13 +98,13 @@ class _Round:
             self._explained(),
             tuple(Waiting(job, printable(job.pods[0].problem, LONGEST)) for job in doubted),
             tuple(self._errors),
-            Memory(self._unsettled, failures, self._keeping(), self._doubtful, self._vain),
+            Memory(self._unsettled, failures, self._keeping(), self._doubtful, self._vain, self._parked),
             self._cluster,
             self._tuning.units,
         )
 
     def _turn(self, job: Job) -> tuple[bool, int, datetime, datetime, JobKey]:
-        """Whose turn it is: first of what has begun, then by priority and since when it waits.
+        """Whose turn it is: first of what has its units, then by priority and since when it waits.
 
         An admission in vain costs all jobs of its namespace their age: else one after the other has a unit.
         """
@@ -111,13 +112,14 @@ class _Round:
         return not self._goes_first(job), job.order[0], since, job.created, job.key
 
     def _since(self, job: Job) -> datetime:
-        """Since when a job waits: who was admitted in vain, since then."""
-        failure, created = self._failures.get(job.key), job.order[1]
-        return max(failure.at, created) if failure and not failure.refused else created
+        """Since when a job waits, and could have been admitted: who was admitted in vain, since then."""
+        failure, parked = self._failures.get(job.key), self._memory.parked.get(job.key, job.created)
+        since = max(job.created, parked)
+        return max(failure.at, since) if failure and failure.count and not failure.refused else since
 
     def _goes_first(self, job: Job) -> bool:
-        """Whether a part of it was opened, and nothing was in vain or refused since."""
-        return job.begun and job.key not in self._failures
+        """Whether it only gets what it has, and nothing was in vain or refused since."""
+        return job.returns and job.key not in self._failures
 
     def _counted_in(self, pods: Iterable[Pod | Ended | Taken]) -> list[Pod]:
         """The pods as far as they are believed, where they stand; without those of jobs that made us fail."""
@@ -172,7 +174,10 @@ class _Round:
             self._failures.pop(job.key, None)
             return
         late = self._late(job)
-        why = job.trouble() or self._pause(job) if job.gated else None
+        trouble = job.trouble() if job.gated else None
+        if job.gated and (parked := self._now if trouble else self._memory.parked.get(job.key)):
+            self._parked[job.key] = parked
+        why = trouble or self._pause(job) if job.gated else None
         if late and not self._was_refused(job):
             self._give_up(job, late, why or "not every worker got a node")
         elif why is not None:
@@ -188,37 +193,32 @@ class _Round:
         """The workers of a job that was opened and did not get its nodes in time, as far as none started."""
         if job.settled or not any(pod.opened for pod in job.workers):
             return ()
-        unplaced = frozenset((pod.number, pod.uid) for pod in job.workers if not pod.node)
-        before = self._memory.unsettled.get(job.key)
-        since = before.since if before and not self._goes_on(job, before, unplaced) else self._now
-        self._unsettled[job.key] = Unsettled(since, unplaced)
+        late = tuple(pod for pod in job.workers if pod.opened and not pod.started)
+        placed = len({pod.number for pod in job.workers if pod.node})
+        lacks = self._memory.unsettled.get(job.key)
+        # Its time begins with what is let through, and again when more have nodes than ever: an author who
+        # deletes pods would else have a unit for ever, and use nothing of it.
+        if not (lacks and late and placed <= lacks.placed):
+            lacks = Unsettled(self._now, placed)
+        self._unsettled[job.key] = lacks
         # Those that are not there get no node by taking it from others, which may still pull their images.
-        if not unplaced or self._now - since < self._tuning.bound:
-            return ()
-        return tuple(pod for pod in job.workers if pod.opened and not pod.started)
-
-    def _goes_on(self, job: Job, before: Unsettled, unplaced: frozenset[tuple[int, str]]) -> bool:
-        """Whether its time begins again: one that waited got a node, or it is at work and lacks others.
-
-        Before it is at work, a pod in place of another gives no time: an author who deletes pods would have
-        a unit for ever, and use nothing of it.
-        """
-        if any(pod.started for pod in job.workers):
-            return before.pods != unplaced
-        numbers = {number for number, _ in before.pods}
-        return any(pod.node and pod.number in numbers for pod in job.workers)
+        return late if job.coming and self._now - lacks.since >= self._tuning.bound else ()
 
     def _give_up(self, job: Job, pods: tuple[Pod, ...], why: str) -> None:
         seconds = int(self._tuning.bound.total_seconds())
-        units = frozenset(unit for unit in map(self._cluster.unit_of, pods) if unit is not None)
-        before, self._vain[job.key[0]] = self._failures.get(job.key), self._now
-        for pod in (pod for pod in pods if not pod.node and pod.place):
-            unit = self._cluster.topology.unit(job.place.unit, pod.pin)
-            self._doubtful |= dict.fromkeys(unit.names if unit else (), self._now)
-        if before is None:
-            self._failures[job.key] = Failure(1, self._now, units)
-        elif self._now - before.at >= self._tuning.bound:  # else a deletion is tried again that was refused
-            self._failures[job.key] = Failure(before.count + 1, self._now, before.units | units)
+        before = self._failures.get(job.key, Failure(0, datetime.min.replace(tzinfo=UTC), frozenset()))
+        late = self._now - before.at >= self._tuning.bound  # else a deletion is tried again that was refused
+        if late or before.refused:
+            pins = (self._cluster.topology.unit(job.place.unit, pod.pin) for pod in pods if not pod.node)
+            nodes = {node.name: node for unit in pins if unit for node in unit.nodes}
+            # That terms are too many to look at is not its fault, the first time on these nodes.
+            new = [node for name, node in nodes.items() if name not in self._doubtful]
+            fault = not self._cluster.unclear(new, job.key[0])
+            self._doubtful |= dict.fromkeys(nodes, self._now)
+            self._vain |= {job.key[0]: self._now} if fault else {}
+        if late:
+            units = frozenset(unit for unit in map(self._cluster.unit_of, pods) if unit is not None)
+            self._failures[job.key] = Failure(before.count + fault, self._now, before.units | units)
         self._deletions.append(Deletion(job, pods, f"admitted, but not whole within {seconds} s: {why}"))
 
     def _pause(self, job: Job) -> str | None:

@@ -16,6 +16,9 @@ from placement.model import NAMESPACE, PORT, Apart, Demand, Expression, Node, Ta
 HARD: Final = ("NoSchedule", "NoExecute")
 """The effects of taints that keep pods off a node."""
 
+ANY_LABEL: Final = ("", "")
+"""In place of a label and its value, for terms about all pods: no label is called so."""
+
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
@@ -92,6 +95,16 @@ def selects(term: Apart, own: str, namespace: str, labels: Mapping[str, str]) ->
         return not term.namespaces and namespace == own
     known = {NAMESPACE: namespace}
     return all(_holds_of(known, item) for item in term.spaces)
+
+
+def pair_of(term: Apart) -> tuple[str, str] | None:
+    """The one label, with its value, that a term selects pods by; None where it takes more to say."""
+    match term.labels:
+        case ():
+            return ANY_LABEL
+        case (Expression(key, "In", (value,)),):
+            return key, value
+    return None
 
 
 def _holds(term: Term, node: Node) -> bool:

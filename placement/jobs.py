@@ -6,10 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from itertools import chain, groupby
+from typing import Final
 
-from contract.keys import GATE, INJECT
+from contract.keys import GATE, HOSTNAME, INJECT
 from contract.place import Place, Placer
+from placement.fit import ANY_LABEL, selects
 from placement.model import Apart, JobKey, Pod
+
+MOST_APART: Final = 16
+"""Terms of anti-affinity that the workers of a job may have between them; those by host name do not count."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +57,21 @@ class Job:
         """The terms of their anti-affinity."""
         return tuple(dict.fromkeys(chain.from_iterable(dict.fromkeys(pod.apart for pod in self.coming))))
 
+    @cached_property
+    def pairs(self) -> frozenset[tuple[str, str]]:
+        """Their labels, for terms that select by one or by none."""
+        return frozenset({ANY_LABEL}.union(*(pod.labels.items() for pod in self.coming)))
+
     @property
     def begun(self) -> bool:
         """Whether a part of it was opened: a worker whose gate somebody else took off gives no turn."""
         return any(pod.opened and pod.neuron for pod in self.workers)
+
+    @property
+    def returns(self) -> bool:
+        """Whether it was opened and all that wait have units: by the stored plan, or their block's."""
+        stands = {pod.block for pod in self.workers if pod.neuron and (pod.opened or pod.due)}
+        return self.begun and all(pod.block in stands for pod in self.gated if pod.place)
 
     @cached_property
     def order(self) -> tuple[int, datetime, JobKey]:
@@ -64,8 +80,9 @@ class Job:
 
     @property
     def created(self) -> datetime:
-        """When its oldest pod was created."""
-        return min(pod.created for pod in self.pods)
+        """When the last of its workers that wait was created: it could not have been admitted before."""
+        waiting = [pod for pod in self.workers if pod.gated]
+        return max(pod.created for pod in waiting or self.pods)
 
     @property
     def settled(self) -> bool:
@@ -152,7 +169,29 @@ class Job:
         if self.missing and not self.goes_on:
             return self.missing
         workers, size = self.place.workers, self.place.size
-        return f"{workers} workers do not fill units of {size} nodes" if workers % size else None
+        if workers % size:
+            return f"{workers} workers do not fill units of {size} nodes"
+        return self._repels_itself()
+
+    def _repels_itself(self) -> str | None:
+        """By which term its workers keep each other off nodes, so that it never runs whole.
+
+        Each worker has a node of its own, and each block a unit. About wider labels nothing is known.
+        """
+        terms = [term for term in self.apart if term.key != HOSTNAME]
+        if len(terms) > MOST_APART:
+            return f"its workers have {len(terms)} terms of anti-affinity: at most {MOST_APART} are looked at"
+        for term in terms:
+            near: defaultdict[int, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
+            for pod in self.workers:
+                having, selected = near[pod.block if term.key == self.place.unit else 0]
+                if term in pod.apart:
+                    having.add(pod.number)
+                if selects(term, pod.namespace, pod.namespace, pod.labels):
+                    selected.add(pod.number)
+            if any(having and selected and len(having | selected) > 1 for having, selected in near.values()):
+                return f"its workers' required anti-affinity by {term.key} is about themselves: remove it"
+        return None
 
 
 def jobs_of(pods: Iterable[Pod]) -> list[Job]:

@@ -46,10 +46,10 @@ class Tuning:
 
 
 class Unsettled(NamedTuple):
-    """Since when an opened job has lacked a node for the same workers; their numbers and the pods' uids."""
+    """Since when an opened job has lacked nodes; and how many workers had one since, at most."""
 
     since: datetime
-    pods: frozenset[tuple[int, str]]
+    placed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Failure:
     """Openings of a job that came to nothing.
 
     Attributes:
-        count: How many, one after the other.
+        count: How many, one after the other; of those that were nobody's fault none.
         at: When the last was given up.
         units: The units that it had, which are avoided.
         refused: What the API server said to the last write; empty where the job was given up.
@@ -119,6 +119,7 @@ class Memory:
         keeping: The turn that lasts, or was last.
         doubtful: Nodes where a job was admitted in vain, by name, and when the last was.
         vain: Namespaces of such jobs, and when the last was.
+        parked: Jobs that wait and could not be admitted whatever was free, and when that was last seen.
     """
 
     unsettled: Mapping[JobKey, Unsettled] = field(default_factory=dict)
@@ -126,6 +127,7 @@ class Memory:
     keeping: Keeping | None = None
     doubtful: Mapping[str, datetime] = field(default_factory=dict)
     vain: Mapping[str, datetime] = field(default_factory=dict)
+    parked: Mapping[JobKey, datetime] = field(default_factory=dict)
 
     def refused(self, job: JobKey, why: str, now: datetime) -> Self:
         """The same, and that a write to a job's pods was refused."""

@@ -119,7 +119,9 @@ def read_pod(found: Object) -> Pod | None:
         problem = _excess(spec) or _unwritable(metadata, gates) or _labelled(labels) if place else ""
     except ContractError as error:
         problem = str(error)
-    claims, node = spec.get("resourceClaims") or () if place else (), spec.get("nodeName") or ""
+    claims = spec.get("resourceClaims") or () if place else ()
+    # kube-scheduler keeps a node for a Pod that it preempts others for.
+    node = spec.get("nodeName") or (not place and status.get("nominatedNodeName")) or ""
     opened, plan = _opened(metadata, place, spec)
     if len(claims) > MOST_CLAIMS:
         problem = problem or f"it has {len(claims)} resourceClaims: at most {MOST_CLAIMS} are looked at"

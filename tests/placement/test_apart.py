@@ -8,11 +8,12 @@ from unittest import mock
 
 import pytest
 
-from contract.keys import HOSTNAME, JOB, SERVER_2, SERVER_4, TRAINING
+from contract.keys import BLOCK, HOSTNAME, JOB, SERVER_2, SERVER_4, TRAINING
 from placement import cluster
 from placement.decide import decide
 from placement.fit import selects
 from placement.model import NAMESPACE, Apart
+from placement.plan import Failure, Memory, Unsettled
 from placement.read import MOST_APART, MOST_TEXT, read_apart, read_pod
 from placement.topology import Topology
 from tests.placement.stored import worker
@@ -128,7 +129,12 @@ def test_a_workers_own_term_keeps_it_off_pods_that_pass_for_workers() -> None:
     }
     # What its author wrote beside is the author's business: such labels of others are not kept.
     of_author = EVERYBODY | {
-        "labelSelector": {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}
+        "labelSelector": {
+            "matchExpressions": [
+                {"key": "app", "operator": "DoesNotExist"},
+                {"key": JOB, "operator": "DoesNotExist"},
+            ]
+        }
     }
     assert where(idle, workers("a", 4, of_author)) == {"a": "us-01"}
 
@@ -169,7 +175,13 @@ def test_nothing_is_kept_where_a_pod_of_no_job_keeps_all_off() -> None:
 def of_application(number: int, **reach: Any) -> list[dict[str, Any]]:
     """As many terms as the guard accepts, unlike those of another number."""
     return [
-        {"labelSelector": {"matchLabels": {"app": f"{number}-{at}"}}, "topologyKey": SERVER_4} | reach
+        {
+            "labelSelector": {
+                "matchExpressions": [{"key": "app", "operator": "In", "values": [f"{number}-{at}", "x"]}]
+            },
+            "topologyKey": SERVER_4,
+        }
+        | reach
         for at in range(MOST_APART)
     ]
 
@@ -177,7 +189,7 @@ def of_application(number: int, **reach: Any) -> list[dict[str, Any]]:
 def compared(*pods: Pod | list[Pod]) -> int:
     """How many pods are compared with terms until jobs are placed, which these do not hinder."""
     with mock.patch.object(cluster, "selects", side_effect=selects) as asked:
-        assert where(*pods, workers("a", 4), workers("b", 4)) == {"a": "us-01", "b": "us-02"}
+        assert where(*pods, workers("a", 4), workers("b", 4)).keys() == {"a", "b"}
     return asked.call_count
 
 
@@ -193,7 +205,98 @@ def test_terms_about_all_namespaces_cost_no_more_than_is_looked_at(
     pods = [sitting(f"s{at}", "n1-0", *of_application(at, namespaceSelector={})) for at in range(10)]
     assert compared(pods) == 4 * 10 * MOST_APART
     monkeypatch.setattr(cluster, bound, 20)
-    assert compared(pods) == {"MOST_TERMS": 4 * 20, "MOST_COMPARED": 20}[bound]
+    assert compared(pods) == {"MOST_TERMS": 2 * 4 * 20, "MOST_COMPARED": 20}[bound]
+
+
+def test_terms_about_one_label_are_looked_up_however_many_there_are() -> None:
+    """Thirteen Pods with sixteen each hid a fourteenth's from us, and not from the scheduler."""
+    many = [
+        {"labelSelector": {"matchLabels": {"app": str(at)}}, "namespaceSelector": {}, "topologyKey": SERVER_4}
+        for at in range(13 * MOST_APART)
+    ]
+    fillers = [sitting(f"s{at}", "n1-0", *many[16 * at : 16 * at + 16]) for at in range(13)]
+    assert compared(fillers) == 0
+    for selector in ({"matchLabels": {ROLE: "worker"}}, {}):
+        for reach in ({"namespaceSelector": {}}, {"namespaces": ["team"]}):
+            real = {"labelSelector": selector, "topologyKey": SERVER_4} | reach
+            assert where(*fillers, sitting("real", "n1-1", real), workers("a", 4)) == {"a": "us-02"}
+    # Those about their own namespace hide none that reach others.
+    own = [sitting(f"s{at}", "n1-0", *of_application(at)) for at in range(13)]
+    real = of_webhook("none") | {"topologyKey": SERVER_4}
+    assert where(own, sitting("real", "n1-1", real), workers("a", 4)) == {"a": "us-02"}
+
+
+HIDING = [sitting(f"s{at}", "n1-0", *of_application(at, namespaceSelector={})) for at in range(13)]
+
+
+def test_where_terms_are_too_many_to_look_at_a_unit_comes_last() -> None:
+    assert where(HIDING, workers("a", 4)) == {"a": "us-02"}
+    assert where(HIDING, workers("a", 8)) == {"a": "us-02 us-01"}
+
+
+def test_a_failure_where_terms_are_too_many_costs_nothing_the_first_time() -> None:
+    """Who has such Pods would have others lose their age; or lose none for jobs that never start."""
+    vain = [opened(pinned(pod, SERVER_4, "us-01")) for pod in workers("a", 4)]
+    memory = Memory({("team", "team.a"): Unsettled(NOW - 2 * MINUTE, 0)})
+    for names, count, costs in (((), 0, []), (("n1-0", "n1-1", "n1-2", "n1-3"), 1, ["team"])):
+        before = replace(memory, doubtful=dict.fromkeys(names, NOW))
+        after = decide(Topology(TWO.values()), [*HIDING, *vain], NOW, memory=before)
+        assert len(deleted(after)) == 4
+        assert after.memory.failures["team", "team.a"] == Failure(count, NOW, frozenset({"us-01"}))
+        assert [*after.memory.vain] == costs
+        assert "n1-0" in after.memory.doubtful
+        # A deletion that is tried again is no second failure.
+        again = replace(after.memory, unsettled=memory.unsettled)
+        assert decide(Topology(TWO.values()), [*HIDING, *vain], NOW, memory=again).memory == again
+    # It keeps its age.
+    memory = Memory(failures={("team", "team.a"): Failure(0, NOW, frozenset({"us-01"}))})
+    older = [replace(pod, created=NOW - 2 * MINUTE) for pod in workers("a", 8)]
+    decision = decide(Topology(TWO.values()), [*older, *workers("b", 4)], NOW, memory=memory)
+    assert placed(decision) == {"a": "us-02 us-01"}
+
+
+# ---- A job's own terms about itself ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [SERVER_4, SERVER_2, "topology.kubernetes.io/zone"])
+def test_a_job_whose_workers_keep_each_other_off_is_not_admitted(key: str) -> None:
+    """It never runs whole, and had a unit for two minutes again and again."""
+    own = {"labelSelector": {"matchLabels": {ROLE: "worker"}}, "topologyKey": key}
+    decision = decide(Topology(TWO.values()), workers("a", 4, own), NOW)
+    assert not decision.openings
+    assert f"anti-affinity by {key} is about themselves" in waiting(decision)["a"]
+
+
+def test_terms_by_which_each_worker_has_a_node_or_each_block_a_unit_are_none_of_these() -> None:
+    alone = {"labelSelector": {"matchLabels": {ROLE: "worker"}}, "topologyKey": HOSTNAME}
+    pods = workers("a", 8, alone)
+    for block, index in ((0, 1), (1, 0)):
+        apart = {"matchLabels": {BLOCK: str(index)}}
+        term = terms({"labelSelector": apart, "topologyKey": SERVER_4})
+        pods[4 * block : 4 * block + 4] = [
+            replace(pod, apart=pod.apart + term, labels={**pod.labels, BLOCK: str(block)})
+            for pod in pods[4 * block : 4 * block + 4]
+        ]
+    assert where(pods) == {"a": "us-01 us-02"}
+    one = workers("a", 1, EVERYBODY)
+    assert where(one) == {"a": "n1-0"}
+
+
+def test_a_worker_that_selects_only_another_one_of_its_block_counts() -> None:
+    """Workers differ in the labels that their operator gives them."""
+    index = TRAINING + "replica-index"
+    term = {"labelSelector": {"matchLabels": {index: "1"}}, "topologyKey": SERVER_4}
+    pods = [replace(pod, labels={index: str(pod.number)}) for pod in workers("a", 4, term)]
+    assert where(pods) == {}
+
+
+def test_a_job_with_more_terms_than_are_looked_at_waits() -> None:
+    said = [{"labelSelector": {"matchLabels": {"x": str(at)}}, "topologyKey": "k"} for at in range(17)]
+    pods = workers("a", 4, *said[:16])
+    assert where(pods) == {"a": "us-01"}
+    more = replace(pods[3], apart=terms(said[16]))
+    decision = decide(Topology(TWO.values()), [*pods[:3], more], NOW)
+    assert "17 terms of anti-affinity" in waiting(decision)["a"]
 
 
 # ---- Reading -----------------------------------------------------------------------------------------------

@@ -444,13 +444,22 @@ CASES = [
         {"a": "us-02"},
     ),
     Case(
-        "a block without pins gets a unit, before an older job does",
+        "a block without pins gets the unit of the plan, before an older job does",
         TWO.values(),
-        [pinned(pod, SERVER_4, "us-02") for pod in job("a", 8)[:1]]
+        [pinned(pod, SERVER_4, "us-02", plan="1=us-01") for pod in job("a", 8)[:1]]
         + job("a", 8)[1:]
         + job("old", 4, age=HOUR),
         {"a": "us-02 us-01"},
         {"old": "us-01: held by team/a"},
+    ),
+    Case(
+        "without a plan it has its turn",
+        TWO.values(),
+        [pinned(pod, SERVER_4, "us-02") for pod in job("a", 8)[:1]]
+        + job("a", 8)[1:]
+        + job("old", 4, age=HOUR),
+        {"old": "us-01"},
+        {"a": "needs 1 whole UltraServer; 0 free"},
     ),
     Case(
         "gates that are left go",
@@ -488,11 +497,11 @@ CASES = [
         {"a": "node n1-0 held by team/b", "b": "node n1-0 held by team/a"},
     ),
     Case(
-        "units are kept at once for a job that stands there in part",
+        "units are kept for a job that lost one, as for others",
         TWO.values(),
         bound(job("r", 1), on(TWO, "n2-0"))
         + bound(job("a", 8), TWO.values(), started=True)[:4]
-        + job("a", 8)[4:]
+        + job("a", 8, age=HOUR)[4:]
         + job("b", 1),
         {},
         {"a": "needs 1 whole UltraServer; 0 free; what becomes free is kept for it", "b": "kept for team/a"},
@@ -518,37 +527,37 @@ ADRIFT = [opened(pinned(pod, SERVER_4, "us-01")) for pod in job("a", 4)]
 HALF = [*bound(job("a", 4)[:2], on(TWO, "n1-1", "n1-2")), *ADRIFT[2:]]
 
 
-def remembered(pods: Iterable[Pod], ago: Any, key: tuple[str, str] = ("team", "team.a")) -> Memory:
-    """A memory of the same pods without a node, so long ago."""
-    return Memory({key: Unsettled(NOW - ago, frozenset((pod.number, pod.uid) for pod in pods))})
+def remembered(count: int, ago: Any, key: tuple[str, str] = ("team", "team.a")) -> Memory:
+    """A memory of as many workers with a node, so long ago."""
+    return Memory({key: Unsettled(NOW - ago, count)})
 
 
 def test_a_job_that_was_opened_has_its_time_to_bind() -> None:
-    decision = ask(SICK, HALF, remembered(ADRIFT[2:], 2 * MINUTE - SECOND))
+    decision = ask(SICK, HALF, remembered(2, 2 * MINUTE - SECOND))
     assert not decision.deletions
     assert not decision.waiting
 
 
 def test_after_that_what_has_not_started_is_deleted() -> None:
-    decision = ask(SICK, HALF, remembered(ADRIFT[2:], 2 * MINUTE))
+    decision = ask(SICK, HALF, remembered(2, 2 * MINUTE))
     assert deleted(decision) == ["a-worker-0", "a-worker-1", "a-worker-2", "a-worker-3"]
     assert decision.deletions[0].why == "admitted, but not whole within 120 s: not every worker got a node"
 
 
 def test_what_started_is_never_deleted() -> None:
     pods = [*bound(job("a", 4)[:2], on(TWO, "n1-1", "n1-2"), started=True), *ADRIFT[2:]]
-    decision = ask(SICK, pods, remembered(ADRIFT[2:], HOUR))
+    decision = ask(SICK, pods, remembered(2, HOUR))
     assert deleted(decision) == ["a-worker-2", "a-worker-3"]
 
 
 def test_the_launcher_is_not_deleted() -> None:
     launcher = opened(job("a", 4, launcher=True)[4])
-    decision = ask(SICK, [*ADRIFT, launcher], remembered(ADRIFT, HOUR))
+    decision = ask(SICK, [*ADRIFT, launcher], remembered(0, HOUR))
     assert deleted(decision) == [pod.name for pod in ADRIFT]
 
 
 def test_time_begins_anew_with_every_change() -> None:
-    decision = ask(SICK, HALF, remembered(ADRIFT, HOUR))
+    decision = ask(SICK, HALF, remembered(0, HOUR))
     assert not decision.deletions
     assert decision.memory.unsettled["team", "team.a"].since == NOW
 
@@ -556,15 +565,31 @@ def test_time_begins_anew_with_every_change() -> None:
 def test_a_pod_in_place_of_one_that_was_deleted_gives_a_job_no_more_time() -> None:
     """Its author would hold the unit for ever by deleting a Pod a minute: nothing of it is used."""
     again = replace(job("a", 4)[0], uid="again", created=NOW)
-    memory = remembered(ADRIFT, 2 * MINUTE)
+    memory = remembered(0, 2 * MINUTE)
     for comes_back in ([], [again], [opened(pinned(again, SERVER_4, "us-01"))]):
         assert deleted(ask(ONE.values(), [*ADRIFT[1:], *comes_back], memory))[-3:] == [
             pod.name for pod in ADRIFT[1:]
         ]
-    # One that was at work and lost a worker has the time that one takes.
+    # Nor does one more that is deleted and gets its node again.
+    got = bound(job("a", 4)[:2], on(ONE, "n1-0", "n1-1"))
+    for there in (got, got[:1]):
+        assert deleted(ask(ONE.values(), [*there, *ADRIFT[2:]], remembered(2, 2 * MINUTE)))
+
+
+def test_a_worker_that_comes_back_late_has_the_time_that_an_admission_takes() -> None:
+    """Its node may have been sick for hours: nothing was let through meanwhile."""
     running = bound(job("a", 4), ONE.values(), started=True)[1:]
-    lost = opened(pinned(again, SERVER_4, "us-01"))
-    assert not deleted(ask(ONE.values(), [*running, lost], memory))
+    waits = ask(SICK, [*running, job("a", 4)[0]], remembered(3, HOUR))
+    assert not waits.openings
+    assert not deleted(ask(ONE.values(), [*running, ADRIFT[0]], waits.memory))
+
+
+def test_who_is_at_work_holds_nodes_for_others_no_longer_by_deleting_them() -> None:
+    """A job of which one Pod works would have all the others' units for ever."""
+    at_work = bound(job("a", 8)[:1], on(ONE, "n1-0"), started=True)
+    others = [opened(pinned(pod, SERVER_4, f"us-0{1 + pod.block}")) for pod in job("a", 8)[1:]]
+    again = [replace(pod, uid="again", opened=NOW) for pod in others[:1]]
+    assert len(deleted(ask(TWO.values(), [*at_work, *again, *others[1:]], remembered(1, 2 * MINUTE)))) == 7
 
 
 def test_a_job_whose_writes_are_refused_holds_nodes_without_using_them_no_longer_than_others() -> None:
@@ -572,37 +597,37 @@ def test_a_job_whose_writes_are_refused_holds_nodes_without_using_them_no_longer
     half = [*ADRIFT[:2], *job("a", 4)[2:]]
     for ago, gone in ((2 * MINUTE, 2), (MINUTE, 0)):
         refused = {("team", "team.a"): Failure(9, NOW - ago, frozenset(), "conflict")}
-        memory = replace(remembered(half, 2 * MINUTE), failures=refused)
+        memory = replace(remembered(0, 2 * MINUTE), failures=refused)
         assert len(deleted(ask(ONE.values(), half, memory))) == gone
 
 
 def test_a_leader_that_remembers_nothing_gives_the_whole_time() -> None:
     decision = ask(SICK, HALF)
     assert not decision.deletions
-    assert decision.memory == remembered(ADRIFT[2:], 0 * SECOND)
+    assert decision.memory == remembered(2, 0 * SECOND)
 
 
 def test_a_running_job_that_lost_a_worker_loses_no_more() -> None:
     """Not even those that still pull their images: an elastic Job may have become smaller."""
     pinned_ones = [pinned(pod, SERVER_4, "us-01") for pod in job("a", 4)]
-    decision = ask(ONE.values(), bound(pinned_ones, ONE.values())[:3], remembered((), HOUR))
+    decision = ask(ONE.values(), bound(pinned_ones, ONE.values())[:3], remembered(3, HOUR))
     assert not decision.deletions
 
 
 def test_a_worker_that_comes_back_is_let_in_however_late() -> None:
     pods = bound(job("a", 4), ONE.values(), started=True)[:3] + job("a", 4)[3:]
-    assert placed(ask(ONE.values(), pods, remembered(pods[3:], HOUR))) == {"a": "us-01"}
+    assert placed(ask(ONE.values(), pods, remembered(3, HOUR))) == {"a": "us-01"}
 
 
 def test_what_was_deleted_is_opened_elsewhere_at_once() -> None:
-    first_try = ask(SICK, ADRIFT, remembered(ADRIFT, HOUR))
+    first_try = ask(SICK, ADRIFT, remembered(0, HOUR))
     assert first_try.memory.failures["team", "team.a"] == Failure(1, NOW, frozenset({"us-01"}))
     # Even where the node looks well: something that cannot be seen from here kept the pods off it.
     assert placed(ask(TWO.values(), job("a", 4), first_try.memory)) == {"a": "us-02"}
 
 
 def test_a_deletion_that_was_refused_is_tried_again_and_no_second_failure() -> None:
-    memory = remembered(ADRIFT, HOUR)
+    memory = remembered(0, HOUR)
     failed = Failure(1, NOW - SECOND, frozenset({"us-01"}))
     again = ask(SICK, ADRIFT, replace(memory, failures={("team", "team.a"): failed}))
     assert len(deleted(again)) == 4
@@ -657,7 +682,7 @@ def test_an_admission_in_vain_costs_all_jobs_of_its_namespace_their_age() -> Non
     """Whoever has a hundred that cannot start would else have a unit for a hundred times two minutes."""
     evil = {"namespace": "evil", "age": HOUR}
     vain = [opened(pinned(pod, SERVER_4, "us-01")) for pod in job("evil", 4, **evil)]
-    memory = remembered(vain, 2 * MINUTE, ("evil", "evil.evil"))
+    memory = remembered(0, 2 * MINUTE, ("evil", "evil.evil"))
     memory = ask(ONE.values(), [*vain, *job("next", 4, **evil)], memory).memory
     waits = [*job("next", 4, **evil), *job("a", 4)]
     assert placed(ask(ONE.values(), waits, memory)) == {"a": "us-01"}

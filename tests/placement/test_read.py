@@ -101,6 +101,17 @@ def test_a_pod_has_started_when_it_runs(status: dict[str, Any], started: bool) -
     assert found.started is started
 
 
+def test_a_pod_for_which_the_scheduler_keeps_a_node_is_there() -> None:
+    """It preempted others: the scheduler refuses that node to who is no more urgent, and a job would wait."""
+    status = {"nominatedNodeName": "n1-0"}
+    found = read_pod({"metadata": {"name": "p"}, "spec": {}, "status": status})
+    assert found
+    assert found.node == "n1-0"
+    worker = read_pod(pod(status=status))  # its job is not whole before it is bound
+    assert worker
+    assert not worker.node
+
+
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_of_pods_that_have_ended_it_is_kept_who_they_were(phase: str) -> None:
     assert read_pod(pod(status={"phase": phase})) is None

@@ -1,0 +1,79 @@
+"""Whose turn it is: nobody has a better one by what costs nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from contract.keys import SERVER_4
+from placement.decide import decide
+from placement.plan import Memory
+from placement.topology import Topology
+from tests.placement.world import (
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    bound,
+    job,
+    on,
+    pinned,
+    placed,
+    servers,
+    waiting,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from placement.model import Pod
+    from placement.plan import Decision
+
+FOUR = servers(4)
+EVIL: dict[str, Any] = {"namespace": "evil"}
+
+
+def ask(*pods: Iterable[Pod], memory: Memory | None = None, now: Any = NOW) -> Decision:
+    return decide(Topology(FOUR.values()), [pod for each in pods for pod in each], now, memory=memory)
+
+
+def test_a_job_of_which_a_worker_is_at_work_goes_before_no_other_for_the_units_that_it_lacks() -> None:
+    """Its author deletes the others: 15 nodes more went to it before all priorities."""
+    at_work = bound(job("evil", 16, age=HOUR, **EVIL)[:1], on(FOUR, "n1-0"), started=True)
+    again = job("evil", 16, age=SECOND, **EVIL)[1:]
+    assert placed(ask(at_work, again, job("a", 12, priority=1))) == {"a": "us-02 us-03 us-04"}
+    # Nor by its age: those that wait came later.
+    assert placed(ask(at_work, again, job("a", 12))) == {"a": "us-02 us-03 us-04"}
+    assert "kept" not in waiting(ask(at_work, again, job("a", 12)))["evil/evil"]
+
+
+def test_a_job_goes_first_for_what_it_has() -> None:
+    """A worker that comes back to its block, and what an opening that was cut short has planned."""
+    urgent = job("urgent", 16, priority=1)
+    back = [*bound(job("a", 8)[:7], [*FOUR.values()][:7], started=True), *job("a", 8, age=SECOND)[7:]]
+    assert [found.job.key[1] for found in ask(back, urgent).openings] == ["team.a"]
+    first, *others = job("b", 16, age=MINUTE)
+    cut = [pinned(first, SERVER_4, "us-01", plan="1=us-02 2=us-03 3=us-04"), *others]
+    assert placed(ask(cut, urgent)) == {"b": "us-01 us-02 us-03 us-04"}
+
+
+def test_no_job_ages_while_its_author_keeps_it_from_being_admitted() -> None:
+    """A second gate, which only the author takes away, was as good as a place in the queue."""
+    evil, now = job("evil", 16, age=HOUR, **EVIL), NOW + MINUTE
+    other = job("a", 16, age=MINUTE)
+    for parked in (
+        [replace(evil[0], gates=("mine", *evil[0].gates)), *evil[1:]],
+        [replace(evil[0], problem="its annotations are too long"), *evil[1:]],
+    ):
+        memory = ask(parked).memory
+        assert memory.parked == {("evil", "evil.evil"): NOW}
+        after = ask(evil, other, memory=memory, now=now)
+        assert placed(after) == {"a": "us-01 us-02 us-03 us-04"}
+        # For as long as it waits.
+        assert after.memory.parked == memory.parked
+        assert not ask(other, memory=after.memory).memory.parked
+
+
+def test_a_job_ages_from_when_all_its_workers_are_there() -> None:
+    evil = [*job("evil", 16, age=HOUR, **EVIL)[:15], *job("evil", 16, age=SECOND, **EVIL)[15:]]
+    assert placed(ask(evil, job("a", 16))) == {"a": "us-01 us-02 us-03 us-04"}
