@@ -149,6 +149,8 @@ class Cluster:
         """
         for key in self._keys | {term.key for term in job.apart}:
             for value in {node.labels.get(key, "") for node in nodes}:
+                if self._compared[job.key[0]] >= MOST_COMPARED:
+                    self._unclear.add((key, value, job.key[0]))
                 ours = (self._avoids(term, value, job) for term in job.apart if term.key == key)
                 for whose in chain(self._repelling(key, value, job), filter(None, ours)):
                     if is_pod(whose) or not always:
@@ -168,9 +170,11 @@ class Cluster:
 
     def unclear(self, nodes: Iterable[Node], namespace: str) -> bool:
         """Whether pods may keep those of a namespace off some nodes by terms that are too many to look at."""
-        keys = {(key, about) for key, _, about in self._unclear if about in {"", namespace}}
-        return bool(keys) and any(
-            (key, node.labels.get(key), about) in self._unclear for node in nodes for key, about in keys
+        return bool(self._unclear) and any(
+            (key, node.labels.get(key), about) in self._unclear
+            for node in nodes
+            for key in self._keys
+            for about in ("", namespace)
         )
 
     def _stand_apart(self, pod: Pod) -> None:

@@ -13,7 +13,7 @@ from contract.place import Place, Placer
 from placement.fit import ANY_LABEL, selects
 from placement.model import Apart, JobKey, Pod
 
-MOST_APART: Final = 16
+MOST_OWN: Final = 16
 """Terms of anti-affinity that the workers of a job may have between them; those by host name do not count."""
 
 
@@ -78,7 +78,7 @@ class Job:
         """Whose turn it is: by the lowest priority of its workers, then age, then name."""
         return -min(pod.priority for pod in self.workers or self.pods), self.created, self.key
 
-    @property
+    @cached_property
     def created(self) -> datetime:
         """When the last of its workers that wait was created: it could not have been admitted before."""
         waiting = [pod for pod in self.workers if pod.gated]
@@ -179,19 +179,27 @@ class Job:
         Each worker has a node of its own, and each block a unit. About wider labels nothing is known.
         """
         terms = [term for term in self.apart if term.key != HOSTNAME]
-        if len(terms) > MOST_APART:
-            return f"its workers have {len(terms)} terms of anti-affinity: at most {MOST_APART} are looked at"
+        if len(terms) > MOST_OWN:
+            return f"its workers have {len(terms)} terms of anti-affinity: at most {MOST_OWN} are looked at"
         for term in terms:
-            near: defaultdict[int, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
-            for pod in self.workers:
-                having, selected = near[pod.block if term.key == self.place.unit else 0]
-                if term in pod.apart:
-                    having.add(pod.number)
-                if selects(term, pod.namespace, pod.namespace, pod.labels):
-                    selected.add(pod.number)
-            if any(having and selected and len(having | selected) > 1 for having, selected in near.values()):
-                return f"its workers' required anti-affinity by {term.key} is about themselves: remove it"
+            if not (selected := self._selected(term)):
+                continue
+            for pods in self.blocks.values() if term.key == self.place.unit else (self.workers,):
+                having = {pod.name for pod in pods if term in pod.apart}
+                there = selected.intersection(pod.name for pod in pods)
+                if having and there and len(having | there) > 1:
+                    return f"its workers' required anti-affinity by {term.key} is about themselves: remove it"
         return None
+
+    def _selected(self, term: Apart) -> set[str]:
+        """The names of its workers that a term of theirs is about; those with equal labels are one kind."""
+        keys = [item.key for item in term.labels or ()]
+        kinds: defaultdict[tuple[str | None, ...], list[Pod]] = defaultdict(list)
+        for pod in self.workers:
+            kinds[tuple(map(pod.labels.get, keys))].append(pod)
+        namespace = self.key[0]
+        alike = (pods for pods in kinds.values() if selects(term, namespace, namespace, pods[0].labels))
+        return {pod.name for pods in alike for pod in pods}
 
 
 def jobs_of(pods: Iterable[Pod]) -> list[Job]:
