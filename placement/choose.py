@@ -83,11 +83,8 @@ class Ranking:
             elif self._cluster.repelled(unit.nodes, job):
                 repelled.append(entry)
             else:
-                is_last = (
-                    unit_id in avoided
-                    or not unit.names.isdisjoint(doubtful)
-                    or self._cluster.unclear(unit.nodes, job.key[0])
-                )
+                unsure = unit_id in avoided or self._cluster.unclear(unit.nodes, job.key[0])
+                is_last = unsure or not unit.names.isdisjoint(doubtful)
                 (last if is_last else found).append(entry)
         last.sort(key=lambda entry: entry[1][-1] in avoided)
         both = found + last[: max(count - len(found), 0)]

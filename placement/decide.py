@@ -1,15 +1,16 @@
 """Which jobs are opened now, onto which units, and why the others wait. Pure: no clock, no network.
 
-Every decision is made from what is seen. A job that was opened in part is finished before anything else;
-then it goes by priority, then age. Younger jobs may pass one that does not fit, for as long as its patience
-lasts; from then on the units nearest to free are kept for it (for one job at a time, the first in turn, and
-not for ever, whichever jobs come and go). What one job asks, or how it fails, costs no other its turn.
+Every decision is made from what is seen. A job that was opened in part and has its units is finished before
+anything else; then it goes by priority, then age. Younger jobs may pass one that does not fit, for as long
+as its patience lasts; from then on the units nearest to free are kept for it (for one job at a time, the
+first in turn, and not for ever, whichever jobs come and go). What one job asks, or how it fails, costs no
+other its turn.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from common.texts import printable
 from placement.allocate import Allocator, UnplacedError
@@ -81,7 +82,7 @@ class _Round:
         self._parked: dict[JobKey, datetime] = {}
 
     def run(self, pods: Iterable[Pod | Ended | Taken]) -> Decision:
-        """Count all pods in, then go through the jobs once, those that were begun first."""
+        """Count all pods in, then go through the jobs once, those that have their units first."""
         found = list(pods)
         own = planned([pod for pod in found if isinstance(pod, Pod)], self._now, self._tuning.bound)
         seen = self._counted_in([*own, *(one for one in found if not isinstance(one, Pod))])
@@ -92,13 +93,14 @@ class _Round:
                 self._mistaken(job, error)
         doubted = [Job(pod.key, (pod,)) for pod in seen if pod.problem and not pod.gated and not pod.deleting]
         failures = {key: failure for key, failure in self._failures.items() if failure.counts(self._now)}
+        blamed = self._doubtful, self._vain, self._parked
         return Decision(
             tuple(self._openings),
             tuple(self._deletions),
             self._explained(),
             tuple(Waiting(job, printable(job.pods[0].problem, LONGEST)) for job in doubted),
             tuple(self._errors),
-            Memory(self._unsettled, failures, self._keeping(), self._doubtful, self._vain, self._parked),
+            Memory(self._unsettled, failures, self._keeping(), *blamed, self._now),
             self._cluster,
             self._tuning.units,
         )
@@ -175,8 +177,7 @@ class _Round:
             return
         late = self._late(job)
         trouble = job.trouble() if job.gated else None
-        if job.gated and (parked := self._now if trouble else self._memory.parked.get(job.key)):
-            self._parked[job.key] = parked
+        self._park(job, trouble)
         why = trouble or self._pause(job) if job.gated else None
         if late and not self._was_refused(job):
             self._give_up(job, late, why or "not every worker got a node")
@@ -188,6 +189,14 @@ class _Round:
                 self._openings.append(self._allocator.open(job, failure, patient=patient))
             except UnplacedError as error:
                 self._waiting.append(Waiting(job, str(error), error.ranking))
+
+    def _park(self, job: Job, trouble: str | None) -> None:
+        """Count no time for which a job could not be admitted; all of it where nothing is remembered."""
+        since, before = self._memory.parked.get(job.key), self._memory.at
+        if trouble:
+            since = min((since or job.created) + (self._now - before), self._now) if before else self._now
+        if since and job.gated:
+            self._parked[job.key] = since
 
     def _late(self, job: Job) -> tuple[Pod, ...]:
         """The workers of a job that was opened and did not get its nodes in time, as far as none started."""
@@ -206,7 +215,7 @@ class _Round:
 
     def _give_up(self, job: Job, pods: tuple[Pod, ...], why: str) -> None:
         seconds = int(self._tuning.bound.total_seconds())
-        before = self._failures.get(job.key, Failure(0, datetime.min.replace(tzinfo=UTC), frozenset()))
+        before = self._failures.get(job.key, Failure(0, self._now - self._tuning.bound, frozenset()))
         late = self._now - before.at >= self._tuning.bound  # else a deletion is tried again that was refused
         if late or before.refused:
             pins = (self._cluster.topology.unit(job.place.unit, pod.pin) for pod in pods if not pod.node)

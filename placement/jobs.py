@@ -67,11 +67,13 @@ class Job:
         """Whether a part of it was opened: a worker whose gate somebody else took off gives no turn."""
         return any(pod.opened and pod.neuron for pod in self.workers)
 
-    @property
+    @cached_property
     def returns(self) -> bool:
         """Whether it was opened and all that wait have units: by the stored plan, or their block's."""
+        if not self.begun:
+            return False
         stands = {pod.block for pod in self.workers if pod.neuron and (pod.opened or pod.due)}
-        return self.begun and all(pod.block in stands for pod in self.gated if pod.place)
+        return all(pod.block in stands for pod in self.gated if pod.place)
 
     @cached_property
     def order(self) -> tuple[int, datetime, JobKey]:
@@ -182,24 +184,22 @@ class Job:
         if len(terms) > MOST_OWN:
             return f"its workers have {len(terms)} terms of anti-affinity: at most {MOST_OWN} are looked at"
         for term in terms:
-            if not (selected := self._selected(term)):
+            # Their labels differ in a number at most: those that are alike in what it names are asked once.
+            names = [item.key for item in term.labels or ()]
+            kinds = {tuple(map(pod.labels.get, names)) for pod in self.workers}
+            selected = {kind for kind in kinds if self._is_about(term, dict(zip(names, kind, strict=True)))}
+            if not selected:
                 continue
             for pods in self.blocks.values() if term.key == self.place.unit else (self.workers,):
-                having = {pod.name for pod in pods if term in pod.apart}
-                there = selected.intersection(pod.name for pod in pods)
-                if having and there and len(having | there) > 1:
+                there = [pod for pod in pods if tuple(map(pod.labels.get, names)) in selected]
+                if there and any(term in pod.apart and there != [pod] for pod in pods):
                     return f"its workers' required anti-affinity by {term.key} is about themselves: remove it"
         return None
 
-    def _selected(self, term: Apart) -> set[str]:
-        """The names of its workers that a term of theirs is about; those with equal labels are one kind."""
-        keys = [item.key for item in term.labels or ()]
-        kinds: defaultdict[tuple[str | None, ...], list[Pod]] = defaultdict(list)
-        for pod in self.workers:
-            kinds[tuple(map(pod.labels.get, keys))].append(pod)
-        namespace = self.key[0]
-        alike = (pods for pods in kinds.values() if selects(term, namespace, namespace, pods[0].labels))
-        return {pod.name for pods in alike for pod in pods}
+    def _is_about(self, term: Apart, labels: Mapping[str, str | None]) -> bool:
+        """Whether a term of its own selects pods of its namespace with labels."""
+        there = {key: value for key, value in labels.items() if value is not None}
+        return selects(term, self.key[0], self.key[0], there)
 
 
 def jobs_of(pods: Iterable[Pod]) -> list[Job]:

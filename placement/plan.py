@@ -119,7 +119,8 @@ class Memory:
         keeping: The turn that lasts, or was last.
         doubtful: Nodes where a job was admitted in vain, by name, and when the last was.
         vain: Namespaces of such jobs, and when the last was.
-        parked: Jobs that wait and could not be admitted whatever was free, and when that was last seen.
+        parked: Since when jobs wait that could not be admitted at times, whatever was free, without those.
+        at: When it was.
     """
 
     unsettled: Mapping[JobKey, Unsettled] = field(default_factory=dict)
@@ -128,6 +129,7 @@ class Memory:
     doubtful: Mapping[str, datetime] = field(default_factory=dict)
     vain: Mapping[str, datetime] = field(default_factory=dict)
     parked: Mapping[JobKey, datetime] = field(default_factory=dict)
+    at: datetime | None = None
 
     def refused(self, job: JobKey, why: str, now: datetime) -> Self:
         """The same, and that a write to a job's pods was refused."""

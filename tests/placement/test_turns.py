@@ -72,6 +72,10 @@ def test_no_job_ages_while_its_author_keeps_it_from_being_admitted() -> None:
         # For as long as it waits.
         assert after.memory.parked == memory.parked
         assert not ask(other, memory=after.memory).memory.parked
+        # What it waited before it does not lose.
+        again = ask(parked, memory=Memory(at=NOW - MINUTE)).memory
+        assert again.parked == {("evil", "evil.evil"): NOW - HOUR + MINUTE}
+        assert ask(parked, memory=again, now=now).memory.parked[evil[0].key] == NOW - HOUR + 2 * MINUTE
 
 
 def test_a_job_ages_from_when_all_its_workers_are_there() -> None:
