@@ -149,8 +149,6 @@ class Cluster:
         """
         for key in self._keys | {term.key for term in job.apart}:
             for value in {node.labels.get(key, "") for node in nodes}:
-                if self._compared[job.key[0]] >= MOST_COMPARED:
-                    self._unclear.add((key, value, job.key[0]))
                 ours = (self._avoids(term, value, job) for term in job.apart if term.key == key)
                 for whose in chain(self._repelling(key, value, job), filter(None, ours)):
                     if is_pod(whose) or not always:

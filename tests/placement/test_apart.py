@@ -232,6 +232,16 @@ HIDING = [sitting(f"s{at}", "n1-0", *of_application(at, namespaceSelector={})) f
 def test_where_terms_are_too_many_to_look_at_a_unit_comes_last() -> None:
     assert where(HIDING, workers("a", 4)) == {"a": "us-02"}
     assert where(HIDING, workers("a", 8)) == {"a": "us-02 us-01"}
+    # For those that the terms may be about.
+    about = [sitting(f"s{at}", "n1-0", *of_application(at, namespaces=["team"])) for at in range(13)]
+    assert where(about, workers("a", 4)) == {"a": "us-02"}
+    assert where(about, job("b", 4, namespace="third")) == {"third/b": "us-01"}
+
+
+def test_where_there_was_no_time_to_look_at_terms_a_unit_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "MOST_COMPARED", 20)
+    theirs = HIDING[:2]  # 32 terms, four workers: more than may be compared
+    assert where(theirs, workers("a", 4), workers("b", 4)) == {"a": "us-02", "b": "us-01"}
 
 
 def test_a_failure_where_terms_are_too_many_costs_nothing_the_first_time() -> None:

@@ -52,9 +52,11 @@ def test_a_job_goes_first_for_what_it_has() -> None:
     urgent = job("urgent", 16, priority=1)
     back = [*bound(job("a", 8)[:7], [*FOUR.values()][:7], started=True), *job("a", 8, age=SECOND)[7:]]
     assert [found.job.key[1] for found in ask(back, urgent).openings] == ["team.a"]
-    first, *others = job("b", 16, age=MINUTE)
-    cut = [pinned(first, SERVER_4, "us-01", plan="1=us-02 2=us-03 3=us-04"), *others]
-    assert placed(ask(cut, urgent)) == {"b": "us-01 us-02 us-03 us-04"}
+    first, *others = job("b", 8, age=MINUTE)
+    cut = [pinned(first, SERVER_4, "us-01", plan="1=us-02"), *others]
+    decision = ask(cut, job("c", 8, priority=1))
+    assert [found.job.key[1] for found in decision.openings] == ["team.b", "team.c"]
+    assert placed(decision) == {"b": "us-01 us-02", "c": "us-03 us-04"}
 
 
 def test_no_job_ages_while_its_author_keeps_it_from_being_admitted() -> None:
