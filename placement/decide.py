@@ -86,11 +86,13 @@ class _Round:
         found = list(pods)
         own = planned([pod for pod in found if isinstance(pod, Pod)], self._now, self._tuning.bound)
         seen = self._counted_in([*own, *(one for one in found if not isinstance(one, Pod))])
-        for job in sorted(map(self._with_ended, jobs_of(seen)), key=self._turn):
+        jobs = sorted(map(self._with_ended, jobs_of(seen)), key=self._turn)
+        for job in jobs:
             try:
                 self._consider(job)
             except Exception as error:  # noqa: BLE001 - a mistake of ours about one job
                 self._mistaken(job, error)
+        self._blame_for_the_gone(jobs)
         doubted = [Job(pod.key, (pod,)) for pod in seen if pod.problem and not pod.gated and not pod.deleting]
         failures = {key: failure for key, failure in self._failures.items() if failure.counts(self._now)}
         blamed = self._doubtful, self._vain, self._parked
@@ -229,6 +231,16 @@ class _Round:
             units = frozenset(unit for unit in map(self._cluster.unit_of, pods) if unit is not None)
             self._failures[job.key] = Failure(before.count + fault, self._now, before.units | units)
         self._deletions.append(Deletion(job, pods, f"admitted, but not whole within {seconds} s: {why}"))
+
+    def _blame_for_the_gone(self, jobs: Iterable[Job]) -> None:
+        """Count as in vain, too, what its author ended after a part of the time, before it was given up."""
+        before = self._memory.unsettled
+        fine = {job.key for job in jobs if job.key in before and job.settled}
+        fine |= self._unsettled.keys() | {job.key for job, _ in self._errors}
+        for key in before.keys() - fine:
+            failure = self._failures.get(key)
+            if (not failure or failure.refused) and self._now - before[key].since >= self._tuning.bound / 4:
+                self._vain[key[0]] = self._now
 
     def _pause(self, job: Job) -> str | None:
         """Until when a job waits that was opened twice without getting its nodes, or cannot be written to."""

@@ -180,14 +180,14 @@ class Job:
 
         Each worker has a node of its own, and each block a unit. About wider labels nothing is known.
         """
-        terms = [term for term in self.apart if term.key != HOSTNAME]
+        own, terms = self.key[0], [term for term in self.apart if term.key != HOSTNAME]
         if len(terms) > MOST_OWN:
             return f"its workers have {len(terms)} terms of anti-affinity: at most {MOST_OWN} are looked at"
         for term in terms:
             # Their labels differ in a number at most: those that are alike in what it names are asked once.
             names = [item.key for item in term.labels or ()]
-            kinds = {tuple(map(pod.labels.get, names)) for pod in self.workers}
-            selected = {kind for kind in kinds if self._is_about(term, dict(zip(names, kind, strict=True)))}
+            kinds = {tuple(map(pod.labels.get, names)): pod.labels for pod in self.workers}
+            selected = {kind for kind, labels in kinds.items() if selects(term, own, own, labels)}
             if not selected:
                 continue
             for pods in self.blocks.values() if term.key == self.place.unit else (self.workers,):
@@ -195,11 +195,6 @@ class Job:
                 if there and any(term in pod.apart and there != [pod] for pod in pods):
                     return f"its workers' required anti-affinity by {term.key} is about themselves: remove it"
         return None
-
-    def _is_about(self, term: Apart, labels: Mapping[str, str | None]) -> bool:
-        """Whether a term of its own selects pods of its namespace with labels."""
-        there = {key: value for key, value in labels.items() if value is not None}
-        return selects(term, self.key[0], self.key[0], there)
 
 
 def jobs_of(pods: Iterable[Pod]) -> list[Job]:

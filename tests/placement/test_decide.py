@@ -691,6 +691,20 @@ def test_an_admission_in_vain_costs_all_jobs_of_its_namespace_their_age() -> Non
     assert placed(ask(ONE.values(), [*job("next", 4, **evil), *later], memory)) == {"evil/first": "us-01"}
 
 
+def test_who_ends_a_job_before_it_is_given_up_pays_as_for_one_that_was() -> None:
+    """A hundred jobs that cannot start, each deleted after 119 seconds, had a unit for three hours."""
+    evil = ("evil", "evil.evil")
+    for ago, costs in ((MINUTE, ["evil"]), (10 * SECOND, [])):
+        assert [*ask(ONE.values(), [], remembered(0, ago, evil)).memory.vain] == costs
+    refused = {evil: Failure(1, NOW - HOUR, frozenset(), "conflict")}
+    memory = replace(remembered(0, MINUTE, evil), failures=refused)
+    assert ask(ONE.values(), job("evil", 4, namespace="evil"), memory).memory.vain
+    # What was given up has paid, and who has all nodes now owes nothing.
+    memory = replace(remembered(0, HOUR), failures={("team", "team.a"): Failure(0, NOW, frozenset())})
+    assert not ask(ONE.values(), [], memory).memory.vain
+    assert not ask(ONE.values(), bound(job("a", 4), ONE.values()), remembered(3, HOUR)).memory.vain
+
+
 def test_a_jobs_priority_is_the_lowest_of_its_workers() -> None:
     """A launcher takes no node, and neither a quota on devices nor one on nodes pays for its class."""
     low, *others, launcher = job("a", 4, priority=9, launcher=True)
