@@ -57,9 +57,16 @@ def queued() -> Table:
     return laid_over("15-kueue.yaml", "")
 
 
+@cache
+def hyperpod() -> Table:
+    """The same on HyperPod."""
+    return laid_over("1[05]-*.yaml", "")
+
+
 TABLES: Final = {
     "packaged": load_default,
     "kueue": queued,
+    "hyperpod": hyperpod,
     "documented": documented,
     "components": components,
 }

@@ -84,6 +84,10 @@ def matches(match: Match) -> Iterator[tuple[str, Match]]:
 
 
 IMPLIED = {
+    **dict.fromkeys(
+        [(f"kueue-level-unset{which}", "without placer") for which in ("", "-required", "-preferred")],
+        "what it needs is for Kueue only",
+    ),
     ("groups-apart", "without placer"): "Kueue places MPIJobs only",
     ("whole-job-workers", "without workload"): "Pods of the other kinds have no numbers",
     ("whole-job-launcher", "without workload"): "such a launcher's workers do not wait either",

@@ -1,15 +1,17 @@
 """Rows for MPIJobs that name a Kueue queue: what Kueue is asked for, and what does not stand in its way."""
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
-from tests.rules.packaged import laid_over
+from tests.rules.packaged import RULES, laid_over
 from tests.rules.packaged import queued as queued_table
 from tests.rules.tables import after, outcome
 from webhook.objects.tree import Json, get
+from webhook.rules.load import load_installed
 
 DEFAULT = queued_table()
 PREFIX = "kueue.x-k8s.io/podset-"
@@ -73,3 +75,21 @@ def test_where_kueue_counts_quotas_only_one_row_is_switched_off(name: str | None
     assert set(outcome(table, job).fired()) == {*without, "kueue-starts-job"}
     assert not asks(after(table, job))
     assert pod_affinity(after(DEFAULT, job)) == set()
+
+
+def test_a_file_of_the_chart_alone_and_the_installation_place_a_job_alike(tmp_path: Path) -> None:
+    """Protects previews: a file is laid over the rows of whole-job admission, which the chart has behind it."""
+    job = queued(4)
+    jobs = [{"name": "w", "template": {"spec": {"parallelism": 4, "template": get(job, WORKER)}}}]
+    annotations = {f"{PREFIX}preferred-topology": "rack"}
+    jobset = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {**job["metadata"], "annotations": annotations},
+        "spec": {"replicatedJobs": jobs, "startupPolicy": {"startupPolicyOrder": "InOrder"}},
+    }
+    for path in (RULES / "15-kueue.yaml", RULES / "30-placement.yaml"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    alone, installed = (load_installed(path) for path in (RULES / "15-kueue.yaml", tmp_path))
+    assert "kueue-chooses-topology" in outcome(alone, jobset).fired()
+    assert outcome(alone, jobset).fired() == outcome(installed, jobset).fired()

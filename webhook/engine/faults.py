@@ -38,6 +38,7 @@ _ENDS: Final = re.compile(r"(?<!\\)\n|[;|&]")
 _MPI: Final = re.compile(r"mpi(?:run|exec)|hydra")
 _OURS: Final = {"inject": keys.INJECT, "nodeconfig": keys.NODE_CONFIG}
 _LETTERS: Final = re.compile(r"[^a-z]+")
+_KUEUE: Final = "kueue.x-k8s.io/"
 
 
 Found = Iterator[Fault]
@@ -177,6 +178,18 @@ def _given(text: str, variables: set[str]) -> str | None:
     return None
 
 
+def _queue(_: Candidates, job: OpenJob) -> Found:
+    """The label of a queue of Kueue's, or an annotation that asks Kueue for a topology."""
+    label = ("metadata", "labels", f"{_KUEUE}queue-name")
+    if queue := get(job.object, label):
+        yield Fault(pointer(label), shown(queue, 40))
+    for path in job.paths(WORKER):
+        at = (*path, "metadata", "annotations")
+        for key, value in map_at(job.object, at).items():
+            if key.startswith(f"{_KUEUE}podset-") and key.endswith("-topology"):
+                yield Fault(pointer((*at, key)), shown(value, 40))
+
+
 SORTS: Final[Mapping[str, Callable[[Candidates, OpenJob], Found]]] = {
     "user": _user,
     "deadline": _deadline,
@@ -184,5 +197,6 @@ SORTS: Final[Mapping[str, Callable[[Candidates, OpenJob], Found]]] = {
     "resource": _resource,
     "key": _key,
     "hostfile": _hostfile,
+    "queue": _queue,
 }
 """What looks for each sort of fault, by the name that a rule matches."""

@@ -152,7 +152,7 @@ others; by requests; by one of these, beside claims that pods share; by such cla
 Mixed where its templates differ, and one pod at most, such as a launcher, has none; else some."""
 
 
-Fault = Literal["user", "deadline", "amount", "resource", "key", "hostfile"]
+Fault = Literal["user", "deadline", "amount", "resource", "key", "hostfile", "queue"]
 """What a job may be warned of."""
 
 
@@ -208,8 +208,8 @@ class Match(Row):
         single: true: the role has one template; false: several.
         unsupported_count: A number of one of these resources is ruled out by deviceCounts.
         fault: user (a worker that is not root, or whose root is read-only), deadline (the workload's field of
-            this name), amount (more than wholeNode), resource, key (nearly a known one) or hostfile (the
-            operator's, given to mpirun).
+            this name), amount (more than wholeNode), resource, key (nearly a known one), hostfile (the
+            operator's, given to mpirun) or queue (Kueue's label or annotation).
         fields: Values of the workload's fields; globs.
         workers: How many pods take a node, a Range.
         labels: Values of the job's labels; globs; "?*": set; empty: not set.
