@@ -163,3 +163,13 @@ def test_a_container_that_is_to_be_amended_and_is_not_there_is_told_and_not_made
 def test_a_value_of_a_wrong_type_is_named_with_its_place(value: Any) -> None:
     with pytest.raises(WrongTypeError, match=r"^/spec/template/spec/nodeSelector must be a map, not "):
         merged({"spec": {"nodeSelector": value}}, {"spec": {"nodeSelector": {"a": "1"}}})
+
+
+@pytest.mark.parametrize(("names", "told"), [(["init", "wait"], True), (["wait", "init"], False)])
+def test_an_element_of_the_users_that_stands_too_late_is_told(names: list[str], *, told: bool) -> None:
+    """Protects a job with both init containers of its own from a script that starts before the workers run."""
+    merge = Merge((), before=["init"])
+    theirs = {"initContainers": [{"name": name, "image": "own"} for name in names]}
+    after = merge.apply(theirs, {"initContainers": [{"name": "wait", "image": "i"}]})
+    assert after == theirs
+    assert (merge.missing == ["initContainers has 'wait' behind init, which needs it first"]) is told

@@ -100,7 +100,7 @@ def test_both_paths_are_one_volume_in_the_init_container_and_in_the_launchers_ow
         mounts = [
             each["mountPath"] for each in container["volumeMounts"] if each["name"] == "ultraserver-init"
         ]
-        assert mounts == [f"{home or '/'}/ultraserver_init", "/ultraserver_init"]
+        assert mounts == [f"{home or '/root'}/ultraserver_init", "/ultraserver_init"]
 
 
 @pytest.mark.parametrize("path", ["/root/ultraserver_init", "/ultraserver_init"])

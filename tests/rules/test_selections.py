@@ -82,6 +82,9 @@ IMPOSSIBLE = {
     "zones of one term": required(chosen(ZONE, "a"), chosen(ZONE, "b")),
     "a zone that is barred": required(chosen(ZONE, "a"), {"key": ZONE, "operator": "NotIn", "values": ["a"]}),
     "nodes outside of UltraServers": required(ABSENT),
+    "an UltraServer that works not": {"nodeSelector": {UNIT: "0000000000000000"}},
+    "only such": required(chosen(UNIT, "0000000000000000")),
+    "processors of another sort": {"nodeSelector": {"kubernetes.io/arch": "arm64"}},
     "its own workers apart": anti("podAntiAffinity", {"labelSelector": OWN}),
     "its own by an operator's label": anti("podAntiAffinity", {"labelSelector": {"matchExpressions": NAMED}}),
     "all pods apart": anti("podAntiAffinity", {"labelSelector": {}}),
@@ -90,6 +93,8 @@ IMPOSSIBLE = {
 }
 POSSIBLE = {
     "a zone": {"nodeSelector": {ZONE: "a"}, **required(chosen(ZONE, "a", "b"))},
+    "an UltraServer": {"nodeSelector": {UNIT: "0123456789abcdef"}},
+    "its processors": {"nodeSelector": {"kubernetes.io/arch": "amd64"}},
     "one of two terms": {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [
         {"matchExpressions": [ABSENT]}, {"matchExpressions": [chosen(ZONE, "a")]}]}}}},
     "AWS's own term": anti("podAntiAffinity", {"labelSelector": {
@@ -123,3 +128,33 @@ def test_what_nodes_can_meet_is_none(spec: Any) -> None:
 def test_all_workers_of_a_larger_job_cannot_be_on_one_ultraserver() -> None:
     together = anti("podAffinity", {"labelSelector": OWN})
     assert len(selecting(together, 8)) == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "workers", "warns"),
+    [
+        ({"nodeSelector": {UNIT: "a"}}, 8, True),
+        (required(chosen(UNIT, "a")), 8, True),
+        (required(chosen(UNIT, "a", "b")), 8, False),
+        (required(chosen(UNIT, "a", "b")), 12, True),
+        ({"nodeSelector": {UNIT: "a"}, **required(chosen(UNIT, "a", "b"))}, 8, True),
+    ],
+)
+def test_units_by_name_hold_all_workers(spec: Any, workers: int, *, warns: bool) -> None:
+    """Protects from a job that waits for ever without a word, as it names fewer UltraServers than it needs."""
+    messages = selecting(spec, workers)
+    assert len(messages) == warns
+    assert all("fewer than" in text and UNIT in text for text in messages)
+
+
+def test_each_worker_may_meet_another_of_several_terms() -> None:
+    terms = [{"matchExpressions": [chosen(UNIT, name)]} for name in "ab"]
+    assert selecting({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}, 8) == []
+
+
+def test_two_instance_types_at_once_are_named() -> None:
+    """Protects from a reason that speaks of one of the two labels only."""
+    types = {TYPE: "trn2u.48xlarge", "beta.kubernetes.io/instance-type": "ml.trn2u.48xlarge"}
+    reason = outcome(TABLE, mpijob(4, worker_spec={"nodeSelector": types})).reason
+    assert "asks for two instance types at once, which no node has" in reason
+    assert all(f'{label} "{value}"' in reason for label, value in types.items())

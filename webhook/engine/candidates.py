@@ -32,7 +32,7 @@ def candidacy(table: Table, job: OpenJob, *, opted: bool) -> tuple[bool, str]:
     if not job.has_workers():
         return False, "the job has no workers"
     if not job_types(table, job):
-        return False, f"its own selection of nodes leaves out {_left_out(table, job)}"
+        return False, f"its own selection of nodes {_left_out(table, job)}"
     if opted:
         return True, f"opted in by {keys.INJECT}"
     candidate, why = _by_content(table.candidates, job, templates)
@@ -100,15 +100,20 @@ def job_types(table: Table, job: OpenJob, role: str = WORKER) -> tuple[str, ...]
 
 
 def _left_out(table: Table, job: OpenJob) -> str:
-    """The labels, and their values, by which a job leaves out UltraServers."""
+    """The labels, and their values, by which a job leaves out UltraServers, or every node."""
     wanted = table.candidates
+    for selector in (job.selections[path].selector for path in job.paths(WORKER)):
+        types = {label: shown(selector[label], 40) for label in wanted.type_labels if label in selector}
+        if len({*types.values()}) > 1:
+            both = " and ".join(f"{label} {value}" for label, value in types.items())
+            return f"asks for two instance types at once, which no node has: {both}; take one out"
     every = {**dict.fromkeys(wanted.type_labels, wanted.instance_types), **wanted.node_labels}
     found = [
         f"{' and '.join(values)} ({label})"
         for label, values in every.items()
         if not all(admits(job.selections[path], {label: values}) for path in job.paths(WORKER))
     ]
-    return ", ".join(found) or "nodes with all labels of an UltraServer"
+    return f"leaves out {', '.join(found) or 'nodes with all labels of an UltraServer'}"
 
 
 def devices(wanted: Candidates, job: OpenJob) -> Devices:

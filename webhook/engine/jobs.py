@@ -257,7 +257,12 @@ def field(workload: Workload, obj: Json, name: str) -> str:
     if found is not None and not isinstance(found, str):
         raise WrongTypeError(str(row.path), "text", found)
     text = found or row.default
-    return text.rstrip("/").rpartition("/")[0] or "/" if row.parent else text
+    # In the root it would be no directory of its own: the default's is one.
+    return _above(text) or _above(row.default) or "/" if row.parent else text
+
+
+def _above(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[0]
 
 
 def _smaller(found: Json, most: str) -> str:

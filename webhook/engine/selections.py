@@ -33,24 +33,36 @@ def cluster_labels(wanted: Candidates, job: OpenJob) -> str:
 def contradictions(job: OpenJob, shape: Shape, identity: str) -> Iterator[str]:
     """What no nodes can meet of that which the author of a job and its shape require."""
     for path in job.paths(WORKER) if shape.topology_key else ():
-        if not {"affinity", "topologySpreadConstraints"}.isdisjoint(map_at(job.object, (*path, "spec"))):
+        spec = map_at(job.object, (*path, "spec"))
+        if not {"affinity", "nodeSelector", "topologySpreadConstraints"}.isdisjoint(spec):
             chosen = job.selections[path]
-            terms = [
-                [key for key, of in term.items() if not _open(of, chosen.selector.get(key), shape)]
-                for term in chosen.terms or ()
+            unit = {shape.topology_key: ()} if shape.topology_key in chosen.selector else {}
+            terms = [{**unit, **term} for term in chosen.terms or ({},)]
+            pods = next(group.replicas for group in job.groups if group.template == path)
+            # Of several terms each pod may meet another.
+            units = max(1, -(-pods // shape.node_config)) if len(terms) == 1 else 1
+            least = {shape.topology_key: units}
+            lacking = [
+                [key for key, of in term.items() if not _open(of, chosen.selector.get(key), least.get(key, 0))]
+                for term in terms
             ]
-            if terms and all(terms):
-                yield f"its node selector, required affinity and shape leave no value of label {terms[0][0]}"
+            if all(lacking):
+                few = "no value" if least.get(key := lacking[0][0], 1) == 1 else f"fewer than {units} values"
+                yield f"its node selector, required affinity and shape leave {few} of label {key}"
             yield from _against(job, path, shape, identity)
 
 
-def _open(expressions: Sequence[Json], selected: Json, shape: Shape) -> bool:
-    """Whether expressions about a label leave a value of it, and a selector's where that has one."""
+def _open(expressions: Sequence[Json], selected: Json, units: int) -> bool:
+    """Whether expressions about a label leave a value of it, and a selector's where that has one.
+
+    Of a label of units they must leave as many values as the pods need; the others have 0 of these.
+    """
     wanted = [{*listed([one])} for one in expressions if one.get("operator") == "In"]
     wanted += [{selected}] if isinstance(selected, str) else []
     if any(one.get("operator") == "DoesNotExist" for one in expressions):
-        return not wanted and expressions[0].get("key") != shape.topology_key
-    return not wanted or bool(set.intersection(*wanted).difference(listed(expressions, "NotIn")))
+        return not wanted and not units
+    barred = [keys.NO_SERVER, *listed(expressions, "NotIn")]
+    return not wanted or len(set.intersection(*wanted).difference(barred)) >= max(units, 1)
 
 
 def _against(job: OpenJob, template: Path, shape: Shape, identity: str) -> Iterator[str]:

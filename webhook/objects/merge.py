@@ -122,7 +122,11 @@ class Merge:
                     result = [*result[:end], item, *result[end:]]
                     self._note(pointer(path), item)
                     self._placed(path, item)
-            elif not same(result[found], item):
+                continue
+            if found > self._end(result):
+                last = " or ".join(self.before)
+                self.missing.append(f"{path[-1]} has {item['name']!r} behind {last}, which needs it first")
+            if not same(result[found], item):
                 new = self._element(result[found], item, path)
                 result = [new if i == found else other for i, other in enumerate(result)]
         return theirs if shared(old, result) is old else result
