@@ -44,7 +44,11 @@ SPECIAL: dict[str, Schema] = {
         "type": "object",
         "additionalProperties": False,
         "properties": {
-            "annotations": {"type": "object", "additionalProperties": {"type": "string"}},
+            "annotations": {
+                "type": "object",
+                "propertyNames": _ref("AnnotationKey"),
+                "additionalProperties": {"type": "string"},
+            },
             "finalizers": {"type": "array", "items": {"type": "string"}},
             "labels": _labels(),
         },
@@ -78,6 +82,7 @@ VALUES = {
     ("AzureDiskVolumeSource", "cachingMode"): ["None", "ReadOnly", "ReadWrite"],
     ("AzureDiskVolumeSource", "kind"): ["Dedicated", "Managed", "Shared"],
     ("Container", "imagePullPolicy"): _PULL,
+    ("Container", "restartPolicy"): ["Always", "Never", "OnFailure"],
     ("Container", "terminationMessagePolicy"): ["FallbackToLogsOnError", "File"],
     ("ContainerPort", "protocol"): ["SCTP", "TCP", "UDP"],
     ("HTTPGetAction", "scheme"): ["HTTP", "HTTPS"],
@@ -106,16 +111,35 @@ VALUES = {
 which tests/plane/test_api_contract.py compares them; that of label selectors is in apimachinery's
 ``meta/v1``."""
 
-_PREFIX = r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+EMPTY = {
+    *{("Container", "imagePullPolicy"), ("ImageVolumeSource", "pullPolicy"), ("HTTPGetAction", "scheme")},
+    *{("Container", "terminationMessagePolicy"), ("ContainerPort", "protocol"), ("PodSpec", "dnsPolicy")},
+    *{("PodSpec", "restartPolicy"), ("Toleration", "effect"), ("Toleration", "operator")},
+}
+"""Of these, those whose empty text is as good as none."""
+
+_DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_PREFIX = f"({_DOMAIN}/)?"
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _SIGNS = "at most 63 letters, digits, '-', '_' and '.', the first and last a letter or digit"
+_OBJECT = (
+    "the name of an object: at most 253 lower case letters, digits, '-' and '.', the first and last no sign"
+)
 PATTERNS: dict[str, tuple[str, str]] = {
     "LabelKey": (f"^{_PREFIX}{_NAME}$", f"a key of a label: NAME or DOMAIN/NAME, where NAME has {_SIGNS}"),
+    "GateName": (f"^{_PREFIX}{_NAME}$", f"the name of a gate: NAME or DOMAIN/NAME, where NAME has {_SIGNS}"),
+    "AnnotationKey": (
+        f"^{_PREFIX.replace('a-z', 'A-Za-z')}{_NAME}$",
+        f"a key of an annotation: NAME or DOMAIN/NAME, where NAME has {_SIGNS}",
+    ),
     "LabelValue": (f"^({_NAME})?$", f"a value of a label: {_SIGNS}"),
     "DnsLabel": (
         "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
         "a name there: at most 63 lower case letters, digits and '-', the first and last a letter or digit",
     ),
+    "ObjectName": (f"^(?=.{{1,253}}$){_DOMAIN}$", _OBJECT),
+    "NameOrNone": (f"^((?=.{{1,253}}$){_DOMAIN})?$", _OBJECT),
+    "MountPath": ("^.", "a path: write where the container has the volume, such as /data"),
     "EnvName": ("^[ -<>-~]+$", "the name of a variable: printable ASCII signs but '='"),
 }
 """Texts of a certain form, by apimachinery's ``util/validation``: the form, and what a message calls it."""
@@ -130,6 +154,13 @@ FORMS = {
     ("Toleration", "key"): "LabelKey",
     ("Toleration", "value"): "LabelValue",
     ("PodResourceClaim", "name"): "DnsLabel",
+    ("PodSchedulingGate", "name"): "GateName",
+    ("PodSpec", "runtimeClassName"): "ObjectName",
+    **{
+        ("PodSpec", key): "NameOrNone"
+        for key in ("priorityClassName", "serviceAccount", "serviceAccountName")
+    },
+    ("VolumeMount", "mountPath"): "MountPath",
 }
 """The form of a text, or of each text of a list."""
 
@@ -250,7 +281,8 @@ def _formed(name: str, key: str, made: Schema) -> Schema:
         return made | {"items": form} if made["type"] == "array" else form
     smallest, largest = RANGES.get(place, (None, None))
     made |= {"minimum": smallest, "maximum": largest} if smallest else {}
-    return made | _where_written(enum=VALUES[place]) if place in VALUES else made
+    words = [*VALUES.get(place, ()), *[""] * (place in EMPTY)]
+    return made | _where_written(enum=words) if words else made
 
 
 def _where_written(**then: object) -> Schema:

@@ -43,7 +43,11 @@ def contradictions(job: OpenJob, shape: Shape, identity: str) -> Iterator[str]:
             units = max(1, -(-pods // shape.node_config)) if len(terms) == 1 else 1
             least = {shape.topology_key: units}
             lacking = [
-                [key for key, of in term.items() if not _open(of, chosen.selector.get(key), least.get(key, 0))]
+                [
+                    key
+                    for key, of in term.items()
+                    if not _open(of, chosen.selector.get(key), least.get(key, 0))
+                ]
                 for term in terms
             ]
             if all(lacking):

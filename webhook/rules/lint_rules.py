@@ -230,7 +230,7 @@ def _fragment(rows: Rows, rule: Rule, at: Path) -> Found:
 
 
 def _map_problems(node: Mapping[str, Json], path: Path) -> Found:
-    if unfit := _operator_problem(node, path):
+    if unfit := _operator_problem(node, path) or _several(node, path):
         yield path, unfit
     for key in node:
         if PATTERN.search(key):
@@ -247,8 +247,10 @@ def _map_problems(node: Mapping[str, Json], path: Path) -> Found:
 
 def _operator_problem(node: Mapping[str, Json], path: Path) -> str | None:
     """What the API server does not take beside an operator."""
-    operator, values = node.get("operator", "Equal"), node.get("values")
+    operator, values = node.get("operator") or "Equal", node.get("values")
     if "tolerations" in path[-2:-1]:
+        if "tolerationSeconds" in node and node.get("effect") != "NoExecute":
+            return "tolerationSeconds is for effect NoExecute only: say that, or take tolerationSeconds out"
         if operator == "Exists" and node.get("value"):
             return "operator Exists takes no value: take it out, or use Equal"
         alone = "a toleration without a key tolerates every taint: its operator must be Exists"
@@ -257,6 +259,16 @@ def _operator_problem(node: Mapping[str, Json], path: Path) -> str | None:
         return f"operator {operator} needs values"
     takes_none = operator in {"Exists", "DoesNotExist"} and values
     return f"operator {operator} takes no values: take them out, or use In or NotIn" if takes_none else None
+
+
+def _several(node: Mapping[str, Json], path: Path) -> str | None:
+    """What the API server does not take beside another of its kind."""
+    if path[-2:-1] == ("env",) and node.get("value") and "valueFrom" in node:
+        return "a variable has value or valueFrom: take one of them out"
+    sources = (
+        node if path[-1] == "valueFrom" else [key for key in node if path[-2] == "volumes" and key != "name"]
+    )
+    return f"can have one source only, not {listed(sources)}: keep one" if len(sources) > 1 else None
 
 
 def _selects(node: Mapping[str, Json], key: str) -> bool:

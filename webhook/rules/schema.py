@@ -187,7 +187,7 @@ def _in_scalar(node: Json, schema: Mapping[str, Any]) -> Iterator[str]:
     if isinstance(node, str) and not re.search(schema.get("pattern", ""), node):
         yield f"{node!r} is not {schema.get('title', 'a placeholder that may stand there')}"
     elif node not in (allowed := schema.get("enum", [node])):
-        yield f"{node!r} is not one of {', '.join(allowed)}{did_you_mean(str(node), allowed)}"
+        yield f"{node!r} is not one of {', '.join(filter(None, allowed))}{did_you_mean(str(node), allowed)}"
     elif "minimum" in schema and not schema["minimum"] <= node <= schema["maximum"]:
         yield f"{node} is not between {schema['minimum']} and {schema['maximum']}"
 
